@@ -1,0 +1,94 @@
+//nolint:paralleltest // AllocsPerRun counts the allocations of all goroutines.
+package jsonscan_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+)
+
+const allocationsDocument = `{"plain":"Synthetic café text, long enough for the heap to be needed.",` +
+	`"escaped":["\nSynthetic text A\/B, long enough for the heap.","\nSynthetic text C\/D, long enough for the heap."],` +
+	`"objects":[{"n":1.5},{"n":-2},{"n":{"deep":[true,null,{"k\n":false}]}}]}`
+
+// countAllocations is generic code's view of the Decoder: handed to a function
+// value it is itself on the heap, and that allocation is not counted.
+func countAllocations(read func(*jsonscan.Decoder)) float64 {
+	document := []byte(allocationsDocument)
+	return testing.AllocsPerRun(100, func() {
+		d := jsonscan.New(document)
+		read(d)
+		if err := d.End(); err != nil {
+			panic(err)
+		}
+	}) - 1
+}
+
+// readEscaped copies the first texts of the list of escaped ones.
+func readEscaped(texts int) func(*jsonscan.Decoder) {
+	return func(d *jsonscan.Decoder) {
+		for key := range d.Fields() {
+			if string(key) != "escaped" {
+				continue
+			}
+			for index := range d.Elements() {
+				if index < texts {
+					_ = d.Text()
+				}
+			}
+		}
+	}
+}
+
+func TestSkippingDoesNotAllocate(t *testing.T) {
+	assert.Zero(t, countAllocations((*jsonscan.Decoder).Skip))
+	assert.Zero(t, countAllocations(func(d *jsonscan.Decoder) { d.Raw() }))
+}
+
+func TestLoopsDoNotAllocate(t *testing.T) {
+	var views int
+	assert.Zero(t, countAllocations(func(d *jsonscan.Decoder) {
+		for key := range d.Fields() {
+			switch string(key) {
+			case "plain":
+				views += len(d.TextBytes())
+			case "objects":
+				for range d.Elements() {
+					for range d.Fields() {
+						views += len(d.Raw())
+					}
+				}
+			}
+		}
+	}))
+	assert.Positive(t, views)
+}
+
+func TestEachTextAllocatesOnce(t *testing.T) {
+	assert.InDelta(t, 1, countAllocations(func(d *jsonscan.Decoder) {
+		for key := range d.Fields() {
+			if string(key) == "plain" {
+				_ = d.Text()
+			}
+		}
+	}), 0)
+	// The first escaped text pays for the scratch buffer, too.
+	assert.InDelta(t, 1, countAllocations(readEscaped(2))-countAllocations(readEscaped(1)), 0)
+}
+
+func TestDecoderStaysOnTheStack(t *testing.T) {
+	document := []byte(`[{"n":1},{"n":[2]}]`)
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		d := jsonscan.New(document)
+		for range d.Elements() {
+			for range d.Fields() {
+				d.Skip()
+			}
+		}
+		if err := d.End(); err != nil {
+			panic(err)
+		}
+	}))
+}

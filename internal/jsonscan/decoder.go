@@ -1,0 +1,350 @@
+// Package jsonscan is a validating pull decoder for one JSON document held in
+// memory. It accepts the documents encoding/json accepts, nested up to 1000
+// levels, and allocates only the strings its caller asks for.
+package jsonscan
+
+import "iter"
+
+// maxDepth bounds the recursion a hostile document can cause.
+const maxDepth = 1000
+
+// Kind is the type of a JSON value.
+type Kind byte
+
+// The kinds of JSON values; Invalid stands for the absence of a value.
+const (
+	Invalid Kind = iota
+	Null
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+// String returns the name JSON gives to the kind.
+func (k Kind) String() string {
+	names := [...]string{"invalid", "null", "boolean", "number", "string", "array", "object"}
+	if int(k) >= len(names) {
+		k = Invalid
+	}
+	return names[k]
+}
+
+// Decoder reads a document value by value; New makes one. The first error is
+// kept: from then on every method returns a zero value and every loop ends.
+type Decoder struct {
+	data    []byte
+	pos     int    // the next byte to read
+	value   int    // where the current value starts; it is unread while pos is the same
+	depth   int    // how many loops are open
+	scratch []byte // the last text that differs from its literal
+	err     error
+	path    [pathDepth]int // per open loop: the offset of its key, or ^index
+}
+
+// New returns a Decoder positioned at the value of the document data, which
+// must not change while the Decoder is in use.
+func New(data []byte) *Decoder {
+	d := &Decoder{data: data}
+	d.skipSpace()
+	d.value = d.pos
+	return d
+}
+
+// Kind returns the kind of the next value without consuming it; it is Invalid
+// when there is none, as when the loop body has consumed it already.
+func (d *Decoder) Kind() Kind {
+	if d.pos != d.value {
+		return Invalid
+	}
+	return d.kindAt(d.pos)
+}
+
+// kindAt tells the kind of a value from its first byte.
+func (d *Decoder) kindAt(offset int) Kind {
+	if offset >= len(d.data) {
+		return Invalid
+	}
+	switch d.data[offset] {
+	case 'n':
+		return Null
+	case 't', 'f':
+		return Bool
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return Number
+	case '"':
+		return String
+	case '[':
+		return Array
+	case '{':
+		return Object
+	default:
+		return Invalid
+	}
+}
+
+// Fields loops over the keys of the next value, which must be an object. A key
+// is valid until the next call. The loop body consumes the key's value or
+// leaves it to be skipped; leaving the loop early skips the rest of the object.
+func (d *Decoder) Fields() iter.Seq[[]byte] {
+	// This wrapper is small enough to be inlined, which keeps the closure and
+	// the loop body off the heap.
+	return func(yield func([]byte) bool) { d.fields(yield) }
+}
+
+// Elements loops over the indexes of the next value, which must be an array,
+// under the rules of Fields.
+func (d *Decoder) Elements() iter.Seq[int] {
+	return func(yield func(int) bool) { d.elements(yield) }
+}
+
+// fields is the loop of Fields; without a yield it only validates.
+func (d *Decoder) fields(yield func([]byte) bool) {
+	start := d.pos
+	for more := d.open(Object, '}'); more; more = d.next('}') {
+		d.track(d.pos)
+		key := d.key(yield != nil)
+		if d.ready() && yield != nil && !yield(key) {
+			yield = nil
+		}
+		d.skipUnread()
+	}
+	d.close(start)
+}
+
+// elements is the loop of Elements; without a yield it only validates.
+func (d *Decoder) elements(yield func(int) bool) {
+	start, index := d.pos, 0
+	for more := d.open(Array, ']'); more; more = d.next(']') {
+		d.track(^index)
+		if d.ready() && yield != nil && !yield(index) {
+			yield = nil
+		}
+		d.skipUnread()
+		index++
+	}
+	d.close(start)
+}
+
+// open enters a container and reports whether it has a first member.
+func (d *Decoder) open(kind Kind, closer byte) bool {
+	if !d.expect(kind) {
+		return false
+	}
+	if d.depth == maxDepth {
+		d.failSyntax(d.pos, tooDeep)
+		return false
+	}
+	d.depth++
+	d.pos++
+	d.skipSpace()
+	if d.byteAt(d.pos) == closer {
+		d.pos++
+		return false
+	}
+	return true
+}
+
+// next moves past the comma to the next member, or past the closer.
+func (d *Decoder) next(closer byte) bool {
+	d.skipSpace()
+	switch d.byteAt(d.pos) {
+	case ',':
+		d.pos++
+		d.skipSpace()
+		return true
+	case closer:
+		d.pos++
+		return false
+	default:
+		d.failSyntax(d.pos, unexpected)
+		return false
+	}
+}
+
+// close makes the container that started at start the current, consumed value.
+func (d *Decoder) close(start int) {
+	if d.err == nil {
+		d.depth--
+		d.value = start
+	}
+}
+
+// key consumes a key and its colon.
+func (d *Decoder) key(keep bool) []byte {
+	if d.byteAt(d.pos) != '"' {
+		d.failSyntax(d.pos, unexpected)
+		return nil
+	}
+	key := d.scanString(keep)
+	d.skipSpace()
+	if d.byteAt(d.pos) != ':' {
+		d.failSyntax(d.pos, unexpected)
+		return nil
+	}
+	d.pos++
+	d.skipSpace()
+	return key
+}
+
+// ready makes the value at pos the current one and reports whether it exists,
+// so that a loop body never meets a missing value.
+func (d *Decoder) ready() bool {
+	if d.kindAt(d.pos) == Invalid {
+		d.failSyntax(d.pos, unexpected)
+		return false
+	}
+	d.value = d.pos
+	return true
+}
+
+func (d *Decoder) skipUnread() {
+	if d.pos == d.value {
+		d.Skip()
+	}
+}
+
+// Text consumes the next value, which must be a string, and returns a copy.
+func (d *Decoder) Text() string {
+	return string(d.TextBytes())
+}
+
+// TextBytes consumes the next value, which must be a string. The result is
+// valid until the next call and must not be changed.
+func (d *Decoder) TextBytes() []byte {
+	if !d.expect(String) {
+		return nil
+	}
+	return d.scanString(true)
+}
+
+// NumberBytes consumes the next value, which must be a number, and returns its
+// literal as a view of the document.
+func (d *Decoder) NumberBytes() []byte {
+	if !d.expect(Number) {
+		return nil
+	}
+	start := d.pos
+	d.scanNumber()
+	return d.since(start)
+}
+
+// Bool consumes the next value, which must be a boolean.
+func (d *Decoder) Bool() bool {
+	if !d.expect(Bool) {
+		return false
+	}
+	if d.data[d.pos] == 'f' {
+		d.scanLiteral("false")
+		return false
+	}
+	return d.scanLiteral("true")
+}
+
+// Null consumes the next value if it is null and reports whether it did.
+func (d *Decoder) Null() bool {
+	return d.Kind() == Null && d.scanLiteral("null")
+}
+
+// Skip consumes and validates the next value, whatever its kind.
+func (d *Decoder) Skip() {
+	switch d.Kind() {
+	case Null:
+		d.Null()
+	case Bool:
+		d.Bool()
+	case Number:
+		d.scanNumber()
+	case String:
+		d.scanString(false)
+	case Array:
+		d.elements(nil)
+	case Object:
+		d.fields(nil)
+	default:
+		d.failSyntax(d.pos, unexpected)
+	}
+}
+
+// Raw consumes and validates the next value and returns its literal, without
+// surrounding white space, as a view of the document.
+func (d *Decoder) Raw() []byte {
+	start := d.pos
+	d.Skip()
+	return d.since(start)
+}
+
+// since returns what was consumed from start on.
+func (d *Decoder) since(start int) []byte {
+	if d.err != nil {
+		return nil
+	}
+	return d.data[start:d.pos:d.pos]
+}
+
+func (d *Decoder) skipSpace() {
+	for d.pos < len(d.data) {
+		switch d.data[d.pos] {
+		case ' ', '\n', '\r', '\t':
+			d.pos++
+		default:
+			return
+		}
+	}
+}
+
+// byteAt returns the byte at offset, or 0, which is no JSON token, past the end.
+func (d *Decoder) byteAt(offset int) byte {
+	if offset < len(d.data) {
+		return d.data[offset]
+	}
+	return 0
+}
+
+func (d *Decoder) scanLiteral(literal string) bool {
+	end := d.pos + len(literal)
+	if end > len(d.data) || string(d.data[d.pos:end]) != literal {
+		d.failSyntax(d.pos, unexpected)
+		return false
+	}
+	d.pos = end
+	return true
+}
+
+func (d *Decoder) scanNumber() {
+	pos := d.pos
+	if d.data[pos] == '-' {
+		pos++
+	}
+	if d.byteAt(pos) == '0' {
+		pos++
+	} else {
+		pos = d.scanDigits(pos)
+	}
+	if d.byteAt(pos) == '.' {
+		pos = d.scanDigits(pos + 1)
+	}
+	if d.byteAt(pos)|0x20 == 'e' {
+		pos++
+		if sign := d.byteAt(pos); sign == '+' || sign == '-' {
+			pos++
+		}
+		pos = d.scanDigits(pos)
+	}
+	if d.err == nil {
+		d.pos = pos
+	}
+}
+
+// scanDigits returns the end of the digits at pos, of which there must be one.
+func (d *Decoder) scanDigits(pos int) int {
+	start := pos
+	for '0' <= d.byteAt(pos) && d.byteAt(pos) <= '9' {
+		pos++
+	}
+	if pos == start {
+		d.failSyntax(pos, unexpected)
+	}
+	return pos
+}

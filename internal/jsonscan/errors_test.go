@@ -1,0 +1,213 @@
+package jsonscan_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+)
+
+func syntaxError(t *testing.T, err error) *jsonscan.SyntaxError {
+	t.Helper()
+	failure, ok := errors.AsType[*jsonscan.SyntaxError](err)
+	require.True(t, ok, "%v is no syntax error", err)
+	return failure
+}
+
+// readNumbers wants each value that is not a container to be a number.
+func readNumbers(d *jsonscan.Decoder) {
+	switch d.Kind() {
+	case jsonscan.Array:
+		for range d.Elements() {
+			readNumbers(d)
+		}
+	case jsonscan.Object:
+		for range d.Fields() {
+			readNumbers(d)
+		}
+	default:
+		d.NumberBytes()
+	}
+}
+
+func TestTypeErrors(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("k", 40)
+	for _, test := range []struct {
+		name, document, path string
+		got                  jsonscan.Kind
+		offset               int
+	}{
+		{"root", ` "secret"`, "", jsonscan.String, 1},
+		{"nested", `{"data":[1,{},2,{"audio":{"name":1,"size":"secret"}}]}`, "data[3].audio.size", jsonscan.String, 42},
+		{"second list", `[[0],[1,[2,true]]]`, "[1][1][1]", jsonscan.Bool, 11},
+		{"after a skipped container", `{"a":{"b":{}},"c_d-e.F9":null}`, "c_d-e.F9", jsonscan.Null, 25},
+		{"longest key", `{"` + long + `":null}`, long, jsonscan.Null, 44},
+		{"too long a key", `{"` + long + `k":{"x":null}}`, "?.x", jsonscan.Null, 50},
+		{"empty key", `{"":null}`, "?", jsonscan.Null, 4},
+		{"key with a space", `{"secret person":null}`, "?", jsonscan.Null, 17},
+		{"key with an escape", `{"secret\u0041":null}`, "?", jsonscan.Null, 16},
+		{"key beyond ASCII", `{"sécret":[null]}`, "?[0]", jsonscan.Null, 12},
+		{"deep", strings.Repeat("[", 33) + "null" + strings.Repeat("]", 33), strings.Repeat("[0]", 32) + "...", jsonscan.Null, 33},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := jsonscan.New([]byte(test.document))
+			readNumbers(d)
+			want := &jsonscan.TypeError{Path: test.path, Want: "number", Got: test.got, Offset: test.offset}
+			assert.Equal(t, want, d.Err())
+			assert.Equal(t, want, d.End())
+			assert.NotContains(t, d.Err().Error(), "secret")
+		})
+	}
+}
+
+func TestWantedKinds(t *testing.T) {
+	t.Parallel()
+	for want, read := range map[string]func(*jsonscan.Decoder){
+		"string":  func(d *jsonscan.Decoder) { assert.Empty(t, d.Text()) },
+		"number":  func(d *jsonscan.Decoder) { assert.Nil(t, d.NumberBytes()) },
+		"boolean": func(d *jsonscan.Decoder) { assert.False(t, d.Bool()) },
+		"array": func(d *jsonscan.Decoder) {
+			for range d.Elements() {
+				assert.Fail(t, "not an array")
+			}
+		},
+		"object": func(d *jsonscan.Decoder) {
+			for range d.Fields() {
+				assert.Fail(t, "not an object")
+			}
+		},
+	} {
+		d := jsonscan.New([]byte(`[null]`))
+		for range d.Elements() {
+			read(d)
+		}
+		require.EqualError(t, d.End(), "[0]: want "+want+", got null")
+	}
+}
+
+func TestFail(t *testing.T) {
+	t.Parallel()
+	const document = `{"seen":{"at":"secret"},"by":[1]}`
+	for name, test := range map[string]struct {
+		read func(d *jsonscan.Decoder)
+		want string
+	}{
+		"before reading": {func(d *jsonscan.Decoder) {
+			for range d.Fields() {
+				d.Fail("a date-time")
+			}
+		}, "seen: want a date-time, got object"},
+		"after reading": {func(d *jsonscan.Decoder) {
+			for range d.Fields() {
+				for range d.Fields() {
+					_ = d.Text()
+					d.Fail("a date-time")
+				}
+			}
+		}, "seen.at: want a date-time, got string"},
+		"after a loop": {func(d *jsonscan.Decoder) {
+			for range d.Fields() {
+				for range d.Fields() {
+					d.Skip()
+				}
+				d.Fail("a date-time")
+			}
+		}, "seen: want a date-time, got object"},
+		"after a loop left early": {func(d *jsonscan.Decoder) {
+			for key := range d.Fields() {
+				if string(key) == "by" {
+					d.Fail("a person")
+				}
+				for range d.Fields() {
+					break
+				}
+			}
+		}, "by: want a person, got array"},
+		"at the root": {func(d *jsonscan.Decoder) {
+			d.Skip()
+			d.Fail("a list")
+		}, "want a list, got object"},
+		"only the first counts": {func(d *jsonscan.Decoder) {
+			d.Fail("a list")
+			d.Fail("a date-time")
+			_ = d.Text()
+		}, "want a list, got object"},
+	} {
+		d := jsonscan.New([]byte(document))
+		test.read(d)
+		require.EqualError(t, d.Err(), test.want, name)
+		require.EqualError(t, d.End(), test.want, name)
+	}
+
+	d := jsonscan.New([]byte("secret"))
+	d.Fail("a list")
+	require.EqualError(t, d.Err(), "invalid JSON at byte 0: unexpected character or end")
+}
+
+func TestErrorsStick(t *testing.T) {
+	t.Parallel()
+	d := jsonscan.New([]byte(`[{"a":"secret"},1,"b",[2],{"c":3},null,true]`))
+	var rounds int
+	for range d.Elements() {
+		rounds++
+		d.Fail("nothing")
+		first := d.Err()
+		assert.Equal(t, jsonscan.Invalid, d.Kind())
+		assert.Empty(t, d.Text())
+		assert.Nil(t, d.TextBytes())
+		assert.Nil(t, d.NumberBytes())
+		assert.Nil(t, d.Raw())
+		assert.False(t, d.Bool())
+		assert.False(t, d.Null())
+		d.Skip()
+		for range d.Fields() {
+			rounds++
+		}
+		for range d.Elements() {
+			rounds++
+		}
+		assert.Same(t, first, d.Err())
+		assert.Same(t, first, d.End())
+	}
+	assert.Equal(t, 1, rounds)
+	require.EqualError(t, d.End(), "[0]: want nothing, got object")
+
+	d = jsonscan.New([]byte(`[1,2]`))
+	for index := range d.Elements() {
+		assert.Equal(t, 0, index)
+		d.Skip()
+		d.Fail("nothing")
+	}
+	require.EqualError(t, d.End(), "[0]: want nothing, got number")
+}
+
+func TestTruncatedAtEveryByte(t *testing.T) {
+	t.Parallel()
+	document := []byte(`{"secret":["secret \ud83d\ude00 \n\/ é",-1.5e+3,true,false,null,{"a":{}}],"b" : [ [] , 0 ]}`)
+	for name, read := range readers {
+		d := jsonscan.New(document)
+		read(d)
+		require.NoError(t, d.End(), name)
+		for end := range document {
+			// With spare capacity a read past the end succeeds, without it panics.
+			for _, truncated := range [][]byte{document[:end], document[:end:end]} {
+				d := jsonscan.New(truncated)
+				read(d)
+				err := d.End()
+				require.Error(t, err, "%s of %d bytes", name, end)
+				assert.NotContains(t, err.Error(), "secret")
+			}
+		}
+	}
+	for _, literal := range []string{"null", "true", "false"} {
+		d := jsonscan.New([]byte(literal)[:len(literal)-1])
+		d.Skip()
+		require.Error(t, d.End(), literal)
+	}
+}

@@ -1,0 +1,37 @@
+// Package origin compares web origins: scheme, host and port together.
+package origin
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Same reports whether a and b have the same scheme, host and effective port. Letter case of the host and a
+// spelled-out default port do not matter.
+func Same(a, b *url.URL) bool {
+	return strings.EqualFold(a.Scheme, b.Scheme) &&
+		strings.EqualFold(a.Hostname(), b.Hostname()) &&
+		port(a) == port(b)
+}
+
+// Loopback reports whether u names this machine: localhost or a loopback address.
+func Loopback(u *url.URL) bool {
+	if strings.EqualFold(u.Hostname(), "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return err == nil && addr.IsLoopback()
+}
+
+func port(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case strings.EqualFold(u.Scheme, "https"):
+		return "443"
+	case strings.EqualFold(u.Scheme, "http"):
+		return "80"
+	}
+	return ""
+}

@@ -1,0 +1,58 @@
+package origin_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+)
+
+func TestSame(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"https://api.clinic.test/v1", "https://api.clinic.test/other?x=1#y", true},
+		{"https://api.clinic.test", "https://API.Clinic.TEST:443/", true},
+		{"http://api.clinic.test", "http://api.clinic.test:80", true},
+		{"HTTPS://api.clinic.test", "https://api.clinic.test", true},
+		{"https://[::1]:8443", "https://[::1]:8443", true},
+		{"https://api.clinic.test", "http://api.clinic.test", false},
+		{"https://api.clinic.test", "http://api.clinic.test:443", false},
+		{"https://api.clinic.test", "https://api.clinic.test:8443", false},
+		{"https://api.clinic.test", "https://api.clinic.test.evil.test", false},
+		{"https://api.clinic.test", "https://sub.api.clinic.test", false},
+		{"https://api.clinic.test", "https://clinic.test", false},
+		{"https://api.clinic.test", "https://api.clinic.test.", false},
+		{"https://api.clinic.test", "//api.clinic.test", false},
+		{"https://api.clinic.test", "https:api.clinic.test", false},
+		{"https://api.clinic.test", "/v1", false},
+		{"https://api.clinic.test", "https://api.clinic.test@evil.test", false},
+		{"http://127.0.0.1:1", "http://localhost:1", false},
+		{"ftp://api.clinic.test", "ftp://api.clinic.test:21", false},
+	} {
+		a, err := url.Parse(tc.a)
+		require.NoError(t, err)
+		b, err := url.Parse(tc.b)
+		require.NoError(t, err)
+		assert.Equal(t, tc.want, origin.Same(a, b), "%s %s", tc.a, tc.b)
+		assert.Equal(t, tc.want, origin.Same(b, a), "%s %s", tc.b, tc.a)
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"http://localhost:8080": true, "http://LOCALHOST": true, "http://127.0.0.1": true, "http://127.9.9.9:1": true, "http://[::1]:1": true,
+		"http://[::ffff:127.0.0.1]": true, "http://localhost.evil.test": false, "http://127.0.0.1.evil.test": false, "http://10.0.0.1": false,
+		"http://0.0.0.0": false, "http://[fe80::1]": false, "http://clinic.test": false, "/path": false, "http://2130706433": false,
+	} {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		assert.Equal(t, want, origin.Loopback(u), address)
+	}
+}

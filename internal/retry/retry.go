@@ -1,0 +1,107 @@
+// Package retry decides whether a request may be sent again, and when.
+package retry
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Effect says what sending a request twice does at the server.
+type Effect int
+
+// The effects, from harmless to harmful.
+const (
+	Reads      Effect = iota // nothing
+	Repeatable               // the same end state as sending it once
+	Creates                  // a second thing
+)
+
+// Sent says how much of a request the server can have received.
+type Sent int
+
+// The send states. A server can process a request only when it has all of it.
+const (
+	Never Sent = iota
+	Partly
+	Wholly
+)
+
+// Outcome is what one attempt came to.
+type Outcome struct {
+	Status    int  // of the answer; 0 when there was none
+	Sent      Sent // matters only without an answer
+	Permanent bool // the failure will be the same next time
+}
+
+// NotProcessed reports whether the server surely did not act on the request.
+func (o Outcome) NotProcessed() bool {
+	switch {
+	case o.Status == 0:
+		return o.Sent != Wholly
+	case o.Status < 300, o.Status >= 500:
+		return false
+	case o.Status < 400:
+		// A 302 or 303 may follow an action that was carried out; the others say that it has to be asked elsewhere.
+		return o.Status == http.StatusMovedPermanently || o.Status == http.StatusTemporaryRedirect || o.Status == http.StatusPermanentRedirect
+	}
+	return true
+}
+
+// MayRepeat reports whether a request of this effect may be sent again after the outcome.
+func (e Effect) MayRepeat(o Outcome) bool {
+	switch {
+	case o.Permanent:
+		return false
+	case o.Status == http.StatusTooManyRequests:
+		return true
+	case e == Creates:
+		return o.Status == 0 && o.NotProcessed()
+	case o.Status == 0:
+		return true
+	}
+	return transient(o.Status)
+}
+
+// transient lists the statuses that often pass by themselves.
+func transient(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return true
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return false
+	}
+	return status >= 500
+}
+
+// Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
+// half of it random so that many clients do not come back together, and never less than what the server asked for.
+func Backoff(n int, least, most, retryAfter time.Duration) time.Duration {
+	wait := most
+	if n < 62 && least <= most>>n {
+		wait = least << n
+	}
+	if half := wait / 2; half > 0 {
+		wait = half + rand.N(half+1)
+	}
+	return max(wait, retryAfter)
+}
+
+// After reads a Retry-After header: seconds or a date. What is absent, in the past or not understood gives 0; what is
+// too large for a duration gives the largest.
+func After(value string, now time.Time) time.Duration {
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		return 0
+	case err != nil, seconds > math.MaxInt64/uint64(time.Second):
+		return math.MaxInt64
+	}
+	return time.Duration(seconds) * time.Second
+}

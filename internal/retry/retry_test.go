@@ -1,0 +1,135 @@
+package retry_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+)
+
+func TestMayRepeat(t *testing.T) {
+	t.Parallel()
+	type outcome = retry.Outcome
+	for _, tc := range []struct {
+		outcome                    outcome
+		reads, repeatable, creates bool
+		notProcessed               bool
+	}{
+		{outcome{Sent: retry.Never}, true, true, true, true},
+		{outcome{Sent: retry.Partly}, true, true, true, true},
+		{outcome{Sent: retry.Wholly}, true, true, false, false},
+		{outcome{Sent: retry.Never, Permanent: true}, false, false, false, true},
+		{outcome{Sent: retry.Wholly, Permanent: true}, false, false, false, false},
+		{outcome{Status: 101, Sent: retry.Wholly}, false, false, false, false},
+		{outcome{Status: 200, Sent: retry.Wholly}, false, false, false, false},
+		{outcome{Status: 301}, false, false, false, true},
+		{outcome{Status: 302}, false, false, false, false},
+		{outcome{Status: 303}, false, false, false, false},
+		{outcome{Status: 304}, false, false, false, false},
+		{outcome{Status: 307}, false, false, false, true},
+		{outcome{Status: 308}, false, false, false, true},
+		{outcome{Status: 400}, false, false, false, true},
+		{outcome{Status: 404}, false, false, false, true},
+		{outcome{Status: 408}, true, true, false, true},
+		{outcome{Status: 425}, true, true, false, true},
+		{outcome{Status: 429}, true, true, true, true},
+		{outcome{Status: 429, Permanent: true}, false, false, false, true},
+		{outcome{Status: 500}, true, true, false, false},
+		{outcome{Status: 501}, false, false, false, false},
+		{outcome{Status: 502}, true, true, false, false},
+		{outcome{Status: 503}, true, true, false, false},
+		{outcome{Status: 505}, false, false, false, false},
+		{outcome{Status: 599}, true, true, false, false},
+	} {
+		name := fmt.Sprintf("%+v", tc.outcome)
+		assert.Equal(t, tc.reads, retry.Reads.MayRepeat(tc.outcome), name)
+		assert.Equal(t, tc.repeatable, retry.Repeatable.MayRepeat(tc.outcome), name)
+		assert.Equal(t, tc.creates, retry.Creates.MayRepeat(tc.outcome), name)
+		assert.Equal(t, tc.notProcessed, tc.outcome.NotProcessed(), name)
+	}
+}
+
+func TestACreateIsNeverRepeatedAfterItMayHaveBeenProcessed(t *testing.T) {
+	t.Parallel()
+	for status := range 600 {
+		for _, sent := range []retry.Sent{retry.Never, retry.Partly, retry.Wholly} {
+			o := retry.Outcome{Status: status, Sent: sent}
+			if retry.Creates.MayRepeat(o) {
+				assert.True(t, o.NotProcessed(), "%+v", o)
+			}
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	const least, most = 500 * time.Millisecond, 30 * time.Second
+	for n, full := range []time.Duration{least, 2 * least, 4 * least, 8 * least, 16 * least, 32 * least, most, most} {
+		for range 200 {
+			wait := retry.Backoff(n, least, most, 0)
+			assert.GreaterOrEqual(t, wait, full/2)
+			assert.LessOrEqual(t, wait, full)
+		}
+	}
+	for _, n := range []int{61, 62, 63, 64, 1000, math.MaxInt} {
+		wait := retry.Backoff(n, least, most, 0)
+		assert.GreaterOrEqual(t, wait, most/2, "no overflow at %d", n)
+		assert.LessOrEqual(t, wait, most)
+	}
+	assert.Equal(t, time.Minute, retry.Backoff(0, least, most, time.Minute), "never less than asked for")
+	assert.Zero(t, retry.Backoff(3, 0, 0, 0))
+	assert.Equal(t, time.Duration(1), retry.Backoff(0, 1, 1, 0))
+	assert.LessOrEqual(t, retry.Backoff(5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
+}
+
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "0": 0, "5": 5 * time.Second, "-1": 0, "1.5": 0, "+5": 0, " 5": 0, "5s": 0, "soon": 0,
+		"9223372036":           9223372036 * time.Second,
+		"9223372037":           math.MaxInt64,
+		"9300000000":           math.MaxInt64,
+		"18446744073709551616": math.MaxInt64,
+		now.Add(90 * time.Second).Format(http.TimeFormat):   90 * time.Second,
+		now.Add(90 * time.Second).Format(time.ANSIC):        90 * time.Second,
+		"Friday, 02-Jan-26 03:04:15 GMT":                    10 * time.Second,
+		now.Add(-time.Hour).Format(http.TimeFormat):         0,
+		now.AddDate(5000, 0, 0).Format(http.TimeFormat):     math.MaxInt64,
+		now.AddDate(0, 0, 1).Format("2006-01-02T15:04:05Z"): 0,
+	} {
+		assert.Equal(t, want, retry.After(value, now), value)
+	}
+}
+
+func TestPermanent(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		x509.UnknownAuthorityError{},
+		tls.RecordHeaderError{},
+		http.ErrSchemeMismatch,
+		&net.DNSError{IsNotFound: true},
+		&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}},
+		fmt.Errorf("wrapped: %w", x509.UnknownAuthorityError{}),
+	} {
+		assert.True(t, retry.Permanent(err), "%T", err)
+	}
+	for _, err := range []error{
+		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNREFUSED, syscall.ECONNRESET, errors.New("synthetic"),
+		&net.DNSError{IsTimeout: true}, &net.DNSError{IsTemporary: true}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+	} {
+		assert.False(t, retry.Permanent(err), "%T", err)
+	}
+}
