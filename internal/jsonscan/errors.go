@@ -76,8 +76,10 @@ func (d *Decoder) Err() error {
 }
 
 // End returns the first error, or an error unless the value of the document has
-// been consumed and only white space follows.
+// been consumed and only white space follows. It is the last call: views that
+// were returned are not valid afterwards.
 func (d *Decoder) End() error {
+	d.releaseScratch()
 	d.skipSpace()
 	if d.pos == d.value || d.pos < len(d.data) {
 		d.failSyntax(d.pos, unexpected)

@@ -3,9 +3,9 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"math/bits"
 	"slices"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -26,8 +26,9 @@ func (d *Decoder) scanString(keep bool) []byte {
 		return d.data[start:end:end]
 	}
 
-	text := d.scratch[:0]
+	var text []byte
 	if keep {
+		text = d.emptyScratch()
 		// The next quote is mostly the closing one, so this grows at most once.
 		text = slices.Grow(text, end-start+max(0, bytes.IndexByte(d.data[end:], '"')))
 	}
@@ -37,7 +38,10 @@ func (d *Decoder) scanString(keep bool) []byte {
 		}
 		switch d.byteAt(end) {
 		case '"':
-			d.pos, d.scratch = end+1, text
+			d.pos = end + 1
+			if keep {
+				*d.scratch = text
+			}
 			return text
 		case '\\':
 			char, size := decodeEscape(d.data[end:])
@@ -55,6 +59,26 @@ func (d *Decoder) scanString(keep bool) []byte {
 		}
 		end, ascii = plainRun(d.data, start)
 	}
+}
+
+// scratches keeps scratch buffers from one document to the next; huge ones are
+// not kept.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxKeptScratch = 1 << 20
+
+func (d *Decoder) emptyScratch() []byte {
+	if d.scratch == nil {
+		d.scratch, _ = scratches.Get().(*[]byte)
+	}
+	return (*d.scratch)[:0]
+}
+
+func (d *Decoder) releaseScratch() {
+	if d.scratch != nil && cap(*d.scratch) <= maxKeptScratch {
+		scratches.Put(d.scratch)
+	}
+	d.scratch = nil
 }
 
 // plainRun returns the end of the bytes that stand for themselves in a string
@@ -132,9 +156,15 @@ func decodeUnit(literal []byte) (unit rune, ok bool) {
 	if len(literal) < 6 || literal[0] != '\\' || literal[1] != 'u' {
 		return 0, false
 	}
-	var bigEndian [2]byte
-	if _, err := hex.Decode(bigEndian[:], literal[2:6]); err != nil {
-		return 0, false
+	for _, char := range literal[2:6] {
+		switch lower := char | 0x20; {
+		case '0' <= char && char <= '9':
+			unit = unit<<4 | rune(char-'0')
+		case 'a' <= lower && lower <= 'f':
+			unit = unit<<4 | rune(lower-'a'+10)
+		default:
+			return 0, false
+		}
 	}
-	return rune(binary.BigEndian.Uint16(bigEndian[:])), true
+	return unit, true
 }

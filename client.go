@@ -1,0 +1,250 @@
+package clinicaldoc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-cleanhttp"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+)
+
+// Version is the version of this SDK, sent in the User-Agent header.
+const Version = "0.1.0"
+
+// Client talks to one clinical documentation service with one user's token. Make it with [NewClient]; one client
+// serves any number of goroutines. It needs no closing.
+type Client struct {
+	Notes  *NotesService  // progress notes
+	Tokens *TokensService // the user's access tokens
+	Users  *UsersService  // the authenticated user
+
+	config config
+	base   string // scheme, host and path prefix, without a trailing slash
+	home   *url.URL
+}
+
+// NewClient returns a client for the service at baseURL, which may carry a path prefix. It makes no request.
+//
+// The token is sent to the origin of baseURL and nowhere else, and nothing prints it. An unusable base URL, an empty
+// token or one that cannot stand in a header, an invalid option, and plain http to another machine (see
+// [WithInsecureHTTP]) are errors that match [ErrInvalidArgument].
+func NewClient(baseURL, token string, opts ...Option) (*Client, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.tokenSource != nil && token != "" {
+		return nil, invalid("NewClient: token", "give a token or WithTokenSource, not both")
+	}
+	return newClient("NewClient: baseURL", baseURL, "NewClient: token", token, cfg)
+}
+
+// The environment variables that [NewClientFromEnv] reads.
+const (
+	EnvBaseURL = "CLINICALDOC_BASE_URL"
+	EnvToken   = "CLINICALDOC_TOKEN"
+)
+
+// NewClientFromEnv is [NewClient] with the base URL from CLINICALDOC_BASE_URL and the token from CLINICALDOC_TOKEN.
+// A missing variable is an error that names it. The token's variable is not used when there is a [WithTokenSource].
+func NewClientFromEnv(opts ...Option) (*Client, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	return newClient("environment variable "+EnvBaseURL, os.Getenv(EnvBaseURL), "environment variable "+EnvToken, os.Getenv(EnvToken), cfg)
+}
+
+// newClient names in its errors where the base URL and the token came from.
+func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, error) {
+	home, err := parseBaseURL(urlName, baseURL, cfg.insecureHTTP)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.tokenSource == nil {
+		if err := checkToken(token); err != nil {
+			return nil, invalid(tokenName, "%s", err)
+		}
+		// In a closure no verb of fmt can reach it, as it could in a field.
+		cfg.tokenSource = func(context.Context) (string, error) { return token, nil }
+	}
+	if cfg.httpClient == nil {
+		cfg.httpClient = &http.Client{Transport: newTransport()}
+	}
+	c := &Client{config: cfg, base: home.String(), home: home}
+	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
+	return c, nil
+}
+
+func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
+	u, err := url.Parse(baseURL)
+	switch {
+	case baseURL == "":
+		return nil, invalid(name, "is empty; want the service's address, such as https://host/prefix")
+	case err != nil, u.Host == "", u.Hostname() == "":
+		return nil, invalid(name, "is not a URL with a host")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, invalid(name, "has the scheme %q; want https", u.Scheme)
+	case u.User != nil:
+		return nil, invalid(name, "carries a user name or password; the token is given separately")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, invalid(name, "carries a query or a fragment; want an address only")
+	case u.RawPath != "" || hasDotSegment(u.Path):
+		return nil, invalid(name, "has a path with escaped slashes or dot segments")
+	case u.Scheme == "http" && !insecure && !origin.Loopback(u):
+		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data to the network; use https, or WithInsecureHTTP on a network you trust")
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
+}
+
+// newTransport is the transport of clients that bring none. No timeout covers a whole transfer: the stall timeout does.
+func newTransport() *http.Transport {
+	t := cleanhttp.DefaultPooledTransport()
+	t.MaxIdleConnsPerHost = 64
+	t.MaxResponseHeaderBytes = 1 << 20
+	return t
+}
+
+// Do calls an endpoint that this package has no method for, through the same path as all others: token, limits, retries,
+// typed errors.
+//
+// The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
+// as JSON. A non-nil out receives the answer as [json.Unmarshal] does; then an answer without a JSON body is
+// [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are repeated after transient failures; any other method
+// only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
+//
+// In logs and errors, segments of the path other than lower-case words and versions are shown as {}.
+func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
+	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: retry.Creates}
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		op.effect = retry.Reads
+	case http.MethodPut, http.MethodDelete:
+		op.effect = retry.Repeatable
+	}
+	if err := checkPath(method, path); err != nil {
+		return err
+	}
+	r := request{op: op, path: path}
+	if body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return &callError{op: op, detail: "the body cannot be encoded as JSON", causes: []error{ErrInvalidArgument, err}}
+		}
+		r.body = jsonBody(encoded)
+	}
+	_, err := do(ctx, c, r, opts, func(answer []byte) (*struct{}, error) {
+		if out == nil {
+			return new(struct{}), nil
+		}
+		return new(struct{}), json.Unmarshal(answer, out)
+	})
+	return err
+}
+
+// checkPath refuses what would leave the base URL's path or origin.
+func checkPath(method, path string) error {
+	switch {
+	case !isIdentifier(method, 32, "-"):
+		return invalid("Do: method", "is not an HTTP method")
+	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
+		return invalid("Do: path", "must start with one slash; it is relative to the base URL")
+	case strings.ContainsAny(path, "?#"):
+		return invalid("Do: path", "must hold no query; use WithQuery")
+	case strings.ContainsAny(path, `%\`), hasDotSegment(path), hasControl(path):
+		return invalid("Do: path", "must hold no escapes, dot segments or control characters")
+	}
+	return nil
+}
+
+func maskedRoute(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		word := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
+		version := len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
+		if !word && !version {
+			segments[i] = "{}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+func hasDotSegment(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// checkToken tells what keeps a token from standing in an Authorization header. The error does not repeat the token.
+func checkToken(token string) error {
+	if token == "" {
+		return errors.New("is empty")
+	}
+	for _, r := range token {
+		if r <= ' ' || r > '~' {
+			return errors.New("holds a space, a line break or a character outside ASCII; was it copied with its surroundings?")
+		}
+	}
+	return nil
+}
+
+// LogValue lists what may be logged of the client: where it points.
+func (c *Client) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("base_url", c.base))
+}
+
+// Format prints the client without its token for every verb.
+func (c *Client) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Client", c) }
+
+// Attempt is what an observer is told of one attempt of a call: an allow-list without URLs, bodies or patients' data.
+type Attempt struct {
+	Operation     string        // such as "Notes.Get"
+	Method        string        // HTTP method
+	Route         string        // path template, such as "/v1/progress-notes/{id}"
+	Number        int           // 1 for the first attempt of a call
+	StatusCode    int           // 0 when no answer came
+	Duration      time.Duration // from the start of the attempt to the end of the answer
+	RequestID     string        // as the service gave it
+	BytesSent     int64         // of the body
+	BytesReceived int64         // of the body
+	Err           error         // nil for a 2xx answer
+}
+
+// LogValue lists the attempt's fields.
+func (a Attempt) LogValue() slog.Value { return slog.GroupValue(a.attrs()...) }
+
+func (a Attempt) attrs() []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("operation", a.Operation),
+		slog.String("method", a.Method),
+		slog.String("route", a.Route),
+		slog.Int("attempt", a.Number),
+		slog.Int("status", a.StatusCode),
+		slog.Duration("duration", a.Duration),
+		slog.String("request_id", a.RequestID),
+		slog.Int64("bytes_sent", a.BytesSent),
+		slog.Int64("bytes_received", a.BytesReceived),
+	}
+	if a.Err != nil {
+		attrs = append(attrs, slog.String("error", a.Err.Error()))
+	}
+	return attrs
+}

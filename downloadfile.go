@@ -1,0 +1,225 @@
+package clinicaldoc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
+// can read, and returns its size. An existing file is replaced.
+//
+// The recording is collected in a file beside it, path with ".part" added, and gets its name only when it is complete and
+// on disk: nothing half-written ever stands under path. When the download fails, the part stays, with a small ".part.json"
+// that says what it is a part of, and the next call for the same note and path goes on from there, also in another
+// process, if the recording's ETag is still the same. After a crash up to 16 MiB are fetched again.
+//
+// One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
+// as are an empty path and one of a directory. Errors of the file system match what they are, such as [fs.ErrPermission];
+// the others are those of DownloadAudio.
+func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
+	if path == "" {
+		return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
+	}
+	d, err := s.newDownload(id, nil, params, opts)
+	if err != nil {
+		return 0, err
+	}
+	part, err := openPart(path, s.client.base, id)
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
+	case err != nil:
+		return 0, d.fail("the file could not be opened: "+redact.Cause(err), err)
+	}
+	d.to = part
+	d.received, d.furthest, d.recording = part.size, part.size, recording{part.about.ETag, part.about.Total}
+	n, err := d.run(ctx)
+	if err != nil {
+		part.keep()
+		return n, err
+	}
+	if err := part.finish(); err != nil {
+		return n, d.fail("the file could not be completed: "+redact.Cause(err), err)
+	}
+	return n, nil
+}
+
+// checkpointSize is how much of a part may be lost in a crash.
+const checkpointSize = 16 << 20
+
+// partFile is the beginning of a recording on disk. Whoever has its companion open owns it.
+type partFile struct {
+	path      string // of the whole recording
+	file      *os.File
+	companion *os.File
+	about     partAbout
+	size      int64
+}
+
+// partAbout is what the companion says: what the part is a part of, and how much of it is surely on disk.
+type partAbout struct {
+	Service string `json:"service"`
+	Note    int64  `json:"note"`
+	ETag    string `json:"etag"`
+	Total   int64  `json:"total"` // -1: not known
+	Size    int64  `json:"size"`
+}
+
+// openPart opens the part of a recording that an earlier call left, or an empty one.
+func openPart(path, service string, id int64) (*partFile, error) {
+	companion, err := filelock.Open(path + ".part.json")
+	if err != nil {
+		return nil, err
+	}
+	p := &partFile{path: path, companion: companion, about: partAbout{Service: service, Note: id, Total: -1}}
+	if err := p.open(); err != nil {
+		p.keep()
+		return nil, err
+	}
+	return p, nil
+}
+
+var errNotRegular = safeError("the .part beside it is another thing than a file")
+
+func (p *partFile) open() error {
+	name := p.path + ".part"
+	info, err := os.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return errNotRegular
+	}
+	if p.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	if err := p.file.Chmod(0o600); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if info, err = p.file.Stat(); err != nil {
+		return err
+	}
+	if about, ok := p.left(); ok && about.Size <= info.Size() {
+		p.about, p.size = about, about.Size
+		if p.size == about.Total {
+			p.size-- // so that storage is asked once more whether this is still the recording
+		}
+	}
+	if err := p.file.Truncate(p.size); err != nil {
+		return err
+	}
+	_, err = p.file.Seek(p.size, io.SeekStart)
+	return err
+}
+
+const maxCompanion = 4 << 10
+
+// left reads what an earlier call says it left, if that is a part of the same note's recording.
+func (p *partFile) left() (partAbout, bool) {
+	var about partAbout
+	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
+	if err != nil || json.Unmarshal(text, &about) != nil {
+		return about, false
+	}
+	same := about.Service == p.about.Service && about.Note == p.about.Note
+	sane := isStrongTag(about.ETag) && about.Size > 0 && (about.Total == -1 || about.Total >= about.Size)
+	return about, same && sane
+}
+
+func (p *partFile) Write(b []byte) (int, error) {
+	n, err := p.file.Write(b)
+	p.size += int64(n)
+	if err == nil && p.size-p.about.Size >= checkpointSize {
+		err = p.checkpoint()
+	}
+	return n, err
+}
+
+func (p *partFile) begin(r recording) error {
+	p.about.ETag, p.about.Total = r.etag, r.total
+	return p.checkpoint()
+}
+
+// rewind forgets the part before it empties it, so that no crash leaves an old description with new bytes.
+func (p *partFile) rewind() error {
+	p.size, p.about.ETag, p.about.Total = 0, "", -1
+	if err := p.describe(); err != nil {
+		return err
+	}
+	if err := p.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := p.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// checkpoint brings the part to disk, then says so.
+func (p *partFile) checkpoint() error {
+	if err := p.file.Sync(); err != nil {
+		return err
+	}
+	return p.describe()
+}
+
+func (p *partFile) describe() error {
+	p.about.Size = p.size
+	text, err := json.Marshal(p.about)
+	if err != nil {
+		return err
+	}
+	if err := p.companion.Truncate(0); err != nil {
+		return err
+	}
+	_, err = p.companion.WriteAt(text, 0)
+	return err
+}
+
+// keep leaves the part for the next call, or nothing if there is no part. Failures of that cost only a repetition.
+func (p *partFile) keep() {
+	if p.file != nil {
+		if p.size > 0 && p.about.ETag != "" && p.checkpoint() == nil {
+			_ = p.file.Close()
+			_ = p.companion.Close()
+			return
+		}
+		_ = p.file.Close()
+		_ = os.Remove(p.path + ".part")
+	}
+	_ = filelock.Remove(p.companion)
+}
+
+// finish gives the complete recording its name.
+func (p *partFile) finish() error {
+	err := p.checkpoint()
+	if closed := p.file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(p.path+".part", p.path)
+	}
+	if err != nil {
+		_ = p.companion.Close()
+		return err
+	}
+	syncDirectory(filepath.Dir(p.path))
+	if err := filelock.Remove(p.companion); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// syncDirectory brings a new name to disk where the system can do that.
+func syncDirectory(path string) {
+	if directory, err := os.Open(path); err == nil {
+		_ = directory.Sync()
+		_ = directory.Close()
+	}
+}

@@ -1,0 +1,38 @@
+// Package filelock opens a file for one holder at a time, in this process and among processes. The system lets go of it
+// when the holder ends, however it ends, so that nothing stays locked.
+package filelock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// ErrHeld means that somebody else holds the file.
+var ErrHeld = errors.New("the file is held by another")
+
+// maxTries bounds how often a file is opened anew because it was removed just before it was locked.
+const maxTries = 10
+
+// Open opens the file for reading and writing, makes it if need be, readable to this user alone, and holds it until it is
+// closed. Where the system or the file system knows no locks, it is opened all the same.
+func Open(path string) (*os.File, error) {
+	for range maxTries {
+		file, err := open(path)
+		if err != nil {
+			return nil, err
+		}
+		mine, err := file.Stat()
+		if err == nil {
+			var there os.FileInfo
+			if there, err = os.Lstat(path); err == nil && os.SameFile(mine, there) {
+				return file, nil
+			}
+		}
+		_ = file.Close()
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: it comes and goes", ErrHeld)
+}

@@ -1,0 +1,17 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd || windows)
+
+package filelock
+
+import (
+	"errors"
+	"os"
+)
+
+func open(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// Remove removes the file and closes it.
+func Remove(file *os.File) error {
+	return errors.Join(os.Remove(file.Name()), file.Close())
+}

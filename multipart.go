@@ -1,0 +1,349 @@
+package clinicaldoc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"mime/multipart"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// AudioSource is a recording to upload. Make it with [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader].
+type AudioSource struct {
+	// ContentType is the recording's media type. When empty it follows from the name's extension.
+	ContentType string
+
+	name   string
+	length int64                                  // -1: not known
+	openAt func() (io.ReaderAt, io.Closer, error) // nil for a stream
+	stream io.Reader                              // nil for what can be read at any place
+	begun  atomic.Bool                            // somebody reads the stream; nobody else may
+}
+
+// AudioFile is the recording in a file, which is opened when it is sent. An empty or missing file, a directory and a
+// name that cannot be sent are errors that match [ErrInvalidArgument].
+func AudioFile(path string) (*AudioSource, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, &argumentError{"AudioFile: the file cannot be opened", err}
+	}
+	if !info.Mode().IsRegular() {
+		return nil, invalid("AudioFile", "is a directory or another thing than a file")
+	}
+	a := &AudioSource{name: baseName(filepath.Base(path)), length: info.Size()}
+	a.openAt = func() (io.ReaderAt, io.Closer, error) { return openUnchanged(path, info) }
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// openUnchanged opens a file that is still as it was when its size was taken.
+func openUnchanged(path string, was os.FileInfo) (io.ReaderAt, io.Closer, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, &argumentError{"Audio: the file cannot be opened", err}
+	}
+	audio := audioFile{file, was}
+	if audio.changed() {
+		_ = file.Close()
+		return nil, nil, invalid("Audio", "the file has changed since AudioFile; make a new source when it is complete")
+	}
+	return audio, file, nil
+}
+
+// audioFile is an open file, and what it was when its size was taken.
+type audioFile struct {
+	*os.File
+	was os.FileInfo
+}
+
+func (f audioFile) changed() bool {
+	is, err := f.Stat()
+	return err != nil || is.Size() != f.was.Size() || !is.ModTime().Equal(f.was.ModTime())
+}
+
+// AudioBytes is a recording in memory. The bytes are not copied and must not change before Create returns.
+func AudioBytes(name string, b []byte) *AudioSource {
+	return AudioReaderAt(name, bytes.NewReader(b), int64(len(b)))
+}
+
+// AudioReaderAt is a recording of known size that can be read at any place, and so be sent again after a failure.
+func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
+	a := &AudioSource{name: baseName(name), length: max(size, 0)}
+	if r != nil {
+		a.openAt = func() (io.ReaderAt, io.Closer, error) { return r, io.NopCloser(nil), nil }
+	}
+	return a
+}
+
+// AudioReader is a recording of unknown size that can be read once. It is sent in chunks, which some services refuse,
+// and not sent again once any of it was read: prefer the other sources. The reader is not closed.
+func AudioReader(name string, r io.Reader) *AudioSource {
+	return &AudioSource{name: baseName(name), length: -1, stream: r}
+}
+
+// baseName cuts the folders off a path, of this system or another.
+func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
+
+const maxFileName = 255
+
+// check refuses what cannot be sent. It changes nothing: several calls may share a source.
+func (a *AudioSource) check() error {
+	switch {
+	case a.openAt == nil && a.stream == nil:
+		return invalid("Audio", "has no reader; make it with one of the Audio functions")
+	case a.name == "" || a.name == "." || a.name == "..":
+		return invalid("Audio", "has no file name")
+	case len(a.name) > maxFileName || !utf8.ValidString(a.name) || hasControl(a.name):
+		return invalid("Audio", "has a file name that is too long, not UTF-8 or holds control characters")
+	case a.length == 0:
+		return invalid("Audio", "is empty")
+	case a.begun.Load():
+		return invalid("Audio", "is a reader that was read from already; make a new source")
+	}
+	_, err := a.mediaType()
+	return err
+}
+
+// mediaTypes of recordings; the host's own tables differ too much to rely on.
+var mediaTypes = map[string]string{
+	".3gp": "audio/3gpp", ".aac": "audio/aac", ".aif": "audio/aiff", ".aiff": "audio/aiff", ".amr": "audio/amr", ".caf": "audio/x-caf",
+	".flac": "audio/flac", ".m4a": "audio/mp4", ".mp3": "audio/mpeg", ".mp4": "audio/mp4", ".oga": "audio/ogg", ".ogg": "audio/ogg",
+	".opus": "audio/ogg", ".wav": "audio/wav", ".webm": "audio/webm", ".wma": "audio/x-ms-wma",
+}
+
+func (a *AudioSource) mediaType() (string, error) {
+	if a.ContentType == "" {
+		if known := mediaTypes[strings.ToLower(filepath.Ext(a.name))]; known != "" {
+			return known, nil
+		}
+		return "application/octet-stream", nil
+	}
+	kind, params, err := mime.ParseMediaType(a.ContentType)
+	if err != nil || !strings.Contains(kind, "/") || hasControl(a.ContentType) {
+		return "", invalid("Audio: ContentType", "is not a media type such as audio/wav")
+	}
+	return mime.FormatMediaType(kind, params), nil
+}
+
+// LogValue lists what may be logged of the recording: its name may be a patient's.
+func (a *AudioSource) LogValue() slog.Value {
+	if a == nil {
+		return slog.Value{}
+	}
+	return slog.GroupValue(slog.Int64("size", a.length))
+}
+
+// Format prints what LogValue lists for every verb.
+func (a *AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioSource", a) }
+
+// argumentError is an argument refused because of an error whose text may name a file.
+type argumentError struct {
+	what  string
+	cause error
+}
+
+func (e *argumentError) Error() string {
+	return "clinicaldoc: " + e.what + ": " + redact.Cause(e.cause) + ": " + ErrInvalidArgument.Error()
+}
+func (e *argumentError) Unwrap() []error            { return []error{ErrInvalidArgument, e.cause} }
+func (e *argumentError) Format(s fmt.State, _ rune) { printError(s, e) }
+
+// upload is the multipart body of one Create: what stands before the audio, the audio, what stands after. Only the audio
+// is read while it is sent, through a lock that ends with the call: net/http may go on reading after it has answered.
+type upload struct {
+	envelope      string // content type with the boundary
+	before, after []byte
+	audio         *AudioSource // nil: none is sent
+	at            io.ReaderAt
+	closer        io.Closer
+	progress      func(sent, total int64)
+	mu            sync.Mutex // held during each read of the audio and each report of progress
+	over          atomic.Bool
+	current       atomic.Pointer[audioReader] // of the latest attempt; earlier ones get nothing more
+}
+
+func newUpload(p CreateNoteParams) (*upload, error) {
+	switch {
+	case p.PatientID < 0:
+		return nil, invalid("Notes.Create: PatientID", "must not be negative")
+	case p.PromptID < 0:
+		return nil, invalid("Notes.Create: PromptID", "must not be negative")
+	case !utf8.ValidString(p.Name):
+		return nil, invalid("Notes.Create: Name", "is not valid UTF-8")
+	}
+	u := &upload{audio: p.Audio, progress: p.OnProgress, closer: io.NopCloser(nil)}
+	if err := u.render(p); err != nil {
+		return nil, err
+	}
+	if p.Audio != nil && p.Audio.openAt != nil {
+		var err error
+		if u.at, u.closer, err = p.Audio.openAt(); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// render writes the envelope around the audio. Writes to a buffer do not fail.
+func (u *upload) render(p CreateNoteParams) error {
+	var envelope bytes.Buffer
+	w := multipart.NewWriter(&envelope)
+	u.envelope = w.FormDataContentType()
+	if p.Name != "" {
+		_ = w.WriteField("name", p.Name)
+	}
+	if p.PatientID != 0 {
+		_ = w.WriteField("patient_id", strconv.FormatInt(p.PatientID, 10))
+	}
+	if p.PromptID != 0 {
+		_ = w.WriteField("prompt_id", strconv.FormatInt(p.PromptID, 10))
+	}
+	if u.audio != nil {
+		if err := u.audio.check(); err != nil {
+			return err
+		}
+		mediaType, err := u.audio.mediaType()
+		if err != nil {
+			return err
+		}
+		_, _ = w.CreatePart(textproto.MIMEHeader{
+			"Content-Disposition": {multipart.FileContentDisposition("file", u.audio.name)},
+			"Content-Type":        {mediaType},
+		})
+	}
+	split := envelope.Len()
+	_ = w.Close()
+	u.before, u.after = envelope.Bytes()[:split], envelope.Bytes()[split:]
+	return nil
+}
+
+func (u *upload) contentType() string { return u.envelope }
+
+func (u *upload) size() int64 {
+	size := int64(len(u.before) + len(u.after))
+	switch {
+	case u.audio == nil:
+		return size
+	case u.audio.length < 0:
+		return -1
+	}
+	return size + u.audio.length
+}
+
+func (u *upload) replayable() bool {
+	return u.audio == nil || u.audio.openAt != nil || !u.audio.begun.Load()
+}
+
+func (u *upload) open() io.ReadCloser {
+	if u.audio == nil {
+		return io.NopCloser(bytes.NewReader(slices.Concat(u.before, u.after)))
+	}
+	r := &audioReader{upload: u, from: u.audio.stream, reported: -1}
+	if u.at != nil {
+		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
+	}
+	u.current.Store(r) // without the lock, which a read of the attempt before may hold for ever
+	return io.NopCloser(io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)))
+}
+
+// How long the end of a call waits for a read of the audio that is under way. One of a stream may block, as of a pipe.
+const (
+	sourceGrace = time.Second
+	streamGrace = 100 * time.Millisecond
+)
+
+// end lets nobody read the audio any more, then closes what AudioFile opened. Also a cancelled call waits for a read that
+// is under way, if not for long: the caller may change or reuse the source when it returns.
+func (u *upload) end() {
+	u.over.Store(true)
+	done := make(chan struct{})
+	release := func() {
+		_ = u.closer.Close()
+		u.mu.Unlock()
+		close(done)
+	}
+	if u.mu.TryLock() {
+		release()
+		return
+	}
+	go func() {
+		u.mu.Lock()
+		release()
+	}()
+	wait := sourceGrace
+	if u.audio.stream != nil {
+		wait = streamGrace
+	}
+	grace := time.NewTimer(wait)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+	}
+}
+
+var (
+	errCallOver     = safeError("the call is over")
+	errEmptyAudio   = sentinelError{"the audio is empty", ErrInvalidArgument}
+	errBegunAudio   = sentinelError{"it is a reader that was read from already; make a new source", ErrInvalidArgument}
+	errCutAudio     = sentinelError{"it is shorter than it was said to be", io.ErrUnexpectedEOF}
+	errChangedAudio = safeError("the file changed while it was sent; make a new source when it is complete")
+)
+
+// audioReader gives one attempt the audio from its start.
+type audioReader struct {
+	upload   *upload
+	from     io.Reader
+	begun    bool // it has the stream to itself
+	taken    int64
+	reported int64
+}
+
+func (r *audioReader) Read(p []byte) (int, error) {
+	u := r.upload
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over.Load() || u.current.Load() != r {
+		return 0, errCallOver
+	}
+	if u.audio.stream != nil && !r.begun {
+		if r.begun = u.audio.begun.CompareAndSwap(false, true); !r.begun {
+			return 0, errBegunAudio // what is left of it is not the recording
+		}
+	}
+	// What the previous read gave has left by now: net/http reads on when it has written.
+	if u.progress != nil && r.taken != r.reported {
+		r.reported = r.taken
+		u.progress(r.taken, u.audio.length)
+	}
+	n, err := r.from.Read(p)
+	r.taken += int64(n)
+	if errors.Is(err, io.EOF) {
+		file, isFile := u.at.(audioFile)
+		switch {
+		case r.taken == 0:
+			return 0, errEmptyAudio
+		case r.taken < u.audio.length:
+			return n, errCutAudio
+		case isFile && file.changed():
+			return n, errChangedAudio
+		}
+	}
+	return n, err
+}

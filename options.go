@@ -1,0 +1,231 @@
+package clinicaldoc
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Option configures a [Client]. An invalid one makes [NewClient] fail with an error that names it.
+type Option func(*config) error
+
+// config is what the options fill in; a Client never changes its own afterwards.
+type config struct {
+	httpClient      *http.Client
+	tokenSource     func(context.Context) (string, error)
+	retry           RetryPolicy
+	limiter         Limiter
+	logger          *slog.Logger
+	observer        func(context.Context, Attempt)
+	names           QueryNames
+	userAgent       string
+	insecureHTTP    bool
+	stallTimeout    time.Duration
+	maxResponseSize int64
+}
+
+// newConfig applies the options to the defaults.
+func newConfig(opts []Option) (config, error) {
+	c := config{
+		retry:           defaultRetry,
+		names:           defaultQueryNames,
+		userAgent:       "clinicaldoc-go/" + Version,
+		stallTimeout:    defaultStallTimeout,
+		maxResponseSize: defaultMaxResponseSize,
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return config{}, invalid("NewClient: option", "is nil")
+		}
+		if err := opt(&c); err != nil {
+			return config{}, err
+		}
+	}
+	return c, nil
+}
+
+// The defaults of the options below.
+const (
+	defaultStallTimeout    = time.Minute
+	defaultMaxResponseSize = 64 << 20
+)
+
+var (
+	defaultRetry      = RetryPolicy{MaxRetries: 3, MinWait: 500 * time.Millisecond, MaxWait: 30 * time.Second}
+	defaultQueryNames = QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor"}
+)
+
+// WithHTTPClient sets the HTTP client whose transport (proxies, certificates, connection pool) and timeout are used; its
+// cookie jar and redirect policy are not. It is copied, never changed, and its pool is never emptied. A Timeout in it
+// limits each whole attempt, also a long upload: prefer a context's deadline.
+func WithHTTPClient(client *http.Client) Option {
+	return func(c *config) error {
+		if client == nil {
+			return invalid("WithHTTPClient", "the client is nil")
+		}
+		own := *client
+		if own.Transport == nil {
+			own.Transport = http.DefaultTransport
+		}
+		c.httpClient = &own
+		return nil
+	}
+}
+
+// TokenSource provides the token for each attempt, for tokens that change while a program runs. It must be safe for
+// use by several goroutines. What its error says is not printed by this package.
+type TokenSource interface {
+	Token(ctx context.Context) (string, error)
+}
+
+// WithTokenSource asks the source for the token of every attempt; the token given to [NewClient] must then be empty.
+func WithTokenSource(source TokenSource) Option {
+	return func(c *config) error {
+		if source == nil {
+			return invalid("WithTokenSource", "the source is nil")
+		}
+		c.tokenSource = source.Token
+		return nil
+	}
+}
+
+// RetryPolicy says how often and how soon a failed attempt is repeated. Without [WithRetry] it is 3 retries, waiting
+// from 500 ms to 30 s.
+type RetryPolicy struct {
+	MaxRetries int           // attempts after the first; 0: none
+	MinWait    time.Duration // before the first retry, doubled for each further one; 0: the default
+	MaxWait    time.Duration // the longest wait; a service that asks for more gets no retry; 0: the default
+}
+
+// WithRetry replaces the retry policy. What may be repeated at all is not configurable: see the package documentation.
+func WithRetry(policy RetryPolicy) Option {
+	return func(c *config) error {
+		policy := policy // an option may serve several clients at once
+		if policy.MaxRetries < 0 || policy.MinWait < 0 || policy.MaxWait < 0 {
+			return invalid("WithRetry", "MaxRetries, MinWait and MaxWait must not be negative")
+		}
+		if policy.MaxWait == 0 {
+			policy.MaxWait = max(defaultRetry.MaxWait, policy.MinWait)
+		}
+		if policy.MinWait == 0 {
+			policy.MinWait = min(defaultRetry.MinWait, policy.MaxWait)
+		}
+		if policy.MinWait > policy.MaxWait {
+			return invalid("WithRetry", "MinWait must not exceed MaxWait")
+		}
+		c.retry = policy
+		return nil
+	}
+}
+
+// Limiter holds attempts back; *rate.Limiter of golang.org/x/time/rate is one. Wait returns when the attempt may go, or
+// an error that ends the call.
+type Limiter interface {
+	Wait(ctx context.Context) error
+}
+
+// WithLimiter asks the limiter before every attempt, retries included. Clients may share one.
+func WithLimiter(limiter Limiter) Option {
+	return func(c *config) error {
+		if limiter == nil {
+			return invalid("WithLimiter", "the limiter is nil")
+		}
+		c.limiter = limiter
+		return nil
+	}
+}
+
+// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings.
+func WithLogger(logger *slog.Logger) Option {
+	return func(c *config) error {
+		if logger == nil {
+			return invalid("WithLogger", "the logger is nil")
+		}
+		c.logger = logger
+		return nil
+	}
+}
+
+// WithObserver calls observe after every attempt, in the goroutine of the call; for metrics and traces.
+func WithObserver(observe func(context.Context, Attempt)) Option {
+	return func(c *config) error {
+		if observe == nil {
+			return invalid("WithObserver", "the function is nil")
+		}
+		c.observer = observe
+		return nil
+	}
+}
+
+// QueryNames are the names of the list's query parameters, which the service's description does not tell. An empty
+// field means its default: patient_id, per_page, sort, page, cursor.
+type QueryNames struct {
+	PatientID, PerPage, Sort, Page, Cursor string
+}
+
+// WithQueryNames sets the names of the list's query parameters, such as "filter[patient_id]".
+func WithQueryNames(names QueryNames) Option {
+	return func(c *config) error {
+		filled := defaultQueryNames
+		seen := map[string]bool{}
+		for _, pair := range []struct{ to, from *string }{
+			{&filled.PatientID, &names.PatientID}, {&filled.PerPage, &names.PerPage}, {&filled.Sort, &names.Sort},
+			{&filled.Page, &names.Page}, {&filled.Cursor, &names.Cursor},
+		} {
+			if *pair.from != "" {
+				*pair.to = *pair.from
+			}
+			if hasControl(*pair.to) || seen[*pair.to] {
+				return invalid("WithQueryNames", "the names must differ from each other and hold no control characters")
+			}
+			seen[*pair.to] = true
+		}
+		c.names = filled
+		return nil
+	}
+}
+
+// WithUserAgent replaces the User-Agent header, "clinicaldoc-go/" and the version.
+func WithUserAgent(userAgent string) Option {
+	return func(c *config) error {
+		if userAgent == "" || !isHeaderValue(userAgent) {
+			return invalid("WithUserAgent", "the text is empty or cannot stand in a header")
+		}
+		c.userAgent = userAgent
+		return nil
+	}
+}
+
+// WithInsecureHTTP allows plain http to other machines than this one. The token and patients' data are then readable to
+// everybody on the way: for isolated test networks only.
+func WithInsecureHTTP() Option {
+	return func(c *config) error {
+		c.insecureHTTP = true
+		return nil
+	}
+}
+
+// WithStallTimeout sets how long an attempt may go without a byte moving in either direction before it is given up;
+// one minute by default. It bounds every attempt, however long a healthy transfer may take.
+func WithStallTimeout(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return invalid("WithStallTimeout", "the time must be positive")
+		}
+		c.stallTimeout = d
+		return nil
+	}
+}
+
+// WithMaxResponseSize sets how many bytes an answer may have, decompressed; 64 MiB by default. A larger one is
+// [ErrUnexpectedResponse]. Audio downloads are streamed and not limited by it.
+func WithMaxResponseSize(size int64) Option {
+	return func(c *config) error {
+		if size <= 0 {
+			return invalid("WithMaxResponseSize", "the size must be positive")
+		}
+		c.maxResponseSize = size
+		return nil
+	}
+}

@@ -1,0 +1,111 @@
+package clinicaldoc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+)
+
+// Token is the record of an access token; the token itself is never told.
+type Token struct {
+	ID         int64     `json:"id"`
+	Name       string    `json:"name"` // a label, often a device's name
+	CreatedAt  time.Time `json:"created_at,omitzero"`
+	LastUsedAt time.Time `json:"last_used_at,omitzero"` // zero when never used
+}
+
+// TokensService works on the authenticated user's access tokens. Get it from [Client.Tokens].
+type TokensService struct{ client *Client }
+
+var (
+	listTokens  = operation{"Tokens.List", http.MethodGet, "/v1/auth/tokens", retry.Reads}
+	revokeToken = operation{"Tokens.Revoke", http.MethodDelete, "/v1/auth/tokens/{id}", retry.Repeatable}
+)
+
+// List returns the user's access tokens; the result is never nil without an error.
+func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
+	tokens, err := do(ctx, s.client, request{op: listTokens, path: listTokens.route}, opts, decodeTokens)
+	if err != nil {
+		return nil, err
+	}
+	return *tokens, nil
+}
+
+// Revoke revokes the token with the given id, which may be the one in use: then every later call is [ErrUnauthorized].
+// When an attempt's answer was lost and the repeat finds no token, the token is revoked and that is no error. Otherwise
+// an unknown id is [ErrNotFound].
+func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
+	r, err := revokeToken.withID(id)
+	if err != nil {
+		return nil, err
+	}
+	return do(ctx, s.client, r, opts, decodeConfirmation)
+}
+
+// decodeTokens reads the list under "tokens", under "data", or bare.
+func decodeTokens(answer []byte) (*[]Token, error) {
+	if len(answer) == 0 {
+		return nil, errEmpty
+	}
+	d := jsonscan.New(answer)
+	tokens, found := []Token{}, false
+	read := func() {
+		found = true
+		list(d, func() {
+			var t Token
+			t.fill(d)
+			if t.ID < 1 {
+				d.Fail("a token with an id")
+			}
+			tokens = append(tokens, t)
+		})
+	}
+	if d.Kind() == jsonscan.Array {
+		read()
+	} else {
+		for key := range d.Fields() {
+			if name := string(key); name == "tokens" || name == "data" && d.Kind() == jsonscan.Array {
+				read()
+			}
+		}
+	}
+	if err := d.End(); err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, errNoRows
+	}
+	return &tokens, nil
+}
+
+func (t *Token) fill(d *jsonscan.Decoder) {
+	object(d, func(key []byte) {
+		switch string(key) {
+		case "id":
+			t.ID = integer(d)
+		case "name":
+			t.Name = textOrEmpty(d)
+		case "created_at":
+			t.CreatedAt = instant(d)
+		case "last_used_at":
+			t.LastUsedAt = instant(d)
+		}
+	})
+}
+
+// UnmarshalJSON reads a token record as tolerantly as the service's answers are read.
+func (t *Token) UnmarshalJSON(data []byte) error { return unmarshal(data, t, (*Token).fill) }
+
+// LogValue lists what may be logged of the record: the label may be somebody's name.
+func (t Token) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("id", t.ID), slog.Time("created_at", t.CreatedAt), slog.Time("last_used_at", t.LastUsedAt))
+}
+
+// Format prints what LogValue lists for every verb.
+func (t Token) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Token", t) }

@@ -1,0 +1,62 @@
+package clinicaldoc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+)
+
+// User is a user of the service. It prints as its id.
+type User struct {
+	ID        int64     `json:"id"`
+	Name      string    `json:"name"`
+	Email     string    `json:"email"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+}
+
+// UsersService reads the authenticated user. Get it from [Client.Users].
+type UsersService struct{ client *Client }
+
+// The user's endpoint has no version prefix.
+var getUser = operation{"Users.Me", http.MethodGet, "/user", retry.Reads}
+
+// Me returns the user whom the token belongs to. It is the cheapest way to find out whether a token works:
+// [ErrUnauthorized] says that it does not.
+func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
+	return do(ctx, s.client, request{op: getUser, path: getUser.route}, opts, func(answer []byte) (*User, error) {
+		return single(answer, (*User).fill, func(u *User) int64 { return u.ID })
+	})
+}
+
+func (u *User) fill(d *jsonscan.Decoder) {
+	object(d, func(key []byte) {
+		switch string(key) {
+		case "id":
+			u.ID = integer(d)
+		case "name":
+			u.Name = textOrEmpty(d)
+		case "email":
+			u.Email = textOrEmpty(d)
+		case "created_at":
+			u.CreatedAt = instant(d)
+		case "updated_at":
+			u.UpdatedAt = instant(d)
+		}
+	})
+}
+
+// UnmarshalJSON reads a user as tolerantly as the service's answers are read.
+func (u *User) UnmarshalJSON(data []byte) error { return unmarshal(data, u, (*User).fill) }
+
+// LogValue lists what may be logged of the user.
+func (u User) LogValue() slog.Value { return slog.GroupValue(slog.Int64("id", u.ID)) }
+
+// Format prints what LogValue lists for every verb.
+func (u User) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.User", u) }
