@@ -1,0 +1,184 @@
+package clinicaldoctest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// audio is a stored recording. Its file's name owes nothing to the uploaded one.
+type audio struct {
+	key         string // its path below the storage's audio folder
+	contentType string
+	sha256      string
+	size        int64
+	duration    float64 // seconds
+	bitrate     int64   // bits per second
+	uploadedAt  time.Time
+	expiresAt   time.Time
+}
+
+// assumedBitrate is used to estimate the duration of anything but WAV.
+const assumedBitrate = 128_000
+
+var audioExtensions = []string{".wav", ".mp3", ".m4a", ".mp4", ".ogg", ".flac", ".webm", ".aac"}
+
+// storageError is a failure of the server's own disk, in contrast to a
+// failure to read what is to be stored.
+type storageError struct{ error }
+
+// saveAudio streams a recording to disk. Of the uploaded file's name only a
+// known extension is kept.
+func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now time.Time) (_ *audio, err error) {
+	extension := strings.ToLower(filepath.Ext(fileName))
+	if !slices.Contains(audioExtensions, extension) {
+		extension = ".bin"
+	}
+	if _, _, err := mime.ParseMediaType(contentType); err != nil {
+		contentType = "application/octet-stream"
+	}
+	a := &audio{
+		key: rand.Text() + extension, contentType: contentType,
+		uploadedAt: now, expiresAt: now.Add(s.variant.AudioRetention),
+	}
+	file, err := os.OpenFile(s.audioFile(a), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, storageError{err}
+	}
+	defer func() {
+		if closeErr := file.Close(); err == nil && closeErr != nil {
+			err = storageError{closeErr}
+		}
+		if err != nil {
+			s.removeAudio(a)
+		}
+	}()
+	hash := sha256.New()
+	if a.size, err = copyToDisk(file, io.TeeReader(content, hash)); err != nil {
+		return nil, err
+	}
+	a.sha256 = hex.EncodeToString(hash.Sum(nil))
+	a.duration, a.bitrate = describeAudio(file, a.size)
+	return a, nil
+}
+
+// copyToDisk copies in pieces of fixed size, whatever the size of the whole.
+func copyToDisk(file *os.File, content io.Reader) (size int64, err error) {
+	piece := make([]byte, 128<<10)
+	for {
+		n, readErr := content.Read(piece)
+		if _, err := file.Write(piece[:n]); err != nil {
+			return size, storageError{err}
+		}
+		size += int64(n)
+		switch {
+		case errors.Is(readErr, io.EOF):
+			return size, nil
+		case readErr != nil:
+			return size, readErr
+		}
+	}
+}
+
+func (s *Server) audioFile(a *audio) string { return filepath.Join(s.dir, a.key) }
+
+// removeAudio deletes a recording's file; a running download keeps what it opened.
+func (s *Server) removeAudio(a *audio) {
+	if a != nil {
+		_ = os.Remove(s.audioFile(a))
+	}
+}
+
+// saveSeededAudio stores the recording of a seeded note.
+func (s *Server) saveSeededAudio(n Note, now time.Time) (*audio, error) {
+	if n.Audio != nil {
+		return s.saveAudio(bytes.NewReader(n.Audio), "seed.wav", "audio/wav", now)
+	}
+	const tenthOfASecond = 1600
+	header := silenceHeader(tenthOfASecond)
+	size := or(n.AudioSize, int64(len(header)+tenthOfASecond))
+	if size < int64(len(header)) {
+		return nil, fmt.Errorf("audio of %d bytes has no room for a header", size)
+	}
+	header = silenceHeader(size - int64(len(header)))
+	silence := io.LimitReader(zeros{}, size-int64(len(header)))
+	return s.saveAudio(io.MultiReader(bytes.NewReader(header), silence), "seed.wav", "audio/wav", now)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// silenceHeader is the header of a mono WAV file, 16 bits at 8 kHz. Its size
+// fields stay at their highest value for what does not fit into them.
+func silenceHeader(dataSize int64) []byte {
+	field := func(size int64) uint32 { return uint32(min(size, math.MaxUint32)) } //nolint:gosec // cut to fit
+	const bytesPerSecond = 16_000
+	little := binary.LittleEndian
+	header := append([]byte("RIFF"), little.AppendUint32(nil, field(36+dataSize))...)
+	header = append(header, "WAVEfmt "...)
+	header = little.AppendUint32(header, 16)
+	header = little.AppendUint16(header, 1) // PCM
+	header = little.AppendUint16(header, 1) // one channel
+	header = little.AppendUint32(header, bytesPerSecond/2)
+	header = little.AppendUint32(header, bytesPerSecond)
+	header = little.AppendUint16(header, 2)  // bytes per sample
+	header = little.AppendUint16(header, 16) // bits per sample
+	header = append(header, "data"...)
+	return little.AppendUint32(header, field(dataSize))
+}
+
+// describeAudio reads duration and bitrate from a WAV header and estimates
+// them for everything else.
+func describeAudio(file io.ReaderAt, size int64) (duration float64, bitrate int64) {
+	if duration, bitrate, ok := describeWAV(file, size); ok {
+		return duration, bitrate
+	}
+	return float64(size) * 8 / assumedBitrate, assumedBitrate
+}
+
+func describeWAV(file io.ReaderAt, size int64) (duration float64, bitrate int64, ok bool) {
+	var riff [12]byte
+	if _, err := file.ReadAt(riff[:], 0); err != nil || string(riff[:4]) != "RIFF" || string(riff[8:]) != "WAVE" {
+		return 0, 0, false
+	}
+	var bytesPerSecond int64
+	for offset := int64(len(riff)); ; {
+		var chunk [8]byte
+		if _, err := file.ReadAt(chunk[:], offset); err != nil {
+			return 0, 0, false
+		}
+		offset += int64(len(chunk))
+		length := int64(binary.LittleEndian.Uint32(chunk[4:]))
+		switch string(chunk[:4]) {
+		case "fmt ":
+			var format [16]byte
+			if _, err := file.ReadAt(format[:], offset); err != nil {
+				return 0, 0, false
+			}
+			bytesPerSecond = int64(binary.LittleEndian.Uint32(format[8:]))
+		case "data":
+			if bytesPerSecond == 0 {
+				return 0, 0, false
+			}
+			length = min(length, size-offset) // recorders write any length when they stream
+			return float64(length) / float64(bytesPerSecond), bytesPerSecond * 8, true
+		}
+		offset += length + length%2 // chunks are padded to even lengths
+	}
+}

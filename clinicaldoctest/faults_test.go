@@ -1,0 +1,204 @@
+package clinicaldoctest_test
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// onBoth runs a test on sockets and, in a bubble, on pipes.
+func onBoth(t *testing.T, test func(t *testing.T, c caller)) {
+	t.Helper()
+	t.Run("sockets", func(t *testing.T) {
+		t.Parallel()
+		test(t, start(t))
+	})
+	t.Run("pipes", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) { test(t, start(t, clinicaldoctest.InProcess())) })
+	})
+}
+
+func TestFaultsCountAndChooseTheirRoute(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(502, "<h1>Bad Gateway</h1>").Times(2).After(1).WithHeader("Via", "test"))
+	var statuses []int
+	for range 5 {
+		a := c.get("/user")
+		statuses = append(statuses, a.StatusCode)
+		if a.StatusCode == http.StatusBadGateway {
+			assert.Equal(t, "<h1>Bad Gateway</h1>", a.text)
+			assert.Equal(t, "test", a.Header.Get("Via"))
+			assert.Equal(t, "text/html; charset=UTF-8", a.Header.Get("Content-Type"))
+		}
+		assert.Equal(t, http.StatusOK, c.get("/v1/progress-notes").StatusCode)
+	}
+	assert.Equal(t, []int{200, 502, 502, 200, 200}, statuses)
+
+	c.srv.Inject("", clinicaldoctest.Answer(503, `{"message":"Service Unavailable"}`).Always())
+	for range 3 {
+		assert.Equal(t, "Service Unavailable", c.expect(http.StatusServiceUnavailable, http.MethodGet, "/v1/auth/tokens")["message"])
+	}
+	c.srv.ClearFaults()
+	c.expect(http.StatusOK, http.MethodGet, "/user")
+}
+
+func TestTheFirstInjectedFaultStrikesFirst(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(500, ""))
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(504, ""))
+	assert.Equal(t, 500, c.get("/user").StatusCode)
+	assert.Equal(t, 504, c.get("/user").StatusCode)
+	assert.Equal(t, 200, c.get("/user").StatusCode)
+	assert.Equal(t, "status 504", c.srv.Requests()[1].Fault)
+}
+
+func TestResets(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault clinicaldoctest.Fault
+		notes int
+	}{
+		"at once":       {clinicaldoctest.Reset(), 0},
+		"after request": {clinicaldoctest.ResetAfterRequest(), 0},
+		"after commit":  {clinicaldoctest.ResetAfterCommit(), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, c caller) {
+				t.Helper()
+				c.srv.Inject(clinicaldoctest.RouteCreateNote, test.fault)
+				_, err := c.try(c.createRequest(validForm()))
+				require.Error(t, err)
+				if name != "at once" { // there the client may still be writing, and see that fail
+					require.ErrorIs(t, err, syscall.ECONNRESET)
+				}
+				assert.Len(t, c.srv.Notes(), test.notes)
+				assert.Zero(t, c.srv.Requests()[0].Status)
+				assert.Equal(t, http.StatusCreated, c.create(validForm()).StatusCode, "the next one works")
+			})
+		})
+	}
+}
+
+func TestTruncatedAnswers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault  clinicaldoctest.Fault
+		length bool
+	}{
+		"with a length": {clinicaldoctest.Truncate(20), true},
+		"chunked":       {clinicaldoctest.TruncateChunked(20), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, c caller) {
+				t.Helper()
+				c.srv.Inject(clinicaldoctest.RouteCreateNote, test.fault)
+				a, err := c.try(c.createRequest(validForm()))
+				require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+				assert.Equal(t, http.StatusCreated, a.StatusCode)
+				assert.Len(t, a.text, 20)
+				assert.Equal(t, test.length, a.ContentLength > 20)
+				assert.Len(t, c.srv.Notes(), 1, "the effect stays")
+			})
+		})
+	}
+}
+
+func TestTruncatedDownload(t *testing.T) {
+	t.Parallel()
+	c, address := recorded(t, clinicaldoctest.Variant{})
+	c.srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Truncate(4))
+	a, err := c.try(c.request(http.MethodGet, address, nil))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.Equal(t, "0123", a.text)
+	assert.Equal(t, int64(10), a.ContentLength)
+}
+
+func TestDelayAndSlowBodyTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, clinicaldoctest.InProcess())
+		c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Delay(time.Hour))
+		began := time.Now()
+		size := len(c.get("/user").text)
+		assert.Equal(t, time.Hour, time.Since(began))
+
+		c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.SlowBody(10, time.Minute))
+		began = time.Now()
+		assert.Len(t, c.get("/user").text, size)
+		// The client has the last piece before the pause that follows it.
+		assert.Equal(t, time.Duration((size-1)/10)*time.Minute, time.Since(began))
+	})
+}
+
+func TestCloseEndsDelays(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	c := caller{t, srv, srv.Token}
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Hour))
+	req := c.createRequest(validForm()) // its unread body keeps the server from seeing the connection's end
+	failed := make(chan error)
+	go func() {
+		_, err := c.try(req)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return len(srv.Requests()) == 1 }, 5*time.Second, time.Millisecond)
+	srv.Close()
+	assert.Error(t, <-failed)
+}
+
+func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(90*time.Second))
+	a := c.create(validForm())
+	assert.Equal(t, http.StatusTooManyRequests, a.StatusCode)
+	assert.Equal(t, "90", a.Header.Get("Retry-After"))
+	assert.Equal(t, "0", a.Header.Get("X-RateLimit-Remaining"))
+	assert.Equal(t, strconv.FormatInt(noon.Add(90*time.Second).Unix(), 10), a.Header.Get("X-RateLimit-Reset"))
+	assert.Equal(t, object{"message": "Too Many Attempts."}, a.object(t))
+	assert.Empty(t, c.srv.Notes())
+}
+
+func TestThrottle(t *testing.T) {
+	t.Parallel()
+	byFault := start(t, clinicaldoctest.WithFrozenClock(noon))
+	byFault.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Throttle(2, time.Minute))
+	byVariant := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 2}))
+	for _, c := range []caller{byFault, byVariant} {
+		for window := range 2 {
+			for _, remaining := range []string{"1", "0"} {
+				a := c.get("/user")
+				require.Equal(t, http.StatusOK, a.StatusCode, window)
+				assert.Equal(t, "2", a.Header.Get("X-RateLimit-Limit"))
+				assert.Equal(t, remaining, a.Header.Get("X-RateLimit-Remaining"))
+				assert.Empty(t, a.Header.Get("Retry-After"))
+			}
+			c.srv.Advance(500 * time.Millisecond)
+			refused := c.get("/user")
+			assert.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+			assert.Equal(t, "60", refused.Header.Get("Retry-After"), "rounded up")
+			assert.NotEmpty(t, refused.Header.Get("X-RateLimit-Reset"))
+			c.srv.Advance(time.Minute)
+		}
+	}
+
+	byVariant.get("/user")
+	byVariant.as(byVariant.srv.AddToken(1, "second").Secret).get("/user")
+	assert.Equal(t, http.StatusTooManyRequests, byVariant.get("/user").StatusCode, "a user's tokens share the limit")
+	other := byVariant.as(byVariant.srv.AddUser(clinicaldoctest.User{}).Token)
+	assert.Equal(t, http.StatusOK, other.get("/user").StatusCode)
+}

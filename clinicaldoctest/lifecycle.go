@@ -1,0 +1,177 @@
+package clinicaldoctest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Stage is how far a note has come.
+type Stage string
+
+// The stages of a note, in order; a note fails out of transcribing or analysing.
+const (
+	StageUploaded     Stage = "uploaded"
+	StageTranscribing Stage = "transcribing"
+	StageTranscribed  Stage = "transcribed"
+	StageAnalysing    Stage = "analysing"
+	StageComplete     Stage = "complete"
+	StageFailed       Stage = "failed"
+	StageSigned       Stage = "signed"
+)
+
+// Delays is how long a note stays in each stage of its processing.
+type Delays struct {
+	Uploaded     time.Duration // before transcription starts
+	Transcribing time.Duration
+	Transcribed  time.Duration // before analysis starts
+	Analysing    time.Duration
+}
+
+// defaultDelays pass quickly, yet let a polling client see the stages.
+var defaultDelays = Delays{
+	Uploaded:     5 * time.Millisecond,
+	Transcribing: 20 * time.Millisecond,
+	Transcribed:  5 * time.Millisecond,
+	Analysing:    20 * time.Millisecond,
+}
+
+// Script is what the processing of one note will say. Empty texts are filled
+// with synthetic ones.
+type Script struct {
+	Transcription string
+	Analysis      string
+	// TranscriptionError ends processing while transcribing, with this error_state.
+	TranscriptionError string
+	// AnalysisError ends processing while analysing, with this error_state.
+	AnalysisError string
+}
+
+// ScriptNext sets the scripts of the next notes to be created, in that order.
+func (s *Server) ScriptNext(scripts ...Script) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scripts = append(s.scripts, scripts...)
+}
+
+// Advance moves the server's clock forward, and with it every note's
+// processing, the expiry of addresses and audio, and the rate limit's window.
+func (s *Server) Advance(d time.Duration) { s.clock.advance(d) }
+
+// Now returns the server's time.
+func (s *Server) Now() time.Time { return s.clock.now() }
+
+// clock is the process's clock plus what was advanced, or one that stands
+// still until it is advanced. No goroutine ticks: every request asks it.
+type clock struct {
+	mu     sync.Mutex
+	frozen time.Time // zero: running
+	offset time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frozen.IsZero() {
+		return time.Now().Add(c.offset).UTC()
+	}
+	return c.frozen.Add(c.offset).UTC()
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
+
+// settle takes the note through every stage that is over by now. It runs
+// before each look at the note, so stages cost neither timers nor goroutines.
+func (n *note) settle(now time.Time, delays Delays) {
+	for !n.stuck {
+		var stay time.Duration
+		switch n.stage {
+		case StageUploaded:
+			stay = delays.Uploaded
+		case StageTranscribing:
+			stay = delays.Transcribing
+		case StageTranscribed:
+			stay = delays.Transcribed
+		case StageAnalysing:
+			stay = delays.Analysing
+		default:
+			return
+		}
+		end := n.stageSince.Add(stay)
+		if now.Before(end) {
+			return
+		}
+		n.leaveStage(end)
+	}
+}
+
+// leaveStage moves the note to the stage after its present one.
+func (n *note) leaveStage(at time.Time) {
+	switch n.stage {
+	case StageUploaded:
+		n.transcriptionStarted = at
+		n.stage = StageTranscribing
+	case StageTranscribing:
+		if n.script.TranscriptionError != "" {
+			n.fail(n.script.TranscriptionError)
+			break
+		}
+		n.transcriptionCompleted = at
+		n.stage = StageTranscribed
+		if !n.transcriptionEdited { // a clinician's words outrank the machine's
+			n.transcription = or(n.script.Transcription, fmt.Sprintf("Synthetic transcription of note %d.", n.id))
+		}
+	case StageTranscribed:
+		n.analysisStarted = at
+		n.stage = StageAnalysing
+	case StageAnalysing:
+		if n.script.AnalysisError != "" {
+			n.fail(n.script.AnalysisError)
+			break
+		}
+		n.analysisCompleted = at
+		n.stage = StageComplete
+		if !n.analysisEdited {
+			n.analysis = or(n.script.Analysis, fmt.Sprintf("Synthetic analysis of note %d.", n.id))
+		}
+	default: // the others are not left by themselves
+		return
+	}
+	n.stageSince, n.updatedAt = at, at
+}
+
+func (n *note) fail(errorState string) {
+	n.stage, n.errorState = StageFailed, errorState
+}
+
+// enter takes a seeded note to a stage, as if it had just arrived there.
+func (n *note) enter(stage Stage, at time.Time) error {
+	switch stage {
+	case StageFailed:
+		failedIn := StageTranscribing
+		if n.script.Transcription != "" {
+			failedIn = StageAnalysing
+		}
+		if err := n.enter(failedIn, at); err != nil {
+			return err
+		}
+		n.fail(or(n.errorState, "processing failed"))
+		return nil
+	case StageSigned:
+		if err := n.enter(StageComplete, at); err != nil {
+			return err
+		}
+		n.stage = StageSigned
+		return nil
+	case StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete:
+		for n.stage != stage {
+			n.leaveStage(at)
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown stage %q", stage)
+}

@@ -1,0 +1,248 @@
+package clinicaldoctest
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const maxPageSize = 100
+
+// listQuery is what a list was asked for.
+type listQuery struct {
+	patientID   int64 // 0: every patient
+	perPage     int
+	oldestFirst bool
+	page        int
+	after       *cursor
+	sent        url.Values
+}
+
+// cursor is the last note of a page, encoded for the next request.
+type cursor struct {
+	CreatedAt time.Time `json:"created_at"`
+	ID        int64     `json:"id"`
+}
+
+func (s *Server) listNotes(c call) answer {
+	query, refused := s.readListQuery(c.URL.Query())
+	if refused != nil {
+		return *refused
+	}
+	notes := s.visibleNotes(c.user.teamID, query.patientID, c.now)
+	slices.SortFunc(notes, func(a, b note) int {
+		if query.oldestFirst {
+			return compareAge(a, b)
+		}
+		return compareAge(b, a)
+	})
+	rows := s.cut(notes, query)
+	data := []object{}
+	for _, n := range rows {
+		data = append(data, s.noteObject(n, c.now))
+	}
+	return success(s.page(query, rows, data, len(notes), s.hasMore(notes, rows)))
+}
+
+func compareAge(a, b note) int {
+	return cmp.Or(a.createdAt.Compare(b.createdAt), cmp.Compare(a.id, b.id))
+}
+
+// readListQuery reads the query as the framework would: a page or cursor that
+// makes no sense is the first one, other nonsense is refused.
+func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
+	names := s.variant.Query
+	query := listQuery{perPage: s.variant.DefaultPageSize, oldestFirst: s.variant.OldestFirst, page: 1, sent: sent}
+	problems := map[string][]string{}
+
+	if s.variant.RefuseUnknownQuery {
+		known := []string{names.PatientID, names.PerPage, names.Sort, names.Page, names.Cursor}
+		for _, name := range slices.Sorted(maps.Keys(sent)) {
+			if !slices.Contains(known, name) {
+				return query, new(s.variant.refusal(http.StatusBadRequest, "A query parameter is not allowed", "Requested filter(s) are not allowed."))
+			}
+		}
+	}
+	if value := sent.Get(names.PatientID); value != "" {
+		id, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			problems[names.PatientID] = []string{fieldMessage(names.PatientID, "must be an integer.")}
+		}
+		query.patientID = or(id, -1) // no patient has such an id
+	}
+	if value := sent.Get(names.PerPage); value != "" {
+		size, err := strconv.Atoi(value)
+		switch inRange := min(max(size, 1), maxPageSize); {
+		case err == nil && size == inRange || s.variant.ClampPageSize:
+			query.perPage = inRange
+		default:
+			problems[names.PerPage] = []string{fieldMessage(names.PerPage, "must be between 1 and 100.")}
+		}
+	}
+	switch sent.Get(names.Sort) {
+	case "":
+	case "latest":
+		query.oldestFirst = false
+	case "oldest":
+		query.oldestFirst = true
+	default:
+		problems[names.Sort] = []string{"The selected " + names.Sort + " is invalid."}
+	}
+	if len(problems) > 0 {
+		return query, new(s.variant.invalid(problems))
+	}
+	if page, err := strconv.Atoi(sent.Get(names.Page)); err == nil && page > 0 {
+		query.page = page
+	}
+	query.after = decodeCursor(sent.Get(names.Cursor))
+	return query, nil
+}
+
+func (s *Server) byCursor() bool {
+	return s.variant.Pagination == PaginationCursor || s.variant.Pagination == PaginationCursorInLinks
+}
+
+// cut returns the rows of the page that was asked for.
+func (s *Server) cut(notes []note, query listQuery) []note {
+	start := 0
+	switch {
+	case s.variant.Pagination == PaginationNone:
+		return notes
+	case s.byCursor() && query.after != nil:
+		last := note{createdAt: query.after.CreatedAt, id: query.after.ID}
+		start = slices.IndexFunc(notes, func(n note) bool {
+			order := compareAge(n, last)
+			return order > 0 && query.oldestFirst || order < 0 && !query.oldestFirst
+		})
+		if start < 0 {
+			start = len(notes)
+		}
+	case !s.byCursor() && query.page-1 > len(notes)/query.perPage:
+		start = len(notes) // also where the product below would overflow
+	case !s.byCursor():
+		start = min((query.page-1)*query.perPage, len(notes))
+	}
+	return notes[start:min(start+query.perPage, len(notes))]
+}
+
+func (s *Server) hasMore(notes, rows []note) bool {
+	return len(rows) > 0 && rows[len(rows)-1].id != notes[len(notes)-1].id
+}
+
+// page is the list's body in the variant's shape.
+func (s *Server) page(query listQuery, rows []note, data []object, total int, more bool) object {
+	v := &s.variant
+	var perPage any = query.perPage
+	if v.PageSizeAsString {
+		perPage = strconv.Itoa(query.perPage)
+	}
+	numbered := func(page int) any { return s.link(query, v.Query.Page, strconv.Itoa(page)) }
+	orNil := func(present bool, link func() any) any {
+		if !present {
+			return nil
+		}
+		return link()
+	}
+	lastPage := max(1, (total+query.perPage-1)/query.perPage)
+	var from, to any
+	if len(rows) > 0 {
+		first := (query.page-1)*query.perPage + 1
+		from, to = v.number(first), v.number(first+len(rows)-1)
+	}
+	previous := orNil(query.page > 1, func() any { return numbered(query.page - 1) })
+	next := orNil(more, func() any { return numbered(query.page + 1) })
+	path := s.linkBase()
+
+	switch v.Pagination {
+	case PaginationSimple:
+		return object{
+			"data":  data,
+			"links": object{"first": numbered(1), "last": nil, "prev": previous, "next": next},
+			"meta": object{
+				"current_page": v.number(query.page), "from": from, "path": path,
+				"per_page": v.number(perPage), "to": to,
+			},
+		}
+	case PaginationCursor, PaginationCursorInLinks:
+		meta := object{"path": path, "per_page": v.number(perPage)}
+		var nextCursor any
+		if more {
+			last := rows[len(rows)-1]
+			text := cursor{last.createdAt, last.id}.encode()
+			nextCursor, next = text, s.link(query, v.Query.Cursor, text)
+		}
+		if v.Pagination == PaginationCursor {
+			meta["next_cursor"], meta["prev_cursor"] = nextCursor, nil
+		}
+		return object{"data": data, "links": object{"first": nil, "last": nil, "prev": nil, "next": next}, "meta": meta}
+	case PaginationFlat:
+		return object{
+			"data": data, "current_page": v.number(query.page), "first_page_url": numbered(1), "from": from,
+			"last_page": v.number(lastPage), "last_page_url": numbered(lastPage), "next_page_url": next, "path": path,
+			"per_page": v.number(perPage), "prev_page_url": previous, "to": to, "total": v.number(total),
+		}
+	case PaginationBare, PaginationNone:
+		body := object{"data": data}
+		v.putObject(body, "links", nil)
+		v.putObject(body, "meta", nil)
+		return body
+	default:
+		return object{
+			"data":  data,
+			"links": object{"first": numbered(1), "last": numbered(lastPage), "prev": previous, "next": next},
+			"meta": object{
+				"current_page": v.number(query.page), "from": from, "last_page": v.number(lastPage),
+				"links": s.pageLinks(query, lastPage, previous, next), "path": path,
+				"per_page": v.number(perPage), "to": to, "total": v.number(total),
+			},
+		}
+	}
+}
+
+// pageLinks are the buttons of a pager, labels in HTML and all.
+func (s *Server) pageLinks(query listQuery, lastPage int, previous, next any) []object {
+	links := []object{{"url": previous, "label": "&laquo; Previous", "active": false}}
+	for page := range min(lastPage, 10) {
+		label := strconv.Itoa(page + 1)
+		links = append(links, object{"url": s.link(query, s.variant.Query.Page, label), "label": label, "active": page+1 == query.page})
+	}
+	return append(links, object{"url": next, "label": "Next &raquo;", "active": false})
+}
+
+func (s *Server) linkBase() string {
+	return or(s.variant.LinkOrigin, s.api.url) + s.variant.BasePath + "/v1/progress-notes"
+}
+
+// link is a link to another page of the list.
+func (s *Server) link(query listQuery, name, value string) any {
+	parameters := url.Values{}
+	if s.variant.LinksKeepQuery {
+		maps.Copy(parameters, query.sent)
+	}
+	parameters.Set(name, value)
+	return s.linkBase() + "?" + parameters.Encode()
+}
+
+func (c cursor) encode() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("clinicaldoctest: cursor cannot be encoded: %v", err))
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+func decodeCursor(text string) *cursor {
+	decoded, err := base64.RawURLEncoding.DecodeString(text)
+	var c cursor
+	if err != nil || json.Unmarshal(decoded, &c) != nil {
+		return nil
+	}
+	return &c
+}

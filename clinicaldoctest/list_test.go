@@ -1,0 +1,195 @@
+package clinicaldoctest_test
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// seeded starts a server with notes 1 to n, of patients 1 and 2 in turn, a
+// minute apart.
+func seeded(t *testing.T, n int, v clinicaldoctest.Variant) caller {
+	t.Helper()
+	c := start(t, clinicaldoctest.WithVariant(v), clinicaldoctest.WithFrozenClock(noon))
+	for i := range n {
+		c.srv.AddNote(clinicaldoctest.Note{PatientID: int64(i%2 + 1), CreatedAt: noon.Add(time.Duration(i) * time.Minute)})
+	}
+	return c
+}
+
+func (c caller) list(query string) object {
+	c.t.Helper()
+	return c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes?"+query)
+}
+
+// ids are the ids of a list's rows.
+func ids(t *testing.T, list object) []int {
+	t.Helper()
+	found := []int{}
+	for _, row := range field[[]any](t, list, "data") {
+		found = append(found, int(field[float64](t, row, "id")))
+	}
+	return found
+}
+
+func TestListFiltersSortsAndPages(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 20, clinicaldoctest.Variant{})
+
+	assert.Equal(t, []int{20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6}, ids(t, c.list("")), "15 rows, latest first")
+	assert.Equal(t, []int{2, 4, 6}, ids(t, c.list("patient_id=2&sort=oldest&per_page=3")))
+	assert.Equal(t, []int{8, 10, 12}, ids(t, c.list("patient_id=2&sort=oldest&per_page=3&page=2")))
+	assert.Empty(t, ids(t, c.list("patient_id=99")))
+	assert.Empty(t, ids(t, c.list("patient_id=0")))
+	assert.Len(t, ids(t, c.list("patient=2&filter[patient_id]=2")), 15, "a wrong filter name lists everybody's notes")
+	for _, first := range []string{"page=0", "page=-1", "page=abc", "page=", "cursor=abc"} {
+		assert.Equal(t, 20, ids(t, c.list(first))[0], first)
+	}
+	for _, past := range []string{"page=3", "page=9223372036854775807", "page=1000000000000000000"} {
+		assert.Empty(t, ids(t, c.list(past)), past)
+	}
+	for query, field := range map[string]string{
+		"per_page=0": "per_page", "per_page=101": "per_page", "per_page=ten": "per_page",
+		"sort=name": "sort", "patient_id=x": "patient_id", "per_page=99999999999999999999": "per_page",
+	} {
+		refused := c.expect(http.StatusUnprocessableEntity, http.MethodGet, "/v1/progress-notes?"+query)
+		assert.Contains(t, refused["errors"], field)
+	}
+}
+
+func TestLengthAwarePage(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 5, clinicaldoctest.Variant{})
+	base := c.srv.URL + "/v1/progress-notes"
+
+	page := c.list("patient_id=1&per_page=1&page=2")
+	assert.Equal(t, object{"first": base + "?page=1", "last": base + "?page=3", "prev": base + "?page=1", "next": base + "?page=3"}, page["links"],
+		"links forget the query")
+	meta := field[object](t, page, "meta")
+	assert.Len(t, meta["links"], 5)
+	delete(meta, "links")
+	assert.Equal(t, object{
+		"current_page": 2.0, "from": 2.0, "last_page": 3.0, "path": base, "per_page": 1.0, "to": 2.0, "total": 3.0,
+	}, meta)
+
+	empty := c.list("patient_id=9")
+	assert.Nil(t, field[any](t, empty, "links", "next"))
+	assert.Nil(t, field[any](t, empty, "meta", "from"))
+	assert.Equal(t, 1, int(field[float64](t, empty, "meta", "last_page")))
+}
+
+func TestLinksCanKeepTheQueryOrNameAnotherOrigin(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 5, clinicaldoctest.Variant{LinksKeepQuery: true, LinkOrigin: "http://internal.example.test", BasePath: "/api"})
+	next := field[string](t, c.list("patient_id=1&per_page=1&sort=oldest"), "links", "next")
+	assert.Equal(t, "http://internal.example.test/api/v1/progress-notes?page=2&patient_id=1&per_page=1&sort=oldest", next)
+}
+
+func TestSimplePage(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 3, clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationSimple, PageSizeAsString: true})
+	page := c.list("per_page=2")
+	assert.Nil(t, field[any](t, page, "links", "last"))
+	assert.NotEmpty(t, field[string](t, page, "links", "next"))
+	assert.Equal(t, "2", field[string](t, page, "meta", "per_page"))
+	assert.NotContains(t, page["meta"], "total")
+	assert.NotContains(t, page["meta"], "last_page")
+	assert.Nil(t, field[any](t, c.list("per_page=2&page=2"), "links", "next"))
+}
+
+func TestFlatPage(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 3, clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationFlat, NumbersAsStrings: true})
+	page := c.list("per_page=2")
+	assert.Equal(t, c.srv.URL+"/v1/progress-notes?page=2", page["next_page_url"])
+	assert.Equal(t, "3", page["total"])
+	assert.NotContains(t, page, "links")
+	assert.NotContains(t, page, "meta")
+	assert.Nil(t, c.list("per_page=2&page=2")["next_page_url"])
+}
+
+func TestBarePage(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 3, clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationBare})
+	page := c.list("per_page=2&page=2")
+	assert.Equal(t, []int{1}, ids(t, page))
+	assert.Len(t, page, 1)
+
+	arrays := seeded(t, 1, clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationBare, Empty: clinicaldoctest.EmptyArray})
+	assert.Equal(t, []any{}, arrays.list("")["links"])
+	assert.Equal(t, []any{}, arrays.list("")["meta"])
+}
+
+func TestEverythingAtOnceIgnoresPages(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 30, clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationNone})
+	assert.Len(t, ids(t, c.list("per_page=2&page=9")), 30)
+}
+
+func TestCursorsWalkTheWholeList(t *testing.T) {
+	t.Parallel()
+	for _, shape := range []clinicaldoctest.Pagination{clinicaldoctest.PaginationCursor, clinicaldoctest.PaginationCursorInLinks} {
+		for _, sort := range []string{"latest", "oldest"} {
+			c := seeded(t, 5, clinicaldoctest.Variant{Pagination: shape})
+			c.srv.AddNote(clinicaldoctest.Note{CreatedAt: noon}) // shares its second with note 1
+			var seen []int
+			query := url.Values{"per_page": {"2"}, "sort": {sort}}
+			for range 3 {
+				page := c.list(query.Encode())
+				seen = append(seen, ids(t, page)...)
+				meta := field[object](t, page, "meta")
+				if shape == clinicaldoctest.PaginationCursorInLinks {
+					assert.NotContains(t, meta, "next_cursor")
+				}
+				link, more := field[any](t, page, "links", "next").(string)
+				if !more {
+					assert.Nil(t, meta["next_cursor"])
+					break
+				}
+				next, err := url.Parse(link)
+				require.NoError(t, err)
+				if shape == clinicaldoctest.PaginationCursor {
+					assert.Equal(t, next.Query().Get("cursor"), meta["next_cursor"])
+				}
+				query.Set("cursor", next.Query().Get("cursor"))
+			}
+			assert.ElementsMatch(t, []int{1, 2, 3, 4, 5, 6}, seen)
+			assert.Equal(t, sort == "oldest", seen[0] == 1)
+		}
+	}
+}
+
+func TestListSwitches(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 30, clinicaldoctest.Variant{
+		OldestFirst: true, DefaultPageSize: 5, ClampPageSize: true, RefuseUnknownQuery: true,
+		Query: clinicaldoctest.QueryNames{PatientID: "filter[patient_id]", PerPage: "page[size]", Sort: "order", Page: "page[number]"},
+	})
+	assert.Equal(t, []int{1, 2, 3, 4, 5}, ids(t, c.list("")))
+	assert.Equal(t, []int{30}, ids(t, c.list(strings.ReplaceAll("page[size]=0&order=latest", "[", "%5B"))))
+	assert.Len(t, ids(t, c.list("page[size]=1000&page[number]=1")), 30)
+	assert.Equal(t, []int{2, 4, 6, 8, 10}, ids(t, c.list("filter[patient_id]=2")))
+	c.expect(http.StatusBadRequest, http.MethodGet, "/v1/progress-notes?patient_id=2")
+	c.expect(http.StatusBadRequest, http.MethodGet, "/v1/progress-notes?per_page=2")
+}
+
+func TestManyPagesHoldEveryRowOnce(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 230, clinicaldoctest.Variant{})
+	seen := map[int]bool{}
+	for page := 1; page <= 3; page++ {
+		for _, id := range ids(t, c.list("per_page=100&page="+strconv.Itoa(page))) {
+			assert.False(t, seen[id])
+			seen[id] = true
+		}
+	}
+	assert.Len(t, seen, 230)
+}

@@ -1,0 +1,202 @@
+package clinicaldoctest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxJSONSize   = 8 << 20
+	maxNameLength = 255
+)
+
+func (s *Server) getNote(c call) answer {
+	return s.withNote(c, func(*note) *answer { return nil })
+}
+
+func (s *Server) signNote(c call) answer {
+	return s.withNote(c, func(n *note) *answer {
+		switch {
+		case n.userID != c.user.id:
+			return new(s.variant.forbidden())
+		case n.stage == StageSigned:
+			return nil
+		case n.stage != StageComplete:
+			return new(s.variant.incomplete())
+		}
+		n.stage, n.updatedAt = StageSigned, c.now
+		return nil
+	})
+}
+
+func (s *Server) updateNote(c call) answer {
+	changes, refused := s.readChanges(c.Request)
+	return s.withNote(c, func(n *note) *answer {
+		if denied := s.refuseChange(c, n); denied != nil {
+			return denied
+		}
+		if refused != nil { // permission comes before validation
+			return refused
+		}
+		if changes.name != nil {
+			n.name = *changes.name
+		}
+		if changes.transcription != nil {
+			n.transcription, n.transcriptionEdited = *changes.transcription, true
+		}
+		if changes.analysis != nil {
+			n.analysis, n.analysisEdited = *changes.analysis, true
+		}
+		n.updatedAt = c.now
+		return nil
+	})
+}
+
+func (s *Server) deleteNote(c call) answer {
+	var orphan *audio
+	deleted := s.withNote(c, func(n *note) *answer {
+		if denied := s.refuseChange(c, n); denied != nil {
+			return denied
+		}
+		delete(s.notes, n.id)
+		orphan = n.audio
+		return new(s.variant.confirmation("Progress note deleted"))
+	})
+	s.removeAudio(orphan) // a large file takes its time, so not under the lock
+	return deleted
+}
+
+func (s *Server) audioURL(c call) answer {
+	return s.withNote(c, func(n *note) *answer {
+		if n.audio == nil || !c.now.Before(n.audio.expiresAt) {
+			return new(s.variant.notFound("Audio", c.id))
+		}
+		return new(success(object{"url": s.signedURL(n.audio.key, c.now)}))
+	})
+}
+
+// withNote lets act work on the note the path names, under the lock, and
+// answers with the note unless act has an answer of its own.
+func (s *Server) withNote(c call, act func(*note) *answer) answer {
+	s.mu.Lock()
+	n := s.noteOf(c)
+	if n == nil {
+		s.mu.Unlock()
+		return s.variant.notFound("ProgressNote", c.id)
+	}
+	own := act(n)
+	shown := *n
+	s.mu.Unlock()
+	if own != nil {
+		return *own
+	}
+	return success(s.variant.wrapped(s.noteObject(shown, c.now)))
+}
+
+// noteOf returns the note the path names if the caller's team may see it; the
+// caller holds the lock.
+func (s *Server) noteOf(c call) *note {
+	id, err := strconv.ParseInt(c.id, 10, 64)
+	n := s.notes[id]
+	if err != nil || strconv.FormatInt(id, 10) != c.id || n == nil || n.teamID != c.user.teamID {
+		return nil
+	}
+	n.settle(c.now, s.delays)
+	return n
+}
+
+// refuseChange tells why a caller may not change or delete a note.
+func (s *Server) refuseChange(c call, n *note) *answer {
+	switch {
+	case n.userID != c.user.id:
+		return new(s.variant.forbidden())
+	case n.stage == StageSigned && s.variant.SignedChangeStatus != 0:
+		return new(s.variant.alreadySigned())
+	}
+	return nil
+}
+
+// changes are the texts an update sets; nil leaves one as it is.
+type changes struct{ name, transcription, analysis *string }
+
+// readChanges reads and validates the body of an update.
+func (s *Server) readChanges(r *http.Request) (changes, *answer) {
+	invalid := func(field, message string) (changes, *answer) {
+		return changes{}, new(s.variant.invalid(map[string][]string{field: {message}}))
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxJSONSize))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return changes{}, new(s.variant.refusal(http.StatusRequestEntityTooLarge, "The request is too large.", ""))
+	}
+	if mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); len(body) > 0 && !strings.HasSuffix(mediaType, "json") {
+		return invalid("body", "The body must be sent as application/json.")
+	}
+	var fields map[string]json.RawMessage
+	if err != nil || !utf8.Valid(body) || json.Unmarshal(orEmptyObject(body), &fields) != nil || fields == nil {
+		return invalid("body", "The body must be a JSON object.")
+	}
+	var read changes
+	problems := map[string][]string{}
+	for name, target := range map[string]**string{"name": &read.name, "transcription": &read.transcription, "analysis": &read.analysis} {
+		raw, sent := fields[name]
+		if !sent {
+			continue
+		}
+		text, problem := s.readText(name, raw)
+		if problem != "" {
+			problems[name] = []string{problem}
+		}
+		*target = &text
+	}
+	if len(problems) > 0 {
+		return changes{}, new(s.variant.invalid(problems))
+	}
+	return read, nil
+}
+
+// orEmptyObject lets an update without a body change nothing.
+func orEmptyObject(body []byte) []byte {
+	if len(body) == 0 {
+		return []byte("{}")
+	}
+	return body
+}
+
+// readText validates one text of an update. The framework turns an empty
+// string into null, so both clear a text, and neither can be a name.
+func (s *Server) readText(name string, raw json.RawMessage) (text, problem string) {
+	var value *string
+	if json.Unmarshal(raw, &value) != nil {
+		return "", fieldMessage(name, "must be a string.")
+	}
+	if value != nil {
+		text = s.variant.trimmed(*value)
+	}
+	switch {
+	case name == "name" && text == "":
+		return "", fieldMessage(name, "field is required.")
+	case name == "name" && utf8.RuneCountInString(text) > maxNameLength:
+		return "", fieldMessage(name, "may not be greater than 255 characters.")
+	case text == "" && s.variant.RefuseEmptyText:
+		return "", fieldMessage(name, "must be a string.")
+	}
+	return text, ""
+}
+
+func (v *Variant) trimmed(text string) string {
+	if v.KeepOuterSpace {
+		return text
+	}
+	return strings.TrimSpace(text)
+}
+
+// fieldMessage is a validation message about a field.
+func fieldMessage(field, rest string) string {
+	return "The " + strings.ReplaceAll(field, "_", " ") + " " + rest
+}

@@ -1,0 +1,378 @@
+package clinicaldoctest_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+var noon = time.Date(2024, 5, 1, 12, 0, 0, 123456000, time.UTC)
+
+func TestNoteLivesThroughEveryStage(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{
+		Uploaded: time.Second, Transcribing: time.Minute, Transcribed: time.Second, Analysing: time.Minute,
+	}))
+	created := c.create(validForm())
+	require.Equal(t, http.StatusCreated, created.StatusCode, created.text)
+	note := created.object(t)
+	assert.Equal(t, object{"content": false, "transcription": false, "signed": false}, note["has"])
+	assert.Equal(t, "2024-05-01T12:00:00.123456Z", note["created_at"])
+	assert.NotContains(t, note, "transcription")
+	assert.Nil(t, note["error_state"])
+	assert.Equal(t, object{"id": 7.0, "name": "Patient 7"}, note["patient"])
+	assert.Equal(t, object{"id": 3.0, "name": "Template 3", "description": "Synthetic template 3"}, note["template"])
+	assert.Equal(t, object{"id": 1.0, "name": "User 1"}, note["user"])
+
+	seen := func(advance time.Duration) object {
+		c.srv.Advance(advance)
+		return c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
+	}
+	transcribing := seen(time.Second)
+	assert.Equal(t, "2024-05-01T12:00:01.123456Z", transcribing["transcription_started_at"])
+	assert.NotContains(t, transcribing, "transcription_completed_at")
+
+	transcribed := seen(time.Minute)
+	assert.Equal(t, "2024-05-01T12:01:01.123456Z", transcribed["transcription_completed_at"])
+	assert.Equal(t, "Synthetic transcription of note 1.", transcribed["transcription"])
+	assert.Equal(t, object{"content": false, "transcription": true, "signed": false}, transcribed["has"])
+
+	c.expect(http.StatusUnprocessableEntity, http.MethodPut, "/v1/progress-notes/1/sign")
+
+	complete := seen(2 * time.Minute)
+	assert.Equal(t, "2024-05-01T12:01:02.123456Z", complete["analysis_started_at"])
+	assert.Equal(t, "2024-05-01T12:02:02.123456Z", complete["analysis_completed_at"])
+	assert.Equal(t, complete["analysis_completed_at"], complete["updated_at"])
+	assert.Equal(t, "Synthetic analysis of note 1.", complete["analysis"])
+
+	signed := c.expect(http.StatusOK, http.MethodPut, "/v1/progress-notes/1/sign")
+	assert.Equal(t, object{"content": true, "transcription": true, "signed": true}, signed["has"])
+	assert.Equal(t, clinicaldoctest.StageSigned, c.srv.Notes()[0].Stage)
+}
+
+func TestScriptsDecideWhatProcessingSays(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
+	c.srv.ScriptNext(
+		clinicaldoctest.Script{Transcription: "Scripted.", Analysis: "Analysed."},
+		clinicaldoctest.Script{TranscriptionError: "no speech"},
+		clinicaldoctest.Script{AnalysisError: "model unavailable"},
+	)
+	for range 4 {
+		c.create(validForm())
+	}
+	notes := c.srv.Notes()
+	assert.Equal(t, "Scripted.", notes[0].Transcription)
+	assert.Equal(t, "Analysed.", notes[0].Analysis)
+	assert.Equal(t, clinicaldoctest.StageComplete, notes[3].Stage, "notes without a script succeed")
+
+	silent := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/2")
+	assert.Equal(t, "no speech", silent["error_state"])
+	assert.Contains(t, silent, "transcription_started_at")
+	assert.NotContains(t, silent, "transcription_completed_at")
+
+	half := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/3")
+	assert.Equal(t, "model unavailable", half["error_state"])
+	assert.Contains(t, half, "analysis_started_at")
+	assert.NotContains(t, half, "analysis_completed_at")
+	assert.Equal(t, object{"content": false, "transcription": true, "signed": false}, half["has"])
+}
+
+func TestSeededNotesStartInTheirStage(t *testing.T) {
+	t.Parallel()
+	stages := []clinicaldoctest.Stage{
+		clinicaldoctest.StageUploaded, clinicaldoctest.StageTranscribing, clinicaldoctest.StageTranscribed,
+		clinicaldoctest.StageAnalysing, clinicaldoctest.StageComplete, clinicaldoctest.StageFailed, clinicaldoctest.StageSigned,
+	}
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	for _, stage := range stages {
+		c.srv.AddNote(clinicaldoctest.Note{Stage: stage, CreatedAt: noon.Add(-time.Hour)})
+		c.srv.AddNote(clinicaldoctest.Note{Stage: stage, Stuck: true})
+	}
+	for i, stage := range stages {
+		assert.Equal(t, stage, c.srv.Notes()[2*i].Stage)
+	}
+	c.srv.Advance(time.Hour)
+	for i, stage := range stages {
+		assert.Equal(t, stage, c.srv.Notes()[2*i+1].Stage, "a stuck note stays")
+		if i < 5 {
+			assert.Equal(t, clinicaldoctest.StageComplete, c.srv.Notes()[2*i].Stage, "the others go on")
+		}
+	}
+	failed := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/11")
+	assert.Equal(t, "processing failed", failed["error_state"])
+}
+
+func TestUpdateChangesOnlyWhatIsSent(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{Name: "Before", Transcription: "Kept."})
+	c.srv.Advance(time.Minute)
+
+	updated := c.put("/v1/progress-notes/1", `{"name":"  After ","analysis":"","unknown":1}`).object(t)
+	assert.Equal(t, "After", updated["name"], "text is trimmed")
+	assert.Equal(t, "Kept.", updated["transcription"])
+	assert.NotContains(t, updated, "analysis")
+	assert.Equal(t, "2024-05-01T12:01:00.123456Z", updated["updated_at"])
+	assert.Equal(t, "2024-05-01T12:00:00.123456Z", updated["created_at"])
+
+	assert.Equal(t, http.StatusOK, c.send(c.request(http.MethodPut, "/v1/progress-notes/1", nil)).StatusCode, "nothing to change is no error")
+}
+
+func TestProcessingKeepsAnEdit(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.create(validForm())
+	c.put("/v1/progress-notes/1", `{"transcription":"Edited early.","analysis":"Edited too."}`)
+	c.srv.Advance(time.Hour)
+	note := c.srv.Notes()[0]
+	assert.Equal(t, clinicaldoctest.StageComplete, note.Stage)
+	assert.Equal(t, "Edited early.", note.Transcription)
+	assert.Equal(t, "Edited too.", note.Analysis)
+}
+
+func TestUpdateRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{Name: "Untouched"})
+	for body, field := range map[string]string{
+		`{"name":`:            "body",
+		`[]`:                  "body",
+		`null`:                "body",
+		`"text"`:              "body",
+		"{\"name\":\"\xff\"}": "body",
+		`{"name":5}`:          "name",
+		`{"name":null}`:       "name",
+		`{"name":" "}`:        "name",
+		`{"name":"` + strings.Repeat("n", 256) + `"}`: "name",
+		`{"transcription":["a"]}`:                     "transcription",
+		`{"analysis":{}}`:                             "analysis",
+	} {
+		a := c.put("/v1/progress-notes/1", body)
+		require.Equal(t, http.StatusUnprocessableEntity, a.StatusCode, body)
+		refused := a.object(t)
+		assert.Equal(t, "The given data was invalid", refused["message"])
+		assert.Contains(t, refused["errors"], field, body)
+	}
+	form := c.request(http.MethodPut, "/v1/progress-notes/1", strings.NewReader("name=x"))
+	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	assert.Equal(t, http.StatusUnprocessableEntity, c.send(form).StatusCode)
+	huge := c.put("/v1/progress-notes/1", `{"analysis":"`+strings.Repeat("a", 9<<20)+`"}`)
+	assert.Equal(t, http.StatusRequestEntityTooLarge, huge.StatusCode)
+	assert.Equal(t, "Untouched", c.srv.Notes()[0].Name)
+}
+
+func TestPermissionFollowsTeamAndOwner(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{})
+	colleague := c.as(c.srv.AddUser(clinicaldoctest.User{}).Token)
+	stranger := c.as(c.srv.AddUser(clinicaldoctest.User{TeamID: 2}).Token)
+
+	colleague.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
+	stranger.expect(http.StatusNotFound, http.MethodGet, "/v1/progress-notes/1")
+	assert.Empty(t, stranger.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes")["data"])
+
+	assert.Equal(t, http.StatusForbidden, colleague.put("/v1/progress-notes/1", `{"name":5}`).StatusCode, "before validation")
+	assert.Equal(t, http.StatusNotFound, stranger.put("/v1/progress-notes/1", `{}`).StatusCode)
+	colleague.expect(http.StatusForbidden, http.MethodDelete, "/v1/progress-notes/1")
+	colleague.expect(http.StatusForbidden, http.MethodPut, "/v1/progress-notes/1/sign")
+	assert.Len(t, c.srv.Notes(), 1)
+}
+
+func TestDeleteRemovesNoteAndAudio(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.create(validForm())
+	address := c.audioURL()
+	require.Equal(t, http.StatusOK, c.as("").get(address).StatusCode)
+
+	assert.NotEmpty(t, c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/1")["message"])
+	assert.Equal(t, http.StatusNotFound, c.as("").get(address).StatusCode)
+	for _, path := range []string{"/v1/progress-notes/1", "/v1/progress-notes/1/audio-url"} {
+		c.expect(http.StatusNotFound, http.MethodGet, path)
+	}
+	c.expect(http.StatusNotFound, http.MethodDelete, "/v1/progress-notes/1")
+}
+
+func TestCreateNamesEveryInvalidPart(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	for name, test := range map[string]struct {
+		change func(*form)
+		field  string
+	}{
+		"no name":           {func(f *form) { delete(f.fields, "name") }, "name"},
+		"blank name":        {func(f *form) { f.fields["name"] = "  " }, "name"},
+		"long name":         {func(f *form) { f.fields["name"] = strings.Repeat("n", 256) }, "name"},
+		"binary name":       {func(f *form) { f.fields["name"] = "\xff" }, "name"},
+		"no patient":        {func(f *form) { delete(f.fields, "patient_id") }, "patient_id"},
+		"patient in words":  {func(f *form) { f.fields["patient_id"] = "seven" }, "patient_id"},
+		"patient 0":         {func(f *form) { f.fields["patient_id"] = "0" }, "patient_id"},
+		"patient 1e99":      {func(f *form) { f.fields["patient_id"] = strings.Repeat("9", 40) }, "patient_id"},
+		"fractional prompt": {func(f *form) { f.fields["prompt_id"] = "1.5" }, "prompt_id"},
+		"no prompt":         {func(f *form) { delete(f.fields, "prompt_id") }, "prompt_id"},
+		"no file":           {func(f *form) { f.fileName = "" }, "file"},
+		"file as text":      {func(f *form) { f.fileName = ""; f.fields["file"] = "audio" }, "file"},
+		"empty file":        {func(f *form) { f.file = nil }, "file"},
+	} {
+		f := validForm()
+		test.change(&f)
+		a := c.create(f)
+		require.Equal(t, http.StatusUnprocessableEntity, a.StatusCode, name)
+		problems := field[object](t, a.object(t), "errors")
+		assert.Len(t, problems, 1, name)
+		assert.Contains(t, problems, test.field, name)
+	}
+
+	notMultipart := c.request(http.MethodPost, "/v1/progress-notes", strings.NewReader("{}"))
+	notMultipart.Header.Set("Content-Type", "application/json")
+	assert.Len(t, c.send(notMultipart).object(t)["errors"], 4)
+	assert.Empty(t, c.srv.Notes())
+}
+
+func TestCutUploadCreatesNothing(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	whole := c.createRequest(validForm())
+	body, err := io.ReadAll(whole.Body)
+	require.NoError(t, err)
+	for _, cut := range []int{0, 10, 200, len(body) / 2, len(body) - 10} {
+		req := c.request(http.MethodPost, "/v1/progress-notes", bytes.NewReader(body[:cut]))
+		req.Header = whole.Header.Clone()
+		assert.Equal(t, http.StatusUnprocessableEntity, c.send(req).StatusCode, cut)
+	}
+	assert.Empty(t, c.srv.Notes())
+}
+
+func TestAudioIsDescribed(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.create(validForm())
+	estimated := c.audio(1)
+	assert.InDelta(t, 2, estimated["duration"], 0)
+	assert.InDelta(t, 128_000, estimated["bitrate"], 0)
+	assert.InDelta(t, 32_000, estimated["size"], 0)
+	assert.Equal(t, "2024-05-01T12:00:00.123456Z", estimated["uploaded_at"])
+	assert.Equal(t, "2024-05-31T12:00:00.123456Z", estimated["expires_at"])
+	assert.True(t, strings.HasPrefix(field[string](t, estimated, "file_url"), c.srv.StorageURL+"/"))
+
+	recording := validForm()
+	recording.fileName, recording.file = "../../visit.WAV", wav(32000, 48000)
+	c.create(recording)
+	measured := c.audio(2)
+	assert.InDelta(t, 1.5, measured["duration"], 0)
+	assert.InDelta(t, 256_000, measured["bitrate"], 0)
+
+	recording.file = recording.file[:len(recording.file)-16_000] // a recorder that never came to its end
+	c.create(recording)
+	assert.InDelta(t, 1, c.audio(3)["duration"], 0)
+
+	c.srv.Advance(31 * 24 * time.Hour)
+	expired := c.audio(1)
+	assert.NotContains(t, expired, "file_url")
+	c.expect(http.StatusNotFound, http.MethodGet, "/v1/progress-notes/1/audio-url")
+}
+
+// wav is a WAV file with a chunk before its format, as many recorders write.
+func wav(bytesPerSecond uint32, size int) []byte {
+	little := binary.LittleEndian
+	file := append([]byte("RIFF"), 0, 0, 0, 0)
+	file = append(file, "WAVELIST"...)
+	file = append(little.AppendUint32(file, 3), "abc\x00"...)
+	file = little.AppendUint32(append(file, "fmt "...), 16)
+	file = append(file, 1, 0, 1, 0)
+	file = little.AppendUint32(file, bytesPerSecond/2)
+	file = little.AppendUint32(file, bytesPerSecond)
+	file = append(file, 2, 0, 16, 0)
+	file = little.AppendUint32(append(file, "data"...), uint32(size))
+	return append(file, make([]byte, size)...)
+}
+
+func TestUnknownPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{})
+	for _, id := range []string{"0", "-1", "+1", "01", "1.0", "abc", "1e3", strings.Repeat("9", 30), "%31%20", "..", "%2e%2e", "2"} {
+		a := c.get("/v1/progress-notes/" + id)
+		require.Equal(t, http.StatusNotFound, a.StatusCode, id)
+		assert.Equal(t, object{"message": "Resource not found"}, a.object(t))
+	}
+	for _, path := range []string{"/", "", "/v1", "/v2/progress-notes", "/v1/users", "/v1/progress-notes/1/unsign", "//v1/progress-notes"} {
+		c.expect(http.StatusNotFound, http.MethodGet, path)
+	}
+	for request, allowed := range map[string]string{
+		"PATCH /v1/progress-notes":              "GET, HEAD, POST",
+		"POST /v1/progress-notes/1":             "DELETE, GET, HEAD, PUT",
+		"GET /v1/progress-notes/1/sign":         "PUT",
+		"PUT /user":                             "GET, HEAD",
+		"NONSENSE /v1/auth/tokens/1":            "DELETE",
+		"DELETE /v1/progress-notes/1/audio-url": "GET, HEAD",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		a := c.send(c.request(method, path, nil))
+		assert.Equal(t, http.StatusMethodNotAllowed, a.StatusCode, request)
+		assert.Equal(t, allowed, a.Header.Get("Allow"), request)
+		assert.NotEmpty(t, a.object(t)["message"])
+	}
+	assert.Equal(t, http.StatusOK, c.get("/v1/progress-notes/1/").StatusCode, "a trailing slash does not matter")
+	assert.Equal(t, http.StatusOK, c.send(c.request(http.MethodHead, "/user", nil)).StatusCode)
+	assert.Equal(t, "GET, HEAD", c.send(c.request(http.MethodOptions, "/user", nil)).Header.Get("Allow"))
+}
+
+func TestSeededPatientsAreNamed(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{PatientsMustExist: true}))
+	assert.Equal(t, http.StatusUnprocessableEntity, c.create(validForm()).StatusCode)
+	patient := c.srv.AddPatient(clinicaldoctest.Patient{ID: 7, Name: "Seeded patient"})
+	assert.Equal(t, object{"id": 7.0, "name": patient.Name}, c.create(validForm()).object(t)["patient"])
+	assert.Equal(t, int64(8), c.srv.AddPatient(clinicaldoctest.Patient{}).ID)
+}
+
+func TestImpossibleSeedsPanic(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{Stage: "lost"}) })
+	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{UserID: 99}) })
+	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{AudioSize: 1}) })
+	assert.Panics(t, func() { c.srv.AddToken(99, "") })
+	assert.Panics(t, func() { c.srv.Inject("GET /nowhere", clinicaldoctest.Reset()) })
+}
+
+func TestClientsThatDoNotAskForJSONGetPages(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{})
+	for _, accept := range []string{"", "*/*", "text/html, application/json"} {
+		req := c.as("").request(http.MethodGet, "/user", nil)
+		req.Header.Set("Accept", accept)
+		a := c.send(req)
+		assert.Equal(t, http.StatusFound, a.StatusCode, accept)
+		assert.Equal(t, "/login", a.Header.Get("Location"))
+		assert.Equal(t, "text/html; charset=UTF-8", a.Header.Get("Content-Type"))
+	}
+	invalid := c.request(http.MethodPost, "/v1/progress-notes", nil)
+	invalid.Header.Del("Accept")
+	assert.Equal(t, http.StatusFound, c.send(invalid).StatusCode)
+	missing := c.request(http.MethodGet, "/v1/progress-notes/9", nil)
+	missing.Header.Del("Accept")
+	assert.Contains(t, c.send(missing).text, "<title>Not Found</title>")
+	fine := c.request(http.MethodGet, "/v1/progress-notes/1", nil)
+	fine.Header.Del("Accept")
+	assert.Equal(t, http.StatusOK, c.send(fine).StatusCode, "only errors differ")
+	assert.Contains(t, c.get("/login").text, "Log in")
+
+	lenient := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{AlwaysJSON: true})).as("")
+	req := lenient.request(http.MethodGet, "/user", nil)
+	req.Header.Del("Accept")
+	assert.Equal(t, http.StatusUnauthorized, lenient.send(req).StatusCode)
+}

@@ -1,0 +1,168 @@
+package clinicaldoctest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxRequests bounds what a long-running server remembers.
+const maxRequests = 10_000
+
+// Request is a request the server has seen. Secrets are left out: whether a
+// token came along is all that is told of it, and signatures are masked.
+type Request struct {
+	ID      string // also sent back as X-Request-Id
+	Time    time.Time
+	Storage bool   // asked of the storage instead of the API
+	Route   string // such as "GET /v1/progress-notes/{id}"; "" for a path or method the service does not have
+	Method  string
+	Path    string
+	Query   url.Values
+	Header  http.Header
+	// Authorized tells whether an Authorization header came along, of whatever worth.
+	Authorized bool
+	// ContentLength is what the client announced; -1 is a chunked body.
+	ContentLength int64
+	Fault         string // the injected fault it met, if any
+
+	// Status is the answer's; 0 when none was sent. The numbers below are
+	// complete once the answer is.
+	Status        int
+	BytesReceived int64
+	BytesSent     int64
+	Duration      time.Duration
+}
+
+// Requests returns the requests seen so far, oldest first; of a great many,
+// the last 10,000.
+func (s *Server) Requests() []Request {
+	return s.requests.list()
+}
+
+// ForgetRequests empties the list that [Server.Requests] returns.
+func (s *Server) ForgetRequests() { s.requests.forget() }
+
+type recorder struct {
+	mu    sync.Mutex
+	count int
+	seen  []*Request
+}
+
+func (rec *recorder) list() []Request {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	list := make([]Request, len(rec.seen))
+	for i, seen := range rec.seen {
+		list[i] = *seen
+	}
+	return list
+}
+
+func (rec *recorder) forget() {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.seen = nil
+}
+
+func (rec *recorder) add(seen *Request) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.count++
+	seen.ID = fmt.Sprintf("req-%d", rec.count)
+	if len(rec.seen) >= maxRequests {
+		rec.seen = slices.Delete(rec.seen, 0, maxRequests/10)
+	}
+	rec.seen = append(rec.seen, seen)
+}
+
+// update changes a request that is already in the list.
+func (rec *recorder) update(change func()) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	change()
+}
+
+// record serves a request and keeps it: when it begins, so that a client that
+// has its answer finds it in the list, and again when it is over.
+func (s *Server) record(w http.ResponseWriter, r *http.Request, route string, serve http.HandlerFunc) {
+	began := time.Now()
+	seen := &Request{
+		Time: s.clock.now(), Storage: route == RouteAudio, Route: route,
+		Method: r.Method, Path: r.URL.Path, Query: withoutSignatures(r.URL.Query()),
+		Header: withoutSecrets(r.Header), Authorized: r.Header.Get("Authorization") != "",
+		ContentLength: r.ContentLength,
+	}
+	s.requests.add(seen)
+	body := &countingBody{ReadCloser: r.Body}
+	r.Body = body
+	recording := &recordingWriter{ResponseWriter: w, recorder: &s.requests, seen: seen}
+	recording.Header().Set("X-Request-Id", seen.ID)
+	defer func() {
+		s.requests.update(func() {
+			seen.BytesReceived, seen.BytesSent = body.read, recording.written
+			seen.Duration = time.Since(began)
+		})
+		if s.observe != nil {
+			s.observe(*seen)
+		}
+	}()
+	serve(recording, r)
+}
+
+// withoutSecrets copies a header and drops what must not be kept.
+func withoutSecrets(header http.Header) http.Header {
+	kept := header.Clone()
+	for _, secret := range []string{"Authorization", "Proxy-Authorization", "Cookie"} {
+		kept.Del(secret)
+	}
+	return kept
+}
+
+// withoutSignatures masks what makes a signed address work.
+func withoutSignatures(query url.Values) url.Values {
+	for _, secret := range []string{"X-Amz-Signature", "X-Amz-Credential", "signature"} {
+		if query.Has(secret) {
+			query.Set(secret, "masked")
+		}
+	}
+	return query
+}
+
+// countingBody counts the bytes of a request's body.
+type countingBody struct {
+	io.ReadCloser
+	read int64
+}
+
+func (b *countingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	return n, err
+}
+
+// recordingWriter notes the answer's status and size.
+type recordingWriter struct {
+	http.ResponseWriter
+	recorder *recorder
+	seen     *Request
+	written  int64
+}
+
+// Unwrap lets http.ResponseController flush and hijack.
+func (w *recordingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recordingWriter) WriteHeader(status int) {
+	w.recorder.update(func() { w.seen.Status = status })
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recordingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.written += int64(n)
+	return n, err
+}

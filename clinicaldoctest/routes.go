@@ -1,0 +1,210 @@
+package clinicaldoctest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The routes of the service, as [Server.Inject] takes them and [Request.Route]
+// gives them. RouteAudio is the storage's.
+const (
+	RouteListTokens  = "GET /v1/auth/tokens"         //nolint:gosec // a path
+	RouteRevokeToken = "DELETE /v1/auth/tokens/{id}" //nolint:gosec // a path
+	RouteCreateNote  = "POST /v1/progress-notes"
+	RouteListNotes   = "GET /v1/progress-notes"
+	RouteGetNote     = "GET /v1/progress-notes/{id}"
+	RouteUpdateNote  = "PUT /v1/progress-notes/{id}"
+	RouteDeleteNote  = "DELETE /v1/progress-notes/{id}"
+	RouteSignNote    = "PUT /v1/progress-notes/{id}/sign"
+	RouteAudioURL    = "GET /v1/progress-notes/{id}/audio-url"
+	RouteMe          = "GET /user"
+	RouteAudio       = "GET /audio/{key}"
+)
+
+// call is one authenticated request to an endpoint.
+type call struct {
+	*http.Request
+	user user
+	id   string // the path's {id}, as it was sent
+	now  time.Time
+}
+
+var endpoints = map[string]func(*Server, call) answer{
+	RouteListTokens:  (*Server).listTokens,
+	RouteRevokeToken: (*Server).revokeToken,
+	RouteCreateNote:  (*Server).createNote,
+	RouteListNotes:   (*Server).listNotes,
+	RouteGetNote:     (*Server).getNote,
+	RouteUpdateNote:  (*Server).updateNote,
+	RouteDeleteNote:  (*Server).deleteNote,
+	RouteSignNote:    (*Server).signNote,
+	RouteAudioURL:    (*Server).audioURL,
+	RouteMe:          (*Server).me,
+}
+
+var apiRoutes = slices.Sorted(maps.Keys(endpoints))
+
+// Routes returns every route of the service, the storage's included.
+func Routes() []string { return append([]string{RouteAudio}, apiRoutes...) }
+
+// match is what the router found for a request.
+type match struct {
+	route   string   // "": no endpoint
+	id      string   // the value of the route's placeholder
+	allowed []string // the methods the path knows
+}
+
+// find matches a path below the base path. A HEAD request goes to its GET
+// route, and a trailing slash does not matter, as in the service's framework.
+func find(method, path string) match {
+	var found match
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	segments := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	for _, route := range apiRoutes {
+		routeMethod, pattern, _ := strings.Cut(route, " ")
+		id, ok := matchSegments(strings.Split(pattern, "/"), segments)
+		if !ok {
+			continue
+		}
+		found.allowed = append(found.allowed, routeMethod)
+		if routeMethod == http.MethodGet {
+			found.allowed = append(found.allowed, http.MethodHead)
+		}
+		if routeMethod == method {
+			found.route, found.id = route, id
+		}
+	}
+	slices.Sort(found.allowed)
+	return found
+}
+
+func matchSegments(pattern, segments []string) (id string, ok bool) {
+	if len(pattern) != len(segments) {
+		return "", false
+	}
+	for i, want := range pattern {
+		switch {
+		case strings.HasPrefix(want, "{") && segments[i] != "":
+			id = segments[i]
+		case want != segments[i]:
+			return "", false
+		}
+	}
+	return id, true
+}
+
+// serveAPI is the API's handler: it records the request, lets an injected
+// fault have its way, and answers.
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	path, inBase := strings.CutPrefix(r.URL.Path, s.variant.BasePath)
+	var found match
+	if inBase {
+		found = find(r.Method, path)
+	}
+	if s.variant.LocalDisk && strings.HasPrefix(path, audioPath) {
+		s.record(w, r, RouteAudio, s.serveLocalDisk)
+		return
+	}
+	s.record(w, r, found.route, func(w http.ResponseWriter, r *http.Request) {
+		s.withFaults(found.route, w, r, func(w http.ResponseWriter, r *http.Request) {
+			a := s.answer(r, path, found, w.Header())
+			if a.status >= http.StatusBadRequest && !s.variant.AlwaysJSON && !wantsJSON(r) {
+				a = a.inHTML()
+			}
+			writeAnswer(w, a)
+		})
+	})
+}
+
+// answer routes a request, in the order the service's framework does: path,
+// method, token, rate limit, endpoint.
+func (s *Server) answer(r *http.Request, path string, found match, header http.Header) answer {
+	switch {
+	case path == "/login" && r.Method == http.MethodGet:
+		return answer{status: http.StatusOK, body: htmlPage("Log in")}
+	case len(found.allowed) == 0:
+		return s.variant.unknownPath(path)
+	case r.Method == http.MethodOptions:
+		return answer{status: http.StatusOK, header: http.Header{"Allow": {strings.Join(found.allowed, ", ")}}}
+	case found.route == "":
+		return s.variant.wrongMethod(r.Method, path, found.allowed)
+	}
+	now := s.clock.now()
+	caller, known := s.authenticate(r, now)
+	if !known {
+		return s.variant.unauthorized()
+	}
+	if s.variant.RateLimit > 0 {
+		verdict := s.limits.take(caller.id, s.variant.RateLimit, s.variant.RateWindow, now)
+		verdict.describe(header)
+		if verdict.refused {
+			return tooManyAttempts()
+		}
+	}
+	return endpoints[found.route](s, call{Request: r, user: caller, id: found.id, now: now})
+}
+
+// authenticate finds the caller by its bearer token and notes the token's use.
+func (s *Server) authenticate(r *http.Request, now time.Time) (user, bool) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return user{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, known := s.tokens[strings.TrimSpace(secret)]
+	if !known {
+		return user{}, false
+	}
+	t.lastUsedAt = now
+	return *s.users[t.userID], true
+}
+
+// wantsJSON tells whether a client gets JSON errors: the framework looks only
+// at the first type it accepts.
+func wantsJSON(r *http.Request) bool {
+	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
+	return strings.Contains(first, "/json") || strings.Contains(first, "+json")
+}
+
+// encode leaves the & of addresses as it is, so that they can be copied from
+// a terminal.
+func encode(content any) []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(content); err != nil {
+		panic(fmt.Sprintf("clinicaldoctest: answer cannot be encoded: %v", err))
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
+}
+
+// writeAnswer sends an answer with its exact length.
+func writeAnswer(w http.ResponseWriter, a answer) {
+	maps.Copy(w.Header(), a.header)
+	w.Header().Set("Cache-Control", "no-cache, private")
+	var body []byte
+	switch content := a.body.(type) {
+	case nil:
+	case string:
+		w.Header().Set("Content-Type", "text/html; charset=UTF-8")
+		body = []byte(content)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		body = encode(content)
+	}
+	if a.status != http.StatusNoContent {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(body) // a client that went away is no concern of the service
+}

@@ -1,0 +1,237 @@
+package clinicaldoctest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// Server is a running stand-in of the service. Its methods are safe for
+// concurrent use.
+type Server struct {
+	// URL is the API's base URL.
+	URL string
+	// StorageURL is the origin that serves audio.
+	StorageURL string
+	// Token belongs to the server's first user, whose id is 1.
+	Token string
+
+	variant Variant
+	delays  Delays
+	observe func(Request)
+	clock   clock
+
+	mu sync.Mutex
+	state
+	limits limiter
+
+	requests recorder
+	faults   faultList
+
+	dir        string // holds the audio files
+	signingKey []byte
+
+	api, storage *origin
+	transport    *http.Transport
+	inProcess    bool
+	closing      context.Context // done once Close has begun: ends delays
+	close        func()
+}
+
+// Option configures a server.
+type Option func(*config)
+
+type config struct {
+	variant           Variant
+	delays            Delays
+	frozen            time.Time
+	token             string
+	addr, storageAddr string
+	inProcess         bool
+	observe           func(Request)
+}
+
+// WithVariant sets how the server behaves where the description is silent.
+func WithVariant(v Variant) Option { return func(c *config) { c.variant = v } }
+
+// WithDelays sets how long notes stay in each stage. With the zero Delays a
+// note is complete when it is first read.
+func WithDelays(d Delays) Option { return func(c *config) { c.delays = d } }
+
+// WithFrozenClock makes the server's time stand still at start; only
+// [Server.Advance] moves it.
+func WithFrozenClock(start time.Time) Option { return func(c *config) { c.frozen = start } }
+
+// WithToken sets the token of the server's first user instead of a random one.
+func WithToken(token string) Option { return func(c *config) { c.token = token } }
+
+// WithAddr sets the API's listening address instead of a free port on 127.0.0.1.
+func WithAddr(addr string) Option { return func(c *config) { c.addr = addr } }
+
+// WithStorageAddr sets the storage's listening address instead of a free port
+// on 127.0.0.1.
+func WithStorageAddr(addr string) Option { return func(c *config) { c.storageAddr = addr } }
+
+// WithObserver calls observe after each request. Calls may come concurrently.
+func WithObserver(observe func(Request)) Option { return func(c *config) { c.observe = observe } }
+
+// InProcess serves over in-memory pipes instead of sockets, for use inside a
+// testing/synctest bubble, which sockets would keep from idling. Start the
+// server inside the bubble; [Server.Client] and [Server.Transport] reach it.
+func InProcess() Option { return func(c *config) { c.inProcess = true } }
+
+// NewServer starts a server with one user and no notes. Like
+// httptest.NewServer it panics when it cannot listen; see [Start].
+func NewServer(opts ...Option) *Server {
+	s, err := Start(opts...)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// Start is [NewServer] with an error for an address that cannot be used.
+func Start(opts ...Option) (_ *Server, err error) {
+	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0"}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	s := &Server{
+		variant:    cfg.variant.withDefaults(),
+		delays:     cfg.delays,
+		observe:    cfg.observe,
+		clock:      clock{frozen: cfg.frozen},
+		state:      newState(),
+		signingKey: []byte(rand.Text()),
+	}
+	var cancel context.CancelFunc
+	s.closing, cancel = context.WithCancel(context.Background())
+	s.close = sync.OnceFunc(func() { s.shutDown(cancel) })
+	defer func() {
+		if err != nil {
+			s.close()
+			err = fmt.Errorf("clinicaldoctest: %w", err)
+		}
+	}()
+
+	if s.dir, err = os.MkdirTemp("", "clinicaldoctest-"); err != nil {
+		return nil, err
+	}
+	if err := s.listen(cfg); err != nil {
+		return nil, err
+	}
+	s.URL = s.api.url + s.variant.BasePath
+	s.StorageURL = s.storage.url
+	s.Token = s.AddUser(User{Token: cfg.token}).Token
+	s.api.serve(http.HandlerFunc(s.serveAPI))
+	s.storage.serve(http.HandlerFunc(s.serveStorage))
+	return s, nil
+}
+
+// listen opens both origins and the transport that reaches them.
+func (s *Server) listen(cfg config) error {
+	s.transport = &http.Transport{ExpectContinueTimeout: time.Second, MaxIdleConnsPerHost: 16}
+	if s.inProcess = cfg.inProcess; s.inProcess {
+		api, storage := newMemoryListener(), newMemoryListener()
+		s.api = newOrigin("https://"+memoryAPIHost, api)
+		s.storage = newOrigin("https://"+memoryStorageHost, storage)
+		s.transport.DialTLSContext = dialMemory(map[string]*memoryListener{memoryAPIHost: api, memoryStorageHost: storage})
+		return nil
+	}
+	api, err := listenTCP(cfg.addr)
+	if err != nil {
+		return err
+	}
+	s.api = newOrigin("http://"+api.Addr().String(), api)
+	storage, err := listenTCP(cfg.storageAddr)
+	if err != nil {
+		return err
+	}
+	s.storage = newOrigin("http://"+storage.Addr().String(), storage)
+	return nil
+}
+
+func listenTCP(addr string) (net.Listener, error) {
+	return net.Listen("tcp", addr) //nolint:noctx // it does not wait for anything
+}
+
+// Transport returns a RoundTripper that reaches both the API and the storage,
+// the only one that does when the server runs [InProcess].
+func (s *Server) Transport() http.RoundTripper { return s.transport }
+
+// Close cuts every connection, waits for the running handlers and removes the
+// stored audio. It may be called more than once.
+func (s *Server) Close() { s.close() }
+
+func (s *Server) shutDown(endDelays context.CancelFunc) {
+	endDelays()
+	for _, o := range []*origin{s.api, s.storage} {
+		if o != nil {
+			o.stop()
+		}
+	}
+	if s.transport != nil {
+		s.transport.CloseIdleConnections()
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir) // what is left is in the system's temporary directory
+	}
+}
+
+// origin is one of the server's two listeners and what runs behind it.
+type origin struct {
+	url      string
+	listener net.Listener
+	server   *http.Server
+	accept   sync.WaitGroup
+	conns    sync.WaitGroup
+	handlers sync.WaitGroup
+}
+
+func newOrigin(url string, listener net.Listener) *origin {
+	return &origin{url: url, listener: listener}
+}
+
+func (o *origin) serve(handler http.Handler) {
+	o.server = &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			o.handlers.Add(1)
+			defer o.handlers.Done()
+			handler.ServeHTTP(w, r)
+		}),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				o.conns.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				o.conns.Done()
+			default:
+			}
+		},
+	}
+	o.accept.Go(func() {
+		if err := o.server.Serve(o.listener); !errors.Is(err, http.ErrServerClosed) {
+			panic("clinicaldoctest: " + err.Error()) // nothing but Close ends a listener
+		}
+	})
+}
+
+// stop returns when no goroutine of the origin is left. The order matters:
+// each wait ends what could still add to the next.
+func (o *origin) stop() {
+	if o.server == nil {
+		_ = o.listener.Close()
+		return
+	}
+	_ = o.server.Close()
+	o.accept.Wait()
+	o.conns.Wait()
+	o.handlers.Wait()
+}

@@ -1,0 +1,224 @@
+package clinicaldoctest_test
+
+import (
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestRequestsAreListedWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{})
+	req := c.request(http.MethodGet, "/v1/progress-notes?patient_id=7", nil)
+	req.Header.Set("Cookie", "session=secret")
+	req.Header.Set("X-Custom", "kept")
+	first := c.send(req)
+	address := c.audioURL()
+	c.as("").get(address)
+	c.as("").get("/nowhere")
+
+	requests := c.srv.Requests()
+	require.Len(t, requests, 4)
+	list := requests[0]
+	assert.Equal(t, clinicaldoctest.RouteListNotes, list.Route)
+	assert.Equal(t, "/v1/progress-notes", list.Path)
+	assert.Equal(t, "7", list.Query.Get("patient_id"))
+	assert.Equal(t, "kept", list.Header.Get("X-Custom"))
+	assert.True(t, list.Authorized)
+	assert.Equal(t, http.StatusOK, list.Status)
+	assert.Equal(t, noon, list.Time)
+	assert.Equal(t, first.Header.Get("X-Request-Id"), list.ID)
+	assert.True(t, requests[2].Storage)
+	assert.False(t, requests[2].Authorized)
+	assert.Empty(t, requests[3].Route)
+
+	everything := fmt.Sprintf("%+v", requests)
+	assert.NotContains(t, everything, c.srv.Token)
+	assert.NotContains(t, everything, "session=secret")
+	signed, err := url.Parse(address)
+	require.NoError(t, err)
+	assert.NotContains(t, everything, signed.Query().Get("X-Amz-Signature"))
+
+	c.srv.ForgetRequests()
+	assert.Empty(t, c.srv.Requests())
+}
+
+func TestObserverSeesFinishedRequests(t *testing.T) {
+	t.Parallel()
+	seen := make(chan clinicaldoctest.Request, 1)
+	c := start(t, clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) { seen <- r }))
+	req := c.createRequest(validForm())
+	a := c.send(req)
+	observed := <-seen
+	assert.Equal(t, http.StatusCreated, observed.Status)
+	assert.Equal(t, req.ContentLength, observed.BytesReceived)
+	assert.Equal(t, int64(len(a.text)), observed.BytesSent)
+	assert.Positive(t, observed.Duration)
+}
+
+func TestCloseLeavesNothingBehind(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary) // so this one test cannot run in parallel
+	srv := clinicaldoctest.NewServer()
+	c := caller{t, srv, srv.Token}
+	c.create(validForm())
+	c.create(validForm())
+	files := func() []string {
+		found, err := filepath.Glob(filepath.Join(temporary, "*", "*"))
+		require.NoError(t, err)
+		return found
+	}
+	require.Len(t, files(), 2)
+	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/2")
+	require.Len(t, files(), 1, "a deleted note's audio is not kept")
+	invalid := validForm()
+	delete(invalid.fields, "name")
+	c.create(invalid)
+	assert.Len(t, files(), 1, "nor is a refused upload")
+
+	srv.Close()
+	srv.Close()
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	_, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.URL[len("http://"):])
+	assert.Error(t, err)
+}
+
+func TestStartReportsAnAddressInUse(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	taken := c.srv.URL[len("http://"):]
+	for _, opt := range []clinicaldoctest.Option{clinicaldoctest.WithAddr(taken), clinicaldoctest.WithStorageAddr(taken)} {
+		_, err := clinicaldoctest.Start(opt)
+		require.ErrorContains(t, err, "clinicaldoctest: listen")
+		assert.Panics(t, func() { clinicaldoctest.NewServer(opt) })
+	}
+}
+
+func TestTimePassesInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, clinicaldoctest.InProcess(), clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Hour, Analysing: time.Hour}))
+		created := c.create(validForm())
+		require.Equal(t, http.StatusCreated, created.StatusCode, created.text)
+		time.Sleep(time.Hour)
+		assert.Equal(t, clinicaldoctest.StageAnalysing, c.srv.Notes()[0].Stage)
+		time.Sleep(time.Hour)
+		note := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
+		assert.Equal(t, object{"content": true, "transcription": true, "signed": false}, note["has"])
+		audio := c.as("").get(field[string](t, note, "audio", "file_url"))
+		assert.Len(t, audio.text, 32_000)
+
+		_, err := c.try(c.request(http.MethodGet, "https://elsewhere.test/", nil))
+		require.ErrorContains(t, err, "no such host")
+		c.srv.Close()
+		_, err = c.try(c.request(http.MethodGet, "/user", nil))
+		assert.ErrorContains(t, err, "connection refused")
+	})
+}
+
+// zeros is an endless recording.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+//nolint:paralleltest // it measures the heap of the whole process
+func TestUploadLeavesMemoryFlat(t *testing.T) {
+	const size = 64 << 20
+	c := start(t)
+	reader, writer := io.Pipe()
+	form := multipart.NewWriter(writer)
+	go func() {
+		for name, value := range validForm().fields {
+			_ = form.WriteField(name, value)
+		}
+		part, _ := form.CreateFormFile("file", "long.wav")
+		_, _ = io.CopyN(part, zeros{}, size)
+		_ = writer.CloseWithError(form.Close())
+	}()
+	req := c.request(http.MethodPost, "/v1/progress-notes", reader)
+	req.Header.Set("Content-Type", form.FormDataContentType())
+
+	stop := make(chan struct{})
+	peak := make(chan uint64)
+	go func() {
+		var highest uint64
+		var stats runtime.MemStats
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				runtime.ReadMemStats(&stats)
+				highest = max(highest, stats.HeapAlloc)
+			case <-stop:
+				peak <- highest
+				return
+			}
+		}
+	}()
+	a := c.send(req)
+	close(stop)
+	highest := <-peak
+	require.Equal(t, http.StatusCreated, a.StatusCode, a.text)
+	assert.Equal(t, int64(size), c.srv.Notes()[0].AudioSize)
+	assert.Less(t, highest, uint64(size/4))
+}
+
+func TestManyClientsLoseNothing(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	const clients, each = 20, 10
+	var group sync.WaitGroup
+	for client := range clients {
+		group.Go(func() {
+			for i := range each {
+				f := validForm()
+				f.fields["patient_id"] = fmt.Sprint(client + 1)
+				f.fields["name"] = fmt.Sprintf("Visit %d", i)
+				created, err := c.try(c.createRequest(f))
+				if assert.NoError(t, err) {
+					assert.Equal(t, http.StatusCreated, created.StatusCode)
+				}
+				_, err = c.try(c.request(http.MethodGet, fmt.Sprintf("/v1/progress-notes?patient_id=%d", client+1), nil))
+				assert.NoError(t, err)
+			}
+		})
+	}
+	group.Wait()
+	perPatient := map[int64]int{}
+	for _, note := range c.srv.Notes() {
+		perPatient[note.PatientID]++
+	}
+	assert.Len(t, perPatient, clients)
+	for patient, notes := range perPatient {
+		assert.Equal(t, each, notes, patient)
+	}
+}
+
+func TestClientIsReady(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, c caller) {
+		t.Helper()
+		me, err := c.srv.Client().Users.Me(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "User 1", me.Name)
+	})
+}

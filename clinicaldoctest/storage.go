@@ -1,0 +1,171 @@
+package clinicaldoctest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	audioPath  = "/audio/"
+	amzTime    = "20060102T150405Z"
+	credential = "SYNTHETIC/test/s3/aws4_request"
+)
+
+// signedURL returns a temporary address for a recording, in the form of S3 or
+// of the application's own disk.
+func (s *Server) signedURL(key string, now time.Time) string {
+	path := audioPath + key
+	if s.variant.LocalDisk {
+		expires := strconv.FormatInt(now.Add(s.variant.AudioURLLifetime).Unix(), 10)
+		query := url.Values{"expires": {expires}, "signature": {s.signature(path, expires)}}
+		return s.URL + path + "?" + query.Encode()
+	}
+	date := now.UTC().Format(amzTime)
+	lifetime := strconv.FormatInt(int64(s.variant.AudioURLLifetime/time.Second), 10)
+	query := url.Values{
+		"X-Amz-Algorithm":     {"AWS4-HMAC-SHA256"},
+		"X-Amz-Credential":    {credential},
+		"X-Amz-Date":          {date},
+		"X-Amz-Expires":       {lifetime},
+		"X-Amz-SignedHeaders": {"host"},
+		"X-Amz-Signature":     {s.signature(path, credential, date, lifetime)},
+	}
+	return s.StorageURL + path + "?" + query.Encode()
+}
+
+func (s *Server) signature(parts ...string) string {
+	mac := hmac.New(sha256.New, s.signingKey)
+	mac.Write([]byte(strings.Join(parts, "\n")))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func (s *Server) validSignature(given string, parts ...string) bool {
+	return hmac.Equal([]byte(given), []byte(s.signature(parts...)))
+}
+
+// serveStorage is the storage origin's handler. It refuses what S3 refuses.
+func (s *Server) serveStorage(w http.ResponseWriter, r *http.Request) {
+	s.record(w, r, RouteAudio, func(w http.ResponseWriter, r *http.Request) {
+		s.withFaults(RouteAudio, w, r, func(w http.ResponseWriter, r *http.Request) {
+			if refusal := s.refuseStorage(r); refusal != nil {
+				refusal.write(w)
+				return
+			}
+			file, a, found := s.openAudio(strings.TrimPrefix(r.URL.Path, audioPath))
+			if !found {
+				storageRefusal{http.StatusNotFound, "NoSuchKey", "The specified key does not exist."}.write(w)
+				return
+			}
+			defer closeRead(file)
+			w.Header().Set("Content-Type", a.contentType)
+			w.Header().Set("ETag", strconv.Quote(a.sha256[:32]))
+			http.ServeContent(w, r, "", a.uploadedAt, file)
+		})
+	})
+}
+
+// refuseStorage checks a request as S3 checks one with a signed query. Expiry
+// is looked at here only: a download that has begun runs to its end.
+func (s *Server) refuseStorage(r *http.Request) *storageRefusal {
+	query := r.URL.Query()
+	date, lifetime := query.Get("X-Amz-Date"), query.Get("X-Amz-Expires")
+	switch {
+	case r.Header.Get("Authorization") != "" && query.Has("X-Amz-Signature"):
+		return &storageRefusal{
+			http.StatusBadRequest, "InvalidArgument",
+			"Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string parameter or the Authorization header should be specified",
+		}
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return &storageRefusal{http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource."}
+	case !query.Has("X-Amz-Signature"):
+		return &storageRefusal{http.StatusForbidden, "AccessDenied", "Access Denied"}
+	case r.Method != http.MethodGet || !s.validSignature(query.Get("X-Amz-Signature"), r.URL.Path, query.Get("X-Amz-Credential"), date, lifetime):
+		return &storageRefusal{http.StatusForbidden, "SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided."}
+	}
+	signed, dateErr := time.Parse(amzTime, date)
+	seconds, lifetimeErr := strconv.Atoi(lifetime)
+	if dateErr != nil || lifetimeErr != nil || !s.clock.now().Before(signed.Add(time.Duration(seconds)*time.Second)) {
+		return &storageRefusal{http.StatusForbidden, "AccessDenied", "Request has expired"}
+	}
+	return nil
+}
+
+// storageRefusal is an error of the storage, in its XML.
+type storageRefusal struct {
+	status        int
+	code, message string
+}
+
+func (e storageRefusal) write(w http.ResponseWriter) {
+	body := fmt.Sprintf("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>%s</Code><Message>%s</Message></Error>", e.code, e.message)
+	w.Header().Set("Content-Type", "application/xml")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(e.status)
+	_, _ = w.Write([]byte(body))
+}
+
+// serveLocalDisk serves audio from the API's own origin. It knows neither
+// ranges nor tags and hides a bad or expired signature behind 404.
+func (s *Server) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
+	s.withFaults(RouteAudio, w, r, func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, s.variant.BasePath)
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			writeAnswer(w, s.variant.wrongMethod(r.Method, path, []string{http.MethodGet, http.MethodHead}))
+			return
+		}
+		query := r.URL.Query()
+		expires, err := strconv.ParseInt(query.Get("expires"), 10, 64)
+		valid := err == nil && s.validSignature(query.Get("signature"), path, query.Get("expires")) &&
+			s.clock.now().Before(time.Unix(expires, 0))
+		notFound := answer{status: http.StatusNotFound, body: htmlPage("Not Found")}
+		if !valid {
+			writeAnswer(w, notFound)
+			return
+		}
+		file, a, found := s.openAudio(strings.TrimPrefix(path, audioPath))
+		if !found {
+			writeAnswer(w, notFound)
+			return
+		}
+		defer closeRead(file)
+		w.Header().Set("Content-Type", a.contentType)
+		w.Header().Set("Content-Length", strconv.FormatInt(a.size, 10))
+		w.WriteHeader(http.StatusOK)
+		if r.Method == http.MethodGet {
+			_, _ = io.Copy(w, file) // a client that went away is no concern of the storage
+		}
+	})
+}
+
+// openAudio opens a recording that is still kept; the caller closes it.
+func (s *Server) openAudio(key string) (*os.File, audio, bool) {
+	a, found := s.audioByKey(key)
+	if !found || !s.clock.now().Before(a.expiresAt) {
+		return nil, audio{}, false
+	}
+	file, err := os.Open(s.audioFile(&a))
+	return file, a, err == nil // an error means it was deleted meanwhile
+}
+
+// closeRead closes a file that was only read, which loses nothing.
+func closeRead(file io.Closer) { file.Close() }
+
+func (s *Server) audioByKey(key string) (audio, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.notes {
+		if n.audio != nil && n.audio.key == key {
+			return *n.audio, true
+		}
+	}
+	return audio{}, false
+}

@@ -1,0 +1,135 @@
+package clinicaldoctest_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// recorded starts a server with one note and returns a caller without a token
+// and the address of the note's audio.
+func recorded(t *testing.T, v clinicaldoctest.Variant) (storage caller, address string) {
+	t.Helper()
+	c := start(t, clinicaldoctest.WithVariant(v), clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{Audio: []byte("0123456789")})
+	return c.as(""), c.audioURL()
+}
+
+func (c caller) fetch(address string, header ...string) answer {
+	c.t.Helper()
+	req := c.request(http.MethodGet, address, nil)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return c.send(req)
+}
+
+func TestStorageServesRanges(t *testing.T) {
+	t.Parallel()
+	c, address := recorded(t, clinicaldoctest.Variant{})
+	assert.True(t, strings.HasPrefix(address, c.srv.StorageURL+"/"))
+	assert.NotEqual(t, c.srv.URL, c.srv.StorageURL)
+
+	whole := c.fetch(address)
+	assert.Equal(t, "0123456789", whole.text)
+	assert.Equal(t, "audio/wav", whole.Header.Get("Content-Type"))
+	tag := whole.Header.Get("ETag")
+	assert.Regexp(t, `^"[0-9a-f]{32}"$`, tag, "a strong tag")
+
+	part := c.fetch(address, "Range", "bytes=4-", "If-Range", tag)
+	assert.Equal(t, http.StatusPartialContent, part.StatusCode)
+	assert.Equal(t, "456789", part.text)
+	assert.Equal(t, "bytes 4-9/10", part.Header.Get("Content-Range"))
+
+	for _, other := range []string{`"other"`, "W/" + tag} {
+		changed := c.fetch(address, "Range", "bytes=4-", "If-Range", other)
+		assert.Equal(t, http.StatusOK, changed.StatusCode, "another file is sent whole")
+		assert.Equal(t, "0123456789", changed.text)
+	}
+	past := c.fetch(address, "Range", "bytes=10-")
+	assert.Equal(t, http.StatusRequestedRangeNotSatisfiable, past.StatusCode)
+	assert.Equal(t, "bytes */10", past.Header.Get("Content-Range"))
+}
+
+func TestStorageRefusesWhatS3Refuses(t *testing.T) {
+	t.Parallel()
+	c, address := recorded(t, clinicaldoctest.Variant{AudioURLLifetime: time.Minute})
+	tampered, err := url.Parse(address)
+	require.NoError(t, err)
+	query := tampered.Query()
+	query.Set("X-Amz-Expires", "604800")
+	tampered.RawQuery = query.Encode()
+	unsigned, _, _ := strings.Cut(address, "?")
+
+	bearer := c.fetch(address, "Authorization", "Bearer "+c.srv.Token)
+	assert.Equal(t, http.StatusBadRequest, bearer.StatusCode)
+	assert.Contains(t, bearer.text, "<Code>InvalidArgument</Code>")
+	assert.Contains(t, bearer.text, "Only one auth mechanism allowed")
+	assert.Equal(t, "application/xml", bearer.Header.Get("Content-Type"))
+
+	forged := c.fetch(tampered.String())
+	assert.Equal(t, http.StatusForbidden, forged.StatusCode)
+	assert.Contains(t, forged.text, "SignatureDoesNotMatch")
+	assert.Equal(t, http.StatusForbidden, c.fetch(unsigned).StatusCode)
+	assert.Equal(t, http.StatusForbidden, c.send(c.request(http.MethodHead, address, nil)).StatusCode, "the signature is for GET")
+	assert.Equal(t, http.StatusMethodNotAllowed, c.send(c.request(http.MethodPut, address, nil)).StatusCode)
+	assert.Equal(t, http.StatusForbidden, c.fetch(c.srv.StorageURL+"/").StatusCode)
+
+	c.srv.Advance(59 * time.Second)
+	assert.Equal(t, http.StatusOK, c.fetch(address).StatusCode)
+	c.srv.Advance(time.Second)
+	expired := c.fetch(address)
+	assert.Equal(t, http.StatusForbidden, expired.StatusCode)
+	assert.Contains(t, expired.text, "Request has expired")
+
+	fresh := c.as(c.srv.Token).audioURL()
+	assert.Equal(t, http.StatusOK, c.fetch(fresh).StatusCode)
+}
+
+func TestStorageForgetsAudioAfterRetention(t *testing.T) {
+	t.Parallel()
+	c, address := recorded(t, clinicaldoctest.Variant{AudioRetention: time.Hour, AudioURLLifetime: 2 * time.Hour})
+	assert.Equal(t, http.StatusOK, c.fetch(address).StatusCode)
+	c.srv.Advance(time.Hour)
+	gone := c.fetch(address)
+	assert.Equal(t, http.StatusNotFound, gone.StatusCode)
+	assert.Contains(t, gone.text, "NoSuchKey")
+}
+
+func TestLocalDiskKnowsNoRanges(t *testing.T) {
+	t.Parallel()
+	c, address := recorded(t, clinicaldoctest.Variant{LocalDisk: true, BasePath: "/api", AudioURLLifetime: time.Minute})
+	assert.True(t, strings.HasPrefix(address, c.srv.URL+"/"), "on the API's own origin")
+	assert.Regexp(t, `expires=\d+&signature=[0-9a-f]+$`, address)
+
+	ranged := c.fetch(address, "Range", "bytes=4-")
+	assert.Equal(t, http.StatusOK, ranged.StatusCode)
+	assert.Equal(t, "0123456789", ranged.text)
+	assert.Empty(t, ranged.Header.Get("ETag"))
+	assert.Equal(t, http.StatusOK, c.fetch(address, "Authorization", "Bearer "+c.srv.Token).StatusCode)
+	assert.Equal(t, http.StatusNotFound, c.fetch(address+"0").StatusCode)
+	assert.Equal(t, http.StatusMethodNotAllowed, c.send(c.request(http.MethodPut, address, nil)).StatusCode)
+	assert.Empty(t, c.send(c.request(http.MethodHead, address, nil)).text)
+	c.srv.Advance(time.Minute)
+	assert.Equal(t, http.StatusNotFound, c.fetch(address).StatusCode)
+
+	s3, _ := recorded(t, clinicaldoctest.Variant{})
+	assert.Equal(t, http.StatusNotFound, s3.fetch(s3.srv.URL+"/audio/x").StatusCode, "elsewhere the API serves no audio")
+}
+
+func TestSeededAudioOfAnySize(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{AudioSize: 160_044})
+	audio := c.audio(1)
+	assert.InDelta(t, 160_044, audio["size"], 0)
+	assert.InDelta(t, 10, audio["duration"], 0)
+	assert.Len(t, c.as("").fetch(field[string](t, audio, "file_url")).text, 160_044)
+}

@@ -1,0 +1,167 @@
+package clinicaldoctest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	maxFieldSize = 64 << 10
+	maxParts     = 100
+)
+
+var errMalformedUpload = errors.New("malformed multipart body")
+
+// upload is the content of a creation's parts. Of parts with the same name the
+// last counts.
+type upload struct {
+	fields map[string]string
+	file   *audio
+}
+
+func (s *Server) createNote(c call) answer {
+	sent, err := s.readUpload(c.Request, c.now)
+	if err != nil {
+		s.removeAudio(sent.file)
+		return s.uploadRefusal(err)
+	}
+	patientID, promptID, problems := s.validate(sent)
+	if len(problems) > 0 {
+		s.removeAudio(sent.file)
+		return s.variant.invalid(problems)
+	}
+	created := s.storeNote(c.user, &note{
+		name: s.variant.trimmed(sent.fields["name"]), patientID: patientID, promptID: promptID, audio: sent.file,
+	}, s.clock.now())
+	a := success(s.variant.wrapped(s.noteObject(created, c.now)))
+	a.status = s.variant.CreateStatus
+	return a
+}
+
+// storeNote gives a new note its id, its script and the start of its life.
+func (s *Server) storeNote(owner user, n *note, now time.Time) note {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.id = nextID(&s.lastID.note, 0)
+	n.name = or(n.name, fmt.Sprintf("Note %d", n.id))
+	n.userID, n.teamID = owner.id, owner.teamID
+	n.stage, n.stageSince, n.createdAt, n.updatedAt = StageUploaded, now, now, now
+	n.stuck = n.audio == nil // there is nothing to transcribe
+	if len(s.scripts) > 0 {
+		n.script, s.scripts = s.scripts[0], s.scripts[1:]
+	}
+	s.notes[n.id] = n
+	return *n
+}
+
+func (s *Server) uploadRefusal(err error) answer {
+	var tooLarge *http.MaxBytesError
+	var disk storageError
+	switch {
+	case errors.As(err, &tooLarge):
+		return s.variant.tooLarge()
+	case errors.As(err, &disk):
+		return s.variant.refusal(http.StatusInternalServerError, "Server Error", "Server Error")
+	default:
+		return s.variant.invalid(map[string][]string{"file": {"The file failed to upload."}})
+	}
+}
+
+// readUpload streams the parts of a creation: texts into memory, up to a
+// bound, the file to disk. On an error the upload may still hold a file.
+func (s *Server) readUpload(r *http.Request, now time.Time) (upload, error) {
+	sent := upload{fields: map[string]string{}}
+	if r.ContentLength > s.variant.MaxUploadSize {
+		return sent, &http.MaxBytesError{Limit: s.variant.MaxUploadSize}
+	}
+	r.Body = http.MaxBytesReader(nil, r.Body, s.variant.MaxUploadSize)
+	parts, err := r.MultipartReader()
+	if errors.Is(err, http.ErrNotMultipart) {
+		return sent, nil // no parts: validation names what is missing
+	}
+	if err != nil {
+		return sent, errMalformedUpload
+	}
+	for range maxParts {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return sent, nil
+		}
+		if err != nil {
+			return sent, err
+		}
+		if err := s.readPart(&sent, part, now); err != nil {
+			return sent, err
+		}
+	}
+	return sent, errMalformedUpload
+}
+
+func (s *Server) readPart(sent *upload, part *multipart.Part, now time.Time) error {
+	name := part.FormName()
+	if name == "file" && part.FileName() != "" {
+		s.removeAudio(sent.file)
+		var err error
+		sent.file, err = s.saveAudio(part, part.FileName(), part.Header.Get("Content-Type"), now)
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(part, maxFieldSize))
+	sent.fields[name] = string(text)
+	return err
+}
+
+// validate checks the parts of a creation and returns its ids.
+func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[string][]string) {
+	problems = map[string][]string{}
+	complain := func(field, rest string) {
+		problems[field] = append(problems[field], fieldMessage(field, rest))
+	}
+	missing := func(field string, isMissing bool) bool {
+		if isMissing && !slices.Contains(s.variant.OptionalParts, field) {
+			complain(field, "field is required.")
+		}
+		return isMissing
+	}
+	id := func(field string) int64 {
+		text := s.variant.trimmed(sent.fields[field])
+		if missing(field, text == "") {
+			return 0
+		}
+		value, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case errors.Is(err, strconv.ErrSyntax):
+			complain(field, "must be an integer.")
+		case err != nil || value < 1:
+			problems[field] = append(problems[field], "The selected "+fieldMessage(field, "is invalid.")[len("The "):])
+		}
+		return value
+	}
+
+	patientID, promptID = id("patient_id"), id("prompt_id")
+	if _, seeded := s.patient(patientID); patientID > 0 && s.variant.PatientsMustExist && !seeded {
+		problems["patient_id"] = []string{"The selected patient id is invalid."}
+	}
+	name := s.variant.trimmed(sent.fields["name"])
+	if !missing("name", name == "") {
+		switch {
+		case !utf8.ValidString(name):
+			complain("name", "must be a string.")
+		case utf8.RuneCountInString(name) > maxNameLength:
+			complain("name", "may not be greater than 255 characters.")
+		}
+	}
+	switch {
+	case sent.file == nil && sent.fields["file"] != "":
+		complain("file", "must be a file.")
+	case !missing("file", sent.file == nil) && sent.file.size == 0:
+		complain("file", "must not be empty.")
+	}
+	return patientID, promptID, problems
+}

@@ -1,0 +1,255 @@
+package clinicaldoctest
+
+import (
+	"net/http"
+	"time"
+)
+
+// Variant says how the box behaves where the service's description is silent.
+// The zero value of each field is the likeliest reading, so a literal names
+// only what differs: Variant{Pagination: PaginationCursor}.
+type Variant struct {
+	// Name labels the variant in test output and on command lines.
+	Name string
+
+	// BasePath is put before every API path, as "/api" would be.
+	BasePath string
+
+	// Query holds the names of the list's query parameters.
+	Query QueryNames
+	// RefuseUnknownQuery answers 400 to a query parameter that is not in Query.
+	// By default it is ignored in silence, so that a wrong patient filter lists
+	// every patient's notes.
+	RefuseUnknownQuery bool
+	// OldestFirst makes the list start with the oldest note when no sort is asked for.
+	OldestFirst bool
+	// DefaultPageSize is used when no page size is asked for; 0 is 15.
+	DefaultPageSize int
+	// ClampPageSize moves a page size outside 1 to 100 to the nearest bound
+	// instead of refusing it with 422.
+	ClampPageSize bool
+	// Pagination is the shape of the list's body.
+	Pagination Pagination
+	// LinksKeepQuery carries filter, page size and sort over into the page
+	// links; by default they hold the page or cursor alone.
+	LinksKeepQuery bool
+	// LinkOrigin replaces scheme and host in the page links, as happens behind
+	// a proxy the application does not know about.
+	LinkOrigin string
+	// PageSizeAsString gives the page size back as a JSON string.
+	PageSizeAsString bool
+
+	// WrapObjects puts a single note or user inside a "data" member.
+	WrapObjects bool
+	// Empty says how a field without a value appears.
+	Empty Empty
+	// ExtraFields adds members the description does not know to every object.
+	ExtraFields bool
+	// Times is the format of every timestamp.
+	Times TimeFormat
+	// NumbersAsStrings gives the numbers of audio and page metadata as JSON strings.
+	NumbersAsStrings bool
+	// Patient says how a note names its patient.
+	Patient PatientShape
+	// FrameworkTexts gives error messages as the web framework words them
+	// instead of as the description does.
+	FrameworkTexts bool
+	// AlwaysJSON gives JSON errors to clients that did not ask for JSON. By
+	// default they get HTML and, for 401 and 422, a redirect.
+	AlwaysJSON bool
+
+	// CreateStatus answers a creation; 0 is 201.
+	CreateStatus int
+	// DeleteStatus answers a deletion or revocation; 0 is 200. With 204 there is no body.
+	DeleteStatus int
+	// IncompleteSignStatus refuses to sign an unfinished note; 0 is 422.
+	IncompleteSignStatus int
+	// IncompleteSignGeneric words that refusal without naming its reason.
+	IncompleteSignGeneric bool
+	// SignedChangeStatus refuses to update or delete a signed note; 0 allows it.
+	SignedChangeStatus int
+
+	// OptionalParts names the parts of a creation that may be missing.
+	OptionalParts []string
+	// PatientsMustExist refuses a patient that was not seeded; by default any
+	// positive id is a patient.
+	PatientsMustExist bool
+	// RefuseEmptyText answers 422 to an update that empties a transcription or
+	// an analysis; by default it clears it.
+	RefuseEmptyText bool
+	// KeepOuterSpace stores text with the white space around it, which is
+	// trimmed by default.
+	KeepOuterSpace bool
+
+	// RateLimit is the number of requests a user may make per RateWindow; 0 is no limit.
+	RateLimit int
+	// RateWindow is the length of the rate limit's window; 0 is a minute.
+	RateWindow time.Duration
+	// MaxUploadSize bounds the body of a creation in bytes; 0 is 4 GiB.
+	MaxUploadSize int64
+	// TooLarge says how a larger body is refused.
+	TooLarge TooLarge
+	// AudioRetention is how long audio is kept; 0 is 30 days.
+	AudioRetention time.Duration
+	// AudioURLLifetime is how long a signed address works; 0 is five minutes.
+	AudioURLLifetime time.Duration
+	// LocalDisk signs audio addresses as an application that stores files on
+	// its own disk does: on the API's origin, with "expires" and "signature",
+	// without ranges, and 404 once expired.
+	LocalDisk bool
+}
+
+// QueryNames are the names of the list's query parameters. An empty name means
+// the default: patient_id, per_page, sort, page, cursor.
+type QueryNames struct{ PatientID, PerPage, Sort, Page, Cursor string }
+
+// Pagination is the shape of a list's body.
+type Pagination int
+
+const (
+	// PaginationLengthAware has links and meta with the number of pages.
+	PaginationLengthAware Pagination = iota
+	// PaginationSimple has links and meta without a total.
+	PaginationSimple
+	// PaginationCursor gives the next cursor in meta and in links.
+	PaginationCursor
+	// PaginationCursorInLinks gives the next cursor inside links.next alone.
+	PaginationCursorInLinks
+	// PaginationFlat has next_page_url and its kin beside data.
+	PaginationFlat
+	// PaginationBare honours the page parameter but answers data alone.
+	PaginationBare
+	// PaginationNone answers every note at once, whatever page is asked for.
+	PaginationNone
+)
+
+// Empty says how a field without a value appears.
+type Empty int
+
+const (
+	// EmptyAbsent leaves the field out.
+	EmptyAbsent Empty = iota
+	// EmptyNull writes null.
+	EmptyNull
+	// EmptyArray writes [] where an object is meant and null elsewhere.
+	EmptyArray
+)
+
+// TimeFormat is the format of timestamps.
+type TimeFormat int
+
+const (
+	// TimeMicroseconds is 2024-05-01T10:11:12.345678Z.
+	TimeMicroseconds TimeFormat = iota
+	// TimeWholeSeconds is 2024-05-01T10:11:12.000000Z: the fraction is lost.
+	TimeWholeSeconds
+	// TimeOffset is 2024-05-01T12:11:12.345678+02:00.
+	TimeOffset
+	// TimeNoZone is 2024-05-01 10:11:12, meant as UTC.
+	TimeNoZone
+)
+
+// PatientShape says how a note names its patient.
+type PatientShape int
+
+const (
+	// PatientObject nests a patient object with its id.
+	PatientObject PatientShape = iota
+	// PatientID puts a patient_id beside the note's other fields.
+	PatientID
+	// PatientUnnamed leaves the patient out.
+	PatientUnnamed
+)
+
+// TooLarge says how an upload above the size limit is refused.
+type TooLarge int
+
+const (
+	// TooLargeJSON is 413 with an Error body.
+	TooLargeJSON TooLarge = iota
+	// TooLargeHTML is 413 with the HTML page of a proxy in front.
+	TooLargeHTML
+	// TooLargeField is 422 with a message for the file part.
+	TooLargeField
+)
+
+// withDefaults fills what the zero value leaves open.
+func (v Variant) withDefaults() Variant {
+	v.Query.PatientID = or(v.Query.PatientID, "patient_id")
+	v.Query.PerPage = or(v.Query.PerPage, "per_page")
+	v.Query.Sort = or(v.Query.Sort, "sort")
+	v.Query.Page = or(v.Query.Page, "page")
+	v.Query.Cursor = or(v.Query.Cursor, "cursor")
+	v.DefaultPageSize = or(v.DefaultPageSize, 15)
+	v.CreateStatus = or(v.CreateStatus, http.StatusCreated)
+	v.DeleteStatus = or(v.DeleteStatus, http.StatusOK)
+	v.IncompleteSignStatus = or(v.IncompleteSignStatus, http.StatusUnprocessableEntity)
+	v.RateWindow = or(v.RateWindow, time.Minute)
+	v.MaxUploadSize = or(v.MaxUploadSize, 4<<30)
+	v.AudioRetention = or(v.AudioRetention, 30*24*time.Hour)
+	v.AudioURLLifetime = or(v.AudioURLLifetime, 5*time.Minute)
+	return v
+}
+
+// or returns the fallback in place of a zero value.
+func or[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// Variants returns named variants that together use every switch, the default
+// first. Each is complete: its query names and limits are filled in.
+func Variants() []Variant {
+	variants := []Variant{
+		{Name: "default"},
+		{
+			Name: "framework", WrapObjects: true, FrameworkTexts: true, Empty: EmptyNull, ExtraFields: true,
+			Times: TimeWholeSeconds, LinksKeepQuery: true, DeleteStatus: http.StatusNoContent, RateLimit: 100_000,
+			IncompleteSignStatus: http.StatusForbidden, IncompleteSignGeneric: true,
+			SignedChangeStatus: http.StatusForbidden, TooLarge: TooLargeHTML,
+		},
+		{
+			Name: "simple", Pagination: PaginationSimple, PageSizeAsString: true, OldestFirst: true,
+			ClampPageSize: true, CreateStatus: http.StatusOK, Empty: EmptyArray, Times: TimeOffset,
+			IncompleteSignStatus: http.StatusConflict, SignedChangeStatus: http.StatusConflict,
+			OptionalParts: []string{"name", "prompt_id"}, MaxUploadSize: 64 << 20,
+		},
+		{
+			Name: "cursor", Pagination: PaginationCursor, DefaultPageSize: 5, Patient: PatientID,
+			Times: TimeNoZone, NumbersAsStrings: true, IncompleteSignStatus: http.StatusBadRequest,
+			KeepOuterSpace: true, LinkOrigin: "http://internal.example.test",
+		},
+		{
+			Name: "cursor-in-links", Pagination: PaginationCursorInLinks, WrapObjects: true, Empty: EmptyNull,
+			IncompleteSignStatus: http.StatusLocked, IncompleteSignGeneric: true, RefuseEmptyText: true,
+			Query: QueryNames{Cursor: "page[cursor]", PerPage: "page[size]", PatientID: "filter[patient_id]"},
+		},
+		{
+			Name: "flat", Pagination: PaginationFlat, BasePath: "/api", ExtraFields: true, LocalDisk: true,
+			RefuseUnknownQuery: true, TooLarge: TooLargeField, AudioURLLifetime: time.Minute,
+			Query: QueryNames{PatientID: "patient", PerPage: "limit", Sort: "order", Page: "page[number]"},
+		},
+		{
+			Name: "bare", Pagination: PaginationBare, AlwaysJSON: true, PatientsMustExist: true,
+			AudioRetention: 24 * time.Hour, CreateStatus: http.StatusAccepted, RateLimit: 100_000, RateWindow: time.Hour,
+		},
+		{Name: "everything-at-once", Pagination: PaginationNone, Empty: EmptyArray, Patient: PatientUnnamed},
+	}
+	for i := range variants {
+		variants[i] = variants[i].withDefaults()
+	}
+	return variants
+}
+
+// VariantNamed returns the variant of [Variants] with that name.
+func VariantNamed(name string) (Variant, bool) {
+	for _, variant := range Variants() {
+		if variant.Name == name {
+			return variant, true
+		}
+	}
+	return Variant{}, false
+}

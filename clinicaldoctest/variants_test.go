@@ -1,0 +1,205 @@
+package clinicaldoctest_test
+
+import (
+	"bytes"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestVariantsUseEverySwitch(t *testing.T) {
+	t.Parallel()
+	variants := clinicaldoctest.Variants()
+	require.Equal(t, "default", variants[0].Name)
+	values := func(index []int) (distinct []any) {
+		for _, v := range variants {
+			value := reflect.ValueOf(v).FieldByIndex(index).Interface()
+			if !slices.ContainsFunc(distinct, func(other any) bool { return reflect.DeepEqual(value, other) }) {
+				distinct = append(distinct, value)
+			}
+		}
+		return distinct
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[clinicaldoctest.Variant]()) {
+		assert.Greater(t, len(values(field.Index)), 1, "no variant sets %s", field.Name)
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[clinicaldoctest.QueryNames]()) {
+		query, _ := reflect.TypeFor[clinicaldoctest.Variant]().FieldByName("Query")
+		assert.Greater(t, len(values(append(slices.Clone(query.Index), field.Index...))), 1, "no variant sets %s", field.Name)
+	}
+	for name, count := range map[string]int{
+		"Pagination": 7, "Empty": 3, "Times": 4, "Patient": 3, "TooLarge": 3,
+		"IncompleteSignStatus": 5, "SignedChangeStatus": 3, "CreateStatus": 3,
+	} {
+		field, _ := reflect.TypeFor[clinicaldoctest.Variant]().FieldByName(name)
+		assert.Len(t, values(field.Index), count, "some value of %s is in no variant", name)
+	}
+}
+
+func TestVariantsHaveNames(t *testing.T) {
+	t.Parallel()
+	for _, v := range clinicaldoctest.Variants() {
+		found, known := clinicaldoctest.VariantNamed(v.Name)
+		assert.True(t, known)
+		assert.Equal(t, v, found)
+		assert.NotEmpty(t, v.Query.PatientID)
+	}
+	_, known := clinicaldoctest.VariantNamed("no such")
+	assert.False(t, known)
+}
+
+// A note can go through its whole life in every variant.
+func TestEveryVariantWorks(t *testing.T) {
+	t.Parallel()
+	for _, v := range clinicaldoctest.Variants() {
+		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, clinicaldoctest.WithVariant(v), clinicaldoctest.WithFrozenClock(noon))
+			c.srv.AddPatient(clinicaldoctest.Patient{ID: 7})
+			created := c.create(validForm())
+			require.Equal(t, v.CreateStatus, created.StatusCode, created.text)
+			unfinished := c.send(c.request(http.MethodPut, "/v1/progress-notes/1/sign", nil))
+			assert.Equal(t, v.IncompleteSignStatus, unfinished.StatusCode)
+			assert.Equal(t, !v.IncompleteSignGeneric, strings.Contains(unfinished.text, "cannot be signed"))
+			c.srv.Advance(time.Hour)
+			assert.Equal(t, http.StatusOK, c.put("/v1/progress-notes/1", `{"analysis":"Edited."}`).StatusCode)
+			address := c.audioURL()
+			assert.Equal(t, string(validForm().file), c.as("").get(address).text)
+			c.expect(http.StatusOK, http.MethodPut, "/v1/progress-notes/1/sign")
+			change := c.put("/v1/progress-notes/1", `{"analysis":"Edited after signing."}`)
+			deletion := c.send(c.request(http.MethodDelete, "/v1/progress-notes/1", nil))
+			if v.SignedChangeStatus != 0 {
+				assert.Equal(t, v.SignedChangeStatus, change.StatusCode)
+				assert.Equal(t, v.SignedChangeStatus, deletion.StatusCode)
+			} else {
+				assert.Equal(t, http.StatusOK, change.StatusCode)
+				assert.Equal(t, v.DeleteStatus, deletion.StatusCode)
+				assert.Equal(t, v.DeleteStatus == http.StatusNoContent, deletion.text == "")
+			}
+			c.expect(http.StatusOK, http.MethodGet, "/user")
+			c.expect(http.StatusOK, http.MethodGet, "/v1/auth/tokens")
+			c.list("")
+		})
+	}
+}
+
+// variantNote is a note that is being transcribed, as a variant shows it.
+func variantNote(t *testing.T, v clinicaldoctest.Variant) object {
+	t.Helper()
+	c := start(t, clinicaldoctest.WithVariant(v), clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageTranscribing})
+	return c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
+}
+
+func TestEmptyFields(t *testing.T) {
+	t.Parallel()
+	absent := variantNote(t, clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed})
+	assert.NotContains(t, absent, "analysis")
+	assert.NotContains(t, absent, "patient")
+	assert.Contains(t, absent, "error_state", "which the description gives as null")
+
+	null := variantNote(t, clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed, Empty: clinicaldoctest.EmptyNull})
+	for _, field := range []string{"analysis", "analysis_started_at", "patient"} {
+		assert.Contains(t, null, field)
+		assert.Nil(t, null[field])
+	}
+
+	array := variantNote(t, clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed, Empty: clinicaldoctest.EmptyArray})
+	assert.Nil(t, array["analysis"])
+	assert.Equal(t, []any{}, array["patient"])
+}
+
+func TestBodySwitches(t *testing.T) {
+	t.Parallel()
+	wrapped := variantNote(t, clinicaldoctest.Variant{WrapObjects: true, ExtraFields: true})
+	assert.Len(t, wrapped, 1)
+	assert.Contains(t, wrapped["data"], "undescribed_object")
+
+	beside := variantNote(t, clinicaldoctest.Variant{Patient: clinicaldoctest.PatientID, NumbersAsStrings: true})
+	assert.InDelta(t, 1, beside["patient_id"], 0)
+	assert.NotContains(t, beside, "patient")
+	assert.Equal(t, "1644", field[string](t, beside, "audio", "size"))
+	assert.Equal(t, "0.1", field[string](t, beside, "audio", "duration"))
+	assert.InDelta(t, 1, beside["id"], 0, "numbers elsewhere stay numbers")
+
+	for format, want := range map[clinicaldoctest.TimeFormat]string{
+		clinicaldoctest.TimeMicroseconds: "2024-05-01T12:00:00.123456Z",
+		clinicaldoctest.TimeWholeSeconds: "2024-05-01T12:00:00.000000Z",
+		clinicaldoctest.TimeOffset:       "2024-05-01T14:00:00.123456+02:00",
+		clinicaldoctest.TimeNoZone:       "2024-05-01 12:00:00",
+	} {
+		assert.Equal(t, want, variantNote(t, clinicaldoctest.Variant{Times: format})["created_at"])
+	}
+}
+
+func TestFrameworkTexts(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{FrameworkTexts: true}))
+	c.srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageUploaded, Stuck: true})
+	message := func(a answer) any { return a.object(t)["message"] }
+
+	assert.Equal(t, "Unauthenticated.", message(c.as("").get("/user")))
+	assert.Equal(t, `No query results for model [App\Models\ProgressNote] 9`, message(c.get("/v1/progress-notes/9")))
+	assert.Equal(t, "The route v1/nothing could not be found.", message(c.get("/v1/nothing")))
+	assert.Equal(t, "The PUT method is not supported for route user. Supported methods: GET, HEAD.", message(c.put("/user", "")))
+	assert.Equal(t, "The name must be a string.", message(c.put("/v1/progress-notes/1", `{"name":1}`)))
+	assert.Equal(t, "The analysis must be a string. (and 1 more error)", message(c.put("/v1/progress-notes/1", `{"name":1,"analysis":1}`)))
+	assert.Equal(t, "The file field is required. (and 3 more errors)", message(c.send(c.request(http.MethodPost, "/v1/progress-notes", nil))))
+	colleague := c.as(c.srv.AddUser(clinicaldoctest.User{}).Token)
+	assert.Equal(t, "This action is unauthorized.", message(colleague.put("/v1/progress-notes/1", `{}`)))
+}
+
+func TestUploadsAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	for refusal, status := range map[clinicaldoctest.TooLarge]int{
+		clinicaldoctest.TooLargeJSON:  http.StatusRequestEntityTooLarge,
+		clinicaldoctest.TooLargeHTML:  http.StatusRequestEntityTooLarge,
+		clinicaldoctest.TooLargeField: http.StatusUnprocessableEntity,
+	} {
+		c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{MaxUploadSize: 10_000, TooLarge: refusal}))
+		for _, chunked := range []bool{false, true} {
+			req := c.createRequest(validForm())
+			if chunked {
+				req.ContentLength = -1
+			}
+			a := c.send(req)
+			assert.Equal(t, status, a.StatusCode)
+			assert.Equal(t, refusal == clinicaldoctest.TooLargeHTML, strings.HasPrefix(a.text, "<!DOCTYPE html>"))
+			assert.Equal(t, refusal == clinicaldoctest.TooLargeField, strings.Contains(a.text, "The file failed to upload."))
+		}
+		small := validForm()
+		small.file = bytes.Repeat([]byte("a"), 5_000)
+		assert.Equal(t, http.StatusCreated, c.create(small).StatusCode)
+		assert.Len(t, c.srv.Notes(), 1)
+	}
+}
+
+func TestOptionalParts(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon),
+		clinicaldoctest.WithVariant(clinicaldoctest.Variant{OptionalParts: []string{"name", "patient_id", "prompt_id", "file"}}))
+	note := c.send(c.request(http.MethodPost, "/v1/progress-notes", nil)).object(t)
+	assert.Equal(t, "Note 1", note["name"])
+	assert.NotContains(t, note, "audio")
+	assert.NotContains(t, note, "template")
+	assert.NotContains(t, note, "patient")
+	c.expect(http.StatusNotFound, http.MethodGet, "/v1/progress-notes/1/audio-url")
+	c.srv.Advance(time.Hour)
+	assert.Equal(t, clinicaldoctest.StageUploaded, c.srv.Notes()[0].Stage, "there is nothing to transcribe")
+}
+
+func TestTextSwitches(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{KeepOuterSpace: true, RefuseEmptyText: true}))
+	c.srv.AddNote(clinicaldoctest.Note{})
+	assert.Equal(t, " kept\n", c.put("/v1/progress-notes/1", `{"analysis":" kept\n"}`).object(t)["analysis"])
+	assert.Equal(t, http.StatusUnprocessableEntity, c.put("/v1/progress-notes/1", `{"analysis":""}`).StatusCode)
+}

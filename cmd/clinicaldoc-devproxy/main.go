@@ -1,0 +1,153 @@
+// Command clinicaldoc-devproxy serves the clinical documentation service on
+// this machine: a stand-in with synthetic data, or, with -upstream, a proxy to
+// the real service that reports where its answers depart from its description.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "clinicaldoc-devproxy:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the command line's.
+type settings struct {
+	addr, storageAddr       string
+	transcription, analysis time.Duration
+	variant                 clinicaldoctest.Variant
+	seed                    seed
+	faults                  []fault
+	token                   string
+	quiet                   bool
+	upstream                string
+}
+
+const help = `clinicaldoc-devproxy serves the clinical documentation service on this machine.
+
+Without -upstream it is a stand-in that keeps everything to itself: it prints a
+base URL and a token, takes notes through their whole life and forgets them at
+the end. With -upstream it passes requests on to a real service and reports,
+per request and in sum at the end, where the answers depart from the service's
+description: paths and types, never values.
+
+  clinicaldoc-devproxy -seed 20
+  clinicaldoc-devproxy -variant cursor -fault "POST /v1/progress-notes:reset-after-commit"
+  clinicaldoc-devproxy -upstream https://service.example
+
+A fault is ROUTE:KIND[=ARGUMENT][:TIMES], once unless TIMES is a number or
+"always". Kinds:
+
+  status=503           answer with that status
+  429=30s              answer 429 with that Retry-After
+  throttle=60/1m       let that many requests per window pass (always)
+  delay=2s             wait first
+  slow=100/50ms        send the answer in pieces of that size, a pause after each
+  truncate=20          cut the answer off after that many bytes
+  reset                drop the connection with a reset before reading the body
+  reset-after-request  take the request, do nothing, reset
+  reset-after-commit   do what was asked, then reset instead of answering
+
+A seed file holds {"users": [...], "patients": [...], "notes": [...]} with the
+members name, email, team_id, token; id, name; and id, user_id, patient_id,
+prompt_id, name, stage, stuck, transcription, analysis, error_state, created_at.
+
+The log goes to standard error and holds no token, query value, id or body.
+
+Flags:
+`
+
+// run serves until the context ends.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("clinicaldoc-devproxy", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		_, _ = io.WriteString(flags.Output(), help)
+		flags.PrintDefaults()
+	}
+	var set settings
+	listVariants := flags.Bool("variants", false, "list the variants and end")
+	flags.StringVar(&set.addr, "addr", "127.0.0.1:8790", "listening `address` of the API")
+	flags.StringVar(&set.storageAddr, "storage-addr", "127.0.0.1:0", "listening `address` of the audio storage")
+	flags.DurationVar(&set.transcription, "transcription", 2*time.Second, "how long a transcription takes")
+	flags.DurationVar(&set.analysis, "analysis", 2*time.Second, "how long an analysis takes")
+	flags.StringVar(&set.token, "token", "", "the access `token` of the first user (default a random one)")
+	flags.BoolVar(&set.quiet, "quiet", false, "do not log requests")
+	flags.StringVar(&set.upstream, "upstream", "", "base `URL` of a real service to pass requests on to")
+	flags.Func("variant", "`name` of the way the description's gaps are filled (see -variants)", func(name string) (err error) {
+		set.variant, err = variantNamed(name)
+		return err
+	})
+	flags.Func("seed", "`number` of synthetic notes to start with, or a JSON file", func(text string) (err error) {
+		set.seed, err = readSeed(text)
+		return err
+	})
+	flags.Func("fault", "`spec` of something that goes wrong (repeatable, see above)", func(text string) error {
+		f, err := parseFault(text)
+		set.faults = append(set.faults, f)
+		return err
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case *listVariants:
+		return printVariants(stdout)
+	case set.upstream != "":
+		if stray := onlyForTheBox(flags); stray != "" {
+			return fmt.Errorf("-%s means nothing with -upstream", stray)
+		}
+		return serveUpstream(ctx, set, stdout, stderr)
+	default:
+		return serveBox(ctx, set, stdout, stderr)
+	}
+}
+
+func printVariants(w io.Writer) error {
+	for _, v := range clinicaldoctest.Variants() {
+		if _, err := fmt.Fprintln(w, v.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func variantNamed(name string) (clinicaldoctest.Variant, error) {
+	v, known := clinicaldoctest.VariantNamed(name)
+	if !known {
+		return v, errors.New("no such variant; -variants lists them")
+	}
+	return v, nil
+}
+
+// onlyForTheBox returns a flag that was set and that a real service would not heed.
+func onlyForTheBox(flags *flag.FlagSet) (stray string) {
+	flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "addr", "quiet", "upstream":
+		default:
+			stray = f.Name
+		}
+	})
+	return stray
+}
