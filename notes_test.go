@@ -1,0 +1,564 @@
+package clinicaldoc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// fullNote has every field of the description, each with a value of its own.
+const fullNote = `{
+	"id": 7,
+	"name": "Synthetic visit",
+	"transcription": "Doctor: how are you?\nPatient: \u00e9 <fine> & well",
+	"analysis": "Nothing to see",
+	"template": {"id": 11, "name": "SOAP", "description": "Four parts"},
+	"patient": {"id": 4711, "name": "Test Patient", "tags": ["a", "b"]},
+	"audio": {
+		"duration": 61.25, "bitrate": 128000, "size": 980123,
+		"uploaded_at": "2024-05-01T10:00:01.000001Z", "expires_at": "2024-06-01T10:00:02Z",
+		"file_url": "https:\/\/storage.clinic.test\/7.wav?signature=s"
+	},
+	"has": {"content": true, "transcription": true, "signed": false},
+	"team_id": 21,
+	"user_id": 22,
+	"user": {"id": 22, "name": "Test User"},
+	"transcription_started_at": "2024-05-01T10:00:03Z",
+	"transcription_completed_at": "2024-05-01T10:00:04Z",
+	"analysis_started_at": "2024-05-01T10:00:05Z",
+	"analysis_completed_at": "2024-05-01T10:00:06Z",
+	"error_state": "none to speak of",
+	"created_at": "2024-05-01T10:00:07.123456Z",
+	"updated_at": "2024-05-01T12:00:08+02:00"
+}`
+
+func moment(second, nanosecond int) time.Time {
+	return time.Date(2024, 5, 1, 10, 0, second, nanosecond, time.UTC)
+}
+
+// assertFullNote compares every field with fullNote.
+func assertFullNote(t *testing.T, note *clinicaldoc.ProgressNote) {
+	t.Helper()
+	require.NotNil(t, note)
+	var patient, user struct {
+		ID   int64
+		Name string
+		Tags []string
+	}
+	require.NoError(t, note.Patient.Decode(&patient))
+	require.NoError(t, note.User.Decode(&user))
+	assert.EqualValues(t, 4711, patient.ID)
+	assert.Equal(t, "Test Patient", patient.Name)
+	assert.Equal(t, []string{"a", "b"}, patient.Tags)
+	assert.EqualValues(t, 22, user.ID)
+	assert.Equal(t, "Test User", user.Name)
+
+	rest := *note
+	rest.Patient, rest.User = clinicaldoc.Object{}, clinicaldoc.Object{}
+	assert.Equal(t, clinicaldoc.ProgressNote{
+		ID:            7,
+		Name:          "Synthetic visit",
+		Transcription: "Doctor: how are you?\nPatient: é <fine> & well",
+		Analysis:      "Nothing to see",
+		Template:      &clinicaldoc.Template{ID: 11, Name: "SOAP", Description: "Four parts"},
+		Audio: &clinicaldoc.AudioInfo{
+			Duration: 61.25, Bitrate: 128000, Size: 980123,
+			UploadedAt: moment(1, 1000), ExpiresAt: time.Date(2024, 6, 1, 10, 0, 2, 0, time.UTC),
+			FileURL: "https://storage.clinic.test/7.wav?signature=s",
+		},
+		Has:                      clinicaldoc.Completion{Content: true, Transcription: true},
+		TeamID:                   21,
+		UserID:                   22,
+		TranscriptionStartedAt:   moment(3, 0),
+		TranscriptionCompletedAt: moment(4, 0),
+		AnalysisStartedAt:        moment(5, 0),
+		AnalysisCompletedAt:      moment(6, 0),
+		ErrorState:               new("none to speak of"),
+		CreatedAt:                moment(7, 123456000),
+		UpdatedAt:                moment(8, 0),
+	}, rest)
+}
+
+func TestNotesGet(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{method: "GET", url: "/v1/progress-notes/7", answer: fullNote})
+	note, err := client.Notes.Get(t.Context(), 7)
+	require.NoError(t, err)
+	assertFullNote(t, note)
+}
+
+func TestNotesGetLargestID(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", answer: `{"id":9223372036854775807}`})
+	note, err := client.Notes.Get(t.Context(), math.MaxInt64)
+	require.NoError(t, err)
+	assert.Equal(t, int64(math.MaxInt64), note.ID)
+}
+
+func TestNotesList(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{
+		method: "GET", url: "/v1/progress-notes?page=2&patient_id=4711&per_page=1&sort=oldest",
+		answer: `{"data":[` + fullNote + `],"links":{"first":"x","last":"x","prev":null,"next":"x"},"meta":{"current_page":2,"from":2,"last_page":3,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","per_page":1,"to":2,"total":3}}`,
+	})
+	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2})
+	require.NoError(t, err)
+	require.Len(t, page.Items, 1)
+	assertFullNote(t, &page.Items[0])
+	assert.Equal(t, clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 1, Total: 3}, page.Meta)
+	assert.True(t, page.HasNext())
+}
+
+func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
+	t.Parallel()
+	for query, params := range map[string]clinicaldoc.ListNotesParams{
+		"":                {Prefetch: 3, TrustPatientFilter: true},
+		"?patient_id=1":   {PatientID: 1},
+		"?per_page=100":   {PerPage: 100},
+		"?sort=latest":    {Sort: clinicaldoc.SortLatest},
+		"?page=1":         {Page: 1},
+		"?cursor=a%2B%3D": {Cursor: "a+="},
+	} {
+		client := serve(t, call{url: "/v1/progress-notes" + query, answer: `{"data":[]}`})
+		page, err := client.Notes.List(t.Context(), params)
+		require.NoError(t, err)
+		assert.Empty(t, page.Items)
+		assert.False(t, page.HasNext())
+	}
+}
+
+func TestNotesListRefusesBadParams(t *testing.T) {
+	t.Parallel()
+	for name, params := range map[string]clinicaldoc.ListNotesParams{
+		"PatientID":      {PatientID: -1},
+		"PerPage":        {PerPage: -1},
+		"PerPage: 101":   {PerPage: 101},
+		"Sort":           {Sort: "newest"},
+		"Page":           {Page: -1},
+		"Page: ":         {Page: 1, Cursor: "c"},
+		"Prefetch":       {Prefetch: -1},
+		"Prefetch: 65":   {Prefetch: 65},
+		"PatientID: min": {PatientID: math.MinInt64},
+	} {
+		field, _, _ := strings.Cut(name, ":")
+		client := serve(t)
+		page, err := client.Notes.List(t.Context(), params)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+		require.ErrorContains(t, err, field, name)
+		assert.Nil(t, page, name)
+
+		yielded := 0
+		for note, err := range client.Notes.All(t.Context(), params) {
+			yielded++
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+			assert.Nil(t, note, name)
+		}
+		assert.Equal(t, 1, yielded, name)
+	}
+}
+
+func TestNotesUpdate(t *testing.T) {
+	t.Parallel()
+	text := "line\n<b> & \"quoted\" \u00e9"
+	tests := map[string]clinicaldoc.UpdateNoteParams{
+		`{}`:          {},
+		`{"name":""}`: {Name: new("")},
+		`{"name":"n","transcription":"t","analysis":"a"}`:        {Name: new("n"), Transcription: new("t"), Analysis: new("a")},
+		`{"analysis":"line\n\u003cb\u003e \u0026 \"quoted\" é"}`: {Analysis: &text},
+	}
+	for body, params := range tests {
+		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", body: body, answer: fullNote})
+		note, err := client.Notes.Update(t.Context(), 7, params)
+		require.NoError(t, err)
+		assertFullNote(t, note)
+	}
+}
+
+func TestNotesUpdateErrors(t *testing.T) {
+	t.Parallel()
+	client := serve(t,
+		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden, answer: `{"message":"You do not have permission to modify this note"}`},
+		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusUnprocessableEntity, answer: `{"message":"The given data was invalid","errors":{"name":["Too long.","Too odd."]}}`},
+	)
+	note, err := client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	assert.Nil(t, note)
+	_, err = client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{})
+	var answered *clinicaldoc.Error
+	require.ErrorAs(t, err, &answered)
+	assert.Equal(t, map[string][]string{"name": {"Too long.", "Too odd."}}, answered.Fields)
+	assert.Equal(t, "The given data was invalid", answered.Message)
+}
+
+func TestNotesDelete(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{method: "DELETE", url: "/v1/progress-notes/7", answer: `{"message":"Note deleted"}`})
+	confirmation, err := client.Notes.Delete(t.Context(), 7)
+	require.NoError(t, err)
+	assert.Equal(t, &clinicaldoc.Confirmation{Message: "Note deleted"}, confirmation)
+}
+
+func TestConfirmationsMayBeEmpty(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []call{
+		{status: http.StatusNoContent}, {}, {answer: " \n"}, {answer: "null"}, {answer: "[]"}, {answer: "{}"}, {answer: "true"}, {answer: `"done"`}, {answer: `{"message":null}`},
+	} {
+		del, revoke := answer, answer
+		del.method, del.url = "DELETE", "/v1/progress-notes/7"
+		revoke.method, revoke.url = "DELETE", "/v1/auth/tokens/7"
+		client := serve(t, del, revoke)
+		confirmation, err := client.Notes.Delete(t.Context(), 7)
+		require.NoError(t, err, "%q", answer.answer)
+		assert.Equal(t, &clinicaldoc.Confirmation{}, confirmation)
+		confirmation, err = client.Tokens.Revoke(t.Context(), 7)
+		require.NoError(t, err, "%q", answer.answer)
+		assert.Equal(t, &clinicaldoc.Confirmation{}, confirmation)
+	}
+}
+
+func TestNotesSign(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7/sign", answer: fullNote})
+	note, err := client.Notes.Sign(t.Context(), 7)
+	require.NoError(t, err)
+	assertFullNote(t, note)
+}
+
+func TestNotesSignRefusals(t *testing.T) {
+	t.Parallel()
+	const (
+		complete   = `{"id":7,"has":{"content":true,"transcription":true}}`
+		incomplete = `{"id":7,"has":{"content":false,"transcription":true}}`
+		signed     = `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`
+		telling    = `{"message":"A note without complete transcription and analysis cannot be signed"}`
+		silent     = `{"message":"This action is unauthorized."}`
+	)
+	tests := map[string]struct {
+		status   int
+		answer   string
+		read     string // the note, when it is read to find out; empty: it is not
+		match    error
+		mismatch error
+	}{
+		"telling 400":                 {400, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 403":                 {403, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 422":                 {422, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 423":                 {423, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 500":                 {500, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
+		"silent 403, not complete":    {403, silent, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"silent 409, not complete":    {409, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"silent 422, not complete":    {422, `{"message":"The given data was invalid"}`, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"silent 403, complete":        {403, silent, complete, clinicaldoc.ErrForbidden, clinicaldoc.ErrNoteIncomplete},
+		"silent 409, signed already":  {409, silent, signed, clinicaldoc.ErrConflict, clinicaldoc.ErrNoteIncomplete},
+		"silent 422, no longer there": {422, silent, "gone", clinicaldoc.ErrValidation, clinicaldoc.ErrNoteIncomplete},
+		"401":                         {401, `{"message":"Unauthorized"}`, "", clinicaldoc.ErrUnauthorized, clinicaldoc.ErrNoteIncomplete},
+		"404":                         {404, `{"message":"Resource not found"}`, "", clinicaldoc.ErrNotFound, clinicaldoc.ErrNoteIncomplete},
+		"429":                         {429, "", "", clinicaldoc.ErrRateLimited, clinicaldoc.ErrNoteIncomplete},
+		"500, not complete":           {500, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"500, complete":               {500, "", complete, clinicaldoc.ErrServer, clinicaldoc.ErrNoteIncomplete},
+		"302":                         {302, "", complete, clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrNoteIncomplete},
+	}
+	for name, tt := range tests {
+		for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
+			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
+				t.Parallel()
+				calls := []call{{method: "PUT", url: "/v1/progress-notes/7/sign", status: tt.status, answer: tt.answer}}
+				switch tt.read {
+				case "":
+				case "gone":
+					calls = append(calls, call{url: "/v1/progress-notes/7", status: http.StatusNotFound})
+				default:
+					calls = append(calls, call{url: "/v1/progress-notes/7", answer: tt.read})
+				}
+				note, err := serve(t, calls...).Notes.Sign(t.Context(), 7, opts...)
+				require.ErrorIs(t, err, tt.match)
+				if tt.mismatch != nil {
+					require.NotErrorIs(t, err, tt.mismatch)
+				}
+				var answered *clinicaldoc.Error
+				require.ErrorAs(t, err, &answered)
+				assert.Equal(t, tt.status, answered.StatusCode)
+				assert.Nil(t, note)
+			})
+		}
+	}
+}
+
+func TestNotesSignFindsItselfDone(t *testing.T) {
+	t.Parallel()
+	// The first answer is lost, so the note is read before signing is repeated: it is signed, and that is the result.
+	signed := `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`
+	for _, lost := range []call{{status: http.StatusBadGateway}, {fail: errors.New("connection reset")}} {
+		lost.method, lost.url = "PUT", "/v1/progress-notes/7/sign"
+		client := serve(t, lost, call{url: "/v1/progress-notes/7", answer: signed})
+		note, err := client.Notes.Sign(t.Context(), 7)
+		require.NoError(t, err)
+		assert.True(t, note.Has.Signed)
+	}
+}
+
+func TestNotesAudioURL(t *testing.T) {
+	t.Parallel()
+	const address = "https://storage.clinic.test/7.wav"
+	tests := map[string]clinicaldoc.AudioURL{
+		`{"url":"` + address + `?signature=s"}`:                                              {URL: address + "?signature=s"},
+		`{"data":{"url":"` + address + `?signature=s"}}`:                                     {URL: address + "?signature=s"},
+		`{"url":"https:\/\/storage.clinic.test\/7.wav?expires=1714558272\u0026signature=s"}`: {URL: address + "?expires=1714558272&signature=s", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?Expires=1714558272"}`:                                       {URL: address + "?Expires=1714558272", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672"}`:            {URL: address + "?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?X-Amz-Date=today&X-Amz-Expires=672"}`:                       {URL: address + "?X-Amz-Date=today&X-Amz-Expires=672"},
+	}
+	for answer, want := range tests {
+		client := serve(t, call{method: "GET", url: "/v1/progress-notes/7/audio-url", answer: answer})
+		got, err := client.Notes.AudioURL(t.Context(), 7)
+		require.NoError(t, err, answer)
+		assert.True(t, want == *got, answer) //nolint:testifylint // Equal would print redacted values
+	}
+}
+
+func TestNotesAudioURLRefusesOtherAnswers(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
+	} {
+		client := serve(t, call{url: "/v1/progress-notes/7/audio-url", answer: answer})
+		got, err := client.Notes.AudioURL(t.Context(), 7)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Nil(t, got)
+	}
+}
+
+func TestIDsBelowOneAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, id := range []int64{0, -1, math.MinInt64} {
+		client := serve(t)
+		for operation, attempt := range map[string]func(context.Context) (any, error){
+			"Notes.Get": func(ctx context.Context) (any, error) { return pointer(client.Notes.Get(ctx, id)) },
+			"Notes.Update": func(ctx context.Context) (any, error) {
+				return pointer(client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{}))
+			},
+			"Notes.Delete":   func(ctx context.Context) (any, error) { return pointer(client.Notes.Delete(ctx, id)) },
+			"Notes.Sign":     func(ctx context.Context) (any, error) { return pointer(client.Notes.Sign(ctx, id)) },
+			"Notes.AudioURL": func(ctx context.Context) (any, error) { return pointer(client.Notes.AudioURL(ctx, id)) },
+			"Tokens.Revoke":  func(ctx context.Context) (any, error) { return pointer(client.Tokens.Revoke(ctx, id)) },
+		} {
+			value, err := attempt(t.Context())
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, operation)
+			require.ErrorContains(t, err, operation+": id")
+			assert.Nil(t, value, operation)
+		}
+	}
+}
+
+// part is one part of a multipart body.
+type part struct {
+	disposition string
+	contentType string
+	body        string
+}
+
+// checkParts compares a multipart body part by part, in order.
+func checkParts(want ...part) func(t *testing.T, contentType string, body []byte) {
+	return func(t *testing.T, contentType string, body []byte) {
+		t.Helper()
+		kind, params, err := mime.ParseMediaType(contentType)
+		if err != nil || kind != "multipart/form-data" {
+			t.Errorf("content type %q: %v", contentType, err)
+			return
+		}
+		var got []part
+		for reader := multipart.NewReader(bytes.NewReader(body), params["boundary"]); ; {
+			p, err := reader.NextRawPart()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Errorf("multipart body: %v", err)
+				return
+			}
+			content, _ := io.ReadAll(p)
+			got = append(got, part{p.Header.Get("Content-Disposition"), p.Header.Get("Content-Type"), string(content)})
+		}
+		assert.Equal(t, want, got)
+	}
+}
+
+func TestNotesCreate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.mp3")
+	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
+	file, err := clinicaldoc.AudioFile(path)
+	require.NoError(t, err)
+	typed := clinicaldoc.AudioBytes("visit", []byte("sound"))
+	typed.ContentType = "audio/L16; rate=8000"
+	fields := []part{
+		{`form-data; name="name"`, "", "Visit é"},
+		{`form-data; name="patient_id"`, "", "4711"},
+		{`form-data; name="prompt_id"`, "", "12"},
+	}
+	tests := map[string]struct {
+		audio *clinicaldoc.AudioSource
+		want  part
+	}{
+		"file":               {file, part{`form-data; name="file"; filename="visit.mp3"`, "audio/mpeg", "sound"}},
+		"bytes":              {clinicaldoc.AudioBytes("visit.WAV", []byte("sound")), part{`form-data; name="file"; filename="visit.WAV"`, "audio/wav", "sound"}},
+		"reader at":          {clinicaldoc.AudioReaderAt("visit.m4a", strings.NewReader("sound, and more"), 5), part{`form-data; name="file"; filename="visit.m4a"`, "audio/mp4", "sound"}},
+		"unknown extension":  {clinicaldoc.AudioBytes("visit.xyz", []byte("sound")), part{`form-data; name="file"; filename="visit.xyz"`, "application/octet-stream", "sound"}},
+		"given content type": {typed, part{`form-data; name="file"; filename="visit"`, "audio/l16; rate=8000", "sound"}},
+		"folders in a name":  {clinicaldoc.AudioBytes(`C:\a/b\visit.ogg`, []byte("sound")), part{`form-data; name="file"; filename="visit.ogg"`, "audio/ogg", "sound"}},
+		"quotes in a name":   {clinicaldoc.AudioBytes(`a"b é.flac`, []byte("sound")), part{`form-data; name="file"; filename="a\"b é.flac"`, "audio/flac", "sound"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append(fields[:3:3], tt.want)...), status: http.StatusCreated, answer: fullNote})
+			var progress [][2]int64
+			note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
+				Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: tt.audio,
+				OnProgress: func(sent, total int64) { progress = append(progress, [2]int64{sent, total}) },
+			})
+			require.NoError(t, err)
+			assertFullNote(t, note)
+			assert.Equal(t, [][2]int64{{0, 5}, {5, 5}}, progress)
+		})
+	}
+}
+
+func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
+	t.Parallel()
+	client := serve(t,
+		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, answer: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
+		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), answer: fullNote},
+	)
+	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
+	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	require.ErrorContains(t, err, "[fields: file, name]")
+	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: 5})
+	require.NoError(t, err)
+}
+
+func TestNotesCreateRefusesBadParams(t *testing.T) {
+	t.Parallel()
+	data := []byte("sound")
+	badType := clinicaldoc.AudioBytes("a.wav", data)
+	badType.ContentType = "sound"
+	twoLines := clinicaldoc.AudioBytes("a.wav", data)
+	twoLines.ContentType = "audio/wav\r\nX-Evil: 1"
+	for name, params := range map[string]clinicaldoc.CreateNoteParams{
+		"PatientID":           {PatientID: -1},
+		"PromptID":            {PromptID: -1},
+		"Audio: made by hand": {Audio: &clinicaldoc.AudioSource{}},
+		"Audio: nil reader":   {Audio: clinicaldoc.AudioReader("a.wav", nil)},
+		"Audio: nil at":       {Audio: clinicaldoc.AudioReaderAt("a.wav", nil, 5)},
+		"Audio: empty":        {Audio: clinicaldoc.AudioBytes("a.wav", nil)},
+		"Audio: negative":     {Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(data), -1)},
+		"Audio: no name":      {Audio: clinicaldoc.AudioBytes("", data)},
+		"Audio: a folder":     {Audio: clinicaldoc.AudioBytes("a/", data)},
+		"Audio: dots":         {Audio: clinicaldoc.AudioBytes("a/..", data)},
+		"Audio: control":      {Audio: clinicaldoc.AudioBytes("a\nb.wav", data)},
+		"Audio: not UTF-8":    {Audio: clinicaldoc.AudioBytes("a\xff.wav", data)},
+		"Audio: long":         {Audio: clinicaldoc.AudioBytes(strings.Repeat("a", 256), data)},
+		"ContentType":         {Audio: badType},
+		"ContentType: lines":  {Audio: twoLines},
+	} {
+		field, _, _ := strings.Cut(name, ":")
+		note, err := serve(t).Notes.Create(t.Context(), params)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+		require.ErrorContains(t, err, field, name)
+		assert.Nil(t, note, name)
+	}
+}
+
+func TestAudioFileRefusals(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	empty := filepath.Join(folder, "empty.wav")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, path := range []string{"", folder, empty, filepath.Join(folder, "secret.wav")} {
+		source, err := clinicaldoc.AudioFile(path)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, path)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Nil(t, source, path)
+	}
+	_, err := clinicaldoc.AudioFile(filepath.Join(folder, "secret.wav"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestNotesCreateNoticesChangedFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "secret.wav")
+	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
+	source, err := clinicaldoc.AudioFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte("other sound"), 0o600))
+	_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: source})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	require.ErrorContains(t, err, "changed")
+	require.NoError(t, os.Remove(path))
+	_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: source})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	assert.NotContains(t, err.Error(), "secret")
+}
+
+func TestNotesCreateUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	reset := errors.New("connection reset")
+	tests := map[string]struct {
+		answer  call
+		match   error
+		unknown bool
+	}{
+		"lost answer": {call{fail: reset}, reset, true},
+		"500":         {call{status: 500}, clinicaldoc.ErrServer, true},
+		"503":         {call{status: 503}, clinicaldoc.ErrServer, true},
+		"no note":     {call{answer: `{"status":"queued"}`}, clinicaldoc.ErrUnexpectedResponse, true},
+		"HTML":        {call{answer: `<html>`}, clinicaldoc.ErrUnexpectedResponse, true},
+		"nothing":     {call{status: 204}, clinicaldoc.ErrUnexpectedResponse, true},
+		"302":         {call{status: 302, answerHeader: map[string]string{"Location": "/login"}}, clinicaldoc.ErrUnexpectedResponse, true},
+		"308":         {call{status: 308, answerHeader: map[string]string{"Location": "/v2"}}, clinicaldoc.ErrUnexpectedResponse, false},
+		"401":         {call{status: 401}, clinicaldoc.ErrUnauthorized, false},
+		"413":         {call{status: 413}, clinicaldoc.ErrTooLarge, false},
+		"422":         {call{status: 422}, clinicaldoc.ErrValidation, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			request := tt.answer
+			request.method, request.url = "POST", "/v1/progress-notes"
+			request.checkBody = func(*testing.T, string, []byte) {}
+			params := clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 4711, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
+			before := time.Now()
+			client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3})}, request)
+			note, err := client.Notes.Create(t.Context(), params)
+			assert.Nil(t, note)
+			require.ErrorIs(t, err, tt.match)
+			var unknown *clinicaldoc.OutcomeUnknownError
+			assert.Equal(t, tt.unknown, errors.As(err, &unknown))
+			assert.Equal(t, tt.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+			if tt.unknown {
+				assert.Equal(t, params.Name, unknown.Params.Name)
+				assert.Same(t, params.Audio, unknown.Params.Audio)
+				assert.WithinRange(t, unknown.SentAt, before, time.Now())
+			}
+		})
+	}
+}

@@ -1,0 +1,721 @@
+package clinicaldoc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jarcoal/httpmock"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+const notesPath = "/v1/progress-notes"
+
+// rows is a JSON array of notes with these ids, all of patient 4711.
+func rows(ids ...int) string {
+	list := make([]string, 0, len(ids))
+	for _, id := range ids {
+		list = append(list, fmt.Sprintf(`{"id":%d,"patient":{"id":4711}}`, id))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+// collect ranges to the end and returns the ids and the error that ended it.
+func collect(t *testing.T, notes iter.Seq2[*clinicaldoc.ProgressNote, error]) ([]int64, error) {
+	t.Helper()
+	var ids []int64
+	var failure error
+	for note, err := range notes {
+		require.NoError(t, failure, "nothing comes after an error")
+		if err != nil {
+			assert.Nil(t, note)
+			failure = err
+			continue
+		}
+		require.NotNil(t, note)
+		ids = append(ids, note.ID)
+	}
+	return ids, failure
+}
+
+// pagedCall expects a request for one page.
+func pagedCall(query, answer string) call { return call{url: notesPath + query, answer: answer} }
+
+func TestAllFollowsEveryFormOfPages(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]call{
+		"length-aware": {
+			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"next":"http://internal/?page=2"},"meta":{"current_page":1,"last_page":2,"per_page":2,"total":3}}`),
+			pagedCall("?page=2", `{"data":`+rows(3)+`,"links":{"next":null},"meta":{"current_page":2,"last_page":2,"per_page":2,"total":3}}`),
+		},
+		"length-aware, numbers as texts": {
+			pagedCall("", `{"data":`+rows(1, 2)+`,"links":[],"meta":{"current_page":"1","last_page":"2","per_page":"2","total":"3"}}`),
+			pagedCall("?page=2", `{"data":`+rows(3)+`,"meta":{"current_page":"2","last_page":"2","per_page":"2","total":"3"}}`),
+		},
+		"length-aware, meta first": {
+			pagedCall("", `{"meta":{"current_page":1,"last_page":2},"data":`+rows(1, 2)+`}`),
+			pagedCall("?page=2", `{"meta":{"current_page":2,"last_page":2},"data":`+rows(3)+`}`),
+		},
+		"simple": {
+			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"first":"x","last":null,"prev":null,"next":"http://internal/?page=2"},"meta":{"current_page":1,"per_page":2}}`),
+			pagedCall("?page=2", `{"data":`+rows(3)+`,"links":{"first":"x","last":null,"prev":"x","next":null},"meta":{"current_page":2,"per_page":2}}`),
+		},
+		"cursor": {
+			pagedCall("", `{"data":`+rows(1)+`,"links":{"next":"x"},"meta":{"per_page":1,"next_cursor":"a+b=","prev_cursor":null}}`),
+			pagedCall("?cursor=a%2Bb%3D", `{"data":`+rows(2)+`,"links":{"next":"x"},"meta":{"next_cursor":"c"}}`),
+			pagedCall("?cursor=c", `{"data":`+rows(3)+`,"links":{"next":null},"meta":{"next_cursor":null}}`),
+		},
+		"cursor in the link alone": {
+			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"first":null,"last":null,"prev":null,"next":"http:\/\/internal\/notes?cursor=a%2Bb"},"meta":{"path":"x","per_page":2}}`),
+			pagedCall("?cursor=a%2Bb", `{"data":`+rows(3)+`,"links":{"next":null},"meta":{"path":"x","per_page":2}}`),
+		},
+		"flat": {
+			pagedCall("", `{"current_page":1,"data":`+rows(1, 2)+`,"last_page":2,"links":[{"url":null,"label":"x"}],"next_page_url":"http://internal/?page=2","per_page":2,"total":3}`),
+			pagedCall("?page=2", `{"current_page":2,"data":`+rows(3)+`,"last_page":2,"next_page_url":null,"per_page":2,"total":3}`),
+		},
+		"flat and simple": {
+			pagedCall("", `{"current_page":1,"data":`+rows(1, 2)+`,"next_page_url":"http://internal/?page=2"}`),
+			pagedCall("?page=2", `{"current_page":2,"data":`+rows(3)+`,"next_page_url":null}`),
+		},
+		"flat with a cursor": {
+			pagedCall("", `{"data":`+rows(1, 2)+`,"next_cursor":"a","next_page_url":"x"}`),
+			pagedCall("?cursor=a", `{"data":`+rows(3)+`,"next_cursor":null,"next_page_url":null}`),
+		},
+		"bare data": {
+			pagedCall("", `{"data":`+rows(1, 2)+`}`),
+			pagedCall("?page=2", `{"data":`+rows(3)+`}`),
+			pagedCall("?page=3", `{"data":[]}`),
+		},
+		"bare data, empty meta": {
+			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{},"meta":{}}`),
+			pagedCall("?page=2", `{"data":`+rows(3)+`,"links":[],"meta":[]}`),
+			pagedCall("?page=3", `{"data":[],"links":null,"meta":null}`),
+		},
+		"bare array": {
+			pagedCall("", rows(1, 2)),
+			pagedCall("?page=2", rows(3)),
+			pagedCall("?page=3", `[]`),
+		},
+		"all at once": { // a service without pages gives everything again
+			pagedCall("", rows(1, 2, 3)),
+			pagedCall("?page=2", rows(1, 2, 3)),
+		},
+		"one page": {pagedCall("", `{"data":`+rows(1, 2, 3)+`,"meta":{"current_page":1,"last_page":1}}`)},
+	}
+	for name, calls := range tests {
+		for prefetch := range 3 {
+			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
+				t.Parallel()
+				client := serve(t, calls...)
+				ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+				require.NoError(t, err)
+				assert.Equal(t, []int64{1, 2, 3}, ids)
+			})
+		}
+	}
+}
+
+func TestAllOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{`[]`, `{"data":[]}`, `{"data":null}`, `{"data":[],"meta":{"current_page":1,"last_page":1,"from":null}}`, `{"data":[],"links":{"next":null}}`} {
+		ids, err := collect(t, serve(t, pagedCall("", answer)).Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
+		require.NoError(t, err, answer)
+		assert.Empty(t, ids)
+	}
+}
+
+func TestListRefusesOtherAnswers(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		`{}`, `null`, `{"notes":[]}`, `{"data":{}}`, `{"data":{"id":1}}`, `{"data":"secret"}`, `"secret"`, `[5]`, `["secret"]`, `{"data":[{"name":"secret"}]}`, `{"data":[{"id":0}]}`,
+		`{"data":[null]}`, `{"data":[{"id":1,"name":["secret"]}]}`, `{"data":[]`, `[] secret`,
+	} {
+		page, err := serve(t, pagedCall("", answer)).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
+		assert.NotContains(t, err.Error(), "secret")
+		require.ErrorContains(t, err, "Notes.List")
+		assert.Nil(t, page)
+	}
+}
+
+func TestListToleratesOddMeta(t *testing.T) {
+	t.Parallel()
+	// What the service says about its pages is not described, so that nothing in it makes a list fail.
+	for _, meta := range []string{
+		`"meta":5,"links":7`, `"meta":"x","links":"x"`, `"meta":{"current_page":{"a":1},"last_page":[1],"per_page":true,"total":"x","next_cursor":5}`,
+		`"links":{"next":{"href":"x"}}`, `"total":{"value":3}`, `"links":{"next":"%zz"}`,
+	} {
+		page, err := serve(t, pagedCall("", `{"data":`+rows(1)+`,`+meta+`}`)).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		require.NoError(t, err, meta)
+		assert.Len(t, page.Items, 1)
+		assert.Equal(t, clinicaldoc.PageMeta{}, page.Meta, meta)
+	}
+}
+
+func TestAllAsksNothingBeforeTheRange(t *testing.T) {
+	t.Parallel()
+	for prefetch := range 2 {
+		s, httpClient := newScript(t)
+		notes := clientOn(t, httpClient).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch})
+		assert.NotNil(t, notes)
+		assert.Zero(t, s.count())
+	}
+}
+
+func TestAllCanBeRangedAgain(t *testing.T) {
+	t.Parallel()
+	first := pagedCall("?per_page=2", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":2}}`)
+	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3)+`,"meta":{"current_page":2,"last_page":2}}`)
+	notes := serve(t, first, second, first, first, second).Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: 2})
+	ids, err := collect(t, notes)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 3}, ids)
+	for range notes {
+		break
+	}
+	ids, err = collect(t, notes)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 3}, ids, "rows seen in an earlier range are not missing in a later one")
+}
+
+func TestAllStartsWhereParamsSay(t *testing.T) {
+	t.Parallel()
+	for query, params := range map[string]clinicaldoc.ListNotesParams{"?page=3": {Page: 3}, "?cursor=c": {Cursor: "c"}} {
+		meta := `{"current_page":3,"last_page":4}`
+		next := "?page=4"
+		if params.Cursor != "" {
+			meta, next = `{"next_cursor":"d"}`, "?cursor=d"
+		}
+		before := params
+		client := serve(t, pagedCall(query, `{"data":`+rows(5)+`,"meta":`+meta+`}`), pagedCall(next, `{"data":`+rows(6)+`,"links":{"next":null}}`))
+		ids, err := collect(t, client.Notes.All(t.Context(), params))
+		require.NoError(t, err)
+		assert.Equal(t, []int64{5, 6}, ids)
+		assert.Equal(t, before, params)
+	}
+}
+
+func TestAllAsksNothingAfterBreak(t *testing.T) {
+	t.Parallel()
+	// With the page read to its last row, the next one is still not asked for.
+	client := serve(t, pagedCall("", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":9}}`))
+	seen := 0
+	for _, err := range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}) {
+		require.NoError(t, err)
+		if seen++; seen == 2 {
+			break
+		}
+	}
+	assert.Equal(t, 2, seen)
+}
+
+func TestAllYieldsAnErrorOnceAndEnds(t *testing.T) {
+	t.Parallel()
+	for prefetch := range 3 {
+		client := serve(t,
+			pagedCall("", `{"data":`+rows(1)+`,"links":{"next":"x"}}`),
+			call{url: notesPath + "?page=2", status: http.StatusForbidden, answer: `{"message":"m"}`},
+		)
+		ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+		require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+		assert.Equal(t, []int64{1}, ids)
+	}
+}
+
+func TestAllEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	client := serve(t, pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"next":"x"}}`))
+	var ids []int64
+	var failure error
+	for note, err := range client.Notes.All(ctx, clinicaldoc.ListNotesParams{}) {
+		if failure = err; err == nil {
+			ids = append(ids, note.ID)
+			cancel()
+		}
+	}
+	require.ErrorIs(t, failure, context.Canceled)
+	assert.Equal(t, []int64{1, 2}, ids, "what has arrived is handed out")
+}
+
+func TestAllFillsResponseForThePageBeingRead(t *testing.T) {
+	t.Parallel()
+	for prefetch := range 3 {
+		first := pagedCall("", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":2}}`)
+		first.answerHeader = map[string]string{"X-Request-Id": "page-1"}
+		second := pagedCall("?page=2", `{"data":`+rows(3)+`,"meta":{"current_page":2,"last_page":2}}`)
+		second.answerHeader = map[string]string{"X-Request-Id": "page-2"}
+		client := serve(t, first, second)
+		var response clinicaldoc.Response
+		var seen []string
+		for _, err := range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}, clinicaldoc.WithResponse(&response)) {
+			require.NoError(t, err)
+			seen = append(seen, response.RequestID)
+		}
+		assert.Equal(t, []string{"page-1", "page-1", "page-2"}, seen)
+	}
+}
+
+func TestAllYieldsNoRowTwice(t *testing.T) {
+	t.Parallel()
+	// A note that is created while the list is read pushes a row from one page to the next.
+	client := serve(t,
+		pagedCall("", `{"data":`+rows(9, 8, 8)+`,"meta":{"current_page":1,"last_page":2}}`),
+		pagedCall("?page=2", `{"data":`+rows(8, 7)+`,"meta":{"current_page":2,"last_page":2}}`),
+	)
+	ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
+	require.NoError(t, err)
+	assert.Equal(t, []int64{9, 8, 7}, ids)
+}
+
+// endless is a service that answers every list with what the function gives, and counts.
+func endless(t *testing.T, answer func(n int, req *http.Request) string) (client *clinicaldoc.Client, requests func() int) {
+	t.Helper()
+	var mu sync.Mutex
+	n := 0
+	transport := httpmock.NewMockTransport()
+	transport.RegisterNoResponder(func(req *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, "api.clinic.test", req.URL.Host, "no other host is asked")
+		assert.Equal(t, notesPath, req.URL.Path)
+		if n++; n > 50 {
+			return nil, errors.New("this would go on for ever")
+		}
+		return httpmock.NewStringResponse(http.StatusOK, answer(n, req)), nil
+	})
+	client = clientOn(t, &http.Client{Transport: transport})
+	return client, func() int { mu.Lock(); defer mu.Unlock(); return n }
+}
+
+func TestAllEndsWhateverTheServiceAnswers(t *testing.T) {
+	t.Parallel()
+	page := func(req *http.Request) int {
+		number, err := strconv.Atoi(req.URL.Query().Get("page"))
+		if err != nil {
+			return 1
+		}
+		return number
+	}
+	tests := map[string]struct {
+		answer func(n int, req *http.Request) string
+		ids    []int64
+		match  error // nil: the list ends well
+		atMost int   // requests
+	}{
+		"same page for ever, nothing told": {
+			answer: func(int, *http.Request) string { return `{"data":` + rows(1, 2) + `}` },
+			ids:    []int64{1, 2}, atMost: 2,
+		},
+		"current page stuck": {
+			answer: func(int, *http.Request) string {
+				return `{"data":` + rows(1, 2) + `,"meta":{"current_page":1,"last_page":9}}`
+			},
+			ids: []int64{1, 2}, match: clinicaldoc.ErrUnexpectedResponse, atMost: 2,
+		},
+		"same rows on every page": {
+			answer: func(_ int, req *http.Request) string {
+				return fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":100000}}`, rows(1, 2), page(req))
+			},
+			ids: []int64{1, 2}, match: clinicaldoc.ErrUnexpectedResponse, atMost: 5,
+		},
+		"empty pages without end": {
+			answer: func(_ int, req *http.Request) string {
+				return fmt.Sprintf(`{"data":[],"meta":{"current_page":%d,"last_page":100000}}`, page(req))
+			},
+			match: clinicaldoc.ErrUnexpectedResponse, atMost: 5,
+		},
+		"always a next link": {
+			answer: func(int, *http.Request) string { return `{"data":` + rows(1) + `,"links":{"next":"x"}}` },
+			ids:    []int64{1}, match: clinicaldoc.ErrUnexpectedResponse, atMost: 5,
+		},
+		"repeated cursor": {
+			answer: func(n int, _ *http.Request) string {
+				return `{"data":` + rows(n) + `,"meta":{"next_cursor":"again"}}`
+			},
+			ids: []int64{1, 2}, match: clinicaldoc.ErrUnexpectedResponse, atMost: 2,
+		},
+		"cursors in a circle": {
+			answer: func(n int, _ *http.Request) string {
+				return fmt.Sprintf(`{"data":%s,"meta":{"next_cursor":"c%d"}}`, rows(n%3+1), n%3)
+			},
+			ids: []int64{2, 3, 1}, match: clinicaldoc.ErrUnexpectedResponse, atMost: 7,
+		},
+		"new cursors without rows": {
+			answer: func(n int, _ *http.Request) string {
+				return fmt.Sprintf(`{"data":[],"meta":{"next_cursor":"c%d"}}`, n)
+			},
+			match: clinicaldoc.ErrUnexpectedResponse, atMost: 5,
+		},
+		"links to another host": {
+			answer: func(n int, _ *http.Request) string {
+				if n > 3 {
+					return `{"data":[],"links":{"next":null}}`
+				}
+				links := []string{"https://evil.test/v1/progress-notes?cursor=c1", "//evil.test/x?cursor=c2", "https://api.clinic.test@evil.test/?cursor=c3"}
+				return fmt.Sprintf(`{"data":%s,"links":{"next":%q}}`, rows(n), links[n-1])
+			},
+			ids: []int64{1, 2, 3}, atMost: 4,
+		},
+	}
+	for name, tt := range tests {
+		for _, prefetch := range []int{0, 1, 4} {
+			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
+				t.Parallel()
+				client, requests := endless(t, tt.answer)
+				ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+				if tt.match == nil {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, tt.match)
+					require.ErrorContains(t, err, "Notes.List")
+				}
+				if prefetch < 2 {
+					assert.Equal(t, tt.ids, ids)
+				} else {
+					assert.Subset(t, tt.ids, ids) // which of several requests is the third is left to chance
+				}
+				assert.LessOrEqual(t, requests(), tt.atMost+prefetch)
+			})
+		}
+	}
+}
+
+func TestAllReportsPagesThatDoNotAdvance(t *testing.T) {
+	t.Parallel()
+	// A full page that comes again means that more rows exist but cannot be reached: ending well would hide them.
+	again := `{"data":` + rows(1, 2) + `}`
+	client := serve(t, pagedCall("?per_page=2", again), pagedCall("?page=2&per_page=2", again))
+	ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: 2}))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	assert.Equal(t, []int64{1, 2}, ids)
+
+	// Everything at once, and again: nothing is missing.
+	all := `{"data":` + rows(1, 2, 3) + `}`
+	client = serve(t, pagedCall("?per_page=5", all), pagedCall("?page=2&per_page=5", all))
+	ids, err = collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: 5}))
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 3}, ids)
+}
+
+func TestListRefusesAnotherPage(t *testing.T) {
+	t.Parallel()
+	client := serve(t, pagedCall("?page=2", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":3}}`))
+	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Page: 2})
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	require.ErrorContains(t, err, "WithQueryNames")
+	assert.Nil(t, page)
+}
+
+func TestPatientOfEveryRowIsChecked(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		row   string // the second of the page
+		trust bool
+		ok    bool
+	}{
+		"the patient":               {`{"id":2,"patient":{"id":4711}}`, false, true},
+		"the patient as text":       {`{"id":2,"patient":{"id":"4711"}}`, false, true},
+		"the patient beside":        {`{"id":2,"patient_id":4711}`, false, true},
+		"another":                   {`{"id":2,"patient":{"id":4712}}`, false, false},
+		"another beside":            {`{"id":2,"patient_id":4712}`, false, false},
+		"none":                      {`{"id":2}`, false, false},
+		"null":                      {`{"id":2,"patient":null}`, false, false},
+		"empty":                     {`{"id":2,"patient":[]}`, false, false},
+		"a name alone":              {`{"id":2,"patient":{"name":"Jane"}}`, false, false},
+		"trusted, none":             {`{"id":2}`, true, true},
+		"trusted, a name alone":     {`{"id":2,"patient":{"name":"Jane"}}`, true, true},
+		"trusted, but another":      {`{"id":2,"patient":{"id":4712}}`, true, false},
+		"trusted, another beside":   {`{"id":2,"patient_id":"4712"}`, true, false},
+		"another beside a nameless": {`{"id":2,"patient":{"name":"Jane"},"patient_id":4712}`, true, false},
+	}
+	for name, tt := range tests {
+		for prefetch := range 2 {
+			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
+				t.Parallel()
+				answer := pagedCall("?patient_id=4711", `{"data":[{"id":1,"patient":{"id":4711}},`+tt.row+`],"links":{"next":null}}`)
+				params := clinicaldoc.ListNotesParams{PatientID: 4711, TrustPatientFilter: tt.trust, Prefetch: prefetch}
+				client := serve(t, answer, answer)
+				page, err := client.Notes.List(t.Context(), params)
+				ids, allErr := collect(t, client.Notes.All(t.Context(), params))
+				if tt.ok {
+					require.NoError(t, err)
+					require.NoError(t, allErr)
+					assert.Len(t, page.Items, 2)
+					assert.Equal(t, []int64{1, 2}, ids)
+					return
+				}
+				for _, err := range []error{err, allErr} {
+					require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
+					assert.NotContains(t, err.Error(), "471")
+					assert.NotContains(t, err.Error(), "Jane")
+				}
+				assert.Nil(t, page)
+				assert.NotContains(t, ids, int64(2))
+			})
+		}
+	}
+}
+
+func TestPatientsAreNotCheckedUnasked(t *testing.T) {
+	t.Parallel()
+	client := serve(t, pagedCall("", `[{"id":1,"patient":{"id":1}},{"id":2,"patient":{"id":2}},{"id":3}]`))
+	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+	require.NoError(t, err)
+	assert.Len(t, page.Items, 3)
+}
+
+func TestPerPageIgnored(t *testing.T) {
+	t.Parallel()
+	for answer, ignored := range map[string]bool{
+		`{"data":` + rows(1, 2) + `,"meta":{"current_page":1,"per_page":2}}`:    false,
+		`{"data":` + rows(1, 2) + `,"meta":{"current_page":1,"per_page":"2"}}`:  false,
+		`{"data":` + rows(1) + `,"meta":{"current_page":1,"per_page":15}}`:      true,
+		`{"data":` + rows(1, 2, 3) + `}`:                                        true,
+		`{"data":` + rows(1, 2, 3) + `,"meta":{"current_page":1,"per_page":2}}`: true,
+		rows(1, 2): false,
+		rows(1):    false,
+	} {
+		client := serve(t, pagedCall("?per_page=2", answer), pagedCall("", answer))
+		page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: 2})
+		require.NoError(t, err)
+		assert.Equal(t, ignored, page.Meta.PerPageIgnored, answer)
+		page, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		require.NoError(t, err)
+		assert.False(t, page.Meta.PerPageIgnored, "nothing was asked for")
+	}
+}
+
+func TestQueryNamesAreUsed(t *testing.T) {
+	t.Parallel()
+	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{
+		PatientID: "filter[patient_id]", PerPage: "page[size]", Page: "page[number]", Cursor: "after",
+	})},
+		pagedCall("?filter%5Bpatient_id%5D=4711&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":2}}`),
+		pagedCall("?filter%5Bpatient_id%5D=4711&page%5Bnumber%5D=2&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(2)+`,"links":{"next":"x?cursor=wrong&after=right"}}`),
+		pagedCall("?after=right&filter%5Bpatient_id%5D=4711&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(3)+`,"links":{"next":null}}`),
+	)
+	ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest}))
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 3}, ids)
+}
+
+func TestQueryNamesMayBeSwapped(t *testing.T) {
+	t.Parallel()
+	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "cursor", Cursor: "page", Sort: "order"})},
+		pagedCall("?cursor=2&order=latest", `[]`), pagedCall("?page=c", `[]`))
+	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Page: 2, Sort: clinicaldoc.SortLatest})
+	require.NoError(t, err)
+	_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Cursor: "c"})
+	require.NoError(t, err)
+}
+
+// latency is a service of numbered pages, one row each, that takes a second of virtual time for an answer.
+type latency struct {
+	t        *testing.T
+	last     int
+	untold   bool // whether it keeps its last page to itself
+	mu       sync.Mutex
+	inFlight int
+	most     int
+	begun    atomic.Int32 // attempts
+	ended    atomic.Int32
+	asked    []int
+}
+
+func (l *latency) client(t *testing.T) *clinicaldoc.Client {
+	t.Helper()
+	transport := httpmock.NewMockTransport()
+	transport.RegisterResponder(http.MethodGet, testBase+notesPath, l.respond)
+	return clientOn(t, &http.Client{Transport: transport},
+		clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { l.begun.Add(1); return nil })),
+		clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { l.ended.Add(1) }))
+}
+
+func (l *latency) respond(req *http.Request) (*http.Response, error) {
+	page, _ := strconv.Atoi(req.URL.Query().Get("page"))
+	page = max(page, 1)
+	l.mu.Lock()
+	l.asked = append(l.asked, page)
+	l.inFlight++
+	l.most = max(l.most, l.inFlight)
+	l.mu.Unlock()
+	defer func() { l.mu.Lock(); l.inFlight--; l.mu.Unlock() }()
+	select {
+	case <-time.After(time.Duration(1+page%2) * time.Second): // later pages overtake earlier ones
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+	if l.untold {
+		if page > l.last {
+			return httpmock.NewStringResponse(http.StatusOK, `[]`), nil
+		}
+		return httpmock.NewStringResponse(http.StatusOK, rows(page)), nil
+	}
+	return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d}}`, rows(page), page, l.last)), nil
+}
+
+func TestPrefetchKeepsOrderAndItsLimit(t *testing.T) {
+	t.Parallel()
+	for _, prefetch := range []int{0, 1, 2, 5, 64} {
+		synctest.Test(t, func(t *testing.T) {
+			service := &latency{t: t, last: 12}
+			begin := time.Now()
+			ids, err := collect(t, service.client(t).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+			took := time.Since(begin)
+			require.NoError(t, err)
+			assert.Equal(t, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, ids)
+			assert.Len(t, service.asked, 12, "each page once")
+			assert.Equal(t, min(max(prefetch, 1), 11), service.most, "%d ahead", prefetch)
+			if prefetch > 1 {
+				assert.Less(t, took, 18*time.Second, "what twelve pages take one after the other")
+			} else {
+				assert.Equal(t, 18*time.Second, took)
+			}
+		})
+	}
+}
+
+func TestPrefetchWithoutKnownEndAsksOnePageAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service := &latency{t: t, last: 3, untold: true}
+		ids, err := collect(t, service.client(t).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 8}))
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 2, 3}, ids)
+		assert.Equal(t, []int{1, 2, 3, 4}, service.asked)
+		assert.Equal(t, 1, service.most)
+	})
+}
+
+func TestPrefetchWorksWhileTheReaderDoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service := &latency{t: t, last: 4}
+		for note, err := range service.client(t).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 1}) {
+			require.NoError(t, err)
+			synctest.Wait()
+			service.mu.Lock()
+			want := 1
+			if note.ID == 4 {
+				want = 0
+			}
+			assert.Equal(t, want, service.inFlight, "while row %d is being read", note.ID)
+			service.mu.Unlock()
+		}
+	})
+}
+
+func TestPrefetchLeavesNothingAfterBreak(t *testing.T) {
+	t.Parallel()
+	// The bubble fails the test when a goroutine is left at its end.
+	for _, leave := range []string{"break", "panic", "cancel"} {
+		synctest.Test(t, func(t *testing.T) {
+			service := &latency{t: t, last: 12}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			notes := service.client(t).Notes.All(ctx, clinicaldoc.ListNotesParams{Prefetch: 4})
+			func() {
+				defer func() { assert.Equal(t, leave == "panic", recover() != nil) }()
+				for _, err := range notes {
+					if leave == "cancel" && err != nil {
+						require.ErrorIs(t, err, context.Canceled)
+						continue
+					}
+					require.NoError(t, err)
+					synctest.Wait()
+					assert.EqualValues(t, 5, service.begun.Load(), "one page read, four on their way")
+					if leave == "panic" {
+						panic("the reader's own")
+					}
+					if leave == "cancel" {
+						cancel()
+						continue
+					}
+					break
+				}
+			}()
+			assert.Equal(t, service.begun.Load(), service.ended.Load(), "the loop is left when all requests have ended")
+			time.Sleep(time.Minute) // of virtual time, in which nothing more is asked
+			assert.EqualValues(t, 5, service.begun.Load())
+			service.mu.Lock()
+			assert.Zero(t, service.inFlight)
+			service.mu.Unlock()
+		})
+	}
+}
+
+func TestManyGoroutinesShareOneClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service := &latency{t: t, last: 5}
+		client := service.client(t)
+		notes := client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 2})
+		var workers sync.WaitGroup
+		for range 20 {
+			workers.Go(func() {
+				count := 0
+				for _, err := range notes {
+					if err != nil {
+						t.Errorf("range: %v", err)
+					}
+					count++
+				}
+				assert.Equal(t, 5, count)
+			})
+		}
+		workers.Wait()
+		assert.Len(t, service.asked, 100)
+	})
+}
+
+func TestPageHasNext(t *testing.T) {
+	t.Parallel()
+	for answer, more := range map[string]bool{
+		`{"data":` + rows(1) + `,"meta":{"current_page":1,"last_page":2}}`:                      true,
+		`{"data":` + rows(1) + `,"meta":{"current_page":1,"last_page":1},"links":{"next":"x"}}`: false,
+		`{"data":` + rows(1) + `,"links":{"next":"x"}}`:                                         true,
+		`{"data":` + rows(1) + `,"links":{"next":""}}`:                                          false,
+		`{"data":` + rows(1) + `,"links":{"next":null}}`:                                        false,
+		`{"data":` + rows(1) + `,"meta":{"next_cursor":"c"}}`:                                   true,
+		`{"data":` + rows(1) + `,"meta":{"next_cursor":null}}`:                                  false,
+		`{"data":` + rows(1) + `}`:                                                              true,
+		`{"data":[]}`:                                                                           false,
+		rows(1):                                                                                 true,
+		`[]`:                                                                                    false,
+	} {
+		page, err := serve(t, pagedCall("", answer)).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		require.NoError(t, err, answer)
+		assert.Equal(t, more, page.HasNext(), answer)
+	}
+	assert.False(t, new(clinicaldoc.Page[clinicaldoc.ProgressNote]).HasNext())
+}
+
+// endlessPages serves numbered pages of 100 rows each.
+func endlessPages(t *testing.T, last int, row func(id int) string) *http.Client {
+	t.Helper()
+	transport := httpmock.NewMockTransport()
+	transport.RegisterResponder(http.MethodGet, testBase+notesPath, func(req *http.Request) (*http.Response, error) {
+		page, _ := strconv.Atoi(req.URL.Query().Get("page"))
+		page = max(page, 1)
+		list := make([]string, 0, 100)
+		for i := range 100 {
+			list = append(list, row((page-1)*100+i+1))
+		}
+		return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%d,"last_page":%d}}`, strings.Join(list, ","), page, last)), nil
+	})
+	return &http.Client{Transport: transport}
+}

@@ -1,0 +1,59 @@
+package clinicaldoc_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// aroundFragment makes a program of a piece of code that stands in the README without one. What it may use is declared
+// before it, so that the piece itself shows only what matters.
+const aroundFragment = `package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+var (
+	_ = errors.New
+	_ = fmt.Println
+	_ = os.Args
+	_ = time.Second
+	_ = clinicaldoctest.NewServer
+)
+
+func fragment(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams, ids []int64) error {
+%s
+	return nil
+}
+
+func main() { _ = fragment }
+`
+
+func TestReadmeCodeCompilesInAnotherModule(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)\n```").FindAllStringSubmatch(strings.ReplaceAll(string(readme), "\r\n", "\n"), -1)
+	require.NotEmpty(t, blocks)
+	files := map[string]string{}
+	for i, block := range blocks {
+		code := block[1]
+		if !strings.HasPrefix(code, "package ") {
+			code = fmt.Sprintf(aroundFragment, code)
+		}
+		files[fmt.Sprintf("block%d/main.go", i+1)] = code
+	}
+	buildElsewhere(t, files)
+}

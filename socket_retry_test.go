@@ -1,0 +1,641 @@
+package clinicaldoc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+func TestSocketCreateIsRepeatedAfterARefusedDial(t *testing.T) {
+	t.Parallel()
+	script := newSockSteps(sockStatus(http.StatusCreated, socketNote(11)))
+	srv := socketHandler(t, script.ServeHTTP)
+	var config net.ListenConfig
+	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	refusing := ln.Addr().String()
+	require.NoError(t, ln.Close())
+
+	var dials atomic.Int32
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) <= 2 {
+			addr = refusing
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	var response clinicaldoc.Response
+	note, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+		Notes.Create(socketContext(t), socketParams(64), clinicaldoc.WithResponse(&response))
+	require.NoError(t, err)
+	assert.EqualValues(t, 11, note.ID)
+	assert.Equal(t, 3, response.Attempts)
+	assert.Len(t, script.requests(), 1)
+}
+
+func TestSocketCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	tr := socketTransport(t)
+	tr.DialContext = func(_ context.Context, network, _ string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+		Notes.Create(socketContext(t), socketParams(64))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+// brokenConn fails its writes from a moment on, as a connection does that the peer reset while it was idle.
+type brokenConn struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (c brokenConn) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, &net.OpError{Op: "write", Net: "tcp", Err: syscall.ECONNRESET}
+	}
+	return c.Conn.Write(p)
+}
+
+func TestSocketCreateOnAReusedConnectionThatIsDead(t *testing.T) {
+	t.Parallel()
+	script := newSockSteps(sockStatus(http.StatusOK, socketNote(5)), sockStatus(http.StatusCreated, socketNote(12)))
+	srv := socketHandler(t, script.ServeHTTP)
+	var broken atomic.Bool
+	var dials atomic.Int32
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if dials.Add(1) == 1 {
+			return brokenConn{conn, &broken}, err
+		}
+		return conn, err
+	}
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	_, err := c.Notes.Get(socketContext(t), 5)
+	require.NoError(t, err)
+	broken.Store(true)
+	note, err := c.Notes.Create(socketContext(t), socketParams(64))
+	require.NoError(t, err)
+	assert.EqualValues(t, 12, note.ID)
+	assert.Equal(t, []string{"GET /v1/progress-notes/5", "POST /v1/progress-notes"}, script.requests())
+}
+
+func TestSocketCreateOnAConnectionClosedWhileIdle(t *testing.T) {
+	t.Parallel()
+	// The client may notice the close before or while it writes: either way one note is made.
+	closed := make(chan struct{})
+	var created atomic.Int32
+	create := func(c *rawConn) {
+		c.request()
+		created.Add(1)
+		c.answer(http.StatusCreated, socketNote(12))
+		c.untilClosed()
+	}
+	srv := newRawServer(t, func(c *rawConn) {
+		c.request()
+		c.answer(http.StatusOK, socketNote(5))
+		resetConn(c.Conn)
+		close(closed)
+	}, create, create)
+	c := socketClient(t, srv.URL)
+	_, err := c.Notes.Get(socketContext(t), 5)
+	require.NoError(t, err)
+	<-closed
+	_, err = c.Notes.Create(socketContext(t), socketParams(64))
+	if err == nil {
+		assert.EqualValues(t, 1, created.Load())
+		return
+	}
+	assert.Zero(t, created.Load())
+}
+
+const cutSize = 16 << 20 // more than the sockets' buffers hold, so that the end of it cannot have left
+
+func cutUpload(c *rawConn) {
+	r := c.head()
+	if r.Header.Get("Expect") != "" {
+		c.send("HTTP/1.1 100 Continue\r\n\r\n")
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, 64<<10)
+	resetConn(c.Conn)
+}
+
+func TestSocketCreateCutWithinTheBodyIsRepeatedOnce(t *testing.T) {
+	t.Parallel()
+	params := socketParams(cutSize)
+
+	t.Run("then it works", func(t *testing.T) {
+		t.Parallel()
+		var size atomic.Int64
+		srv := newRawServer(t, cutUpload, func(c *rawConn) {
+			_, body := c.request()
+			size.Store(int64(len(body)))
+			c.answer(http.StatusCreated, socketNote(13))
+			c.untilClosed()
+		})
+		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		require.NoError(t, err)
+		assert.EqualValues(t, 13, note.ID)
+		assert.Greater(t, size.Load(), int64(cutSize))
+	})
+	t.Run("and again", func(t *testing.T) {
+		t.Parallel()
+		srv := newRawServer(t, cutUpload, cutUpload) // a third connection fails the test
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Contains(t, err.Error(), "within the upload")
+		assert.EqualValues(t, 2, srv.accepted.Load())
+	})
+	t.Run("without retries", func(t *testing.T) {
+		t.Parallel()
+		srv := newRawServer(t, cutUpload)
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params, clinicaldoc.WithoutRetry())
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	})
+}
+
+func TestSocketCreateWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*rawConn){
+		"reset":                func(c *rawConn) { resetConn(c.Conn) },
+		"closed":               func(*rawConn) {},
+		"cut status line":      func(c *rawConn) { c.send("HTTP/1.1 20") },
+		"not HTTP":             func(c *rawConn) { c.send("SSH-2.0-synthetic\r\n\r\n") },
+		"cut body":             func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1") },
+		"cut chunked body":     func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n") },
+		"cut body, no retries": func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newRawServer(t, func(c *rawConn) {
+				c.request()
+				end(c)
+			})
+			params, started := socketParams(64), time.Now()
+			var opts []clinicaldoc.CallOption
+			if name == "cut body, no retries" {
+				opts = append(opts, clinicaldoc.WithoutRetry())
+			}
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params, opts...)
+			requireUnknown(t, err, params, started)
+			assert.EqualValues(t, 1, srv.accepted.Load())
+		})
+	}
+}
+
+func TestSocketCreateByStatus(t *testing.T) {
+	t.Parallel()
+	type outcome int
+	const (
+		refused outcome = iota
+		unknown
+	)
+	for _, tc := range []struct {
+		code int
+		want outcome
+		is   error
+	}{
+		{http.StatusInternalServerError, unknown, clinicaldoc.ErrServer},
+		{http.StatusNotImplemented, unknown, clinicaldoc.ErrServer},
+		{http.StatusBadGateway, unknown, clinicaldoc.ErrServer},
+		{http.StatusServiceUnavailable, unknown, clinicaldoc.ErrServer}, // a proxy's 503 promises nothing
+		{http.StatusGatewayTimeout, unknown, clinicaldoc.ErrServer},
+		{http.StatusFound, unknown, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusSeeOther, unknown, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusMovedPermanently, refused, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusTemporaryRedirect, refused, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusPermanentRedirect, refused, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusBadRequest, refused, nil},
+		{http.StatusUnauthorized, refused, clinicaldoc.ErrUnauthorized},
+		{http.StatusForbidden, refused, clinicaldoc.ErrForbidden},
+		{http.StatusNotFound, refused, clinicaldoc.ErrNotFound},
+		{http.StatusRequestTimeout, refused, nil},
+		{http.StatusConflict, refused, clinicaldoc.ErrConflict},
+		{http.StatusRequestEntityTooLarge, refused, clinicaldoc.ErrTooLarge},
+		{http.StatusUnprocessableEntity, refused, clinicaldoc.ErrValidation},
+	} {
+		t.Run(fmt.Sprint(tc.code), func(t *testing.T) {
+			t.Parallel()
+			script := newSockSteps(sockStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere", "Retry-After", "0"))
+			srv := socketHandler(t, script.ServeHTTP)
+			params, started := socketParams(64), time.Now()
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+			var answered *clinicaldoc.Error
+			require.ErrorAs(t, err, &answered)
+			assert.Equal(t, tc.code, answered.StatusCode)
+			if tc.is != nil {
+				require.ErrorIs(t, err, tc.is)
+			}
+			if tc.want == unknown {
+				requireUnknown(t, err, params, started)
+			} else {
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+			}
+			assert.Equal(t, []string{"POST /v1/progress-notes"}, script.requests())
+		})
+	}
+}
+
+func TestSocketCreateAnsweredWithoutANote(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"HTML":       sockStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
+		"empty":      sockStatus(http.StatusCreated, ""),
+		"no content": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"object":     sockStatus(http.StatusOK, "{}"),
+		"list":       sockStatus(http.StatusOK, "[]"),
+		"id 0":       sockStatus(http.StatusOK, `{"id":0,"name":"Synthetic"}`),
+		"half":       sockStatus(http.StatusOK, `{"id":1,"name":"Syn`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := newSockSteps(answer)
+			srv := socketHandler(t, script.ServeHTTP)
+			params, started := socketParams(64), time.Now()
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+			requireUnknown(t, err, params, started)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			assert.Len(t, script.requests(), 1)
+		})
+	}
+}
+
+func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
+	t.Parallel()
+	limited := sockStatus(http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`, "Retry-After", "0")
+	t.Run("then it works", func(t *testing.T) {
+		t.Parallel()
+		script := newSockSteps(limited, limited, sockStatus(http.StatusCreated, socketNote(14)))
+		srv := socketHandler(t, script.ServeHTTP)
+		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
+		require.NoError(t, err)
+		assert.EqualValues(t, 14, note.ID)
+		assert.Len(t, script.requests(), 3)
+	})
+	t.Run("to the end", func(t *testing.T) {
+		t.Parallel()
+		script := newSockSteps(limited)
+		srv := socketHandler(t, script.ServeHTTP)
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
+		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Len(t, script.requests(), 4)
+	})
+	t.Run("then the answer is lost", func(t *testing.T) {
+		t.Parallel()
+		script := newSockSteps(limited, sockLost(t))
+		srv := socketHandler(t, script.ServeHTTP)
+		params, started := socketParams(1<<10), time.Now()
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		requireUnknown(t, err, params, started)
+		assert.Len(t, script.requests(), 2)
+	})
+}
+
+func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("synthetic transport failure")
+	for _, tc := range []struct {
+		name     string
+		attempts int32
+		unknown  bool
+		take     func(r *http.Request)
+	}{
+		{"whole body taken", 1, true, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
+		{"exactly the announced bytes taken", 1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) }},
+		{"all but one byte taken", 2, false, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-1) }},
+		{"nothing taken", 2, false, func(*http.Request) {}},
+		{"whole body taken, half a trace", 1, true, func(r *http.Request) {
+			httptrace.ContextClientTrace(r.Context()).GetConn("127.0.0.1:1")
+			_, _ = io.Copy(io.Discard, r.Body)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var attempts atomic.Int32
+			tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+				attempts.Add(1)
+				tc.take(r)
+				return nil, broken
+			})
+			_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+				Notes.Create(socketContext(t), socketParams(100<<10))
+			require.ErrorIs(t, err, broken)
+			assert.Equal(t, tc.attempts, attempts.Load())
+			assert.Equal(t, tc.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+		})
+	}
+}
+
+func TestSocketFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
+	t.Parallel()
+	// A transport may read on after it has failed. What it reads then must not complete a request that is being repeated.
+	var attempts atomic.Int32
+	var late atomic.Int64
+	proceed, finished := make(chan struct{}), make(chan struct{})
+	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+		if attempts.Add(1) == 1 {
+			_, _ = io.CopyN(io.Discard, r.Body, 100)
+			go func() {
+				defer close(finished)
+				<-proceed
+				n, _ := io.Copy(io.Discard, r.Body)
+				late.Store(n)
+			}()
+			return nil, errors.New("synthetic timeout")
+		}
+		close(proceed)
+		<-finished
+		_, _ = io.Copy(io.Discard, r.Body)
+		return madeResponse(r, http.StatusCreated, "{}"), nil
+	})
+	c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	err := c.Do(socketContext(t), http.MethodPost, "/v1/synthetic", bytes.Repeat([]byte("x"), 1000), nil)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, attempts.Load())
+	assert.Zero(t, late.Load())
+}
+
+func TestSocketDeleteAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	missing := sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
+	gone := sockStatus(http.StatusOK, `{"message":"deleted"}`)
+	limited := sockStatus(http.StatusTooManyRequests, `{}`)
+	failed := sockStatus(http.StatusBadGateway, "")
+	for _, tc := range []struct {
+		name     string
+		steps    []http.HandlerFunc
+		requests int
+		want     error
+	}{
+		{"lost, then missing", []http.HandlerFunc{sockLost(t), missing}, 2, nil},
+		{"bad gateway, then missing", []http.HandlerFunc{failed, missing}, 2, nil},
+		{"lost, limited, then missing", []http.HandlerFunc{sockLost(t), limited, missing}, 3, nil},
+		{"lost, then deleted", []http.HandlerFunc{sockLost(t), gone}, 2, nil},
+		{"missing", []http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
+		{"limited, then missing", []http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
+		{"failing to the end", []http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, remove := range []func(*clinicaldoc.Client, context.Context) (*clinicaldoc.Confirmation, error){
+				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+					return c.Notes.Delete(ctx, 9)
+				},
+				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+					return c.Tokens.Revoke(ctx, 9)
+				},
+			} {
+				script := newSockSteps(tc.steps...)
+				srv := socketHandler(t, script.ServeHTTP)
+				confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
+				if tc.want == nil {
+					require.NoError(t, err)
+					assert.NotNil(t, confirmation)
+				} else {
+					require.ErrorIs(t, err, tc.want)
+				}
+				assert.Len(t, script.requests(), tc.requests)
+			}
+		})
+	}
+}
+
+func TestSocketDeleteThatWasNeverSentIsMissing(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int32
+	script := newSockSteps(sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
+	srv := socketHandler(t, script.ServeHTTP)
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Delete(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+}
+
+func TestSocketUpdateAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	var name atomic.Value
+	store := func(r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		name.Store(string(body))
+	}
+	script := newSockSteps(
+		func(w http.ResponseWriter, r *http.Request) { store(r); sockReset(t, w) },
+		func(w http.ResponseWriter, r *http.Request) { store(r); sockStatus(http.StatusOK, socketNote(9))(w, r) },
+	)
+	srv := socketHandler(t, script.ServeHTTP)
+	note, err := socketClient(t, srv.URL).Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("Synthetic note")})
+	require.NoError(t, err)
+	assert.EqualValues(t, 9, note.ID)
+	assert.JSONEq(t, `{"name":"Synthetic note"}`, name.Load().(string))
+	assert.Len(t, script.requests(), 2)
+}
+
+func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
+	t.Parallel()
+	cut := func(header string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if assert.NoError(t, err) {
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+header+"\r\n\r\n5\r\n{\"id\"\r\n")
+				_ = conn.Close()
+			}
+		}
+	}
+	good := sockStatus(http.StatusOK, socketNote(9))
+	for _, tc := range []struct {
+		name     string
+		first    http.HandlerFunc
+		repeated bool
+	}{
+		{"reset", sockLost(t), true},
+		{"truncated", cut("Content-Length: 400"), true},
+		{"truncated chunks", cut("Transfer-Encoding: chunked"), true},
+		{"408", sockStatus(http.StatusRequestTimeout, ""), true},
+		{"425", sockStatus(http.StatusTooEarly, ""), true},
+		{"429", sockStatus(http.StatusTooManyRequests, ""), true},
+		{"500", sockStatus(http.StatusInternalServerError, ""), true},
+		{"502", sockStatus(http.StatusBadGateway, ""), true},
+		{"503", sockStatus(http.StatusServiceUnavailable, ""), true},
+		{"504", sockStatus(http.StatusGatewayTimeout, ""), true},
+		{"400", sockStatus(http.StatusBadRequest, ""), false},
+		{"401", sockStatus(http.StatusUnauthorized, ""), false},
+		{"403", sockStatus(http.StatusForbidden, ""), false},
+		{"404", sockStatus(http.StatusNotFound, ""), false},
+		{"409", sockStatus(http.StatusConflict, ""), false},
+		{"422", sockStatus(http.StatusUnprocessableEntity, ""), false},
+		{"501", sockStatus(http.StatusNotImplemented, ""), false},
+		{"505", sockStatus(http.StatusHTTPVersionNotSupported, ""), false},
+		{"200 that is no note", sockStatus(http.StatusOK, "{}"), false},
+		{"200 that is another note", sockStatus(http.StatusOK, socketNote(10)), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			script := newSockSteps(tc.first, good)
+			srv := socketHandler(t, script.ServeHTTP)
+			note, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+			if tc.repeated {
+				require.NoError(t, err)
+				assert.EqualValues(t, 9, note.ID)
+				assert.Len(t, script.requests(), 2)
+				return
+			}
+			require.Error(t, err)
+			assert.Len(t, script.requests(), 1)
+		})
+	}
+}
+
+func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	hold := make(chan struct{})
+	var waiting atomic.Int32
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/progress-notes/1": // held until all are connected, so that each has a connection of its own
+			if waiting.Add(1) == 8 {
+				close(hold)
+			}
+			<-hold
+			sockStatus(http.StatusOK, socketNote(1))(w, r)
+		case "/v1/progress-notes/2":
+			sockStatus(http.StatusInternalServerError, "")(w, r)
+		default:
+			sockStatus(http.StatusOK, socketNote(3))(w, r)
+		}
+	})
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		connections.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	ctx := socketContext(t)
+	failures := make(chan error, 8)
+	for range 8 {
+		go func() {
+			_, err := c.Notes.Get(ctx, 1)
+			failures <- err
+		}()
+	}
+	for range 8 {
+		require.NoError(t, <-failures)
+	}
+	before := connections.Load()
+	require.EqualValues(t, 8, before)
+
+	_, err := c.Notes.Get(ctx, 2) // fails four times
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = c.Notes.Get(cancelled, 3)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = c.Notes.Get(ctx, 3)
+	require.NoError(t, err)
+	assert.Equal(t, before, connections.Load())
+}
+
+func TestSocketCallersHTTPClientIsNotChanged(t *testing.T) {
+	t.Parallel()
+	script := newSockSteps(sockLost(t), sockStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), sockStatus(http.StatusOK, socketNote(9)))
+	srv := socketHandler(t, script.ServeHTTP)
+	tr := socketTransport(t)
+	asked := 0
+	own := &http.Client{
+		Transport: tr, Timeout: 17 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { asked++; return http.ErrUseLastResponse },
+	}
+	before := *own
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+	assert.Same(t, tr, own.Transport)
+	assert.Equal(t, before.Timeout, own.Timeout)
+	assert.NotNil(t, own.CheckRedirect)
+	assert.Nil(t, own.Jar)
+	assert.Zero(t, asked, "the SDK's own redirect rules apply")
+}
+
+func TestSocketTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
+	t.Parallel()
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	script := newSockSteps(hang, sockStatus(http.StatusOK, socketNote(9)))
+	srv := socketHandler(t, script.ServeHTTP)
+	own := &http.Client{Transport: socketTransport(t), Timeout: 300 * time.Millisecond}
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+	assert.Len(t, script.requests(), 2)
+}
+
+func TestSocketManyGoroutinesShareAClient(t *testing.T) {
+	t.Parallel()
+	var notes atomic.Int64
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodPost:
+			form, err := readForm(r)
+			assert.NoError(t, err)
+			assert.Len(t, form.file, 50<<10)
+			sockStatus(http.StatusCreated, socketNote(notes.Add(1)))(w, r)
+		case http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			var id int64
+			_, _ = fmt.Sscanf(r.URL.Path, "/v1/progress-notes/%d", &id)
+			if id%5 == 0 && r.Header.Get("X-Synthetic") == "" {
+				sockReset(t, w)
+				return
+			}
+			sockStatus(http.StatusOK, socketNote(id))(w, r)
+		}
+	})
+	c := socketClient(t, srv.URL)
+	ctx := socketContext(t)
+	shared := clinicaldoc.AudioBytes("folder/synthetic.wav", syntheticAudio(50<<10).bytes())
+	failures := make(chan error, 64)
+	for i := range 64 {
+		go func() {
+			failures <- func() error {
+				id := int64(i + 1)
+				if _, err := c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Synthetic", Audio: shared}); err != nil {
+					return err
+				}
+				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil || note.ID != id {
+					return fmt.Errorf("note %d: %w", id, err)
+				}
+				if _, err := c.Notes.Get(ctx, 5); err == nil {
+					return errors.New("a connection that always breaks gave a note")
+				}
+				_, err := c.Notes.Delete(ctx, id)
+				return err
+			}()
+		}()
+	}
+	for range 64 {
+		require.NoError(t, <-failures)
+	}
+	assert.EqualValues(t, 64, notes.Load())
+}

@@ -1,0 +1,69 @@
+package clinicaldoc_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+func TestTokensList(t *testing.T) {
+	t.Parallel()
+	records := `[
+		{"id":1,"name":"ward-pc","abilities":["*"],"created_at":"2024-05-01T10:00:00.123456Z","last_used_at":"2024-05-02T11:00:00.654321Z"},
+		{"id":2,"name":"phone","created_at":"2024-05-01T10:00:01.000000Z","last_used_at":null}
+	]`
+	want := []clinicaldoc.Token{
+		{ID: 1, Name: "ward-pc", CreatedAt: moment(0, 123456000), LastUsedAt: time.Date(2024, 5, 2, 11, 0, 0, 654321000, time.UTC)},
+		{ID: 2, Name: "phone", CreatedAt: moment(1, 0)},
+	}
+	for _, answer := range []string{`{"tokens":` + records + `}`, `{"data":` + records + `}`, records, `{"other":{"tokens":1},"tokens":` + records + `}`} {
+		client := serve(t, call{method: "GET", url: "/v1/auth/tokens", answer: answer})
+		tokens, err := client.Tokens.List(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, tokens)
+	}
+}
+
+func TestTokensListEmpty(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{`{"tokens":[]}`, `{"tokens":null}`, `[]`, `{"data":[]}`} {
+		client := serve(t, call{url: "/v1/auth/tokens", answer: answer})
+		tokens, err := client.Tokens.List(t.Context())
+		require.NoError(t, err, answer)
+		assert.NotNil(t, tokens, answer)
+		assert.Empty(t, tokens, answer)
+	}
+}
+
+func TestTokensListRefusesOtherAnswers(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"", "null", "{}", "<html>secret", `{"data":{}}`, `{"tokens":{"id":1}}`, `{"tokens":"secret"}`, `{"tokens":["secret"]}`, `{"tokens":[{"name":"secret"}]}`,
+		`{"tokens":[{"id":0}]}`, `{"tokens":[{"id":1,"name":["secret"]}]}`, `{"tokens":[]`, `{"tokens":[]} secret`,
+	} {
+		client := serve(t, call{url: "/v1/auth/tokens", answer: answer})
+		tokens, err := client.Tokens.List(t.Context())
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Nil(t, tokens, answer)
+	}
+}
+
+func TestTokensRevoke(t *testing.T) {
+	t.Parallel()
+	client := serve(t,
+		call{method: "DELETE", url: "/v1/auth/tokens/5", answer: `{"message":"Token revoked"}`},
+		call{method: "DELETE", url: "/v1/auth/tokens/5", status: http.StatusNotFound, answer: `{"message":"Resource not found"}`},
+	)
+	confirmation, err := client.Tokens.Revoke(t.Context(), 5)
+	require.NoError(t, err)
+	assert.Equal(t, &clinicaldoc.Confirmation{Message: "Token revoked"}, confirmation)
+	confirmation, err = client.Tokens.Revoke(t.Context(), 5)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	assert.Nil(t, confirmation)
+}
