@@ -1,0 +1,149 @@
+// Package gaps finds out what a clinical documentation service does where its description says "not shown".
+//
+// [Probe] creates a few plainly synthetic notes, asks the service one question after the other, and deletes what it
+// created. The [Report] holds names of fields and parameters, numbers and choices; it never holds a patient's data,
+// whatever the service answers.
+package gaps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// Options says whom to ask and how far to go.
+type Options struct {
+	Client   *clinicaldoc.Client // without WithQueryNames: the names are what is to be found
+	Stranger *clinicaldoc.Client // with a token the service cannot know; nil leaves 401 out
+	BaseURL  string              // of Client, to tell other origins from it
+
+	PatientID, PromptID int64  // what the synthetic notes refer to
+	NamePrefix          string // of the synthetic notes' names; unique, so that they can be told from all others
+	Audio               []byte // a WAV recording
+
+	WaitFor  time.Duration // how long one note's processing may take
+	Interval time.Duration // between two looks at it
+	OnPoll   func()        // called after each look; nil: nothing
+
+	// SpareTokenID is a token that may be revoked; 0 leaves revocation out.
+	SpareTokenID int64
+	// SkipSign leaves signing out: a service may refuse to delete a signed note.
+	SkipSign bool
+}
+
+const (
+	// absentID is no patient, note or token anywhere: the largest number of a 32-bit column.
+	absentID = 1<<31 - 1
+	// cleanUpFor bounds the deletion of the notes when the probe's own context has ended.
+	cleanUpFor = time.Minute
+)
+
+// prober is one run of the questions.
+type prober struct {
+	Options
+	report *Report
+	own    map[int64]bool                     // created and not deleted yet
+	lost   []*clinicaldoc.OutcomeUnknownError // creations that may have brought about a note
+	seen   observations
+	serial int // numbers the notes' names
+}
+
+// Probe asks all questions. Its error says why there is no report worth reading: no note could be created. A question
+// that got no answer is told in the report instead.
+func Probe(ctx context.Context, options Options) (report *Report, err error) {
+	p := &prober{Options: options, report: newReport(), own: map[int64]bool{}, seen: newObservations()}
+	defer func() {
+		cleanUp, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpFor)
+		defer cancel()
+		p.deleteOwn(cleanUp)
+	}()
+
+	first, err := p.create(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("gaps: no note could be created: %w", err)
+	}
+	p.askSignIncomplete(ctx, first)
+	complete := p.watch(ctx, first)
+	// Later than the first one, so that an order by time shows.
+	for range 2 {
+		if _, err := p.create(ctx); err != nil {
+			return nil, fmt.Errorf("gaps: only one note could be created: %w", err)
+		}
+	}
+	p.askList(ctx)
+	p.askUpdate(ctx, first.ID)
+	p.askAudio(ctx, first.ID)
+	p.askSign(ctx, first.ID, complete)
+	p.askRequiredParts(ctx)
+	p.askAccount(ctx)
+	p.askErrors(ctx)
+	p.askEndpoints(ctx)
+	p.deleteOwn(ctx)
+	p.tellObservations()
+	return p.report, nil
+}
+
+// deleteOwn deletes what this run has created and nothing else.
+func (p *prober) deleteOwn(ctx context.Context) {
+	for _, lost := range p.lost {
+		note, err := p.Client.Notes.FindCreated(ctx, lost)
+		switch {
+		case err == nil:
+			p.own[note.ID] = true
+		case !errors.Is(err, clinicaldoc.ErrNotCreated):
+			p.report.Uncertain++
+		}
+	}
+	p.lost = nil
+	for _, id := range slices.Sorted(maps.Keys(p.own)) {
+		_ = p.remove(ctx, id) // what the service keeps is told
+	}
+	p.report.LeftBehind = slices.Sorted(maps.Keys(p.own))
+}
+
+func (p *prober) remove(ctx context.Context, id int64) error {
+	var r clinicaldoc.Response
+	_, err := p.Client.Notes.Delete(ctx, id, clinicaldoc.WithResponse(&r))
+	p.saw("code.delete", r, err)
+	if err == nil || errors.Is(err, clinicaldoc.ErrNotFound) {
+		delete(p.own, id)
+		return nil
+	}
+	return err
+}
+
+// saw keeps what every answer tells beside its purpose: its code under the endpoint's key, and its headers.
+func (p *prober) saw(key string, r clinicaldoc.Response, err error) {
+	p.seen.headers(r.Header)
+	if err == nil {
+		p.report.set(key, "%d", r.StatusCode)
+		return
+	}
+	if statusOf(err) != 0 {
+		p.seen.errorBody(r.Body)
+	}
+}
+
+// statusOf returns the status an error carries, or 0 when the service gave no answer.
+func statusOf(err error) int {
+	if answered, ok := errors.AsType[*clinicaldoc.Error](err); ok {
+		return answered.StatusCode
+	}
+	return 0
+}
+
+// outcome words what became of a request that the service might refuse.
+func outcome(err error) string {
+	switch status := statusOf(err); {
+	case err == nil:
+		return "allowed"
+	case status != 0:
+		return fmt.Sprintf("refused with %d", status)
+	}
+	return "no answer"
+}

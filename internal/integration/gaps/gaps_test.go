@@ -1,0 +1,282 @@
+package gaps
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const step = time.Second
+
+// startBox starts a box whose notes go one stage further at each look.
+func startBox(t *testing.T, variant clinicaldoctest.Variant) (*clinicaldoctest.Server, Options) {
+	t.Helper()
+	box := clinicaldoctest.NewServer(
+		clinicaldoctest.WithVariant(variant), clinicaldoctest.WithFrozenClock(time.Now()),
+		clinicaldoctest.WithDelays(clinicaldoctest.Delays{Uploaded: step, Transcribing: step, Transcribed: step, Analysing: step}),
+	)
+	t.Cleanup(box.Close)
+	patient := box.AddPatient(clinicaldoctest.Patient{Name: "Secretname Sampleton"})
+	client := func(token string) *clinicaldoc.Client {
+		c, err := clinicaldoc.NewClient(box.URL, token, clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()}))
+		require.NoError(t, err)
+		return c
+	}
+	return box, Options{
+		Client: client(box.Token), Stranger: client("synthetic-wrong-token"), BaseURL: box.URL,
+		PatientID: patient.ID, PromptID: 1, NamePrefix: "Secretnote", Audio: bytes.Repeat([]byte("audio"), 100),
+		WaitFor: time.Minute, Interval: time.Millisecond, OnPoll: func() { box.Advance(step) },
+		SpareTokenID: box.AddToken(1, "spare").ID,
+	}
+}
+
+// TestReportTellsTheSwitches holds the report on each variant against the variant itself.
+func TestReportTellsTheSwitches(t *testing.T) {
+	t.Parallel()
+	for _, variant := range clinicaldoctest.Variants() {
+		t.Run(variant.Name, func(t *testing.T) {
+			t.Parallel()
+			box, options := startBox(t, variant)
+			// More than a default page, of another patient and in part of another time.
+			other := box.AddPatient(clinicaldoctest.Patient{})
+			for range variant.DefaultPageSize + 2 {
+				box.AddNote(clinicaldoctest.Note{PatientID: other.ID, Name: "Secretnote of another", CreatedAt: box.Now().Add(-time.Hour)})
+			}
+			report, err := Probe(t.Context(), options)
+			require.NoError(t, err)
+
+			for key, want := range expected(variant) {
+				assert.Equal(t, want, report.Item(key).Seen, key)
+			}
+			assert.Equal(t, variant.Patient == clinicaldoctest.PatientUnnamed, report.TrustPatientFilter)
+			assertNothingLeft(t, box, variant, report)
+			assertNoData(t, box, report)
+		})
+	}
+}
+
+// expected is what the report has to say of a variant.
+func expected(v clinicaldoctest.Variant) map[string]string {
+	paged := v.Pagination != clinicaldoctest.PaginationNone
+	byCursor := v.Pagination == clinicaldoctest.PaginationCursor || v.Pagination == clinicaldoctest.PaginationCursorInLinks
+	linked := v.Pagination != clinicaldoctest.PaginationBare && paged
+	choose := func(condition bool, yes, no string) string {
+		if condition {
+			return yes
+		}
+		return no
+	}
+	refused := func(status int) string { return "refused with " + strconv.Itoa(status) }
+	required := slices.DeleteFunc([]string{"name", "patient_id", "file", "prompt_id"}, func(part string) bool {
+		return slices.Contains(v.OptionalParts, part)
+	})
+	want := map[string]string{
+		"code.create": strconv.Itoa(v.CreateStatus), "code.delete": strconv.Itoa(v.DeleteStatus), "code.revoke": strconv.Itoa(v.DeleteStatus),
+		"code.list": "200", "code.get": "200", "code.update": "200", "code.sign": "200", "code.audio_url": "200", "code.me": "200", "code.tokens": "200",
+		"list.patient": v.Query.PatientID, "list.sort": v.Query.Sort,
+		"list.default_sort": choose(v.OldestFirst, "oldest", "latest"),
+		"list.unknown":      choose(v.RefuseUnknownQuery, refused(http.StatusBadRequest), "ignored"),
+		"list.shape":        shapes[v.Pagination],
+		"object.wrapping":   choose(v.WrapObjects, "in data", "bare"),
+		"sign.incomplete": strconv.Itoa(v.IncompleteSignStatus) + ", " +
+			choose(v.IncompleteSignGeneric, "another message", "message as described"),
+		"sign.again":         "allowed",
+		"sign.update":        choose(v.SignedChangeStatus == 0, "allowed", refused(v.SignedChangeStatus)),
+		"sign.delete":        choose(v.SignedChangeStatus == 0, "allowed", refused(v.SignedChangeStatus)),
+		"sign.still_signed":  "stays",
+		"create.required":    strings.Join(required, ", "),
+		"update.trims":       choose(v.KeepOuterSpace, "kept", "trimmed"),
+		"update.empties":     choose(v.RefuseEmptyText, refused(http.StatusUnprocessableEntity), "clears it"),
+		"audio.origin":       choose(v.LocalDisk, ownOrigin, otherOrigin),
+		"audio.form":         choose(v.LocalDisk, "expires and signature, as an application signs", "S3 signature version 4"),
+		"audio.lifetime":     choose(v.LocalDisk, "about ", "") + v.AudioURLLifetime.String(),
+		"limits.retention":   v.AudioRetention.String(),
+		"processing.stages":  "uploaded, transcribing, transcribed, analysing, complete",
+		"processing.time":    (4 * step).String(),
+		"note.error_state":   "null",
+		"note.patient_named": []string{patientInObject, patientBeside, patientUnnamed}[v.Patient],
+		"note.user_fields":   "id, name",
+		"error.401":          "401, " + choose(v.FrameworkTexts, "another message", "message as described"),
+		"error.404":          "404, " + choose(v.FrameworkTexts, "another message", "message as described"),
+		"token.fields":       choose(v.ExtraFields, "undescribed_list, undescribed_object, undescribed_text", "none"),
+		"missing_fields":     "none",
+		"endpoints":          "none",
+		"versioning.headers": "none",
+	}
+	if linked {
+		want["list.links_query"] = choose(v.LinksKeepQuery, "kept", "dropped")
+		want["list.links_origin"] = choose(v.LinkOrigin == "", ownOrigin, otherOrigin)
+	}
+	if paged {
+		want["list.per_page"] = v.Query.PerPage
+		want["list.default_size"] = strconv.Itoa(v.DefaultPageSize) + choose(linked, "", ", as the first page has")
+		want["list.size_above"] = choose(v.ClampPageSize, "accepted as 100", refused(http.StatusUnprocessableEntity))
+		want["list.size_below"] = choose(v.ClampPageSize, "accepted as 1", refused(http.StatusUnprocessableEntity))
+		if byCursor {
+			want["list.cursor"] = v.Query.Cursor
+		} else {
+			want["list.page"] = v.Query.Page
+		}
+	}
+	if v.RateLimit == 0 {
+		want["limits.rate"] = "none"
+	}
+	return want
+}
+
+var shapes = map[clinicaldoctest.Pagination]string{
+	clinicaldoctest.PaginationLengthAware: shapeLengthAware, clinicaldoctest.PaginationSimple: shapeSimple,
+	clinicaldoctest.PaginationCursor: shapeCursor, clinicaldoctest.PaginationCursorInLinks: shapeCursorInLinks,
+	clinicaldoctest.PaginationFlat: shapeFlat, clinicaldoctest.PaginationBare: shapeBare, clinicaldoctest.PaginationNone: shapeEverything,
+}
+
+// assertNothingLeft holds what is in the box against what the report admits to have left there.
+func assertNothingLeft(t *testing.T, box *clinicaldoctest.Server, variant clinicaldoctest.Variant, report *Report) {
+	t.Helper()
+	var left []int64
+	others := 0
+	for _, note := range box.Notes() {
+		if note.Name == "Secretnote of another" {
+			others++
+			continue
+		}
+		left = append(left, note.ID)
+		assert.Equal(t, clinicaldoctest.StageSigned, note.Stage)
+	}
+	assert.Equal(t, variant.DefaultPageSize+2, others, "notes that were not the probe's are still there")
+	assert.ElementsMatch(t, left, report.LeftBehind)
+	assert.Equal(t, variant.SignedChangeStatus != 0, len(left) > 0)
+}
+
+// assertNoData looks for what was sent and seeded in everything the report prints.
+func assertNoData(t *testing.T, box *clinicaldoctest.Server, report *Report) {
+	t.Helper()
+	var text, encoded bytes.Buffer
+	require.NoError(t, report.WriteText(&text))
+	require.NoError(t, report.WriteJSON(&encoded))
+	assert.True(t, json.Valid(encoded.Bytes()))
+	for _, printed := range []string{text.String(), encoded.String()} {
+		for _, secret := range []string{"Secret", "Sampleton", "Synthetic trans", "Synthetic ana", "User 1", "@example.test", box.Token, "X-Amz-Signature=", box.StorageURL} {
+			assert.NotContains(t, printed, secret)
+		}
+		assert.Contains(t, printed, "WithQueryNames(clinicaldoc.QueryNames{")
+	}
+}
+
+func TestEveryQuestionIsAnsweredOnTheDefaultBox(t *testing.T) {
+	t.Parallel()
+	_, options := startBox(t, clinicaldoctest.Variant{})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	var open []string
+	for _, item := range report.Items {
+		if !item.Known {
+			open = append(open, item.Key)
+			assert.Contains(t, item.Seen, "not seen: ", item.Key)
+		}
+	}
+	assert.ElementsMatch(t, []string{"list.cursor", "limits.upload", "events"}, open)
+	assert.Equal(t,
+		`clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page"})`,
+		report.NamesLine())
+}
+
+func TestRateLimitHeadersAreTold(t *testing.T) {
+	t.Parallel()
+	_, options := startBox(t, clinicaldoctest.Variant{RateLimit: 1000})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Contains(t, report.Item("limits.rate").Seen, "X-Ratelimit-Limit: 1000")
+}
+
+// TestUnfoundNames shows what the report says when the service uses names that nobody would guess.
+func TestUnfoundNames(t *testing.T) {
+	t.Parallel()
+	_, options := startBox(t, clinicaldoctest.Variant{Query: clinicaldoctest.QueryNames{
+		PatientID: "zz_patient", PerPage: "zz_size", Sort: "zz_sort", Page: "zz_page",
+	}})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, clinicaldoc.QueryNames{}, clinicaldoc.QueryNames{PatientID: report.QueryNames.PatientID, PerPage: report.QueryNames.PerPage, Sort: report.QueryNames.Sort})
+	for _, key := range []string{"list.patient", "list.per_page", "list.sort"} {
+		assert.False(t, report.Item(key).Known, key)
+		assert.Contains(t, report.Item(key).Seen, "none of these works", key)
+	}
+	assert.Equal(t, "latest, as the rows' created_at tell", report.Item("list.default_sort").Seen)
+}
+
+func TestFailedProcessingEndsTheSigningQuestions(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	box.ScriptNext(clinicaldoctest.Script{TranscriptionError: "audio_unreadable"})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, "not seen: no note was completed", report.Item("code.sign").Seen)
+	assert.Equal(t, `"audio_unreadable", null`, report.Item("note.error_state").Seen)
+	assert.Empty(t, box.Notes())
+}
+
+func TestSkipSignSignsNothing(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{SignedChangeStatus: http.StatusConflict})
+	options.SkipSign = true
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, "not seen: signing was left out", report.Item("sign.delete").Seen)
+	assert.Nil(t, report.SignedNote)
+	assert.Empty(t, box.Notes())
+	for _, request := range box.Requests() {
+		assert.NotEqual(t, clinicaldoctest.RouteSignNote, request.Route)
+	}
+}
+
+func TestNothingIsLeftWhenTheProbeBreaksOff(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusForbidden, `{"message":"Secret words"}`).After(1))
+	_, err := Probe(t.Context(), options)
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	assert.NotContains(t, err.Error(), "Secret")
+	assert.Empty(t, box.Notes())
+}
+
+func TestNoteOfALostAnswerIsDeletedToo(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().After(1))
+	_, err := Probe(t.Context(), options)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.Empty(t, box.Notes())
+}
+
+func TestNamesThatMayBeDataAreCountedOnly(t *testing.T) {
+	t.Parallel()
+	f := asObject([]byte(`{"id":1,"firstName":2,"Jane Sampleton":3,"1970-01-01":4}`))
+	assert.Equal(t, "firstName, id, and 2 that may be data", f.names())
+	assert.Equal(t, "1 that may be data", fields{"Jane Sampleton": nil}.names())
+	assert.Equal(t, "a text (not printed)", errorStateForm(json.RawMessage(`"Recording of Jane Sampleton is broken"`)))
+	assert.Equal(t, "another form (not printed)", timeForm(json.RawMessage(`"Jane Sampleton"`)))
+	assert.Equal(t, "0000-00-00 00:00:00", timeForm(json.RawMessage(`"1970-01-01 10:11:12"`)))
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "allowed", outcome(nil))
+	assert.Equal(t, "refused with 409", outcome(&clinicaldoc.Error{StatusCode: http.StatusConflict}))
+	assert.Equal(t, "no answer", outcome(errors.New("cut off")))
+}

@@ -1,0 +1,184 @@
+package gaps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// params describe one more synthetic note.
+func (p *prober) params() clinicaldoc.CreateNoteParams {
+	p.serial++
+	return clinicaldoc.CreateNoteParams{
+		Name: fmt.Sprintf("%s gaps %d", p.NamePrefix, p.serial), PatientID: p.PatientID, PromptID: p.PromptID,
+		Audio: clinicaldoc.AudioBytes("synthetic.wav", p.Audio),
+	}
+}
+
+func (p *prober) create(ctx context.Context) (*clinicaldoc.ProgressNote, error) {
+	return p.createWith(ctx, p.params())
+}
+
+// createWith creates a note and remembers that it is to be deleted.
+func (p *prober) createWith(ctx context.Context, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
+	var r clinicaldoc.Response
+	note, err := p.Client.Notes.Create(ctx, params, clinicaldoc.WithResponse(&r))
+	p.saw("code.create", r, err)
+	if lost, unknown := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); unknown {
+		p.lost = append(p.lost, lost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.own[note.ID] = true
+	p.seen.single(r.Body)
+	return note, nil
+}
+
+func (p *prober) get(ctx context.Context, id int64) (*clinicaldoc.ProgressNote, error) {
+	var r clinicaldoc.Response
+	note, err := p.Client.Notes.Get(ctx, id, clinicaldoc.WithResponse(&r))
+	p.saw("code.get", r, err)
+	if err == nil {
+		p.seen.single(r.Body)
+	}
+	return note, err
+}
+
+// watch looks at a note until its processing has ended, and reports whether it has come to a good end.
+func (p *prober) watch(ctx context.Context, created *clinicaldoc.ProgressNote) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.WaitFor)
+	defer cancel()
+	stages := []string{created.Stage().String()}
+	for {
+		note, err := p.get(ctx, created.ID)
+		if err != nil {
+			p.report.unseen("processing.stages", "the note could not be read to its end")
+			return false
+		}
+		stage := note.Stage()
+		if name := stage.String(); stages[len(stages)-1] != name {
+			stages = append(stages, name)
+		}
+		p.report.set("processing.stages", "%s", strings.Join(stages, ", "))
+		if stage >= clinicaldoc.StageComplete {
+			if !note.AnalysisCompletedAt.IsZero() && !note.CreatedAt.IsZero() {
+				p.report.set("processing.time", "%s", note.AnalysisCompletedAt.Sub(note.CreatedAt).Round(time.Millisecond))
+			}
+			return stage != clinicaldoc.StageFailed
+		}
+		if p.OnPoll != nil {
+			p.OnPoll()
+		}
+		select {
+		case <-ctx.Done():
+			p.report.unseen("processing.time", "not complete after %s", p.WaitFor)
+			return false
+		case <-time.After(p.Interval):
+		}
+	}
+}
+
+// askUpdate finds out what an update does to white space and to empty texts.
+func (p *prober) askUpdate(ctx context.Context, id int64) {
+	const padded = "  Synthetic text. "
+	note, err := p.update(ctx, id, clinicaldoc.UpdateNoteParams{Transcription: new(padded)})
+	switch {
+	case err != nil:
+		p.report.unseen("update.trims", "update %s", outcome(err))
+	case note.Transcription == padded:
+		p.report.set("update.trims", "kept")
+	case note.Transcription == strings.TrimSpace(padded):
+		p.report.set("update.trims", "trimmed")
+	default:
+		p.report.set("update.trims", "the text came back changed otherwise")
+	}
+	note, err = p.update(ctx, id, clinicaldoc.UpdateNoteParams{Transcription: new("")})
+	switch {
+	case err != nil && statusOf(err) != 0:
+		p.report.set("update.empties", "%s", outcome(err))
+	case err == nil && note.Transcription == "":
+		p.report.set("update.empties", "clears it")
+	case err == nil:
+		p.report.set("update.empties", "leaves it as it was")
+	}
+}
+
+func (p *prober) update(ctx context.Context, id int64, params clinicaldoc.UpdateNoteParams) (*clinicaldoc.ProgressNote, error) {
+	var r clinicaldoc.Response
+	note, err := p.Client.Notes.Update(ctx, id, params, clinicaldoc.WithResponse(&r))
+	p.saw("code.update", r, err)
+	if err == nil {
+		p.seen.single(r.Body)
+	}
+	return note, err
+}
+
+// parts are the parts of a creation and how to leave one out.
+var parts = []struct {
+	name string
+	omit func(*clinicaldoc.CreateNoteParams)
+}{
+	{"name", func(c *clinicaldoc.CreateNoteParams) { c.Name = "" }},
+	{"patient_id", func(c *clinicaldoc.CreateNoteParams) { c.PatientID = 0 }},
+	{"file", func(c *clinicaldoc.CreateNoteParams) { c.Audio = nil }},
+	{"prompt_id", func(c *clinicaldoc.CreateNoteParams) { c.PromptID = 0 }},
+}
+
+// askRequiredParts sends a creation without anything, whose refusal names the required parts. A part that it does not
+// name is then left out alone, to be sure.
+func (p *prober) askRequiredParts(ctx context.Context) {
+	note, err := p.createWith(ctx, clinicaldoc.CreateNoteParams{})
+	if err == nil {
+		_ = p.remove(ctx, note.ID) // what stays is deleted at the end
+		p.report.set("create.required", "none")
+		p.report.unseen("error.422", "an empty creation was accepted")
+		return
+	}
+	refusal := (*clinicaldoc.Error)(nil)
+	if !errors.As(err, &refusal) {
+		p.report.unseen("create.required", "%s", outcome(err))
+		return
+	}
+	p.report.set("error.422", "%d, %s, fields: %s", refusal.StatusCode, wording(refusal, "The given data was invalid"), names(slices.Collect(maps.Keys(refusal.Fields))))
+	var required, uncertain []string
+	for _, part := range parts {
+		if _, named := refusal.Fields[part.name]; named {
+			required = append(required, part.name)
+			continue
+		}
+		params := p.params()
+		part.omit(&params)
+		note, err := p.createWith(ctx, params)
+		switch {
+		case err == nil:
+			_ = p.remove(ctx, note.ID) // what stays is deleted at the end
+		case errors.Is(err, clinicaldoc.ErrOutcomeUnknown):
+			uncertain = append(uncertain, part.name)
+		default:
+			required = append(required, part.name)
+		}
+	}
+	text := orNone(required, ", ")
+	if len(uncertain) > 0 {
+		text += "; the service failed without: " + strings.Join(uncertain, ", ")
+	}
+	p.report.set("create.required", "%s", text)
+}
+
+// wording tells whether an error's message is the described one; any other is not repeated.
+func wording(refusal *clinicaldoc.Error, text string) string {
+	switch message := refusal.Message; {
+	case message == "":
+		return "no message"
+	case strings.TrimSuffix(message, ".") == text:
+		return "message as described"
+	}
+	return "another message"
+}

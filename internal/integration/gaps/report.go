@@ -1,0 +1,126 @@
+package gaps
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// Report is what a service was seen to do.
+type Report struct {
+	Items []Item `json:"items"`
+	// QueryNames are the parameters that were seen to work; a field is empty where none was.
+	QueryNames clinicaldoc.QueryNames `json:"query_names"`
+	// TrustPatientFilter tells that the list's rows name no patient, so that filtered lists need the param of that name.
+	TrustPatientFilter bool `json:"trust_patient_filter"`
+	// LeftBehind are the probe's own notes that the service refused to delete.
+	LeftBehind []int64 `json:"left_behind,omitempty"`
+	// Uncertain counts creations that got no clear answer and may have left a note behind.
+	Uncertain int `json:"uncertain,omitempty"`
+
+	// SignedNote is the note that was signed on the way, as signing returned it; nil when none was.
+	SignedNote *clinicaldoc.ProgressNote `json:"-"`
+}
+
+// Item is one question that the service's description leaves open, and its answer.
+type Item struct {
+	Section  string `json:"section"` // of the description
+	Key      string `json:"key"`
+	Question string `json:"question"`
+	Seen     string `json:"seen"`
+	Known    bool   `json:"known"` // false: nothing was seen, and Seen says why
+}
+
+func newReport() *Report {
+	r := &Report{}
+	for _, q := range questions {
+		r.Items = append(r.Items, Item{Section: q.section, Key: q.key, Question: q.text, Seen: "not seen"})
+	}
+	return r
+}
+
+// Item returns the answer to the question with that key.
+func (r *Report) Item(key string) Item { return *r.item(key) }
+
+func (r *Report) item(key string) *Item {
+	for i := range r.Items {
+		if r.Items[i].Key == key {
+			return &r.Items[i]
+		}
+	}
+	panic("gaps: no question " + key) // a spelling mistake in this package
+}
+
+func (r *Report) set(key, format string, args ...any) {
+	item := r.item(key)
+	item.Seen, item.Known = fmt.Sprintf(format, args...), true
+}
+
+// unseen says why a question has no answer, unless it has one already.
+func (r *Report) unseen(key, format string, args ...any) {
+	if item := r.item(key); !item.Known {
+		item.Seen = "not seen: " + fmt.Sprintf(format, args...)
+	}
+}
+
+// NamesLine is the option to give to NewClient, ready to paste. It names every parameter that was seen to work.
+func (r *Report) NamesLine() string {
+	var fields []string
+	for _, field := range []struct{ name, value string }{
+		{"PatientID", r.QueryNames.PatientID}, {"PerPage", r.QueryNames.PerPage}, {"Sort", r.QueryNames.Sort},
+		{"Page", r.QueryNames.Page}, {"Cursor", r.QueryNames.Cursor},
+	} {
+		if field.value != "" {
+			fields = append(fields, fmt.Sprintf("%s: %q", field.name, field.value))
+		}
+	}
+	return "clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{" + strings.Join(fields, ", ") + "})"
+}
+
+// WriteText writes the report as a table for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var text strings.Builder
+	text.WriteString("section\titem\tseen\n")
+	for _, item := range r.Items {
+		fmt.Fprintf(&text, "%s\t%s\t%s\n", item.Section, item.Question, item.Seen)
+	}
+	if _, err := fmt.Fprintln(w, "GAP REPORT: what the description does not show, and what this server was seen to do"); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(table, text.String()); err != nil {
+		return err
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	text.Reset()
+	fmt.Fprintf(&text, "\nQuery names to set:\n\t%s\n", r.NamesLine())
+	if r.TrustPatientFilter {
+		text.WriteString("Rows name no patient: lists filtered by patient need TrustPatientFilter: true.\n")
+	}
+	if len(r.LeftBehind) > 0 {
+		fmt.Fprintf(&text, "Left behind, because the service refused to delete them: the synthetic notes %v.\n", r.LeftBehind)
+	}
+	if r.Uncertain > 0 {
+		fmt.Fprintf(&text, "Creations without a clear answer, which may have left a synthetic note behind: %d.\n", r.Uncertain)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// WriteJSON writes the report for programs.
+func (r *Report) WriteJSON(w io.Writer) error {
+	type plain Report // without methods
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(struct {
+		*plain
+		NamesLine string `json:"names_line"`
+	}{(*plain)(r), r.NamesLine()})
+}

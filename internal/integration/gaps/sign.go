@@ -1,0 +1,78 @@
+package gaps
+
+import (
+	"context"
+	"errors"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// askSignIncomplete signs a note that has just been created, if it has not been completed at once.
+func (p *prober) askSignIncomplete(ctx context.Context, note *clinicaldoc.ProgressNote) {
+	if p.SkipSign {
+		p.report.unseen("sign.incomplete", "signing was left out")
+		return
+	}
+	if note.Stage() >= clinicaldoc.StageComplete {
+		p.report.unseen("sign.incomplete", "the note was complete at once")
+		return
+	}
+	const described = "A note without complete transcription and analysis cannot be signed"
+	_, err := p.sign(ctx, note.ID)
+	refusal, refused := errors.AsType[*clinicaldoc.Error](err)
+	switch {
+	case err == nil:
+		p.report.set("sign.incomplete", "allowed, or the note was complete by then")
+	case refused && errors.Is(err, clinicaldoc.ErrNoteIncomplete):
+		p.report.set("sign.incomplete", "%d, %s", refusal.StatusCode, wording(refusal, described))
+	default: // also when the note was completed before its state could be read as the reason
+		p.report.unseen("sign.incomplete", "%s, perhaps for another reason", outcome(err))
+	}
+}
+
+// askSign signs a complete note and tries what can be done with it then.
+func (p *prober) askSign(ctx context.Context, id int64, complete bool) {
+	after := []string{"code.sign", "sign.update", "sign.still_signed", "sign.again", "sign.delete"}
+	giveUp := func(reason string) {
+		for _, key := range after {
+			p.report.unseen(key, "%s", reason)
+		}
+	}
+	switch {
+	case p.SkipSign:
+		giveUp("signing was left out")
+		return
+	case !complete:
+		giveUp("no note was completed")
+		return
+	}
+	signed, err := p.sign(ctx, id)
+	if err != nil {
+		giveUp("signing was " + outcome(err))
+		return
+	}
+	p.report.SignedNote = signed
+	_, err = p.sign(ctx, id)
+	p.report.set("sign.again", "%s", outcome(err))
+
+	_, err = p.update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new("Synthetic text after signing.")})
+	p.report.set("sign.update", "%s", outcome(err))
+	switch note, err := p.get(ctx, id); {
+	case err != nil:
+	case note.Has.Signed:
+		p.report.set("sign.still_signed", "stays")
+	default:
+		p.report.set("sign.still_signed", "is lost")
+	}
+	p.report.set("sign.delete", "%s", outcome(p.remove(ctx, id)))
+}
+
+func (p *prober) sign(ctx context.Context, id int64) (*clinicaldoc.ProgressNote, error) {
+	var r clinicaldoc.Response
+	note, err := p.Client.Notes.Sign(ctx, id, clinicaldoc.WithResponse(&r))
+	p.saw("code.sign", r, err)
+	if err == nil {
+		p.seen.single(r.Body)
+	}
+	return note, err
+}

@@ -1,0 +1,31 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+var (
+	waitFor  = flag.Duration("wait", 5*time.Minute, "how long the processing of one note may take")
+	gapsJSON = flag.String("gaps-json", "", "file to write the gap report to as JSON")
+	loadFor  = flag.Duration("load", 0, "how long the load test runs; 0: a few rounds")
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withReport{m}) }
+
+// withReport prints the gap report when the tests are over.
+type withReport struct{ tests *testing.M }
+
+func (w withReport) Run() int {
+	code := w.tests.Run()
+	if err := publishReport(); err != nil {
+		fmt.Fprintln(os.Stderr, "the gap report could not be written:", err)
+		return max(code, 1)
+	}
+	return code
+}

@@ -1,0 +1,138 @@
+package integration
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// TestIntegration runs the suite against the address that the environment names, or else against the box.
+func TestIntegration(t *testing.T) {
+	t.Parallel()
+	tg := fromEnvironment(t)
+	if tg == nil {
+		runSuite(t, newBox(t, clinicaldoctest.Variant{}), nil)
+		return
+	}
+	report := publishedReport(t, tg)
+	tg.learn(t, report)
+	runSuite(t, tg, report.SignedNote)
+}
+
+// TestVariants runs the suite on every way in which a service may fill the description's gaps.
+func TestVariants(t *testing.T) {
+	t.Parallel()
+	for _, variant := range clinicaldoctest.Variants() {
+		t.Run(variant.Name, func(t *testing.T) {
+			t.Parallel()
+			tg := newBox(t, variant)
+			t.Cleanup(func() { assertNothingLeft(t, tg.box, variant) })
+			runSuite(t, tg, nil)
+		})
+	}
+}
+
+// TestForeignServer runs the suite as it runs against somebody else's server: nothing is known of it but an address and a
+// token, and the query names are those that the report has found.
+func TestForeignServer(t *testing.T) {
+	t.Parallel()
+	for _, variant := range clinicaldoctest.Variants() {
+		t.Run(variant.Name, func(t *testing.T) {
+			t.Parallel()
+			stay := 3 * time.Millisecond
+			box := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant), clinicaldoctest.WithDelays(
+				clinicaldoctest.Delays{Uploaded: stay, Transcribing: stay, Transcribed: stay, Analysing: stay}))
+			t.Cleanup(box.Close)
+			patient, other := box.AddPatient(clinicaldoctest.Patient{}), box.AddPatient(clinicaldoctest.Patient{})
+			var others []int64
+			for _, id := range []int64{patient.ID, other.ID, other.ID} {
+				others = append(others, box.AddNote(clinicaldoctest.Note{PatientID: id, CreatedAt: box.Now().Add(-time.Hour)}))
+			}
+			before := box.Notes()
+			tokens := len(tokensOf(t, box))
+
+			tg := newForeign(t, box.URL, box.Token)
+			tg.patientID, tg.promptID, tg.interval = patient.ID, 1, time.Millisecond
+			t.Cleanup(func() {
+				var kept []clinicaldoctest.Note
+				signed := 0
+				for _, note := range box.Notes() {
+					switch {
+					case slices.Contains(others, note.ID):
+						kept = append(kept, note)
+					case note.Stage == clinicaldoctest.StageSigned && variant.SignedChangeStatus != 0:
+						signed++
+					default:
+						assert.Fail(t, "a note was left behind", "%d", note.ID)
+					}
+				}
+				assert.Equal(t, before, kept, "notes of others are untouched")
+				assert.LessOrEqual(t, signed, 2)
+				assert.Len(t, tokensOf(t, box), tokens, "no token was revoked")
+			})
+			report := tg.probe(t)
+			tg.learn(t, report)
+			runSuite(t, tg, report.SignedNote)
+		})
+	}
+}
+
+func tokensOf(t *testing.T, box *clinicaldoctest.Server) []clinicaldoc.Token {
+	t.Helper()
+	client := box.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()}))
+	tokens, err := client.Tokens.List(context.WithoutCancel(t.Context()))
+	require.NoError(t, err)
+	return tokens
+}
+
+// assertNothingLeft finds no note but signed ones, and those only where the service keeps them.
+func assertNothingLeft(t *testing.T, box *clinicaldoctest.Server, variant clinicaldoctest.Variant) {
+	t.Helper()
+	for _, note := range box.Notes() {
+		assert.Equal(t, clinicaldoctest.StageSigned, note.Stage)
+		assert.NotZero(t, variant.SignedChangeStatus)
+	}
+}
+
+// runSuite runs every test of the suite. A note that was signed already spares the service another one.
+func runSuite(t *testing.T, tg *target, signed *clinicaldoc.ProgressNote) {
+	t.Helper()
+	// First, because the other tests let the box's time pass.
+	refuseIncompleteSign(t, tg)
+
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *target)
+	}{
+		{"user", testUser},
+		{"tokens", testTokens},
+		{"create from each source", testCreateSources},
+		{"life of a note", testLife},
+		{"watch and wait for many", testWatching},
+		{"update", testUpdate},
+		{"list", testList},
+		{"audio", testAudio},
+		{"delete", testDelete},
+		{"wrong token", testWrongToken},
+		{"unknown note", testUnknownNote},
+		{"invalid data", testInvalidData},
+		{"undescribed endpoints", testDo},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tg.parallel(t)
+			test.run(t, tg.withPatient())
+		})
+	}
+	t.Run("sign", func(t *testing.T) {
+		tg.parallel(t)
+		testSign(t, tg.withPatient(), signed)
+	})
+}
