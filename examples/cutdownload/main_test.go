@@ -1,0 +1,17 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheDownloadSurvivesTheCuts(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out))
+	assert.Contains(t, out.String(), "320044 bytes, equal to the recording, in spite of ")
+	assert.NotContains(t, out.String(), "in spite of 0 cuts")
+}

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRunExplainsEachError(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out))
+	for _, advice := range []string{"fix the program", "drop the id", "field(s) to whoever", "try again later"} {
+		assert.Contains(t, out.String(), advice)
+	}
+	assert.NotContains(t, out.String(), "give up")
+}

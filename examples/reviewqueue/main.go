@@ -1,0 +1,56 @@
+// Reviewqueue lists a patient's notes that are complete but not signed, lets each be edited, and signs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
+)
+
+func main() {
+	patient := flag.Int64("patient", 1, "id of the patient whose notes to review")
+	flag.Parse()
+	demo.Main(func(ctx context.Context, out io.Writer) error {
+		client, stop, err := demo.Connect(out)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		// A clinician would edit the text here; this one adds a line.
+		edit := func(analysis string) string {
+			return analysis + "\nReviewed on " + time.Now().UTC().Format(time.DateOnly) + "."
+		}
+		return review(ctx, client, *patient, edit, out)
+	})
+}
+
+func review(ctx context.Context, client *clinicaldoc.Client, patient int64, edit func(string) string, out io.Writer) error {
+	signed := 0
+	for note, err := range client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: patient, Sort: clinicaldoc.SortOldest}) {
+		if err != nil {
+			return err
+		}
+		if note.Stage() != clinicaldoc.StageComplete {
+			continue
+		}
+		if _, err := client.Notes.Update(ctx, note.ID, clinicaldoc.UpdateNoteParams{Analysis: new(edit(note.Analysis))}); err != nil {
+			return err
+		}
+		switch _, err := client.Notes.Sign(ctx, note.ID); {
+		case errors.Is(err, clinicaldoc.ErrNoteIncomplete):
+			continue // it went back into processing meanwhile; next time
+		case err != nil:
+			return err
+		}
+		signed++
+		_, _ = fmt.Fprintf(out, "edited and signed note %d\n", note.ID)
+	}
+	_, err := fmt.Fprintf(out, "%d note(s) signed\n", signed)
+	return err
+}
