@@ -151,7 +151,7 @@ func decodeEscape(literal []byte) (char rune, size int) {
 	return char, 6
 }
 
-// decodeUnit decodes the UTF-16 code unit of the \uXXXX that literal starts with.
+// decodeUnit decodes the UTF-16 code unit of the \u escape that literal starts with.
 func decodeUnit(literal []byte) (unit rune, ok bool) {
 	if len(literal) < 6 || literal[0] != '\\' || literal[1] != 'u' {
 		return 0, false
