@@ -473,11 +473,11 @@ func TestWhatIsNoRecordingIsAnError(t *testing.T) {
 			assert.Len(t, a.seen(), 1)
 			assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
 		})
+		if name == "416" || name == "a part" || name == "nothing" {
+			continue // in the middle these mean something else
+		}
 		t.Run(name+" in the middle", func(t *testing.T) {
 			t.Parallel()
-			if name == "416" || name == "a part" || name == "nothing" {
-				t.Skip("means something else there")
-			}
 			a := newArchive(t, 1000)
 			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 				if n == 1 {

@@ -1,0 +1,116 @@
+package faultmatrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+const (
+	// hangs is after how long a cell counts as hung. It is no deadline of the context, which the SDK would reckon with.
+	hangs = 2 * time.Minute
+	// stallAfter is short, so that stalls cost little time; morePatience is for machines on which healthy answers look
+	// stalled too.
+	stallAfter   = 400 * time.Millisecond
+	morePatience = 6 * time.Second
+)
+
+// runCell runs a cell and fails the test where its promise is broken. A stall is the one fault that time itself can
+// feign: such a cell gets a second chance with more patience, which a broken rule does not pass either.
+func runCell(t *testing.T, f fault, op operation, p promise, r *report) {
+	t.Helper()
+	v := tryCell(t, f, op, p)
+	if f.stall > 0 && len(v.broken) > 0 {
+		f.stall = morePatience
+		v = tryCell(t, f, op, p)
+	}
+	r.add(f, op, v)
+	for _, broken := range v.broken {
+		t.Error(broken)
+	}
+}
+
+// verdict is what came of a cell.
+type verdict struct {
+	broken []string // promises, in words
+	totals totals
+}
+
+func (v *verdict) check(kept bool, format string, args ...any) {
+	if !kept {
+		v.broken = append(v.broken, fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verdict) within(what string, n int, s span) {
+	v.check(n >= s.least && n <= s.most, "%s: %d, promised %d to %d", what, n, s.least, s.most)
+}
+
+// tryCell makes one call under one fault and holds what happened against the promise.
+func tryCell(t *testing.T, f fault, op operation, p promise) *verdict {
+	t.Helper()
+	w := newWorld(t, f, op)
+	defer w.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watch := time.AfterFunc(hangs, cancel)
+	defer watch.Stop()
+	w.warmUp(ctx)
+
+	right, err := op.call(ctx, w)
+	v := &verdict{totals: w.totals()}
+	if v.check(ctx.Err() == nil, "it would still be waiting"); ctx.Err() != nil {
+		return v
+	}
+	checkResult(v, p, w, right, err)
+	checkAttempts(v, p, w, err)
+	checkToken(v, w)
+	checkPrivacy(v, w, err)
+	if err != nil && op.sdk == "Notes.Create" && op.done(w) == 1 {
+		checkFindCreated(ctx, v, w, err)
+	}
+	return v
+}
+
+// checkResult holds the outcome against the promise, and the box's state against what the caller was told.
+func checkResult(v *verdict, p promise, w *world, right func() bool, err error) {
+	unsure := errors.Is(err, clinicaldoc.ErrOutcomeUnknown)
+	switch p.result {
+	case success:
+		v.check(err == nil, "promised success, got %v", err)
+	case failure:
+		v.check(err != nil, "promised a failure, got success")
+		v.check(!unsure, "it surely was not carried out, but is reported as unknown: %v", err)
+	case unknownOutcome:
+		v.check(unsure, "an unknown outcome is reported as %v", err)
+	case successOrUnknown:
+		v.check(err == nil || unsure, "promised success or an unknown outcome, got %v", err)
+	case anyFailure:
+		v.check(err != nil, "promised a failure, got success")
+	case absent:
+	}
+	if unsure {
+		v.check(w.op.kind == creates, "only creates have unknown outcomes: %v", err)
+		var typed *clinicaldoc.OutcomeUnknownError
+		v.check(errors.As(err, &typed), "an unknown outcome is a %T", err)
+	}
+	if err == nil && !p.lie {
+		v.check(right(), "the result is not what the box holds")
+	}
+	if err != nil {
+		checkError(v, p, err)
+	}
+	if w.op.done == nil || p.lie {
+		return
+	}
+	want := 0
+	if err == nil || w.fault.commits {
+		want = 1
+	}
+	done := w.op.done(w)
+	v.check(done == want, "carried out %d times instead of %d; the caller was told %v", done, want, err)
+}

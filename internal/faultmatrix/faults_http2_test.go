@@ -1,0 +1,48 @@
+package faultmatrix
+
+// http2Faults are those that only HTTP/2 has. The connection after the struck ones speaks HTTP/1.1 and works.
+func http2Faults() []fault {
+	refuse := func(whole bool, code uint32) func(*h2Conn) {
+		return func(c *h2Conn) {
+			if stream, ok := c.request(whole); ok {
+				c.resetStream(stream, code)
+				c.goAway(stream)
+			}
+		}
+	}
+	// net/http repeats by itself what was not looked at, where it has the body again; a create's is not given twice, and
+	// one that has left as a whole is not known to be dropped.
+	unseen := everywhere(succeeds(1).upTo(2)).with(settles(1).upTo(2), "DoPOST")
+	seen := safeToRepeat(succeeds(1).upTo(2), unknown(1))
+	never := everywhere(fails(2)).with(breaks(1).upTo(2), "DoPOST")
+	return []fault{
+		{name: "GOAWAY before the stream", promises: unseen, frames: func(c *h2Conn) {
+			if _, ok := c.request(false); ok {
+				c.goAway(0)
+			}
+		}},
+		{name: "GOAWAY for ever", promises: never, times: forEver, setting: setting{policy: onceAgain}, frames: func(c *h2Conn) {
+			if _, ok := c.request(false); ok {
+				c.goAway(0)
+			}
+		}},
+		{name: "GOAWAY after the whole request", promises: seen, frames: func(c *h2Conn) {
+			if stream, ok := c.request(true); ok {
+				c.goAway(stream)
+				_ = c.conn.Close()
+			}
+		}},
+		{name: "REFUSED_STREAM", promises: unseen, frames: refuse(false, codeRefusedStream)},
+		{name: "REFUSED_STREAM for ever", promises: never, times: forEver, setting: setting{policy: onceAgain, stall: stallAfter}, frames: func(c *h2Conn) {
+			for {
+				stream, ok := c.request(false)
+				if !ok {
+					return
+				}
+				c.resetStream(stream, codeRefusedStream)
+			}
+		}},
+		{name: "INTERNAL_ERROR after the whole request", promises: seen, frames: refuse(true, codeInternalError)},
+		{name: "PROTOCOL_ERROR after the whole request", promises: seen, frames: refuse(true, codeProtocolError)},
+	}
+}

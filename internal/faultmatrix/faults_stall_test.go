@@ -1,0 +1,63 @@
+package faultmatrix
+
+import (
+	"errors"
+	"net"
+)
+
+func timedOut(err error) bool {
+	var timeout net.Error
+	var own interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout() || errors.As(err, &own) && own.Timeout()
+}
+
+// stalls keep the connection and move nothing.
+func stalls() []fault {
+	patience := setting{policy: onceAgain, stall: stallAfter}
+	forEverStalled := safeToRepeat(fails(2).thatIs(timedOut), unknown(1).thatIs(timedOut))
+	return []fault{
+		{
+			name: "request not read", setting: patience, strike: (*strike).untilOver,
+			// A small body lies whole in the sockets' buffers; an upload cannot have arrived.
+			promises: everywhere(succeeds(2)).with(unknown(1).thatIs(timedOut), "DoPOST"),
+		},
+		{
+			name: "request never read", setting: patience, strike: (*strike).untilOver, times: forEver,
+			promises: everywhere(fails(2).thatIs(timedOut)).with(unknown(1).thatIs(timedOut), "DoPOST"),
+		},
+		{
+			name: "upload stalls half-way", setting: patience, strike: func(s *strike) {
+				s.invite()
+				_, _ = s.request.Body.Read(make([]byte, 32<<10))
+				s.untilOver()
+			},
+			promises: promises{}.with(succeeds(2), "Create", "Create+"),
+		},
+		{
+			name: "no answer, not carried out", setting: patience, strike: func(s *strike) { s.take(); s.untilClosed() },
+			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)),
+		},
+		{
+			name: "no answer, carried out", setting: patience, commits: true, strike: func(s *strike) { s.carryOut(); s.untilClosed() },
+			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)).with(succeeds(1), "Sign"),
+		},
+		{
+			name: "answer stalls within its header", setting: patience, commits: true,
+			strike:   func(s *strike) { s.send(s.carryOut().head("X-Synthetic: 1")[:20]); s.untilClosed() },
+			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)).with(succeeds(1), "Sign"),
+		},
+		{
+			name: "answer stalls within its body", setting: patience, commits: true,
+			strike: func(s *strike) {
+				a := s.carryOut()
+				s.send(a.head(a.length()) + string(a.body[:len(a.body)/2]))
+				s.untilClosed()
+			},
+			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)).with(succeeds(1), "Sign"),
+		},
+		{
+			name: "never an answer", setting: patience, times: forEver, strike: func(s *strike) { s.take(); s.untilClosed() },
+			promises: forEverStalled,
+		},
+	}
+}

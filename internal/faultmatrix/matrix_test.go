@@ -1,0 +1,40 @@
+package faultmatrix
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fewestCells guards the table against rows that vanish unnoticed.
+const fewestCells = 300
+
+// table is every row of the matrix.
+func table() []fault {
+	return slices.Concat(
+		connectionFaults(), uploadFaults(), lostAnswers(), stalls(), statuses(), answers(), limits(), redirects(), links(), http2Faults(),
+	)
+}
+
+func TestFaultMatrix(t *testing.T) {
+	t.Parallel()
+	rows := table()
+	r := newReport(rows)
+	t.Cleanup(func() { t.Log("\n" + r.String()) })
+	for _, f := range rows {
+		for _, op := range operations() {
+			p := f.promise(op)
+			if p.result == absent {
+				continue
+			}
+			r.expect()
+			t.Run(f.name+"/"+op.name, func(t *testing.T) {
+				t.Parallel()
+				runCell(t, f, op, p, r)
+			})
+		}
+	}
+	require.GreaterOrEqual(t, r.cells, fewestCells)
+	require.Len(t, r.rows, len(rows), "two faults share a name")
+}
