@@ -1,0 +1,6 @@
+//go:build !race
+
+package main
+
+// defaultCalls of the load.
+const defaultCalls = 3000
