@@ -51,32 +51,39 @@ func (j job) run(ctx context.Context, out io.Writer) error {
 	}
 	defer func() { _ = log.Close() }()
 
-	var workers sync.WaitGroup
-	queue := make(chan string)
-	failures := make(chan error, len(files))
-	for range j.workers {
-		workers.Go(func() {
-			for path := range queue {
-				id, err := j.upload(ctx, log, path)
-				if err != nil {
-					failures <- err
-					continue
-				}
-				_, _ = fmt.Fprintf(out, "note %d\n", id)
-			}
-		})
-	}
+	queue := make(chan string, len(files))
 	for _, path := range files {
 		queue <- path
 	}
 	close(queue)
-	workers.Wait()
-	close(failures)
-	var all []error
-	for err := range failures {
-		all = append(all, err)
+	results := make(chan result)
+	var workers sync.WaitGroup
+	for range j.workers {
+		workers.Go(func() {
+			for path := range queue {
+				id, err := j.upload(ctx, log, path)
+				results <- result{id, err}
+			}
+		})
 	}
-	return errors.Join(all...)
+	go func() {
+		workers.Wait()
+		close(results)
+	}()
+	var failures []error
+	for r := range results {
+		if r.err != nil {
+			failures = append(failures, r.err)
+			continue
+		}
+		_, _ = fmt.Fprintf(out, "note %d\n", r.id)
+	}
+	return errors.Join(failures...)
+}
+
+type result struct {
+	id  int64
+	err error
 }
 
 // upload creates the recording's note unless the journal knows of it. A create that was begun and never recorded as
