@@ -50,7 +50,7 @@ type Response struct {
 
 // RateLimit is what the X-RateLimit headers said.
 type RateLimit struct {
-	Limit, Remaining int
+	Limit, Remaining int       // 0 when not told
 	Reset            time.Time // zero when not told
 }
 
@@ -91,7 +91,7 @@ func WithHeader(key, value string) CallOption {
 	}
 }
 
-// WithQuery adds a query parameter to the request.
+// WithQuery adds a query parameter to the request, beside those of the method. An empty key is refused.
 func WithQuery(key, value string) CallOption {
 	return func(o *callOptions) error {
 		if key == "" {
@@ -105,7 +105,8 @@ func WithQuery(key, value string) CallOption {
 	}
 }
 
-// WithoutRetry sends the request once, whatever comes back.
+// WithoutRetry sends the request once, whatever comes back. A read that a method needs to understand the answer, as
+// [NotesService.Sign] may, is still made.
 func WithoutRetry() CallOption {
 	return func(o *callOptions) error {
 		o.noRetry = true

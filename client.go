@@ -34,7 +34,8 @@ type Client struct {
 	home   *url.URL
 }
 
-// NewClient returns a client for the service at baseURL, which may carry a path prefix. It makes no request.
+// NewClient returns a client for the service at baseURL: the address before /v1 and /user, which may carry a path prefix,
+// with or without a slash at its end. It makes no request.
 //
 // The token is sent to the origin of baseURL and nowhere else, and nothing prints it. An unusable base URL, an empty
 // token or one that cannot stand in a header, an invalid option, and plain http to another machine (see
@@ -93,7 +94,7 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	case baseURL == "":
 		return nil, invalid(name, "is empty; want the service's address, such as https://host/prefix")
 	case err != nil, u.Host == "", u.Hostname() == "":
-		return nil, invalid(name, "is not a URL with a host")
+		return nil, invalid(name, "is not a URL with a scheme and a host; want the service's address, such as https://host/prefix")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, invalid(name, "has the scheme %q; want https", u.Scheme)
 	case u.User != nil:
@@ -196,7 +197,7 @@ func hasControl(s string) bool {
 // checkToken tells what keeps a token from standing in an Authorization header. The error does not repeat the token.
 func checkToken(token string) error {
 	if token == "" {
-		return errors.New("is empty")
+		return errors.New("is empty; want an access token of the service")
 	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
@@ -222,10 +223,10 @@ type Attempt struct {
 	Number        int           // 1 for the first attempt of a call
 	StatusCode    int           // 0 when no answer came
 	Duration      time.Duration // from the start of the attempt to the end of the answer
-	RequestID     string        // as the service gave it
+	RequestID     string        // as the service gave it; empty when it gave none
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
-	Err           error         // nil for a 2xx answer
+	Err           error         // nil for a 2xx answer, also if it turns out not to be what the service describes
 }
 
 // LogValue lists the attempt's fields.

@@ -18,8 +18,8 @@
 // An answer that is no success is an [*Error], tested with [errors.Is] and a sentinel such as [ErrNotFound] or
 // [ErrValidation]. Arguments that cannot be right are refused before any request with [ErrInvalidArgument]. A success
 // that is not what the service describes is [ErrUnexpectedResponse], never a zero value. Error texts are safe to log: they
-// hold the operation, the route, the status, the request id and names of fields, and nothing the service or the caller
-// said. What the service said is in the error's fields.
+// hold the operation, the route, the status, the request id and names of fields, a note's id, the host that could not be
+// reached, and nothing else that the service or the caller said. What the service said is in the error's fields.
 //
 // # Retries
 //
@@ -27,12 +27,30 @@
 // Retry-After asks for, unless the wait exceeds the policy or the context's deadline; then the typed error comes at once.
 //
 //   - Reads, updates, deletions and signing are repeated after 408, 425, 429, 5xx but 501 and 505, and failures of the
-//     connection. A deletion whose repeat finds nothing is done. Before signing is repeated the note is read.
+//     connection that may pass, as those of an unknown host or certificate do not. A deletion whose repeat finds nothing is
+//     done. Before signing is repeated the note is read.
 //   - Creating a note is repeated only when the service cannot have processed it: nothing or only a part was sent, or the
 //     answer was 429. There are never two notes for one Create. When the outcome is not known, the error is an
 //     [*OutcomeUnknownError] and [NotesService.FindCreated] resolves it.
 //
 // These rules may become stricter or more lenient in a minor version, but never so that a Create makes two notes.
+//
+// # Lists
+//
+// [NotesService.All] ranges over all notes that [ListNotesParams] select, whichever way the service pages;
+// [NotesService.List] gives one page. With a patient set, every row is checked ([ErrPatientMismatch]).
+//
+// # Long work
+//
+// [NotesService.Wait] waits until a note is complete, [NotesService.Watch] ranges over its changes, and
+// [NotesService.WaitAll] waits for many. What ends a wait early is a [*WaitError]; another process can go on by the note's
+// id. [NotesService.DownloadAudio] and [NotesService.DownloadAudioFile] fetch a recording and go on after a cut. Uploads and
+// downloads take constant memory. They have no total timeout, only one for a standstill ([WithStallTimeout]): a deadline of
+// the context limits them.
+//
+// # Testing
+//
+// Package clinicaldoctest is the service in a box, for the tests of programs that use this package.
 //
 // # Privacy
 //

@@ -71,9 +71,11 @@ var kinds = map[int]struct {
 	sentinel error
 	advice   string
 }{
-	http.StatusUnauthorized:          {ErrUnauthorized, "the token is missing, wrong, expired or revoked"},
+	http.StatusBadRequest:            {nil, "the request was not understood; is the base URL's scheme right?"},
+	http.StatusUnauthorized:          {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
 	http.StatusForbidden:             {ErrForbidden, "the token's user may not do this"},
 	http.StatusNotFound:              {ErrNotFound, "it does not exist, or not for this token's user"},
+	http.StatusProxyAuthRequired:     {nil, "a proxy in between wants credentials; put them into the proxy's URL"},
 	http.StatusConflict:              {ErrConflict, "the record's state does not allow this"},
 	http.StatusRequestEntityTooLarge: {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
 	http.StatusUnprocessableEntity:   {ErrValidation, "see Fields for what the service objects to"},
@@ -93,7 +95,9 @@ func (e *Error) Error() string {
 	case e.redirect():
 		b.WriteString(": redirects are followed only for GET and on the base URL's own origin; check the base URL")
 	case e.StatusCode >= 500:
-		b.WriteString(": the service failed; trying later may help")
+		b.WriteString(": the service, or a proxy before it, failed; trying later may help")
+	case e.StatusCode == http.StatusNotFound && e.namesNoRecord():
+		b.WriteString(": although no record was named; is the base URL's path right?")
 	case advice != "":
 		b.WriteString(": " + advice)
 	}
@@ -137,10 +141,15 @@ func (e Error) LogValue() slog.Value {
 // Format prints the error's text for every verb, so that none prints the message or the fields.
 func (e Error) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// SafeText is the error's text.
+// SafeText is the error's text. The method tells this package that the text may be repeated in others.
 func (e *Error) SafeText() string { return e.Error() }
 
 func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 400 }
+
+// namesNoRecord reports whether the call asked for nothing that could be missing.
+func (e *Error) namesNoRecord() bool {
+	return e.Method == http.MethodGet && (e.Route == listNotes.route || e.Route == listTokens.route || e.Route == getUser.route)
+}
 
 // maySpeakOfState reports whether the status may be about the record's state: not about the token, the record's
 // existence, the time or the rate.
@@ -177,7 +186,7 @@ func (e *OutcomeUnknownError) Error() string {
 	return text(e.Err) + "; it may or may not have been carried out: ask Notes.FindCreated before creating again"
 }
 
-// SafeText is the error's text.
+// SafeText is the error's text; see [Error.SafeText].
 func (e *OutcomeUnknownError) SafeText() string { return e.Error() }
 
 // Unwrap makes [errors.Is] and [errors.As] see [ErrOutcomeUnknown] and the cause.

@@ -34,7 +34,7 @@ type ProgressNote struct {
 	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
 	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
 	AnalysisCompletedAt      time.Time  `json:"analysis_completed_at,omitzero"`
-	ErrorState               *string    `json:"error_state"` // nil when processing met no error
+	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
 	CreatedAt                time.Time  `json:"created_at,omitzero"`
 	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
 }
@@ -83,10 +83,10 @@ var (
 
 // CreateNoteParams says what note to create. Zero fields are not sent: the service says what it misses.
 type CreateNoteParams struct {
-	Name      string
-	PatientID int64
-	PromptID  int64
-	Audio     *AudioSource
+	Name      string       // of the note
+	PatientID int64        // whose encounter was recorded
+	PromptID  int64        // the prompt to use
+	Audio     *AudioSource // the recording; nil: none is sent
 	// OnProgress, when set, is told how many bytes of the audio have left, and of how many (-1 when not known). It is
 	// called from one goroutine at a time and never after Create has returned; a repeated upload starts at 0 again.
 	OnProgress func(sent, total int64)

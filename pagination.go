@@ -14,8 +14,8 @@ import (
 
 // Page is one page of a list.
 type Page[T any] struct {
-	Items []T
-	Meta  PageMeta
+	Items []T      // nil when the page is empty
+	Meta  PageMeta // what the service said of the page
 
 	nextURL string // as the service gave it; never followed
 	told    bool   // the service said whether a page follows
@@ -56,8 +56,8 @@ type ListNotesParams struct {
 	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
 	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
 
-	// Prefetch is how many pages All requests ahead of the one being read, at most; 0 requests each when it is needed. More
-	// than one at a time needs a service that tells its last page.
+	// Prefetch is how many pages All requests ahead of the one being read, at most, up to 64; 0 requests each when it is
+	// needed. More than one at a time needs a service that tells its last page.
 	Prefetch int `url:"-"`
 	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
 	// all the same.

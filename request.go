@@ -209,15 +209,18 @@ func (x *exchange) outcomeError(err error) error {
 // unexpected reports a 2xx answer that is not what was promised.
 func (x *exchange) unexpected(cause error) error {
 	kind, _, _ := strings.Cut(x.answer.header.Get("Content-Type"), ";")
+	advice := ""
 	switch {
 	case len(x.answer.body) == 0:
 		kind = "no body"
+	case kind == "text/html":
+		advice = "; check the base URL, and for proxies in between"
 	case !isIdentifier(kind, 64, "/.+-"):
 		kind = "no usable content type"
 	}
 	return &callError{
 		op: x.request.op, requestID: x.answer.requestID,
-		detail: "the answer is " + statusText(x.answer.status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause),
+		detail: "the answer is " + statusText(x.answer.status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause) + advice,
 		causes: []error{ErrUnexpectedResponse, cause},
 	}
 }

@@ -16,13 +16,13 @@ type Stage int
 
 // The stages of a note's life, in order. A failed note stays failed whatever else it carries.
 const (
-	StageUploaded Stage = iota + 1
-	StageTranscribing
-	StageTranscribed
-	StageAnalysing
-	StageComplete
-	StageSigned
-	StageFailed
+	StageUploaded     Stage = iota + 1 // nothing has begun yet
+	StageTranscribing                  // transcription has begun
+	StageTranscribed                   // transcription is complete
+	StageAnalysing                     // analysis has begun
+	StageComplete                      // transcription and analysis are complete; ready to be edited and signed
+	StageSigned                        // reviewed and signed
+	StageFailed                        // the service reports an error state
 )
 
 var stageNames = [...]string{"unset", "uploaded", "transcribing", "transcribed", "analysing", "complete", "signed", "failed"}
@@ -83,7 +83,7 @@ type WaitParams struct {
 // process, by ID. It matches what Err matches: [ErrProcessingFailed] when the service reports an error state,
 // [context.DeadlineExceeded], [context.Canceled], [ErrNotFound] and so on. Its text does not repeat the error state.
 type WaitError struct {
-	ID      int64
+	ID      int64         // of the note
 	Note    *ProgressNote // as last seen; nil when no poll succeeded
 	Polls   int           // how often the note was looked for
 	Elapsed time.Duration // since the wait began
@@ -99,7 +99,7 @@ func (e *WaitError) Error() string {
 	return fmt.Sprintf("clinicaldoc: waiting for note %d (%s, %d polls in %s): %s", e.ID, e.stage(), e.Polls, e.Elapsed.Round(time.Millisecond), cause)
 }
 
-// SafeText is the error's text.
+// SafeText is the error's text; see [Error.SafeText].
 func (e *WaitError) SafeText() string { return e.Error() }
 
 // Unwrap returns Err.

@@ -1,4 +1,4 @@
-// Reviewqueue lists a patient's notes that are complete but not signed, lets each be edited, and signs it.
+// Reviewqueue lists a patient's notes that are complete but not signed. With -sign it edits and signs each.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 
 func main() {
 	patient := flag.Int64("patient", 1, "id of the patient whose notes to review")
+	sign := flag.Bool("sign", false, "edit and sign them; without it they are only listed")
 	flag.Parse()
 	demo.Main(func(ctx context.Context, out io.Writer) error {
 		client, stop, err := demo.Connect(out)
@@ -22,21 +23,30 @@ func main() {
 			return err
 		}
 		defer stop()
-		// A clinician would edit the text here; this one adds a line.
-		edit := func(analysis string) string {
-			return analysis + "\nReviewed on " + time.Now().UTC().Format(time.DateOnly) + "."
+		var edit func(string) string
+		if *sign {
+			// A clinician would edit the text here; this one adds a line.
+			edit = func(analysis string) string {
+				return analysis + "\nReviewed on " + time.Now().UTC().Format(time.DateOnly) + "."
+			}
 		}
 		return review(ctx, client, *patient, edit, out)
 	})
 }
 
+// review edits and signs what waits for it; without an edit it only lists.
 func review(ctx context.Context, client *clinicaldoc.Client, patient int64, edit func(string) string, out io.Writer) error {
-	signed := 0
+	waiting, signed := 0, 0
 	for note, err := range client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: patient, Sort: clinicaldoc.SortOldest}) {
 		if err != nil {
 			return err
 		}
 		if note.Stage() != clinicaldoc.StageComplete {
+			continue
+		}
+		waiting++
+		if edit == nil {
+			_, _ = fmt.Fprintf(out, "note %d waits for review\n", note.ID)
 			continue
 		}
 		if _, err := client.Notes.Update(ctx, note.ID, clinicaldoc.UpdateNoteParams{Analysis: new(edit(note.Analysis))}); err != nil {
@@ -51,6 +61,6 @@ func review(ctx context.Context, client *clinicaldoc.Client, patient int64, edit
 		signed++
 		_, _ = fmt.Fprintf(out, "edited and signed note %d\n", note.ID)
 	}
-	_, err := fmt.Fprintf(out, "%d note(s) signed\n", signed)
+	_, err := fmt.Fprintf(out, "%d note(s) waiting, %d signed\n", waiting, signed)
 	return err
 }

@@ -18,6 +18,11 @@ func TestReviewEditsAndSignsOnlyThePatientsCompleteNotes(t *testing.T) {
 	running := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: clinicaldoctest.StageTranscribing, Stuck: true})
 	other := srv.AddNote(clinicaldoctest.Note{PatientID: 8})
 
+	var listed bytes.Buffer
+	require.NoError(t, review(t.Context(), srv.Client(), 7, nil, &listed))
+	assert.Contains(t, listed.String(), "1 note(s) waiting, 0 signed", "without an edit nothing is changed")
+	assert.Equal(t, clinicaldoctest.StageComplete, srv.Notes()[0].Stage)
+
 	var out bytes.Buffer
 	edit := func(analysis string) string { return analysis + ", reviewed" }
 	require.NoError(t, review(t.Context(), srv.Client(), 7, edit, &out))
@@ -32,5 +37,5 @@ func TestReviewEditsAndSignsOnlyThePatientsCompleteNotes(t *testing.T) {
 	assert.Equal(t, map[int64]clinicaldoctest.Stage{
 		complete: clinicaldoctest.StageSigned, running: clinicaldoctest.StageTranscribing, other: clinicaldoctest.StageComplete,
 	}, stages)
-	assert.Contains(t, out.String(), "1 note(s) signed")
+	assert.Contains(t, out.String(), "1 note(s) waiting, 1 signed")
 }
