@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -151,7 +152,7 @@ func instant(d *jsonscan.Decoder) time.Time {
 		return time.Time{}
 	}
 	t, err := parseTime(text)
-	if err != nil {
+	if year := t.Year(); err != nil || year < 0 || year > 9999 { // a zone can lead out of the years that JSON's times have
 		d.Fail("a date-time")
 		return time.Time{}
 	}
@@ -188,7 +189,7 @@ func errorState(d *jsonscan.Decoder) *string {
 	case "", "null", "false", "0", "[]", "{}":
 		return nil
 	}
-	return new(string(raw))
+	return new(strings.ToValidUTF8(string(raw), "\ufffd")) // as texts are read, so that a stored one reads back equal
 }
 
 // optional reads an object that may be absent.
