@@ -22,7 +22,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// AudioSource is a recording to upload. Make it with [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader].
+// AudioSource is a recording to upload. Make it with [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader]; the zero
+// value is refused with [ErrInvalidArgument].
 type AudioSource struct {
 	// ContentType is the recording's media type. When empty it follows from the name's extension.
 	ContentType string
@@ -135,10 +136,11 @@ func (a *AudioSource) mediaType() (string, error) {
 		return "application/octet-stream", nil
 	}
 	kind, params, err := mime.ParseMediaType(a.ContentType)
-	if err != nil || !strings.Contains(kind, "/") || hasControl(a.ContentType) {
+	formatted := mime.FormatMediaType(kind, params) // empty for a few odd parameters that ParseMediaType lets pass
+	if err != nil || formatted == "" || !strings.Contains(kind, "/") || hasControl(a.ContentType) {
 		return "", invalid("Audio: ContentType", "is not a media type such as audio/wav")
 	}
-	return mime.FormatMediaType(kind, params), nil
+	return formatted, nil
 }
 
 // LogValue lists what may be logged of the recording: its name may be a patient's.

@@ -116,11 +116,8 @@ func isCanonical(raw []byte) bool {
 	return true
 }
 
-// LogValue lists what may be logged: whether there is an object, and its id.
-func (o Object) LogValue() slog.Value {
-	id, _ := o.ID()
-	return slog.GroupValue(slog.Bool("present", !o.IsZero()), slog.Int64("id", id))
-}
+// LogValue lists what may be logged: whether there is an object. Its id may be a patient's.
+func (o Object) LogValue() slog.Value { return slog.GroupValue(slog.Bool("present", !o.IsZero())) }
 
 // Format prints what LogValue lists for every verb.
 func (o Object) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Object", o) }

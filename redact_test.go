@@ -193,11 +193,11 @@ func TestWhatIsPrinted(t *testing.T) {
 	note := secretNote(t)
 	note.Has = clinicaldoc.Completion{Transcription: true}
 	for want, value := range map[string]any{
-		"clinicaldoc.ProgressNote{id=7 stage=failed transcription=true content=false signed=false}":                   note,
-		"clinicaldoc.Object{present=true id=4}":                                                                       note.Patient,
-		"clinicaldoc.Template{id=3}":                                                                                  note.Template,
-		"clinicaldoc.AudioInfo{duration=0 bitrate=0 size=5}":                                                          note.Audio,
-		"clinicaldoc.User{id=2}":                                                                                      clinicaldoc.User{ID: 2, Name: canary},
+		"clinicaldoc.ProgressNote{id=7 stage=failed transcription=true content=false signed=false}": note,
+		"clinicaldoc.Object{present=true}":                   note.Patient,
+		"clinicaldoc.Template{id=3}":                         note.Template,
+		"clinicaldoc.AudioInfo{duration=0 bitrate=0 size=5}": note.Audio,
+		"clinicaldoc.User{id=2}":                             clinicaldoc.User{ID: 2, Name: canary},
 		"clinicaldoc.Page{items=1 meta={current_page=2 last_page=3 per_page=4 total=5 per_page_ignored=false}}":       clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 4, Total: 5}},
 		"clinicaldoc.UpdateNoteParams{name=true transcription=false analysis=false}":                                  clinicaldoc.UpdateNoteParams{Name: new(canary)},
 		"clinicaldoc.CreateNoteParams{prompt_id=4 audio=false}":                                                       clinicaldoc.CreateNoteParams{Name: canary, PromptID: 4},

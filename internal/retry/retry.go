@@ -2,11 +2,11 @@
 package retry
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -85,7 +85,7 @@ func Backoff(n int, least, most, retryAfter time.Duration) time.Duration {
 		wait = least << n
 	}
 	if half := wait / 2; half > 0 {
-		wait = half + rand.N(half+1)
+		wait = half + rand.N(half+1) //nolint:gosec // spreads load; it protects nothing
 	}
 	return max(wait, retryAfter)
 }
@@ -96,11 +96,11 @@ func After(value string, now time.Time) time.Duration {
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, at.Sub(now))
 	}
-	seconds, err := strconv.ParseUint(value, 10, 64)
-	switch {
-	case err != nil && !errors.Is(err, strconv.ErrRange):
+	if value == "" || strings.Trim(value, "0123456789") != "" {
 		return 0
-	case err != nil, seconds > math.MaxInt64/uint64(time.Second):
+	}
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || seconds > math.MaxInt64/uint64(time.Second) {
 		return math.MaxInt64
 	}
 	return time.Duration(seconds) * time.Second
