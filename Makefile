@@ -1,6 +1,6 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint check
+.PHONY: demo test race lint faults check
 
 demo: ## the main job, against the service in a box
 	go run ./examples/quickstart
@@ -13,6 +13,10 @@ race: ## with the race detector
 
 lint: ## formatting and lint, tools pinned in tools/go.mod
 	go tool -modfile=tools/go.mod golangci-lint run
+
+faults: ## every fault by every operation, as a table, then a storm and its totals
+	go test ./internal/faultmatrix -run TestFaultMatrix -count=1 -v
+	go run -C chaos .
 
 check: ## everything a change must pass
 	.ci/run

@@ -31,7 +31,7 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 // on needs a strong ETag that stays the same. Where that is missing, or storage answers with the whole file, the download
 // starts again if w has Seek and Truncate as an *os.File has, else it fails with [ErrAudioChanged].
 //
-// The length is checked against what storage tells, or else against the note's audio.size, which costs one Get. An answer
+// The length is checked against what storage tells and, with one Get, against the note's audio.size. An answer
 // whose end nothing proves, that is empty, compressed, XML, HTML or JSON, or longer than it was said to be, is
 // [ErrUnexpectedResponse]. What storage refuses also matches the status' sentinel, such as [ErrNotFound] or
 // [ErrForbidden]. The call options apply to the requests to the service; with [WithoutRetry] storage too is asked once.
@@ -124,7 +124,7 @@ func (d *download) run(ctx context.Context) (int64, error) {
 		before := d.furthest
 		then, err := d.attempt(ctx)
 		if err == nil {
-			return d.received, nil
+			return d.received, d.checkSize(ctx)
 		}
 		if d.furthest > before {
 			d.failures, d.renewed = 0, false
@@ -197,6 +197,14 @@ func (d *download) restart(why string) error {
 		return d.fail(why+", and the writer cannot be rewound", ErrAudioChanged, err)
 	}
 	d.received, d.recording = 0, recording{total: -1}
+	return nil
+}
+
+// checkSize holds a complete recording against what the note tells of it.
+func (d *download) checkSize(ctx context.Context) error {
+	if size := d.noteSize(ctx); size > 0 && size != d.received {
+		return d.fail("the recording is complete by what storage tells, but its length is not the note's audio.size", ErrUnexpectedResponse)
+	}
 	return nil
 }
 

@@ -178,7 +178,7 @@ func TestDownloadStreamsTheRecording(t *testing.T) {
 		assert.Equal(t, int64(size), n)
 		assert.True(t, bytes.Equal(a.data, got.Bytes()))
 		assert.Len(t, a.seen(), 1)
-		assert.Zero(t, a.reads, "the note is not read when storage tells the length")
+		assert.Equal(t, 1, a.reads, "the note is read once, for its audio.size")
 	}
 }
 
@@ -541,6 +541,17 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		assert.Equal(t, a.data, got.Bytes())
 		assert.Len(t, a.seen(), 1)
 	})
+	t.Run("storage and the note disagree", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, 1000)
+		a.note = sized(999)
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		path := filepath.Join(t.TempDir(), "recording.wav")
+		_, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.NoFileExists(t, path)
+	})
 	t.Run("nobody tells", func(t *testing.T) {
 		t.Parallel()
 		a := newArchive(t, 1000)
@@ -754,6 +765,9 @@ func vault(t *testing.T, address string, storage func(n int, r *http.Request) *r
 			return storage(*requests, r)
 		}
 		assert.NotEmpty(t, r.Header.Get("Authorization"))
+		if !strings.HasSuffix(r.URL.Path, "/audio-url") {
+			return made(r, 404, "") // the note tells no size
+		}
 		*addresses++
 		return made(r, 200, fmt.Sprintf(`{"url":%q}`, strings.ReplaceAll(address, "{}", fmt.Sprint(time.Now().Add(time.Minute).Unix()))))
 	}, opts...)

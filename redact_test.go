@@ -26,10 +26,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// canary stands in every field that may hold a secret or a patient's data; 98765 in every number that names a patient.
+// canary stands in every field that may hold a secret or a patient's data; canaryPatient in every number that names a patient.
 const (
-	canary        = "CANARY"
-	canaryPatient = 98765
+	canary              = "CANARY"
+	canaryPatient int64 = 9876598765432 // too long to occur in a time or an address
 )
 
 // sample is a value of a public type in all the shapes a program may print it in.
