@@ -239,7 +239,7 @@ func FuzzNote(f *testing.F) {
 			return
 		}
 		if repeatsKeys(json.NewDecoder(bytes.NewReader(document))) || bytes.Contains(document, []byte("patient_id")) {
-			t.Skip("not compared")
+			t.Skip("encoding/json merges repeated keys, and patient_id is a tolerance of ours")
 		}
 		want, ok := readStrictly(t, document)
 		if !ok {
