@@ -11,12 +11,12 @@ test: ## what the README tells a newcomer to run
 race: ## with the race detector
 	go test -race ./...
 
-lint: ## formatting and lint, tools pinned in tools/go.mod
-	go tool -modfile=tools/go.mod golangci-lint run
+lint: ## formatting and lint, tools pinned in internal/tools/go.mod
+	go tool -modfile=internal/tools/go.mod golangci-lint run
 
 faults: ## every fault by every operation, as a table, then a storm and its totals
 	go test ./internal/faultmatrix -run TestFaultMatrix -count=1 -v
-	go run -C chaos .
+	go run -C internal/chaos .
 
 check: ## everything a change must pass
 	.ci/run

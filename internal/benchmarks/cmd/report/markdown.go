@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/contender"
+)
+
+// markdown renders everything that was measured.
+func (r *report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Results\n\n%s. Written by `go run ./cmd/report` in %s; see the README for what is measured and how.\n",
+		r.conditions(), r.taken.Round(time.Second))
+	r.writeBars(&b)
+	r.writeRequests(&b)
+	r.writeUploads(&b)
+	r.writeListing(&b)
+	r.writeDecoders(&b)
+	return b.String()
+}
+
+func (r *report) writeBars(b *strings.Builder) {
+	b.WriteString("\n## The bars\n\n| work | what | measured | bar | |\n|---|---|---|---|---|\n")
+	for _, bar := range r.bars() {
+		fmt.Fprintf(b, "| %s | %s | %.2f%s | %s | %s |\n", bar.work, bar.what, bar.value, bar.unit, bar.bound(), bar.verdict())
+	}
+}
+
+func (r *report) writeRequests(b *strings.Builder) {
+	floor := r.row(contender.Floor)
+	b.WriteString("\n## Requests\n\nRatios to the floor, whose own line is absolute. Less is better.\n\n")
+	b.WriteString("| | GET allocs | GET bytes | GET time | page allocs | page bytes | page time | PUT allocs | PUT bytes | PUT time |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, row := range r.rows {
+		if row.contender == rawPost {
+			continue
+		}
+		fmt.Fprintf(b, "| %s |", row.title())
+		for _, c := range []struct{ own, floor cost }{{row.get, floor.get}, {row.page, floor.page}, {row.put, floor.put}} {
+			if row.contender == contender.Floor {
+				fmt.Fprintf(b, " %.0f | %.1f k | 1 |", c.own.Objects, c.own.Bytes/1000)
+				continue
+			}
+			ratio := c.own.over(c.floor)
+			fmt.Fprintf(b, " %.2f | %.2f | %.2f |", ratio.Objects, ratio.Bytes, ratio.time)
+		}
+		b.WriteString("\n")
+	}
+}
+
+func (r row) title() string {
+	switch r.contender {
+	case contender.SDK:
+		return "**" + r.contender + " " + r.version + "**"
+	case contender.Floor, rawPost:
+		return r.contender
+	}
+	return r.contender + " " + r.version
+}
+
+func (r *report) writeUploads(b *strings.Builder) {
+	b.WriteString("\n## Uploads\n\nEach in a process of its own. Time and CPU are ratios to a raw POST; memory is the peak beyond the idle process.\n" +
+		"Libraries that are not listed have no upload of forms.\n\n")
+	b.WriteString("| | 8 MiB: allocated | 8 MiB: memory | 8 MiB: time | 8 MiB: CPU | 256 MiB: memory | 256 MiB: time | 256 MiB: CPU |\n|---|---|---|---|---|---|---|---|\n")
+	for _, row := range r.rows {
+		if up := row.upload; up != nil {
+			fmt.Fprintf(b, "| %s | %.2f MiB | %.1f MiB | %.2f | %.2f | %.1f MiB | %.2f | %.2f |\n", row.title(),
+				up.smallBytes/mebibyte, up.smallRSS/mebibyte, up.smallTime, up.smallCPU, up.largeRSS/mebibyte, up.largeTime, up.largeCPU)
+		}
+	}
+}
+
+func (r *report) writeListing(b *strings.Builder) {
+	b.WriteString("\n## All of 50 pages, 20 ms latency\n\n| | seconds | over the plain loop |\n|---|---|---|\n")
+	fmt.Fprintf(b, "| floor, plain loop | %.2f | 1 |\n", r.listing.loop)
+	for n, seconds := range r.listing.prefetch {
+		fmt.Fprintf(b, "| clinicaldoc, Prefetch %d | %.2f | %.2f x faster |\n", n, seconds, r.listing.loop/seconds)
+	}
+	b.WriteString("\n## Live heap while ranging over 10,000 pages\n\nAfter every 1,000 pages, in MiB:")
+	for _, sample := range r.memory.samples {
+		fmt.Fprintf(b, " %.2f", sample/mebibyte)
+	}
+	b.WriteString(".\n")
+}
+
+func (r *report) writeDecoders(b *strings.Builder) {
+	b.WriteString("\n## Decoders alone\n\nA page of 100 notes in memory, read into the same types. Ratios to encoding/json, whose own line is absolute.\n\n")
+	b.WriteString("| | allocs | bytes | time |\n|---|---|---|---|\n")
+	for i, d := range r.decoded {
+		if i == 0 {
+			fmt.Fprintf(b, "| %s | %.0f | %.0f k | 1 |\n", d.name, d.Objects, d.Bytes/1000)
+			continue
+		}
+		ratio := d.over(r.decoded[0].cost)
+		fmt.Fprintf(b, "| %s | %.2f | %.2f | %.2f |\n", d.name, ratio.Objects, ratio.Bytes, ratio.time)
+	}
+}

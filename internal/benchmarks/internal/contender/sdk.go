@@ -1,0 +1,46 @@
+package contender
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/synthetic"
+)
+
+// sdk is the library that this repository is about, unconfigured.
+type sdk struct{ client *clinicaldoc.Client }
+
+func newSDK(baseURL, token string) (Client, error) {
+	client, err := clinicaldoc.NewClient(baseURL, token)
+	return sdk{client}, err
+}
+
+func (s sdk) Get(ctx context.Context, id int64) (any, error) { return s.client.Notes.Get(ctx, id) }
+
+func (s sdk) Page(ctx context.Context, page, size int) (any, error) {
+	got, err := s.client.Notes.List(ctx, clinicaldoc.ListNotesParams{Page: page, PerPage: size})
+	return (*sdkPage)(got), err
+}
+
+func (s sdk) Update(ctx context.Context, id int64, edit synthetic.Update) (any, error) {
+	return s.client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Name: &edit.Name, Analysis: &edit.Analysis})
+}
+
+func (s sdk) Upload(ctx context.Context, name string, audio synthetic.Recording) (any, error) {
+	source := clinicaldoc.AudioReaderAt(fileName, audio, audio.Size)
+	return s.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: name, Audio: source})
+}
+
+// sdkPage encodes to JSON like the service's own, which a Page does not claim to.
+type sdkPage clinicaldoc.Page[clinicaldoc.ProgressNote]
+
+// MarshalJSON is for the conformance test.
+func (p *sdkPage) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"data": p.Items,
+		"meta": map[string]int{
+			"current_page": p.Meta.CurrentPage, "last_page": p.Meta.LastPage, "per_page": p.Meta.PerPage, "total": p.Meta.Total,
+		},
+	})
+}

@@ -1,0 +1,231 @@
+// Package service is the server that all contenders talk to, in a process of its own, so that a contender's allocations
+// and CPU time are its own.
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/synthetic"
+)
+
+// Token is what every contender authenticates with.
+const Token = "1|synthetic-benchmark-token"
+
+// Prefixes of the base URL change how the service behaves.
+const (
+	Slow    = "/slow"    // every answer takes Latency longer
+	Long    = "/long"    // the list has LongPages pages
+	Drained = "/drained" // uploads are read and not looked at, as fast as it goes
+)
+
+// The sizes of the lists, and the latency under the prefix Slow.
+const (
+	Pages     = 50
+	LongPages = 10_000
+	Latency   = 20 * time.Millisecond
+)
+
+// note is rendered once: only ids differ between notes that were not edited.
+var (
+	template = synthetic.NewNote(0)
+	rendered = template.AppendJSON(nil)[len(`{"id":0`):]
+)
+
+// documents keeps what was rendered, so that the server's own work weighs little in what is measured.
+var documents sync.Map
+
+// rendering is a key of documents: a page of the list or an edited note.
+type rendering struct {
+	page, size int
+	id         int64
+	edit       synthetic.Update
+}
+
+func render(key rendering, document func() []byte) []byte {
+	if kept, ok := documents.Load(key); ok {
+		return kept.([]byte) //nolint:errcheck,forcetypeassert // nothing else is stored
+	}
+	rendered := document()
+	documents.Store(key, rendered)
+	return rendered
+}
+
+func appendNote(b []byte, id int64) []byte {
+	b = append(b, `{"id":`...)
+	b = strconv.AppendInt(b, id, 10)
+	return append(b, rendered...)
+}
+
+// handler serves the four endpoints that are measured.
+func handler() http.Handler {
+	api := http.NewServeMux()
+	api.HandleFunc("GET /v1/progress-notes/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if id, ok := noteID(w, r); ok {
+			answer(w, appendNote(make([]byte, 0, len(rendered)+32), id))
+		}
+	})
+	api.HandleFunc("PUT /v1/progress-notes/{id}", update)
+	api.HandleFunc("GET /v1/progress-notes", list(Pages))
+	api.HandleFunc("POST /v1/progress-notes", create)
+
+	long := http.NewServeMux()
+	long.HandleFunc("GET /v1/progress-notes", list(LongPages))
+	drained := http.NewServeMux()
+	drained.HandleFunc("POST /v1/progress-notes", drain)
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(Latency)
+		api.ServeHTTP(w, r)
+	})
+
+	all := http.NewServeMux()
+	all.Handle("/", api)
+	for prefix, h := range map[string]http.Handler{Slow: slow, Long: long, Drained: drained} {
+		all.Handle(prefix+"/", http.StripPrefix(prefix, h))
+	}
+	return authenticated(withoutGitLabPrefix(all))
+}
+
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+Token {
+			refuse(w, http.StatusUnauthorized, "Unauthenticated.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withoutGitLabPrefix removes what GitLab's client puts between the base URL and the path.
+func withoutGitLabPrefix(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = strings.Replace(r.URL.Path, "/api/v4", "", 1)
+		r.URL.RawPath = ""
+		next.ServeHTTP(w, r)
+	})
+}
+
+func noteID(w http.ResponseWriter, r *http.Request) (int64, bool) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil {
+		refuse(w, http.StatusNotFound, "Not found.")
+	}
+	return id, err == nil
+}
+
+func update(w http.ResponseWriter, r *http.Request) {
+	id, ok := noteID(w, r)
+	if !ok {
+		return
+	}
+	var edit synthetic.Update
+	if err := json.NewDecoder(r.Body).Decode(&edit); err != nil || r.ContentLength < 0 {
+		refuse(w, http.StatusUnprocessableEntity, "The body is not an update.")
+		return
+	}
+	answer(w, render(rendering{id: id, edit: edit}, func() []byte {
+		note := template
+		note.ID, note.Name, note.Analysis = id, edit.Name, &edit.Analysis
+		return note.AppendJSON(nil)
+	}))
+}
+
+// list answers with notes numbered through, so that every page holds others.
+func list(pages int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		page, err1 := strconv.Atoi(r.FormValue("page"))
+		size, err2 := strconv.Atoi(r.FormValue("per_page"))
+		if r.FormValue("page") == "" {
+			page, err1 = 1, nil
+		}
+		if err1 != nil || err2 != nil || page < 1 || size < 1 || size > 100 {
+			refuse(w, http.StatusUnprocessableEntity, "The query is invalid.")
+			return
+		}
+		if pages == LongPages {
+			answer(w, renderPage(page, size, pages)) // too many to keep
+			return
+		}
+		answer(w, render(rendering{page: page, size: size}, func() []byte { return renderPage(page, size, pages) }))
+	}
+}
+
+func renderPage(page, size, pages int) []byte {
+	b := make([]byte, 0, size*(len(rendered)+16)+512)
+	b = append(b, `{"data":[`...)
+	for i := range size {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendNote(b, int64((page-1)*size+i+1))
+	}
+	b = append(b, `],"links":{"first":"http:\/\/example.invalid\/v1\/progress-notes?page=1","prev":null},`...)
+	return fmt.Appendf(b, `"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`, page, pages, size, pages*size)
+}
+
+// create checks that the form arrived whole and unchanged.
+func create(w http.ResponseWriter, r *http.Request) {
+	form, err := r.MultipartReader()
+	if err != nil {
+		refuse(w, http.StatusUnprocessableEntity, "The body is no form.")
+		return
+	}
+	note := template
+	for {
+		part, err := form.NextPart()
+		if err == io.EOF {
+			break
+		}
+		if err != nil || !readPart(part, &note) {
+			refuse(w, http.StatusUnprocessableEntity, "The form is broken.")
+			return
+		}
+	}
+	answer(w, note.AppendJSON(nil))
+}
+
+// readPart puts what the part holds into the note: the title, or the recording's size.
+func readPart(part *multipart.Part, note *synthetic.Note) bool {
+	if part.FormName() == "name" {
+		name, err := io.ReadAll(part)
+		note.Name, note.ID = string(name), 1
+		return err == nil
+	}
+	if part.FormName() != "file" {
+		return true
+	}
+	got, size, err := synthetic.Checksum(part)
+	want, _, _ := synthetic.Checksum(synthetic.Recording{Size: size}.Reader())
+	audio := *note.Audio
+	audio.Size = &size
+	note.Audio = &audio
+	return err == nil && got == want && part.FileName() != ""
+}
+
+func drain(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{r.Body}, make([]byte, 256<<10)); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w, appendNote(nil, 1))
+}
+
+// answer sends a document; it is long enough that net/http sends it in chunks, without a Content-Length.
+func answer(w http.ResponseWriter, document []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", "synthetic-request")
+	_, _ = w.Write(document)
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"message": message})
+}
