@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // This file holds every tolerance of the answers' form, so that each model reads its fields by one-liners:
@@ -21,19 +22,15 @@ import (
 
 // Errors of answers that decode but are not what was asked for. Their texts hold no data.
 var (
-	errNoID          = safeError("it holds no id")
-	errOtherID       = safeError("it is another record than the one asked for")
-	errEmpty         = safeError("it is empty")
-	errTooLong       = safeError("it is longer than the limit of WithMaxResponseSize")
-	errNoURL         = safeError("it holds no usable url")
-	errSilentRepeats = safeError("the connection was refused again and again without an answer")
+	errNoID    = safeError("it holds no id")
+	errOtherID = safeError("it is another record than the one asked for")
+	errEmpty   = safeError("it is empty")
+	errTooLong = safeError("it is longer than the limit of WithMaxResponseSize")
+	errNoURL   = safeError("it holds no usable url")
 )
 
 // safeError is a constant text without data.
-type safeError string
-
-func (e safeError) Error() string    { return string(e) }
-func (e safeError) SafeText() string { return string(e) }
+type safeError = redact.Text
 
 // object loops over the fields of an object, of which there are none in null and [].
 func object(d *jsonscan.Decoder, field func(key []byte)) {

@@ -200,6 +200,17 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 // Format prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
+// unsureError is a failed call after which an attempt may have had its effect.
+type unsureError struct{ err error }
+
+func (e *unsureError) Error() string {
+	return text(e.err) + "; an attempt may have had its effect: read the record before trying again"
+}
+func (e *unsureError) SafeText() string           { return e.Error() }
+func (e *unsureError) Unwrap() []error            { return []error{ErrOutcomeUnknown, e.err} }
+func (e *unsureError) Format(s fmt.State, _ rune) { printError(s, e) }
+func (e *unsureError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
+
 // callError is a failure that is not an answer of the service: nothing was sent, nothing came back, or what came back
 // is not what was promised.
 type callError struct {

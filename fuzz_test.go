@@ -48,13 +48,13 @@ func answerWith(status int, contentType string, body []byte) roundTripper {
 }
 
 // decodingErrors is all that an error of an answer that does not decode may say: constant words, described keys, numbers.
-var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the answer is 200 OK with (no body|application/json), but not what the service describes: (` +
+var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the response is 200 OK with (no body|application/json), but not what the service describes: (` +
 	`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
 	`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
 	`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
 	`want (an? (object|whole number|number|boolean|date-time|token with an id)|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
 	`|it holds no (id|list|usable url)|it is (another record than the one asked for|empty))` +
-	`(; it may or may not have been carried out: ask Notes\.FindCreated before creating again)?$`)
+	`(; it may or may not have been carried out: ask Notes\.FindCreated before creating again|; an attempt may have had its effect: read the record before trying again)?$`)
 
 // checkDecoding expects either a value or an error whose text holds nothing of the answer.
 func checkDecoding(t *testing.T, value any, err error) {
@@ -386,7 +386,7 @@ func FuzzEnvelope(f *testing.F) {
 			return
 		}
 		require.False(t, unsendable)
-		var want []part
+		want := []part{{"file", base, string(audio)}} // first, so that a cut upload lacks what the service acts on
 		if name != "" {
 			want = append(want, part{name: "name", value: name})
 		}
@@ -396,7 +396,7 @@ func FuzzEnvelope(f *testing.F) {
 		if prompt != 0 {
 			want = append(want, part{name: "prompt_id", value: strconv.FormatInt(prompt, 10)})
 		}
-		require.Equal(t, append(want, part{"file", base, string(audio)}), parts)
+		require.Equal(t, want, parts)
 		require.Len(t, types, 1)
 		kind, params, err := mime.ParseMediaType(types[0])
 		require.NoError(t, err, "%q", types[0])

@@ -59,7 +59,7 @@ func walk[T any](
 			f := &fetched[T]{at: at, answered: make(chan struct{}), arrived: make(chan struct{})}
 			get := func() {
 				defer close(f.arrived)
-				own := append(slices.Clip(opts), whenAnswered(func() { close(f.answered) }))
+				own := append(slices.Clip(opts), whenResponded(func() { close(f.answered) }))
 				if caller.response != nil {
 					own = append(own, WithResponse(&f.response)) // several at once must not share one
 				}

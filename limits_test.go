@@ -82,6 +82,6 @@ func TestHeadersAreBoundedByDefault(t *testing.T) {
 			continue
 		}
 		require.Error(t, err)
-		assert.Contains(t, err.Error(), "no answer")
+		assert.Contains(t, err.Error(), "no response")
 	}
 }

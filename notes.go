@@ -11,9 +11,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
 
 // ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
@@ -87,9 +89,14 @@ type CreateNoteParams struct {
 	PatientID int64        // whose encounter was recorded
 	PromptID  int64        // the prompt to use
 	Audio     *AudioSource // the recording; nil: none is sent
-	// OnProgress, when set, is told how many bytes of the audio have left, and of how many (-1 when not known). It is
-	// called from one goroutine at a time and never after Create has returned; a repeated upload starts at 0 again.
+	// OnProgress, when set, is told how many bytes of the audio have left, and of how many (-1 when not known), in the
+	// goroutine of Create. A retried upload starts at 0 again.
 	OnProgress func(sent, total int64)
+	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been given
+	// to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of the
+	// context while it runs, ends Create with that error: the service never has the request whole, so that the note surely
+	// does not exist. A journal written here is on disk before a note can exist. The context is that of the attempt.
+	BeforeCommit func(ctx context.Context) error
 }
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
@@ -102,8 +109,10 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	if err != nil {
 		return nil, err
 	}
-	defer upload.end()
-	note, err := do(ctx, s.client, request{op: createNote, path: createNote.route, body: upload}, opts, noteWithID(0))
+	defer func() { _ = upload.closer.Close() }()
+	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
+	note, err := do(ctx, s.client, r, opts, noteWithID(0))
+	s.client.rememberCreated(note)
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
 	}
@@ -181,7 +190,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
-func (p UpdateNoteParams) encode() (jsonBody, error) {
+func (p UpdateNoteParams) encode() (sending.JSON, error) {
 	for name, text := range map[string]*string{"Name": p.Name, "Transcription": p.Transcription, "Analysis": p.Analysis} {
 		if text != nil && !utf8.ValidString(*text) {
 			return nil, invalid("Notes.Update: "+name, "is not valid UTF-8")
@@ -213,17 +222,18 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 		return nil, err
 	}
 	// Read in between and afterwards without the caller's options, which are meant for signing.
-	r.settled = func(ctx context.Context) bool {
+	r.beforeRetry = func(ctx context.Context, _ *exchange.Attempt) error {
 		note, err := s.Get(ctx, id)
-		return err == nil && note.Stage() != StageComplete
+		if err == nil && note.Stage() != StageComplete {
+			return errAlreadyDone
+		}
+		return nil
 	}
-	unsure := false
-	r.unsure = &unsure
 	note, err := do(ctx, s.client, r, opts, noteWithID(id))
 	if err == nil {
 		return note, nil
 	}
-	return s.explainSign(ctx, id, err, unsure)
+	return s.explainSign(ctx, id, err, errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, errAlreadyDone))
 }
 
 // explainSign finds out what a failed Sign means: done after all, refused for an incomplete note, or what it looks like.

@@ -321,7 +321,8 @@ func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
 	}{
 		{"whole body taken", 1, true, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
 		{"exactly the announced bytes taken", 1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) }},
-		{"all but one byte taken", 2, false, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-1) }},
+		{"a byte of the closing delimiter taken", 1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-67) }},
+		{"all but the closing delimiter taken", 2, false, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-68) }},
 		{"nothing taken", 2, false, func(*http.Request) {}},
 		{"whole body taken, half a trace", 1, true, func(r *http.Request) {
 			httptrace.ContextClientTrace(r.Context()).GetConn("127.0.0.1:1")

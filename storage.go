@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -75,11 +74,10 @@ func (d *download) request(ctx context.Context, watchdog *stall.Watchdog) (*http
 		return nil, d.fail("the address of the recording is plain http to another machine or carries a password; it is not used", ErrUnexpectedResponse)
 	}
 	u.Fragment = ""
-	state := &sendState{watchdog: watchdog} // ends silent repeats of net/http's own
 	req := (&http.Request{
 		Method: downloadAudio.method, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {d.service.client.config.userAgent}},
-	}).WithContext(httptrace.WithClientTrace(ctx, state.trace()))
+	}).WithContext(ctx)
 	if d.received > 0 {
 		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
 		req.Header["If-Range"] = []string{d.etag}
@@ -90,7 +88,7 @@ func (d *download) request(ctx context.Context, watchdog *stall.Watchdog) (*http
 // plainAllowed reports whether a recording may come over plain http from there.
 func (d *download) plainAllowed(u *url.URL) bool {
 	c := d.service.client
-	return u.Scheme == "http" && (c.config.insecureHTTP || c.home.Scheme == "http" && origin.Loopback(u))
+	return u.Scheme == "http" && (c.config.insecureHTTP || c.baseURL.Scheme == "http" && origin.Loopback(u))
 }
 
 // acceptWhole judges an answer with the recording from its first byte on.

@@ -1,0 +1,9 @@
+package redact
+
+// Text is an error whose text is a constant without data.
+type Text string
+
+func (t Text) Error() string { return string(t) }
+
+// SafeText is the error's text.
+func (t Text) SafeText() string { return string(t) }
