@@ -29,8 +29,6 @@ type Error struct {
 	Operation  string              // the SDK's name of the call, such as "Notes.Get"
 	Method     string              // HTTP method
 	Route      string              // path template, such as "/v1/progress-notes/{id}"
-
-	incomplete bool // Sign was refused because the note is not complete
 }
 
 // Sentinels for [errors.Is] on an [*Error], by status.
@@ -90,8 +88,6 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " [fields: %s]", strings.Join(names, ", "))
 	}
 	switch advice := kinds[e.StatusCode].advice; {
-	case e.incomplete:
-		b.WriteString(": transcription and analysis are not both complete; wait for the note, then sign")
 	case e.redirect():
 		b.WriteString(": redirects are followed only for GET and on the base URL's own origin; check the base URL")
 	case e.StatusCode >= 500:
@@ -119,8 +115,6 @@ func (e *Error) Is(target error) bool {
 		return e.StatusCode >= 500
 	case ErrUnexpectedResponse:
 		return e.redirect()
-	case ErrNoteIncomplete:
-		return e.incomplete
 	}
 	return target == kinds[e.StatusCode].sentinel
 }

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"iter"
 	"net/http"
-	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
@@ -175,18 +173,24 @@ type UpdateNoteParams struct {
 
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
 //
-// It is repeated after a lost answer, which leaves the same texts in place. Errors: [ErrForbidden], [ErrNotFound],
-// [ErrValidation] with Fields, [ErrInvalidArgument] for text that is not UTF-8.
+// After a lost response the note is read before the update is retried: if it has these texts, that is the result; if
+// somebody may have changed it since, it is not overwritten, and the error is a [*ConflictError] that also matches
+// [ErrOutcomeUnknown]. [IfUnchanged] makes sure that the note is still what the caller read. An error after which the update
+// may have been carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
+// Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
-	r, err := updateNote.withID(id)
+	edit, r, err := s.newEdit(updateNote, id, opts, params.presentIn)
 	if err != nil {
 		return nil, err
 	}
-	r.body, err = params.encode()
-	if err != nil {
+	if r.body, err = params.encode(); err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, noteWithID(id))
+	if err := edit.before(ctx); err != nil {
+		return nil, err
+	}
+	note, err := do(ctx, s.client, r, opts, noteWithID(id))
+	return edit.after(note, err, params.applied(edit.read))
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
@@ -203,74 +207,71 @@ func (p UpdateNoteParams) encode() (sending.JSON, error) {
 	return body, nil
 }
 
-// Delete deletes a note and its files. When an attempt's answer was lost and the repeat finds no note, the note is
-// deleted and that is no error. Otherwise a missing note is [ErrNotFound].
+// Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
+// deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
+// matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
-	r, err := deleteNote.withID(id)
+	edit, r, err := s.newEdit(deleteNote, id, opts, func(*ProgressNote) bool { return false })
 	if err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, decodeConfirmation)
+	if err := edit.before(ctx); err != nil {
+		return nil, err
+	}
+	done, err := do(ctx, s.client, r, opts, decodeConfirmation)
+	if errors.Is(err, errAlreadyDone) {
+		return new(Confirmation), nil
+	}
+	return done, err
 }
 
 // Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
-// is refused with [ErrNoteIncomplete], whatever status the service uses: where its message does not tell, the note is
-// read once to find out. After a lost answer the note is read too, and signed again only if it is not signed yet.
+// is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
+// out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
+// nobody can have changed it since, else the error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. With
+// [IfUnchanged] nothing else is signed than what the caller read.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
-	r, err := signNote.withID(id)
+	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
 	if err != nil {
 		return nil, err
 	}
-	// Read in between and afterwards without the caller's options, which are meant for signing.
-	r.beforeRetry = func(ctx context.Context, _ *exchange.Attempt) error {
-		note, err := s.Get(ctx, id)
-		if err == nil && note.Stage() != StageComplete {
-			return errAlreadyDone
-		}
-		return nil
+	if err := edit.before(ctx); err != nil {
+		return nil, err
 	}
 	note, err := do(ctx, s.client, r, opts, noteWithID(id))
-	if err == nil {
-		return note, nil
+	if mayBeExplained(err) {
+		note, err = s.explainSign(ctx, edit, err)
 	}
-	return s.explainSign(ctx, id, err, errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, errAlreadyDone))
+	want := ProgressNote{}
+	if edit.read != nil {
+		want = *edit.read
+	}
+	return edit.after(note, err, want)
 }
 
-// explainSign finds out what a failed Sign means: done after all, refused for an incomplete note, or what it looks like.
-// It reads the note only where that can tell: the service refused, or it is unsure whether it acted.
-func (s *NotesService) explainSign(ctx context.Context, id int64, failure error, unsure bool) (*ProgressNote, error) {
-	var answered *Error
-	refused := errors.As(failure, &answered) && answered.maySpeakOfState()
-	switch {
-	case answered != nil && tellsIncomplete(answered.Message):
-		answered.incomplete = true
-		return nil, failure
-	case !refused && !unsure, errors.Is(failure, ErrUnauthorized), errors.Is(failure, ErrNotFound):
-		return nil, failure
+// mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
+// that may be the note's state, or its response was lost and nobody has looked yet.
+func mayBeExplained(err error) bool {
+	var conflict *ConflictError
+	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
+		return false
 	}
-	note, err := s.Get(ctx, id)
+	refused, ok := errors.AsType[*Error](err)
+	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
+}
+
+// explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
+func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
+	note, err := s.Get(ctx, edit.id, edit.reads...)
 	switch {
 	case err != nil:
 		return nil, failure
-	case unsure && note.Has.Signed:
+	case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
 		return note, nil
-	case note.Stage().AtLeast(StageComplete):
-		return nil, failure
-	case answered != nil:
-		answered.incomplete = true
-		return nil, failure
+	case !note.Stage().AtLeast(StageComplete):
+		return nil, incomplete(failure)
 	}
-	return nil, &callError{
-		op: signNote, detail: "not signed: transcription and analysis are not both complete; wait for the note, then sign",
-		causes: []error{ErrNoteIncomplete, failure},
-	}
-}
-
-// tellsIncomplete recognises the refusal that the service's description words: a note without complete transcription and
-// analysis cannot be signed.
-func tellsIncomplete(message string) bool {
-	message = strings.ToLower(message)
-	return strings.Contains(message, "complete") && (strings.Contains(message, "transcription") || strings.Contains(message, "analysis"))
+	return nil, failure
 }
 
 func noteWithID(id int64) func([]byte) (*ProgressNote, error) {

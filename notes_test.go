@@ -256,11 +256,11 @@ func TestNotesSignRefusals(t *testing.T) {
 		match    error
 		mismatch error
 	}{
-		"telling 400":                 {400, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 403":                 {403, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 422":                 {422, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 423":                 {423, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 500":                 {500, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 400":                 {400, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 403":                 {403, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 422":                 {422, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 423":                 {423, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 500":                 {500, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
 		"silent 403, not complete":    {403, silent, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
 		"silent 409, not complete":    {409, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
 		"silent 422, not complete":    {422, `{"message":"The given data was invalid"}`, incomplete, clinicaldoc.ErrNoteIncomplete, nil},

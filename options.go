@@ -242,6 +242,7 @@ type callOptions struct {
 	header    http.Header
 	query     url.Values
 	noRetry   bool
+	unchanged *ProgressNote                         // what the caller read; nil: not said
 	token     func(context.Context) (string, error) // nil: the client's
 	responded func()                                // called with a success, before it is decoded
 }

@@ -91,6 +91,7 @@ func publicSamples(t *testing.T) map[string]sample {
 		"Client":              sampleOf(*client),
 		"Completion":          sampleOf(note.Has),
 		"Confirmation":        sampleOf(clinicaldoc.Confirmation{Message: canary}),
+		"ConflictError":       sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
 		"CreateNoteParams":    sampleOf(params),
 		"DownloadParams":      sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
 		"Error":               sampleOf(answered),

@@ -26,6 +26,9 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	if err != nil {
 		return nil, err
 	}
+	if options.unchanged != nil && !r.edits {
+		return nil, invalid(r.op.name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
+	}
 	if ctx.Err() != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + contextText(ctx), causes: contextErrors(ctx)}
 	}
@@ -61,6 +64,7 @@ type request struct {
 	path  string // under the base URL
 	query url.Values
 	body  sending.Body // nil: none
+	edits bool         // IfUnchanged makes sense
 
 	progress     func(sent int64)
 	beforeCommit func(context.Context) error
@@ -213,7 +217,7 @@ func (r request) stopped(ctx context.Context, err error) error {
 	case stopped.Err == nil:
 		return &callError{op: r.op, detail: "not sent: " + redact.Cause(stopped.Reason), causes: []error{stopped.Reason}}
 	}
-	return &callError{op: r.op, detail: redact.Cause(stopped.Reason), causes: []error{stopped.Reason, stopped.Err}}
+	return stopped.Reason
 }
 
 // gone reports whether a retried DELETE found nothing because an earlier attempt had done its work.
@@ -234,7 +238,7 @@ func (r request) saysGone(status int) bool {
 // mark says of a failed call that it may have been carried out all the same.
 func (r request) mark(call *exchange.Call, err error) error {
 	switch {
-	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone):
+	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete):
 		return err
 	case r.op.effect == retry.Creates:
 		return &OutcomeUnknownError{SentAt: call.Last.Started, Err: err, lostAt: time.Now()}

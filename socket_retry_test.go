@@ -436,25 +436,6 @@ func TestSocketDeleteThatWasNeverSentIsMissing(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 }
 
-func TestSocketUpdateAfterALostAnswer(t *testing.T) {
-	t.Parallel()
-	var name atomic.Value
-	store := func(r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		name.Store(string(body))
-	}
-	script := newSockSteps(
-		func(w http.ResponseWriter, r *http.Request) { store(r); sockReset(t, w) },
-		func(w http.ResponseWriter, r *http.Request) { store(r); sockStatus(http.StatusOK, socketNote(9))(w, r) },
-	)
-	srv := socketHandler(t, script.ServeHTTP)
-	note, err := socketClient(t, srv.URL).Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("Synthetic note")})
-	require.NoError(t, err)
-	assert.EqualValues(t, 9, note.ID)
-	assert.JSONEq(t, `{"name":"Synthetic note"}`, name.Load().(string))
-	assert.Len(t, script.requests(), 2)
-}
-
 func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
 	t.Parallel()
 	cut := func(header string) http.HandlerFunc {

@@ -65,7 +65,7 @@ type Call struct {
 
 	// Explain turns a failed attempt into the error that Do returns and observers see.
 	Explain func(*Attempt) error
-	// BeforeRetry is asked before a retry if the attempt before may have acted. An error ends the call.
+	// BeforeRetry is asked before each retry. An error ends the call.
 	BeforeRetry func(context.Context, *Attempt) error
 	// Progress is told how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
 	// the call. Both run in the goroutine of Do.
@@ -179,7 +179,7 @@ func retryAfter(resp *http.Response) time.Duration {
 }
 
 func (c *Call) beforeRetry(req *http.Request) error {
-	if c.BeforeRetry == nil || c.Last.Outcome().NotProcessed() {
+	if c.BeforeRetry == nil {
 		return nil
 	}
 	return c.BeforeRetry(req.Context(), c.Last)
