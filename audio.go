@@ -12,6 +12,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // AudioURL is a temporary, signed address of a recording: whoever has it can listen. It does not print. Fetch it without
@@ -35,14 +36,14 @@ func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOptio
 
 func decodeAudioURL(answer []byte) (*AudioURL, error) {
 	if len(answer) == 0 {
-		return nil, errEmpty
+		return nil, tolerant.ErrEmpty
 	}
 	var address string
 	read := func(document []byte) error {
 		d := jsonscan.New(document)
-		object(d, func(key []byte) {
+		tolerant.Object(d, func(key []byte) {
 			if string(key) == "url" {
-				address = textOrEmpty(d)
+				address = tolerant.Text(d)
 			}
 		})
 		return d.End()
@@ -50,7 +51,7 @@ func decodeAudioURL(answer []byte) (*AudioURL, error) {
 	if err := read(answer); err != nil {
 		return nil, err
 	}
-	if inner := wrapped(answer); address == "" && inner != nil {
+	if inner := tolerant.Inner(answer); address == "" && inner != nil {
 		if err := read(inner); err != nil {
 			return nil, err
 		}

@@ -275,6 +275,20 @@ func fieldMessages(d *jsonscan.Decoder) []string {
 	return messages
 }
 
+// Errors of answers that decode but are not what was asked for. Their texts hold no data.
+var (
+	errOtherID       = safeError("it is another record than the one asked for")
+	errTooLong       = safeError("it is longer than the limit of WithMaxResponseSize")
+	errNoURL         = safeError("it holds no usable url")
+	errSilentRepeats = safeError("the connection was refused again and again without an answer")
+)
+
+// safeError is a constant text without data.
+type safeError string
+
+func (e safeError) Error() string    { return string(e) }
+func (e safeError) SafeText() string { return string(e) }
+
 // invalid reports an argument that is refused before any request.
 func invalid(what, format string, args ...any) error {
 	return fmt.Errorf("clinicaldoc: %s: %s: %w", what, fmt.Sprintf(format, args...), ErrInvalidArgument)

@@ -3,9 +3,11 @@ package clinicaldoc
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // How the models of notes.go are read from JSON (fill), and what of them may be printed (LogValue).
@@ -14,46 +16,46 @@ func (n *ProgressNote) id() int64 { return n.ID }
 
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var patientID int64
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			n.ID = integer(d)
+			n.ID = tolerant.Integer(d)
 		case "name":
-			n.Name = textOrEmpty(d)
+			n.Name = tolerant.Text(d)
 		case "transcription":
-			n.Transcription = textOrEmpty(d)
+			n.Transcription = tolerant.Text(d)
 		case "analysis":
-			n.Analysis = textOrEmpty(d)
+			n.Analysis = tolerant.Text(d)
 		case "template":
-			n.Template = optional(d, (*Template).fill)
+			n.Template = tolerant.Optional(d, (*Template).fill)
 		case "patient":
 			n.Patient = rawObject(d)
 		case "patient_id":
-			patientID = integerOrZero(d)
+			patientID = tolerant.IntegerOrZero(d)
 		case "audio":
-			n.Audio = optional(d, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, (*AudioInfo).fill)
 		case "has":
 			n.Has.fill(d)
 		case "team_id":
-			n.TeamID = integer(d)
+			n.TeamID = tolerant.Integer(d)
 		case "user_id":
-			n.UserID = integer(d)
+			n.UserID = tolerant.Integer(d)
 		case "user":
 			n.User = rawObject(d)
 		case "transcription_started_at":
-			n.TranscriptionStartedAt = instant(d)
+			n.TranscriptionStartedAt = tolerant.Time(d)
 		case "transcription_completed_at":
-			n.TranscriptionCompletedAt = instant(d)
+			n.TranscriptionCompletedAt = tolerant.Time(d)
 		case "analysis_started_at":
-			n.AnalysisStartedAt = instant(d)
+			n.AnalysisStartedAt = tolerant.Time(d)
 		case "analysis_completed_at":
-			n.AnalysisCompletedAt = instant(d)
+			n.AnalysisCompletedAt = tolerant.Time(d)
 		case "error_state":
 			n.ErrorState = errorState(d)
 		case "created_at":
-			n.CreatedAt = instant(d)
+			n.CreatedAt = tolerant.Time(d)
 		case "updated_at":
-			n.UpdatedAt = instant(d)
+			n.UpdatedAt = tolerant.Time(d)
 		}
 	})
 	if patientID > 0 {
@@ -62,71 +64,90 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 }
 
 func (t *Template) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			t.ID = integer(d)
+			t.ID = tolerant.Integer(d)
 		case "name":
-			t.Name = textOrEmpty(d)
+			t.Name = tolerant.Text(d)
 		case "description":
-			t.Description = textOrEmpty(d)
+			t.Description = tolerant.Text(d)
 		}
 	})
 }
 
 func (a *AudioInfo) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "duration":
-			a.Duration = decimal(d)
+			a.Duration = tolerant.Number(d)
 		case "bitrate":
-			a.Bitrate = integer(d)
+			a.Bitrate = tolerant.Integer(d)
 		case "size":
-			a.Size = integer(d)
+			a.Size = tolerant.Integer(d)
 		case "uploaded_at":
-			a.UploadedAt = instant(d)
+			a.UploadedAt = tolerant.Time(d)
 		case "expires_at":
-			a.ExpiresAt = instant(d)
+			a.ExpiresAt = tolerant.Time(d)
 		case "file_url":
-			a.FileURL = textOrEmpty(d)
+			a.FileURL = tolerant.Text(d)
 		}
 	})
 }
 
 func (c *Completion) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "content":
-			c.Content = flag(d)
+			c.Content = tolerant.Bool(d)
 		case "transcription":
-			c.Transcription = flag(d)
+			c.Transcription = tolerant.Bool(d)
 		case "signed":
-			c.Signed = flag(d)
+			c.Signed = tolerant.Bool(d)
 		}
 	})
 }
 
 func (c *Confirmation) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		if string(key) == "message" {
-			c.Message = textOrEmpty(d)
+			c.Message = tolerant.Text(d)
 		}
 	})
 }
 
+// errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
+func errorState(d *jsonscan.Decoder) *string {
+	if d.Kind() == jsonscan.String {
+		return new(d.Text())
+	}
+	raw := d.Raw()
+	switch string(raw) {
+	case "", "null", "false", "0", "[]", "{}":
+		return nil
+	}
+	return new(strings.ToValidUTF8(string(raw), "\ufffd")) // as texts are read, so that a stored one reads back equal
+}
+
 // UnmarshalJSON reads a note as tolerantly as the service's answers are read.
 func (n *ProgressNote) UnmarshalJSON(data []byte) error {
-	return unmarshal(data, n, (*ProgressNote).fill)
+	return tolerant.Unmarshal(data, n, (*ProgressNote).fill)
 }
 
 // UnmarshalJSON reads a template as tolerantly as the service's answers are read.
-func (t *Template) UnmarshalJSON(data []byte) error { return unmarshal(data, t, (*Template).fill) }
+func (t *Template) UnmarshalJSON(data []byte) error {
+	return tolerant.Unmarshal(data, t, (*Template).fill)
+}
 
 // UnmarshalJSON reads audio metadata as tolerantly as the service's answers are read.
-func (a *AudioInfo) UnmarshalJSON(data []byte) error { return unmarshal(data, a, (*AudioInfo).fill) }
+func (a *AudioInfo) UnmarshalJSON(data []byte) error {
+	return tolerant.Unmarshal(data, a, (*AudioInfo).fill)
+}
 
 // UnmarshalJSON reads flags as tolerantly as the service's answers are read.
-func (c *Completion) UnmarshalJSON(data []byte) error { return unmarshal(data, c, (*Completion).fill) }
+func (c *Completion) UnmarshalJSON(data []byte) error {
+	return tolerant.Unmarshal(data, c, (*Completion).fill)
+}
 
 // LogValue lists what may be logged of the note.
 func (n ProgressNote) LogValue() slog.Value {

@@ -14,6 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
@@ -265,7 +266,7 @@ func tellsIncomplete(message string) bool {
 
 func noteWithID(id int64) func([]byte) (*ProgressNote, error) {
 	return func(answer []byte) (*ProgressNote, error) {
-		note, err := single(answer, (*ProgressNote).fill, (*ProgressNote).id)
+		note, err := tolerant.Record(answer, (*ProgressNote).fill, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
 			return nil, errOtherID
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // Object is a JSON value whose fields the service does not describe, such as a note's patient. It keeps what came, in
@@ -19,16 +20,16 @@ type Object struct{ raw string }
 func (o Object) ID() (int64, bool) {
 	d := jsonscan.New([]byte(o.raw))
 	if d.Kind() != jsonscan.Object {
-		id := integer(d)
+		id := tolerant.Integer(d)
 		return id, d.End() == nil && id > 0
 	}
 	var id, patientID int64
 	for key := range d.Fields() {
 		switch string(key) {
 		case "id":
-			id = integerOrZero(d)
+			id = tolerant.IntegerOrZero(d)
 		case "patient_id":
-			patientID = integerOrZero(d)
+			patientID = tolerant.IntegerOrZero(d)
 		}
 	}
 	if id == 0 {
@@ -49,6 +50,13 @@ func (o Object) naming(patientID int64) Object {
 		o.raw = o.raw[:len(o.raw)-1] + `,"patient_id":` + id + `}`
 	}
 	return o
+}
+
+func rawObject(d *jsonscan.Decoder) Object {
+	if d.Null() {
+		return Object{}
+	}
+	return Object{raw: tolerant.Canonical(d.Raw())}
 }
 
 // Decode stores the object in v, as [json.Unmarshal] does. An absent one, or [] for an empty one, leaves v unchanged.
@@ -74,46 +82,9 @@ func (o Object) MarshalJSON() ([]byte, error) {
 func (o *Object) UnmarshalJSON(data []byte) error {
 	*o = Object{}
 	if data = bytes.TrimSpace(data); !bytes.Equal(data, []byte("null")) {
-		o.raw = canonical(data)
+		o.raw = tolerant.Canonical(data)
 	}
 	return nil
-}
-
-// canonical gives a JSON value the form that json.Marshal gives it, so that a stored one reads back equal.
-func canonical(raw []byte) string {
-	var short, escaped bytes.Buffer
-	if isCanonical(raw) || json.Compact(&short, raw) != nil {
-		return string(raw)
-	}
-	json.HTMLEscape(&escaped, short.Bytes())
-	return escaped.String()
-}
-
-// notable are the bytes that isCanonical looks at: white space, the ends of texts, and what json.Marshal escapes. The last
-// one begins U+2028 and U+2029.
-var notable = [256]bool{'"': true, '\\': true, ' ': true, '\t': true, '\n': true, '\r': true, '<': true, '>': true, '&': true, 0xe2: true}
-
-// isCanonical spares the usual value, which is compact already, the copies.
-func isCanonical(raw []byte) bool {
-	inText := false
-	for i := 0; i < len(raw); i++ {
-		if !notable[raw[i]] {
-			continue
-		}
-		switch raw[i] {
-		case '\\':
-			i++
-		case '"':
-			inText = !inText
-		case ' ', '\t', '\n', '\r':
-			if !inText {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // LogValue lists what may be logged: whether there is an object. Its id may be a patient's.

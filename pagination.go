@@ -10,6 +10,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // Page is one page of a list.
@@ -155,7 +156,7 @@ func unexpectedPage(detail safeError) error { return sentinelError{detail, ErrUn
 // The size is the number of rows to make room for.
 func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder)) (*Page[T], error) {
 	if len(answer) == 0 {
-		return nil, errEmpty
+		return nil, tolerant.ErrEmpty
 	}
 	page := &Page[T]{}
 	d := jsonscan.New(answer)
@@ -194,7 +195,7 @@ func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, 
 }
 
 func (p *Page[T]) fillItems(d *jsonscan.Decoder, size int, fill func(*T, *jsonscan.Decoder)) {
-	list(d, func() {
+	tolerant.List(d, func() {
 		if p.Items == nil {
 			p.Items = make([]T, 0, size)
 		}
@@ -207,13 +208,13 @@ func (p *Page[T]) fillItems(d *jsonscan.Decoder, size int, fill func(*T, *jsonsc
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	switch key {
 	case "current_page":
-		p.Meta.CurrentPage = int(integerOrZero(d))
+		p.Meta.CurrentPage = int(tolerant.IntegerOrZero(d))
 	case "last_page":
-		p.Meta.LastPage = int(integerOrZero(d))
+		p.Meta.LastPage = int(tolerant.IntegerOrZero(d))
 	case "per_page":
-		p.Meta.PerPage = int(integerOrZero(d))
+		p.Meta.PerPage = int(tolerant.IntegerOrZero(d))
 	case "total":
-		p.Meta.Total = int(integerOrZero(d))
+		p.Meta.Total = int(tolerant.IntegerOrZero(d))
 	case "next_cursor":
 		p.told = true
 		if d.Kind() == jsonscan.String {

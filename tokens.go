@@ -10,6 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // Token is the record of an access token; the token itself is never told.
@@ -51,13 +52,13 @@ func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption
 // decodeTokens reads the list under "tokens", under "data", or bare.
 func decodeTokens(answer []byte) (*[]Token, error) {
 	if len(answer) == 0 {
-		return nil, errEmpty
+		return nil, tolerant.ErrEmpty
 	}
 	d := jsonscan.New(answer)
 	tokens, found := []Token{}, false
 	read := func() {
 		found = true
-		list(d, func() {
+		tolerant.List(d, func() {
 			var t Token
 			t.fill(d)
 			if t.ID < 1 {
@@ -85,22 +86,22 @@ func decodeTokens(answer []byte) (*[]Token, error) {
 }
 
 func (t *Token) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			t.ID = integer(d)
+			t.ID = tolerant.Integer(d)
 		case "name":
-			t.Name = textOrEmpty(d)
+			t.Name = tolerant.Text(d)
 		case "created_at":
-			t.CreatedAt = instant(d)
+			t.CreatedAt = tolerant.Time(d)
 		case "last_used_at":
-			t.LastUsedAt = instant(d)
+			t.LastUsedAt = tolerant.Time(d)
 		}
 	})
 }
 
 // UnmarshalJSON reads a token record as tolerantly as the service's answers are read.
-func (t *Token) UnmarshalJSON(data []byte) error { return unmarshal(data, t, (*Token).fill) }
+func (t *Token) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, t, (*Token).fill) }
 
 // LogValue lists what may be logged of the record: the label may be somebody's name.
 func (t Token) LogValue() slog.Value {

@@ -1,16 +1,4 @@
-package clinicaldoc
-
-import (
-	"errors"
-	"math"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
-)
-
-// This file holds every tolerance of the answers' form, so that each model reads its fields by one-liners:
+// Package tolerant reads JSON as a service may well write it, so that each model reads its fields by one-liners:
 //
 //   - null stands for an absent value of any kind; [] for an empty object;
 //   - a number may come as a string, a whole number with a fraction of zeros, a flag as 0 or 1;
@@ -18,25 +6,31 @@ import (
 //   - a single object may be wrapped in "data"; fields nobody described are skipped.
 //
 // Everything else that differs from the description is an error that tells the path and the kinds, never the value.
+package tolerant
 
-// Errors of answers that decode but are not what was asked for. Their texts hold no data.
-var (
-	errNoID          = safeError("it holds no id")
-	errOtherID       = safeError("it is another record than the one asked for")
-	errEmpty         = safeError("it is empty")
-	errTooLong       = safeError("it is longer than the limit of WithMaxResponseSize")
-	errNoURL         = safeError("it holds no usable url")
-	errSilentRepeats = safeError("the connection was refused again and again without an answer")
+import (
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// safeError is a constant text without data.
-type safeError string
+// fixedError is a constant text without data.
+type fixedError string
 
-func (e safeError) Error() string    { return string(e) }
-func (e safeError) SafeText() string { return string(e) }
+func (e fixedError) Error() string    { return string(e) }
+func (e fixedError) SafeText() string { return string(e) }
 
-// object loops over the fields of an object, of which there are none in null and [].
-func object(d *jsonscan.Decoder, field func(key []byte)) {
+// Errors of documents that are no record. Their texts hold no data.
+const (
+	ErrEmpty = fixedError("it is empty")
+	ErrNoID  = fixedError("it holds no id")
+)
+
+// Object loops over the fields of an object, of which there are none in null and [].
+func Object(d *jsonscan.Decoder, field func(key []byte)) {
 	switch d.Kind() {
 	case jsonscan.Null:
 		d.Skip()
@@ -51,8 +45,8 @@ func object(d *jsonscan.Decoder, field func(key []byte)) {
 	}
 }
 
-// list loops over the elements of an array, of which there are none in null.
-func list(d *jsonscan.Decoder, element func()) {
+// List loops over the elements of an array, of which there are none in null.
+func List(d *jsonscan.Decoder, element func()) {
 	if d.Null() {
 		return
 	}
@@ -61,7 +55,7 @@ func list(d *jsonscan.Decoder, element func()) {
 	}
 }
 
-func textOrEmpty(d *jsonscan.Decoder) string {
+func Text(d *jsonscan.Decoder) string {
 	if d.Null() {
 		return ""
 	}
@@ -81,7 +75,7 @@ func literal(d *jsonscan.Decoder) []byte {
 	}
 }
 
-func integer(d *jsonscan.Decoder) int64 {
+func Integer(d *jsonscan.Decoder) int64 {
 	digits := literal(d)
 	if len(digits) == 0 {
 		return 0
@@ -98,8 +92,8 @@ func integer(d *jsonscan.Decoder) int64 {
 	return int64(f)
 }
 
-// integerOrZero reads a number where anything else may stand as well, which then counts as none.
-func integerOrZero(d *jsonscan.Decoder) int64 {
+// IntegerOrZero reads a number where anything else may stand as well, which then counts as none.
+func IntegerOrZero(d *jsonscan.Decoder) int64 {
 	n, err := strconv.ParseInt(string(numberOrNil(d)), 10, 64)
 	if err != nil {
 		return 0
@@ -115,7 +109,7 @@ func numberOrNil(d *jsonscan.Decoder) []byte {
 	return nil
 }
 
-func decimal(d *jsonscan.Decoder) float64 {
+func Number(d *jsonscan.Decoder) float64 {
 	digits := literal(d)
 	if len(digits) == 0 {
 		return 0
@@ -128,7 +122,7 @@ func decimal(d *jsonscan.Decoder) float64 {
 	return f
 }
 
-func flag(d *jsonscan.Decoder) bool {
+func Bool(d *jsonscan.Decoder) bool {
 	if d.Kind() == jsonscan.Bool {
 		return d.Bool()
 	}
@@ -142,8 +136,8 @@ func flag(d *jsonscan.Decoder) bool {
 	return false
 }
 
-// instant reads a time in any of the forms a PHP service writes; the result is in UTC.
-func instant(d *jsonscan.Decoder) time.Time {
+// Time reads a time in any of the forms a PHP service writes; the result is in UTC.
+func Time(d *jsonscan.Decoder) time.Time {
 	if d.Null() {
 		return time.Time{}
 	}
@@ -179,23 +173,10 @@ func parseTime(text []byte) (time.Time, error) {
 	return time.Time{}, errors.New("not a date-time")
 }
 
-// errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
-func errorState(d *jsonscan.Decoder) *string {
-	if d.Kind() == jsonscan.String {
-		return new(d.Text())
-	}
-	raw := d.Raw()
-	switch string(raw) {
-	case "", "null", "false", "0", "[]", "{}":
-		return nil
-	}
-	return new(strings.ToValidUTF8(string(raw), "\ufffd")) // as texts are read, so that a stored one reads back equal
-}
-
-// optional reads an object that may be absent.
-func optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
+// Optional reads an object that may be absent.
+func Optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
 	if kind := d.Kind(); kind == jsonscan.Null || kind == jsonscan.Array {
-		object(d, nil)
+		Object(d, nil)
 		return nil
 	}
 	value := new(T)
@@ -203,20 +184,13 @@ func optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
 	return value
 }
 
-func rawObject(d *jsonscan.Decoder) Object {
-	if d.Null() {
-		return Object{}
-	}
-	return Object{raw: canonical(d.Raw())}
-}
-
-// single decodes a document that is one record, bare or wrapped in "data". The record's own id tells which: a bare record
+// Record decodes a document that is one record, bare or wrapped in "data". The record's own id tells which: a bare record
 // may well have a field of that name.
-func single[T any](answer []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, error) {
+func Record[T any](answer []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, error) {
 	value := new(T)
 	d := jsonscan.New(answer)
 	if len(answer) == 0 {
-		return nil, errEmpty
+		return nil, ErrEmpty
 	}
 	fill(value, d)
 	if err := d.End(); err != nil {
@@ -225,9 +199,9 @@ func single[T any](answer []byte, fill func(*T, *jsonscan.Decoder), id func(*T) 
 	if id(value) > 0 {
 		return value, nil
 	}
-	inner := wrapped(answer)
+	inner := Inner(answer)
 	if inner == nil {
-		return nil, errNoID
+		return nil, ErrNoID
 	}
 	*value = *new(T)
 	d = jsonscan.New(inner)
@@ -236,13 +210,13 @@ func single[T any](answer []byte, fill func(*T, *jsonscan.Decoder), id func(*T) 
 		return nil, err
 	}
 	if id(value) < 1 {
-		return nil, errNoID
+		return nil, ErrNoID
 	}
 	return value, nil
 }
 
-// wrapped returns the object in the field "data" of a valid document, or nil.
-func wrapped(answer []byte) []byte {
+// Inner returns the object in the field "data" of a valid document, or nil.
+func Inner(answer []byte) []byte {
 	d := jsonscan.New(answer)
 	if d.Kind() != jsonscan.Object {
 		return nil
@@ -256,8 +230,8 @@ func wrapped(answer []byte) []byte {
 	return inner
 }
 
-// unmarshal is the UnmarshalJSON of the models: the same reading as of the service's answers.
-func unmarshal[T any](data []byte, v *T, fill func(*T, *jsonscan.Decoder)) error {
+// Unmarshal is the UnmarshalJSON of the models: the same reading as of the service's answers.
+func Unmarshal[T any](data []byte, v *T, fill func(*T, *jsonscan.Decoder)) error {
 	d := jsonscan.New(data)
 	if d.Null() {
 		return d.End()
