@@ -1,16 +1,71 @@
 package clinicaldoc
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// How the models of notes.go are read from JSON (fill), and what of them may be printed (LogValue).
+// ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
+// as JSON is explicit and gives everything.
+type ProgressNote struct {
+	ID                       int64      `json:"id"`
+	Name                     string     `json:"name"`
+	Transcription            string     `json:"transcription,omitempty"`
+	Analysis                 string     `json:"analysis,omitempty"`
+	Template                 *Template  `json:"template,omitempty"` // nil when absent
+	Patient                  Object     `json:"patient,omitzero"`   // fields not described; when the service names the patient only by a patient_id beside the other fields, {"id": that}
+	Audio                    *AudioInfo `json:"audio,omitempty"`    // nil when absent
+	Has                      Completion `json:"has"`
+	TeamID                   int64      `json:"team_id"`
+	UserID                   int64      `json:"user_id"`
+	User                     Object     `json:"user,omitzero"` // fields not described
+	TranscriptionStartedAt   time.Time  `json:"transcription_started_at,omitzero"`
+	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
+	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
+	AnalysisCompletedAt      time.Time  `json:"analysis_completed_at,omitzero"`
+	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
+	CreatedAt                time.Time  `json:"created_at,omitzero"`
+	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
+}
+
+// Template is the template a note was made with.
+type Template struct {
+	ID          int64  `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// AudioInfo describes a note's recording. FileURL is a temporary, signed address: whoever has it can listen. It is not
+// printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
+type AudioInfo struct {
+	Duration   float64   `json:"duration,omitempty"` // in seconds
+	Bitrate    int64     `json:"bitrate,omitempty"`
+	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not told
+	UploadedAt time.Time `json:"uploaded_at,omitzero"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
+	FileURL    string    `json:"file_url,omitempty"`
+}
+
+// Completion holds a note's flags.
+type Completion struct {
+	Content       bool `json:"content"`       // analysis completed
+	Transcription bool `json:"transcription"` // transcription completed
+	Signed        bool `json:"signed"`        // reviewed and signed
+}
+
+// Confirmation is the service's word that something was done. Message is empty when it answered with nothing.
+type Confirmation struct {
+	Message string `json:"message"`
+}
 
 func (n *ProgressNote) id() int64 { return n.ID }
 
@@ -183,26 +238,83 @@ func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
 // Format prints the type's name for every verb.
 func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
 
-// LogValue lists the names of the fields to change.
-func (p UpdateNoteParams) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Bool("name", p.Name != nil),
-		slog.Bool("transcription", p.Transcription != nil),
-		slog.Bool("analysis", p.Analysis != nil),
-	)
+// Object is a JSON value whose fields the service does not describe, such as a note's patient. It keeps what came, in
+// compact form, and encodes it back. The zero value stands for an absent or null one.
+type Object struct{ raw string }
+
+// ID returns the object's id, from its field id or else patient_id, and whether it has one.
+func (o Object) ID() (int64, bool) {
+	d := jsonscan.New([]byte(o.raw))
+	if d.Kind() != jsonscan.Object {
+		id := tolerant.Integer(d)
+		return id, d.End() == nil && id > 0
+	}
+	var id, patientID int64
+	for key := range d.Fields() {
+		switch string(key) {
+		case "id":
+			id = tolerant.IntegerOrZero(d)
+		case "patient_id":
+			patientID = tolerant.IntegerOrZero(d)
+		}
+	}
+	if id == 0 {
+		id = patientID
+	}
+	return id, d.End() == nil && id > 0
 }
+
+// naming returns the object with the patient's id that stood beside it, unless it tells an id itself.
+func (o Object) naming(patientID int64) Object {
+	id := strconv.FormatInt(patientID, 10)
+	_, named := o.ID()
+	switch {
+	case named:
+	case o.raw == "", o.raw == "[]", o.raw == "{}":
+		o.raw = `{"id":` + id + `}`
+	case o.raw[0] == '{':
+		o.raw = o.raw[:len(o.raw)-1] + `,"patient_id":` + id + `}`
+	}
+	return o
+}
+
+func rawObject(d *jsonscan.Decoder) Object {
+	if d.Null() {
+		return Object{}
+	}
+	return Object{raw: tolerant.Canonical(d.Raw())}
+}
+
+// Decode stores the object in v, as [json.Unmarshal] does. An absent one, or [] for an empty one, leaves v unchanged.
+func (o Object) Decode(v any) error {
+	if o.IsZero() || o.raw == "[]" {
+		return nil
+	}
+	return json.Unmarshal([]byte(o.raw), v)
+}
+
+// IsZero reports whether the object was absent or null.
+func (o Object) IsZero() bool { return o.raw == "" }
+
+// MarshalJSON returns the object as it came; null for an absent one.
+func (o Object) MarshalJSON() ([]byte, error) {
+	if o.IsZero() {
+		return []byte("null"), nil
+	}
+	return []byte(o.raw), nil
+}
+
+// UnmarshalJSON keeps any JSON value.
+func (o *Object) UnmarshalJSON(data []byte) error {
+	*o = Object{}
+	if data = bytes.TrimSpace(data); !bytes.Equal(data, []byte("null")) {
+		o.raw = tolerant.Canonical(data)
+	}
+	return nil
+}
+
+// LogValue lists what may be logged: whether there is an object. Its id may be a patient's.
+func (o Object) LogValue() slog.Value { return slog.GroupValue(slog.Bool("present", !o.IsZero())) }
 
 // Format prints what LogValue lists for every verb.
-func (p UpdateNoteParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.UpdateNoteParams", p)
-}
-
-// LogValue lists what may be logged of the params: neither name nor patient.
-func (p CreateNoteParams) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int64("prompt_id", p.PromptID), slog.Bool("audio", p.Audio != nil))
-}
-
-// Format prints what LogValue lists for every verb.
-func (p CreateNoteParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
-}
+func (o Object) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Object", o) }

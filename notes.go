@@ -5,10 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -16,59 +17,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
-
-// ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
-// as JSON is explicit and gives everything.
-type ProgressNote struct {
-	ID                       int64      `json:"id"`
-	Name                     string     `json:"name"`
-	Transcription            string     `json:"transcription,omitempty"`
-	Analysis                 string     `json:"analysis,omitempty"`
-	Template                 *Template  `json:"template,omitempty"` // nil when absent
-	Patient                  Object     `json:"patient,omitzero"`   // fields not described; when the service names the patient only by a patient_id beside the other fields, {"id": that}
-	Audio                    *AudioInfo `json:"audio,omitempty"`    // nil when absent
-	Has                      Completion `json:"has"`
-	TeamID                   int64      `json:"team_id"`
-	UserID                   int64      `json:"user_id"`
-	User                     Object     `json:"user,omitzero"` // fields not described
-	TranscriptionStartedAt   time.Time  `json:"transcription_started_at,omitzero"`
-	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
-	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
-	AnalysisCompletedAt      time.Time  `json:"analysis_completed_at,omitzero"`
-	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
-	CreatedAt                time.Time  `json:"created_at,omitzero"`
-	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
-}
-
-// Template is the template a note was made with.
-type Template struct {
-	ID          int64  `json:"id"`
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-}
-
-// AudioInfo describes a note's recording. FileURL is a temporary, signed address: whoever has it can listen. It is not
-// printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
-type AudioInfo struct {
-	Duration   float64   `json:"duration,omitempty"` // in seconds
-	Bitrate    int64     `json:"bitrate,omitempty"`
-	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not told
-	UploadedAt time.Time `json:"uploaded_at,omitzero"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
-	FileURL    string    `json:"file_url,omitempty"`
-}
-
-// Completion holds a note's flags.
-type Completion struct {
-	Content       bool `json:"content"`       // analysis completed
-	Transcription bool `json:"transcription"` // transcription completed
-	Signed        bool `json:"signed"`        // reviewed and signed
-}
-
-// Confirmation is the service's word that something was done. Message is empty when it answered with nothing.
-type Confirmation struct {
-	Message string `json:"message"`
-}
 
 // NotesService works on progress notes. Get it from [Client.Notes].
 type NotesService struct{ client *Client }
@@ -290,4 +238,28 @@ func decodeConfirmation(answer []byte) (*Confirmation, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// LogValue lists the names of the fields to change.
+func (p UpdateNoteParams) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("name", p.Name != nil),
+		slog.Bool("transcription", p.Transcription != nil),
+		slog.Bool("analysis", p.Analysis != nil),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (p UpdateNoteParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.UpdateNoteParams", p)
+}
+
+// LogValue lists what may be logged of the params: neither name nor patient.
+func (p CreateNoteParams) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("prompt_id", p.PromptID), slog.Bool("audio", p.Audio != nil))
+}
+
+// Format prints what LogValue lists for every verb.
+func (p CreateNoteParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
 }
