@@ -39,22 +39,14 @@ func decodeAudioURL(answer []byte) (*AudioURL, error) {
 		return nil, tolerant.ErrEmpty
 	}
 	var address string
-	read := func(document []byte) error {
-		d := jsonscan.New(document)
-		tolerant.Object(d, func(key []byte) {
-			if string(key) == "url" {
-				address = tolerant.Text(d)
-			}
-		})
-		return d.End()
-	}
-	if err := read(answer); err != nil {
-		return nil, err
-	}
-	if inner := tolerant.Inner(answer); address == "" && inner != nil {
-		if err := read(inner); err != nil {
-			return nil, err
+	d := jsonscan.New(tolerant.Unwrap(answer, "url"))
+	tolerant.Object(d, func(key []byte) {
+		if string(key) == "url" {
+			address = tolerant.RequiredText(d)
 		}
+	})
+	if err := d.End(); err != nil {
+		return nil, err
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {

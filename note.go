@@ -74,9 +74,9 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			n.ID = tolerant.Integer(d)
+			n.ID = tolerant.RequiredInteger(d)
 		case "name":
-			n.Name = tolerant.Text(d)
+			n.Name = tolerant.RequiredText(d)
 		case "transcription":
 			n.Transcription = tolerant.Text(d)
 		case "analysis":
@@ -90,7 +90,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "audio":
 			n.Audio = tolerant.Optional(d, (*AudioInfo).fill)
 		case "has":
-			n.Has.fill(d)
+			tolerant.Nested(d, &n.Has, (*Completion).fill)
 		case "team_id":
 			n.TeamID = tolerant.Integer(d)
 		case "user_id":
@@ -108,7 +108,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "error_state":
 			n.ErrorState = errorState(d)
 		case "created_at":
-			n.CreatedAt = tolerant.Time(d)
+			n.CreatedAt = tolerant.RequiredTime(d)
 		case "updated_at":
 			n.UpdatedAt = tolerant.Time(d)
 		}
@@ -135,7 +135,7 @@ func (a *AudioInfo) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "duration":
-			a.Duration = tolerant.Number(d)
+			a.Duration = tolerant.Seconds(d)
 		case "bitrate":
 			a.Bitrate = tolerant.Integer(d)
 		case "size":

@@ -1,8 +1,10 @@
 package clinicaldoc_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +93,19 @@ func TestDecodeToleratesForms(t *testing.T) {
 		withField(`"created_at":"2024-05-01 12:11:12+0200"`):       created(utc),
 		withField(`"created_at":"2024-05-01T10:11:12\u002b00:00"`): created(utc),
 		withField(`"created_at":"2024-05-01"`):                     created(utc.Truncate(24 * time.Hour)),
+		withField(`"created_at":"2024-05-01T10:11:12+00"`):         created(utc),
+		withField(`"created_at":"2024-05-01 12:11:12.5+02"`):       created(utc.Add(500 * time.Millisecond)),
 		withField(`"created_at":""`):                               bare,
+		withField(`"created_at":"0000-00-00"`):                     bare,
+		withField(`"created_at":"0000-00-00 00:00:00"`):            bare,
+		withField(`"created_at":"0000-00-00T00:00:00.000000Z"`):    bare,
+		withField(`"created_at":"-0001-11-30T00:00:00.000000Z"`):   bare,
+		withField(`"created_at":"-0001-11-29T23:06:32+00:00"`):     bare,
+
+		// Durations as a clock shows them.
+		withField(`"audio":{"duration":"00:03:10"}`):    audio(clinicaldoc.AudioInfo{Duration: 190}),
+		withField(`"audio":{"duration":"1:00:00.25"}`):  audio(clinicaldoc.AudioInfo{Duration: 3600.25}),
+		withField(`"audio":{"duration":"100:59:59.5"}`): audio(clinicaldoc.AudioInfo{Duration: 363599.5}),
 
 		// The error state, of which the description gives no values.
 		withField(`"error_state":"timeout"`):   failed("timeout"),
@@ -194,60 +208,45 @@ func TestObjectDecode(t *testing.T) {
 func TestDecodeRefusals(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{ // what the error must tell
-		``:                                     "no body",
-		` `:                                    "",
-		`<!DOCTYPE html><p>secret</p>`:         "JSON",
-		`secret`:                               "JSON",
-		`null`:                                 "no id",
-		`[]`:                                   "no id",
-		`{}`:                                   "no id",
-		`true`:                                 "",
-		`"secret"`:                             "",
-		`[{"id":7}]`:                           "object",
-		`{"id":null}`:                          "no id",
-		`{"id":0}`:                             "no id",
-		`{"id":-7}`:                            "no id",
-		`{"message":"secret"}`:                 "no id",
-		`{"data":null}`:                        "no id",
-		`{"data":[]}`:                          "no id",
-		`{"data":[{"id":7}]}`:                  "no id",
-		`{"data":{}}`:                          "no id",
-		`{"data":{"data":{"id":7}}}`:           "no id",
-		`{"data":{"id":"secret"}}`:             "id: want a whole number",
-		`{"id":8}`:                             "another record",
-		`{"data":{"id":8}}`:                    "another record",
-		`{"id":"secret"}`:                      "id: want a whole number",
-		`{"id":7.5}`:                           "id: want a whole number",
-		`{"id":9223372036854775808}`:           "id: want a whole number",
-		`{"id":true}`:                          "id: want",
-		`{"id":[7]}`:                           "id: want",
-		`{"id":7`:                              "JSON",
-		`{"id":7}{"secret":1}`:                 "JSON",
-		`{"id":7}secret`:                       "JSON",
-		`{"id":7,"secret":}`:                   "JSON",
-		withField(`"name":5`):                  "name: want",
-		withField(`"name":["secret"]`):         "name: want",
-		withField(`"name":{"a":1}`):            "name: want",
-		withField(`"has":"secret"`):            "has: want",
-		withField(`"has":["secret"]`):          "has[0]: want an object",
-		withField(`"has":{"signed":"secret"}`): "has.signed: want a boolean",
-		withField(`"has":{"signed":2}`):        "has.signed: want a boolean",
-		withField(`"has":{"signed":{}}`):       "has.signed: want",
-		withField(`"template":"secret"`):       "template: want",
-		withField(`"template":[{"id":1}]`):     "template[0]: want an object",
-		withField(`"audio":{"size":"secret"}`): "audio.size: want a whole number",
-		withField(`"audio":{"size":1.5}`):      "audio.size: want a whole number",
-		withField(`"audio":{"size":1e300}`):    "audio.size: want a whole number",
-		withField(`"audio":{"duration":"secret"}`):                                   "audio.duration: want a number",
-		withField(`"audio":{"duration":"NaN"}`):                                      "audio.duration: want a number",
-		withField(`"audio":{"duration":"Inf"}`):                                      "audio.duration: want a number",
-		withField(`"audio":{"duration":1e999}`):                                      "audio.duration: want a number",
-		withField(`"audio":{"file_url":5}`):                                          "audio.file_url: want",
-		withField(`"team_id":"secret"`):                                              "team_id: want a whole number",
-		withField(`"created_at":"secret"`):                                           "created_at: want a date-time",
+		``:                                 "no body",
+		` `:                                "",
+		`<!DOCTYPE html><p>secret</p>`:     "JSON",
+		`secret`:                           "JSON",
+		`null`:                             "no id",
+		`[]`:                               "no id",
+		`{}`:                               "no id",
+		`true`:                             "",
+		`"secret"`:                         "",
+		`[{"id":7}]`:                       "object",
+		`{"id":null}`:                      "no id",
+		`{"id":0}`:                         "no id",
+		`{"id":-7}`:                        "no id",
+		`{"message":"secret"}`:             "no id",
+		`{"data":null}`:                    "no id",
+		`{"data":[]}`:                      "no id",
+		`{"data":[{"id":7}]}`:              "no id",
+		`{"data":{}}`:                      "no id",
+		`{"data":{"data":{"id":7}}}`:       "no id",
+		`{"data":{"id":"secret"}}`:         "id: want a whole number",
+		`{"id":8}`:                         "another record",
+		`{"data":{"id":8}}`:                "another record",
+		`{"id":"secret"}`:                  "id: want a whole number",
+		`{"id":7.5}`:                       "id: want a whole number",
+		`{"id":9223372036854775808}`:       "id: want a whole number",
+		`{"id":true}`:                      "id: want",
+		`{"id":[7]}`:                       "id: want",
+		`{"id":7`:                          "JSON",
+		`{"id":7}{"secret":1}`:             "JSON",
+		`{"id":7}secret`:                   "JSON",
+		`{"id":7,"secret":}`:               "JSON",
+		withField(`"name":5`):              "name: want",
+		withField(`"name":["secret"]`):     "name: want",
+		withField(`"name":{"a":1}`):        "name: want",
+		withField(`"created_at":"secret"`): "created_at: want a date-time",
 		withField(`"created_at":"2024-13-01T00:00:00Z"`):                             "created_at: want a date-time",
 		withField(`"created_at":1714558272`):                                         "created_at: want",
 		withField(`"created_at":{"date":"secret"}`):                                  "created_at: want",
+		withField(`"created_at":"0000-00-00secret"`):                                 "created_at: want a date-time",
 		withField(`"error_state":{"secret`):                                          "JSON",
 		withField(`"patient":{"secret":}`):                                           "JSON",
 		strings.Repeat(`[`, 5000):                                                    "",
@@ -261,4 +260,119 @@ func TestDecodeRefusals(t *testing.T) {
 		require.ErrorContains(t, err, tells, answer)
 		assert.NotContains(t, err.Error(), "secret", answer)
 	}
+}
+
+// warnings returns a client option whose log lines, at Warn and above, are read with the function.
+func warnings(t *testing.T) (option clinicaldoc.Option, read func() []map[string]any) {
+	t.Helper()
+	var lines bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return clinicaldoc.WithLogger(logger), func() []map[string]any {
+		assert.NotContains(t, lines.String(), "secret")
+		var read []map[string]any
+		for line := range bytes.Lines(lines.Bytes()) {
+			var attributes map[string]any
+			require.NoError(t, json.Unmarshal(line, &attributes))
+			read = append(read, attributes)
+		}
+		return read
+	}
+}
+
+func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{ // what is logged
+		`"transcription":5`:                         "transcription: want string, got number",
+		`"analysis":["secret"]`:                     "analysis: want string, got array",
+		`"has":"secret"`:                            "has: want object, got string",
+		`"has":["secret"]`:                          "has: want object, got array",
+		`"has":{"signed":"secret"}`:                 "has.signed: want a boolean, got string",
+		`"has":{"signed":2}`:                        "has.signed: want a boolean, got number",
+		`"has":{"signed":{}}`:                       "has.signed: want a boolean, got object",
+		`"template":"secret"`:                       "template: want object, got string",
+		`"template":[{"id":1}]`:                     "template: want object, got array",
+		`"audio":5`:                                 "audio: want object, got number",
+		`"team_id":"secret"`:                        "team_id: want a whole number, got string",
+		`"team_id":7.5`:                             "team_id: want a whole number, got number",
+		`"user_id":[7]`:                             "user_id: want a whole number, got array",
+		`"user_id":true`:                            "user_id: want a whole number, got boolean",
+		`"updated_at":"secret"`:                     "updated_at: want a date-time, got string",
+		`"updated_at":1714558272`:                   "updated_at: want a date-time, got number",
+		`"updated_at":"2024-13-01T00:00:00Z"`:       "updated_at: want a date-time, got string",
+		`"updated_at":"0000-01-01T00:00:00+23:59"`:  "updated_at: want a date-time, got string",
+		`"analysis_completed_at":{"date":"secret"}`: "analysis_completed_at: want a date-time, got object",
+		`"transcription_started_at":"2024-05-01T10:11:12+secret"`:    "transcription_started_at: want a date-time, got string",
+		`"team_id":"secret","user_id":2.5,"updated_at":"0000-00-00"`: "team_id: want a whole number, got string|user_id: want a whole number, got number",
+	}
+	for field, logged := range tests {
+		option, read := warnings(t)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: withField(field)}).Notes.Get(t.Context(), 7)
+		require.NoError(t, err, field)
+		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7}, *note, field)
+		lines := read()
+		require.Len(t, lines, 1, field)
+		assert.Equal(t, "Notes.Get", lines[0]["operation"])
+		var members []string
+		for _, member := range lines[0]["members"].([]any) {
+			members = append(members, member.(string))
+		}
+		assert.Equal(t, logged, strings.Join(members, "|"), field)
+	}
+
+	option, read := warnings(t)
+	note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: fullNote}).Notes.Get(t.Context(), 7)
+	require.NoError(t, err)
+	assert.NotZero(t, note.ID)
+	assert.Empty(t, read(), "nothing to tell of")
+}
+
+func TestUnreadableMembersOfAudio(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{
+		`{"size":"secret"}`:       "size: want a whole number, got string",
+		`{"size":1.5}`:            "size: want a whole number, got number",
+		`{"size":1e300}`:          "size: want a whole number, got number",
+		`{"duration":"secret"}`:   "duration: want a number, got string",
+		`{"duration":"NaN"}`:      "duration: want a number, got string",
+		`{"duration":"Inf"}`:      "duration: want a number, got string",
+		`{"duration":1e999}`:      "duration: want a number, got number",
+		`{"duration":"03:10"}`:    "duration: want a number, got string", // minutes, or hours
+		`{"duration":"00:60:00"}`: "duration: want a number, got string",
+		`{"duration":"00:00:60"}`: "duration: want a number, got string",
+		`{"duration":"0:1:2"}`:    "duration: want a number, got string",
+		`{"duration":"-1:00:00"}`: "duration: want a number, got string",
+		`{"file_url":5}`:          "file_url: want string, got number",
+		`{"expires_at":"secret"}`: "expires_at: want a date-time, got string",
+	}
+	for audio, logged := range tests {
+		option, read := warnings(t)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: `{"data":{"id":7,"audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
+		require.NoError(t, err, audio)
+		assert.Equal(t, clinicaldoc.AudioInfo{}, *note.Audio, audio)
+		lines := read()
+		require.Len(t, lines, 1, audio)
+		assert.Equal(t, []any{"audio." + logged}, lines[0]["members"], audio)
+	}
+}
+
+func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
+	t.Parallel()
+	option, read := warnings(t)
+	rows := make([]string, 30)
+	for i := range rows {
+		rows[i] = fmt.Sprintf(`{"id":%d,"updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
+	}
+	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", answer: `{"data":[` + strings.Join(rows, ",") + `]}`}).
+		Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+	require.NoError(t, err)
+	require.Len(t, page.Items, len(rows))
+	for i, note := range page.Items {
+		assert.Equal(t, clinicaldoc.ProgressNote{ID: int64(i + 1), Audio: &clinicaldoc.AudioInfo{Duration: 190}}, note)
+	}
+	lines := read()
+	require.Len(t, lines, 1, "one line a response, however many members")
+	assert.Equal(t, "Notes.List", lines[0]["operation"])
+	members := lines[0]["members"].([]any)
+	assert.Equal(t, []any{"data[0].updated_at: want a date-time, got string", "data[0].audio.size: want a whole number, got string"}, members[:2])
+	assert.LessOrEqual(t, len(members), 10, "a line stays short")
 }

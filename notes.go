@@ -52,7 +52,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		return nil, err
 	}
 	defer upload.end()
-	note, err := do(ctx, s.client, request{op: createNote, path: createNote.route, body: upload}, opts, noteWithID(0))
+	note, err := do(ctx, s.client, request{op: createNote, path: createNote.route, body: upload}, opts, s.client.decodeNote(ctx, createNote, 0))
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
 	}
@@ -69,7 +69,9 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		return nil, err
 	}
 	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(answer []byte) (*Page[ProgressNote], error) {
-		return decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill)
+		page, unreadable, err := decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill)
+		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
+		return page, err
 	})
 	if err != nil {
 		return nil, err
@@ -102,7 +104,7 @@ func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*
 	if err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, noteWithID(id))
+	return do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
 }
 
 // UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("") empties
@@ -126,7 +128,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 	if err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, noteWithID(id))
+	return do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
@@ -168,7 +170,7 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 	}
 	unsure := false
 	r.unsure = &unsure
-	note, err := do(ctx, s.client, r, opts, noteWithID(id))
+	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
 	if err == nil {
 		return note, nil
 	}
@@ -212,12 +214,14 @@ func tellsIncomplete(message string) bool {
 	return strings.Contains(message, "complete") && (strings.Contains(message, "transcription") || strings.Contains(message, "analysis"))
 }
 
-func noteWithID(id int64) func([]byte) (*ProgressNote, error) {
+// decodeNote reads the note that an operation gives, which must have the id unless that is 0.
+func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
 	return func(answer []byte) (*ProgressNote, error) {
-		note, err := tolerant.Record(answer, (*ProgressNote).fill, (*ProgressNote).id)
+		note, unreadable, err := tolerant.Record(answer, (*ProgressNote).fill, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
 			return nil, errOtherID
 		}
+		c.warnOfUnreadable(ctx, op, unreadable)
 		return note, err
 	}
 }

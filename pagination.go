@@ -154,9 +154,9 @@ func unexpectedPage(detail safeError) error { return sentinelError{detail, ErrUn
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array.
 // The size is the number of rows to make room for.
-func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder)) (*Page[T], error) {
+func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder)) (*Page[T], []*jsonscan.TypeError, error) {
 	if len(answer) == 0 {
-		return nil, tolerant.ErrEmpty
+		return nil, nil, tolerant.ErrEmpty
 	}
 	page := &Page[T]{}
 	d := jsonscan.New(answer)
@@ -185,13 +185,13 @@ func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, 
 		}
 	}
 	if err := d.End(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !found {
-		return nil, errNoRows
+		return nil, nil, errNoRows
 	}
 	page.findNext(names)
-	return page, nil
+	return page, d.Forgiven(), nil
 }
 
 func (p *Page[T]) fillItems(d *jsonscan.Decoder, size int, fill func(*T, *jsonscan.Decoder)) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
@@ -67,6 +68,19 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 		return nil, x.outcomeError(x.unexpected(err))
 	}
 	return value, nil
+}
+
+// warnOfUnreadable tells the logger, once a response, which optional members count as absent because they cannot be read:
+// their paths and kinds, never what they held.
+func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable []*jsonscan.TypeError) {
+	if len(unreadable) == 0 || c.config.logger == nil {
+		return
+	}
+	members := make([]string, len(unreadable))
+	for i, member := range unreadable {
+		members[i] = member.SafeText()
+	}
+	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", members)
 }
 
 // exchange carries one call from its first attempt to its end. Its state is that of the latest attempt.

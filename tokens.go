@@ -89,11 +89,11 @@ func (t *Token) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			t.ID = tolerant.Integer(d)
+			t.ID = tolerant.RequiredInteger(d)
 		case "name":
-			t.Name = tolerant.Text(d)
+			t.Name = tolerant.RequiredText(d)
 		case "created_at":
-			t.CreatedAt = tolerant.Time(d)
+			t.CreatedAt = tolerant.RequiredTime(d)
 		case "last_used_at":
 			t.LastUsedAt = tolerant.Time(d)
 		}

@@ -32,7 +32,9 @@ var getUser = operation{"Users.Me", http.MethodGet, "/user", retry.Reads}
 // [ErrUnauthorized] says that it does not.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
 	return do(ctx, s.client, request{op: getUser, path: getUser.route}, opts, func(answer []byte) (*User, error) {
-		return tolerant.Record(answer, (*User).fill, func(u *User) int64 { return u.ID })
+		user, unreadable, err := tolerant.Record(answer, (*User).fill, func(u *User) int64 { return u.ID })
+		s.client.warnOfUnreadable(ctx, getUser, unreadable)
+		return user, err
 	})
 }
 
@@ -40,13 +42,13 @@ func (u *User) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			u.ID = tolerant.Integer(d)
+			u.ID = tolerant.RequiredInteger(d)
 		case "name":
-			u.Name = tolerant.Text(d)
+			u.Name = tolerant.RequiredText(d)
 		case "email":
 			u.Email = tolerant.Text(d)
 		case "created_at":
-			u.CreatedAt = tolerant.Time(d)
+			u.CreatedAt = tolerant.RequiredTime(d)
 		case "updated_at":
 			u.UpdatedAt = tolerant.Time(d)
 		}

@@ -41,6 +41,8 @@ type Decoder struct {
 	scratch *[]byte // the last text that differs from its literal; nil before the first
 	err     error
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index
+
+	forgiven []*TypeError
 }
 
 // New returns a Decoder positioned at the value of the document data, which
