@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,12 +21,12 @@ type ProgressNote struct {
 	Transcription            string     `json:"transcription,omitempty"`
 	Analysis                 string     `json:"analysis,omitempty"`
 	Template                 *Template  `json:"template,omitempty"` // nil when absent
-	Patient                  Object     `json:"patient,omitzero"`   // fields not described; when the service names the patient only by a patient_id beside the other fields, {"id": that}
+	Patient                  Object     `json:"patient,omitzero"`   // members not described; see PatientID. Takes over a patient_id beside it when it names nobody itself
 	Audio                    *AudioInfo `json:"audio,omitempty"`    // nil when absent
 	Has                      Completion `json:"has"`
 	TeamID                   int64      `json:"team_id"`
 	UserID                   int64      `json:"user_id"`
-	User                     Object     `json:"user,omitzero"` // fields not described
+	User                     Object     `json:"user,omitzero"` // members not described
 	TranscriptionStartedAt   time.Time  `json:"transcription_started_at,omitzero"`
 	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
 	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
@@ -35,6 +34,7 @@ type ProgressNote struct {
 	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
 	CreatedAt                time.Time  `json:"created_at,omitzero"`
 	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
+	Extra                    Object     `json:"-"` // members that are not described, written back by JSON; zero when there are none
 }
 
 // Template is the template a note was made with.
@@ -62,15 +62,19 @@ type Completion struct {
 	Signed        bool `json:"signed"`        // reviewed and signed
 }
 
-// Confirmation is the service's word that something was done. Message is empty when it answered with nothing.
+// Confirmation is the service's word that something was done. Message is empty when the response held none.
 type Confirmation struct {
 	Message string `json:"message"`
 }
 
+// patientID is a member that the description does not show: how a service may name the patient, in place of an object.
+const patientID = "patient_id"
+
 func (n *ProgressNote) id() int64 { return n.ID }
 
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
-	var patientID int64
+	var extra tolerant.Members
+	namesPatient := false
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
@@ -84,9 +88,10 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "template":
 			n.Template = tolerant.Optional(d, (*Template).fill)
 		case "patient":
-			n.Patient = rawObject(d)
-		case "patient_id":
-			patientID = tolerant.IntegerOrZero(d)
+			n.Patient.raw = tolerant.Raw(d)
+		case patientID:
+			namesPatient = true
+			extra.Add(d)
 		case "audio":
 			n.Audio = tolerant.Optional(d, (*AudioInfo).fill)
 		case "has":
@@ -96,7 +101,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "user_id":
 			n.UserID = tolerant.Integer(d)
 		case "user":
-			n.User = rawObject(d)
+			n.User.raw = tolerant.Raw(d)
 		case "transcription_started_at":
 			n.TranscriptionStartedAt = tolerant.Time(d)
 		case "transcription_completed_at":
@@ -111,10 +116,13 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			n.CreatedAt = tolerant.RequiredTime(d)
 		case "updated_at":
 			n.UpdatedAt = tolerant.Time(d)
+		default:
+			extra.Add(d)
 		}
 	})
-	if patientID > 0 {
-		n.Patient = n.Patient.naming(patientID)
+	n.Extra.raw = extra.Object()
+	if namesPatient {
+		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
 }
 
@@ -184,22 +192,66 @@ func errorState(d *jsonscan.Decoder) *string {
 	return new(strings.ToValidUTF8(string(raw), "\ufffd")) // as texts are read, so that a stored one reads back equal
 }
 
-// UnmarshalJSON reads a note as tolerantly as the service's answers are read.
+// PatientID returns the patient whom the note names, in Patient or by a patient_id beside the described members, and
+// whether it names one and only one.
+func (n ProgressNote) PatientID() (int64, bool) { return n.patient().ID() }
+
+func (n *ProgressNote) patient() tolerant.Reference {
+	return tolerant.ReferenceOf(n.Patient.raw, patientID).And(tolerant.ReferenceBy(patientID, n.Extra.raw))
+}
+
+// patientMatch is how a note stands to the patient it should be about.
+type patientMatch int
+
+const (
+	namesNone  patientMatch = iota // it names no patient
+	namesThis                      // it names this patient and no other
+	namesOther                     // it names another one, or two, or one that cannot be read
+)
+
+func (n *ProgressNote) comparePatient(id int64) patientMatch {
+	said := n.patient()
+	if named, ok := said.ID(); ok && named == id {
+		return namesThis
+	}
+	if said.IsZero() {
+		return namesNone
+	}
+	return namesOther
+}
+
+// MarshalJSON writes the note as the service does: the described members, then those in Extra.
+func (n ProgressNote) MarshalJSON() ([]byte, error) {
+	var others ProgressNote // its Extra is what is not described in ours
+	if n.Extra.Decode(&others) != nil {
+		return nil, invalid("ProgressNote: Extra", "is not an object of further members")
+	}
+	type described ProgressNote // has no methods
+	return tolerant.Marshal(described(n), others.Extra.raw)
+}
+
+// GobEncode encodes the note as its JSON.
+func (n ProgressNote) GobEncode() ([]byte, error) { return n.MarshalJSON() }
+
+// GobDecode reads what GobEncode wrote.
+func (n *ProgressNote) GobDecode(data []byte) error { return n.UnmarshalJSON(data) }
+
+// UnmarshalJSON reads a note as tolerantly as the service's responses are read.
 func (n *ProgressNote) UnmarshalJSON(data []byte) error {
 	return tolerant.Unmarshal(data, n, (*ProgressNote).fill)
 }
 
-// UnmarshalJSON reads a template as tolerantly as the service's answers are read.
+// UnmarshalJSON reads a template as tolerantly as the service's responses are read.
 func (t *Template) UnmarshalJSON(data []byte) error {
 	return tolerant.Unmarshal(data, t, (*Template).fill)
 }
 
-// UnmarshalJSON reads audio metadata as tolerantly as the service's answers are read.
+// UnmarshalJSON reads audio metadata as tolerantly as the service's responses are read.
 func (a *AudioInfo) UnmarshalJSON(data []byte) error {
 	return tolerant.Unmarshal(data, a, (*AudioInfo).fill)
 }
 
-// UnmarshalJSON reads flags as tolerantly as the service's answers are read.
+// UnmarshalJSON reads flags as tolerantly as the service's responses are read.
 func (c *Completion) UnmarshalJSON(data []byte) error {
 	return tolerant.Unmarshal(data, c, (*Completion).fill)
 }
@@ -242,48 +294,9 @@ func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldo
 // compact form, and encodes it back. The zero value stands for an absent or null one.
 type Object struct{ raw string }
 
-// ID returns the object's id, from its field id or else patient_id, and whether it has one.
-func (o Object) ID() (int64, bool) {
-	d := jsonscan.New([]byte(o.raw))
-	if d.Kind() != jsonscan.Object {
-		id := tolerant.Integer(d)
-		return id, d.End() == nil && id > 0
-	}
-	var id, patientID int64
-	for key := range d.Fields() {
-		switch string(key) {
-		case "id":
-			id = tolerant.IntegerOrZero(d)
-		case "patient_id":
-			patientID = tolerant.IntegerOrZero(d)
-		}
-	}
-	if id == 0 {
-		id = patientID
-	}
-	return id, d.End() == nil && id > 0
-}
-
-// naming returns the object with the patient's id that stood beside it, unless it tells an id itself.
-func (o Object) naming(patientID int64) Object {
-	id := strconv.FormatInt(patientID, 10)
-	_, named := o.ID()
-	switch {
-	case named:
-	case o.raw == "", o.raw == "[]", o.raw == "{}":
-		o.raw = `{"id":` + id + `}`
-	case o.raw[0] == '{':
-		o.raw = o.raw[:len(o.raw)-1] + `,"patient_id":` + id + `}`
-	}
-	return o
-}
-
-func rawObject(d *jsonscan.Decoder) Object {
-	if d.Null() {
-		return Object{}
-	}
-	return Object{raw: tolerant.Canonical(d.Raw())}
-}
+// ID returns the object's id, from its field id or patient_id, and whether it has one and only one. The object may be a
+// bare number too, or hold the record in "data" or in a list.
+func (o Object) ID() (int64, bool) { return tolerant.ReferenceOf(o.raw, patientID).ID() }
 
 // Decode stores the object in v, as [json.Unmarshal] does. An absent one, or [] for an empty one, leaves v unchanged.
 func (o Object) Decode(v any) error {
@@ -312,6 +325,12 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
+
+// GobEncode encodes the object as its JSON.
+func (o Object) GobEncode() ([]byte, error) { return o.MarshalJSON() }
+
+// GobDecode reads what GobEncode wrote.
+func (o *Object) GobDecode(data []byte) error { return o.UnmarshalJSON(data) }
 
 // LogValue lists what may be logged: whether there is an object. Its id may be a patient's.
 func (o Object) LogValue() slog.Value { return slog.GroupValue(slog.Bool("present", !o.IsZero())) }

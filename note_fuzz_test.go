@@ -85,7 +85,8 @@ type strict func(raw json.RawMessage) (value any, ok bool)
 
 // The tolerances, as the fuzz test knows them.
 var (
-	noteForm = strictObject(map[string]strict{
+	noteForm    = strictObject(noteMembers, "id", "name", "created_at")
+	noteMembers = map[string]strict{
 		"id": strictInteger, "name": strictText, "transcription": strictText, "analysis": strictText, "patient": strictRaw, "user": strictRaw, "team_id": strictInteger, "user_id": strictInteger,
 		"template": strictObject(map[string]strict{"id": strictInteger, "name": strictText, "description": strictText}),
 		"audio": strictObject(map[string]strict{
@@ -94,7 +95,7 @@ var (
 		"has":                      strictObject(map[string]strict{"content": strictFlag, "transcription": strictFlag, "signed": strictFlag}),
 		"transcription_started_at": strictTime, "transcription_completed_at": strictTime, "analysis_started_at": strictTime, "analysis_completed_at": strictTime,
 		"error_state": strictProblem, "created_at": strictTime, "updated_at": strictTime,
-	}, "id", "name", "created_at")
+	}
 	strictLayouts = []string{
 		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00",
 		"2006-01-02 15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02 15:04:05Z07", "2006-01-02",
@@ -245,6 +246,7 @@ func FuzzNote(f *testing.F) {
 		withField(`"created_at":"yesterday"`), withField(`"created_at":0`), withField(`"created_at":""`),
 		withField(`"error_state":"failed"`), withField(`"error_state":{"code": 5}`), withField(`"error_state":[]`), withField(`"error_state":false`),
 		withField(`"patient":{"id": 7, "name":"<b>\u2028"}`), withField("\"patient\":[ ]"), withField(`"user":"x"`), withField(`"ID":8`),
+		withField(`"more":{"a": [1, "<b>"]}, "\u006dany" : null`), withField(`"data":{"id":8}`), withField("\"\xff\":1,\"\u2028\":\"\u2028\""),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -268,7 +270,32 @@ func FuzzNote(f *testing.F) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, want, plainOf(t, got))
+		require.Equal(t, undescribed(t, document), undescribed(t, []byte(asJSON(t, got.Extra))))
+		require.Equal(t, undescribed(t, document), undescribed(t, []byte(asJSON(t, got))), "what is written back")
 	})
+}
+
+// undescribed returns the members of a valid document that no note is described to have.
+func undescribed(t *testing.T, document []byte) map[string]string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if json.Unmarshal(document, &members) != nil {
+		return map[string]string{}
+	}
+	others := map[string]string{}
+	for key, value := range members {
+		if noteMembers[key] == nil {
+			others[key] = asJSON(t, value)
+		}
+	}
+	return others
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	encoded, err := json.Marshal(value)
+	require.NoError(t, err)
+	return string(encoded)
 }
 
 // readStrictly is the reference: encoding/json on the document without what is tolerated.

@@ -43,18 +43,21 @@ func TestDecodeToleratesForms(t *testing.T) {
 	failed := func(state string) clinicaldoc.ProgressNote {
 		return note(func(n *clinicaldoc.ProgressNote) { n.ErrorState = &state })
 	}
+	extra := func(members string) clinicaldoc.ProgressNote {
+		return note(func(n *clinicaldoc.ProgressNote) { n.Extra = object(t, members) })
+	}
 	tests := map[string]clinicaldoc.ProgressNote{
 		// The envelope.
 		`{"id":7}`:                                  bare,
 		` { "id" : 7 } ` + "\n":                     bare,
 		`{"data":{"id":7}}`:                         bare,
 		`{"message":"ok","data":{"id":7}}`:          bare,
-		`{"id":7,"data":{"id":8,"name":"other"}}`:   bare,
-		`{"id":7,"data":[1]}`:                       bare,
+		`{"id":7,"data":{"id":8,"name":"other"}}`:   extra(`{"data":{"id":8,"name":"other"}}`),
+		`{"id":7,"data":[1]}`:                       extra(`{"data":[1]}`),
 		`{"id":"7"}`:                                bare,
 		`{"id":7.0}`:                                bare,
-		`{"id":7,"unknown":{"deep":[{"id":9}]}}`:    bare,
-		`{"id":7,"ID":9,"Name":"other"}`:            bare,
+		`{"id":7,"unknown":{"deep":[{"id":9}]}}`:    extra(`{"unknown":{"deep":[{"id":9}]}}`),
+		`{"id":7,"ID":9,"Name":"other"}`:            extra(`{"ID":9,"Name":"other"}`),
 		`{"id":7,"name":"first","name":"\u0061"}`:   note(func(n *clinicaldoc.ProgressNote) { n.Name = "a" }),
 		`{"\u0069d":7}`:                             bare,
 		withField(`"transcription":"\ud83d\ude00"`): note(func(n *clinicaldoc.ProgressNote) { n.Transcription = "😀" }),
@@ -130,58 +133,161 @@ func TestDecodeToleratesForms(t *testing.T) {
 	}
 }
 
+// object is the Object that a JSON value reads as.
+func object(t *testing.T, document string) clinicaldoc.Object {
+	t.Helper()
+	var o clinicaldoc.Object
+	require.NoError(t, o.UnmarshalJSON([]byte(document)))
+	return o
+}
+
 // fields lets a failed comparison show what a note's own printing does not.
 func fields(n clinicaldoc.ProgressNote) string {
 	encoded, err := json.Marshal(n)
 	return fmt.Sprint(string(encoded), err)
 }
 
-func TestDecodePatientReferences(t *testing.T) {
+// patientShapes are the ways in which a row may name patient 7, another one, or none.
+var patientShapes = map[string]struct {
+	names string // "7", "another" or "none"
+	id    int64  // of PatientID; 0: none
+	json  string // what the patient encodes to
+}{
+	`"patient":{"id":7}`:                       {"7", 7, `{"id":7}`},
+	`"patient":{"id":"7","name":"x"}`:          {"7", 7, `{"id":"7","name":"x"}`},
+	`"patient":{"id":7.0}`:                     {"7", 7, `{"id":7.0}`},
+	`"patient":{"id":"7 "}`:                    {"7", 7, `{"id":"7 "}`},
+	`"patient":{"id":0.7e1}`:                   {"7", 7, `{"id":0.7e1}`},
+	`"patient":{"id":[7]}`:                     {"7", 7, `{"id":[7]}`},
+	`"patient":{"patient_id":7}`:               {"7", 7, `{"patient_id":7}`},
+	`"patient":{"id":null,"patient_id":7}`:     {"7", 7, `{"id":null,"patient_id":7}`},
+	`"patient":{"id":7,"patient_id":"7"}`:      {"7", 7, `{"id":7,"patient_id":"7"}`},
+	`"patient":{"id":"6b1f-x","patient_id":7}`: {"7", 7, `{"id":"6b1f-x","patient_id":7}`},
+	`"patient":{"user":{"id":8},"id":7}`:       {"7", 7, `{"user":{"id":8},"id":7}`},
+	`"patient":{"data":{"id":7}}`:              {"7", 7, `{"data":{"id":7}}`},
+	`"patient":{"data":[{"id":7}]}`:            {"7", 7, `{"data":[{"id":7}]}`},
+	`"patient":[{"id":7}]`:                     {"7", 7, `[{"id":7}]`},
+	`"patient":[7]`:                            {"7", 7, `[7]`},
+	`"patient":[{"id":7},{"id":"7"}]`:          {"7", 7, `[{"id":7},{"id":"7"}]`},
+	`"patient":7`:                              {"7", 7, `7`},
+	`"patient":"7"`:                            {"7", 7, `"7"`},
+	`"patient":" 7 "`:                          {"7", 7, `" 7 "`},
+
+	// A patient_id beside the patient, which takes it over where it names none itself.
+	`"patient_id":7`:                               {"7", 7, `{"id":7}`},
+	`"patient_id":"7"`:                             {"7", 7, `{"id":7}`},
+	`"patient_id":7.0`:                             {"7", 7, `{"id":7}`},
+	`"patient":null,"patient_id":7`:                {"7", 7, `{"id":7}`},
+	`"patient_id":7,"patient":null`:                {"7", 7, `{"id":7}`},
+	`"patient":[],"patient_id":7`:                  {"7", 7, `{"id":7}`},
+	`"patient":{},"patient_id":7`:                  {"7", 7, `{"id":7}`},
+	`"patient":{"name":"x"},"patient_id":7`:        {"7", 7, `{"name":"x","patient_id":7}`},
+	`"patient":{"id":0},"patient_id":7`:            {"7", 7, `{"id":0,"patient_id":7}`},
+	`"patient":{"id":"6b1f-x"},"patient_id":7`:     {"7", 7, `{"id":"6b1f-x","patient_id":7}`},
+	`"patient":{"id":7,"name":"x"},"patient_id":7`: {"7", 7, `{"id":7,"name":"x"}`},
+	`"patient":7,"patient_id":"7"`:                 {"7", 7, `7`},
+	`"patient":"Jane","patient_id":7`:              {"7", 7, `"Jane"`},
+	`"patient":"Nan","patient_id":7`:               {"7", 7, `"Nan"`},
+	`"patient":"","patient_id":7`:                  {"7", 7, `""`},
+	`"patient":true,"patient_id":7`:                {"7", 7, `true`},
+	`"patient":[{"id":7}],"patient_id":7`:          {"7", 7, `[{"id":7}]`},
+	`"patient":{"id":7},"patient_id":"6b1f-x"`:     {"7", 7, `{"id":7}`},
+	`"patient":{"id":7},"patient_id":null`:         {"7", 7, `{"id":7}`},
+
+	// Another patient.
+	`"patient":{"id":8}`:            {"another", 8, `{"id":8}`},
+	`"patient":{"id":8.0}`:          {"another", 8, `{"id":8.0}`},
+	`"patient":{"id":"8 "}`:         {"another", 8, `{"id":"8 "}`},
+	`"patient":[{"id":8}]`:          {"another", 8, `[{"id":8}]`},
+	`"patient":{"data":{"id":8}}`:   {"another", 8, `{"data":{"id":8}}`},
+	`"patient":"8"`:                 {"another", 8, `"8"`},
+	`"patient_id":8`:                {"another", 8, `{"id":8}`},
+	`"patient":{},"patient_id":8`:   {"another", 8, `{"id":8}`},
+	`"patient":"7x","patient_id":8`: {"another", 8, `"7x"`},
+
+	// Two patients, which is nobody's.
+	`"patient":{"id":7},"patient_id":8`:            {"another", 0, `{"id":7}`},
+	`"patient_id":8,"patient":{"id":7}`:            {"another", 0, `{"id":7}`},
+	`"patient_id":7,"patient_id":8`:                {"another", 0, `null`},
+	`"patient":{"id":8},"patient_id":7`:            {"another", 0, `{"id":8}`},
+	`"patient":{"id":7,"patient_id":8}`:            {"another", 0, `{"id":7,"patient_id":8}`},
+	`"patient":{"id":7,"id":8}`:                    {"another", 0, `{"id":7,"id":8}`},
+	`"patient":{"id":7,"data":{"id":8}}`:           {"another", 0, `{"id":7,"data":{"id":8}}`},
+	`"patient":{"data":{"id":7,"patient_id":8}}`:   {"another", 0, `{"data":{"id":7,"patient_id":8}}`},
+	`"patient":[{"id":7},{"id":8}]`:                {"another", 0, `[{"id":7},{"id":8}]`},
+	`"patient":[{"id":7}],"patient_id":8`:          {"another", 0, `[{"id":7}]`},
+	`"patient":{"data":{"id":7}},"patient_id":8.0`: {"another", 0, `{"data":{"id":7}}`},
+	`"patient":7,"patient_id":"8 "`:                {"another", 0, `7`},
+	`"patient":{"id":-7},"patient_id":7`:           {"another", 0, `{"id":-7}`},
+	`"patient":{"id":7.5},"patient_id":7`:          {"another", 0, `{"id":7.5}`},
+	`"patient":{"id":1e300},"patient_id":7`:        {"another", 0, `{"id":1e300}`},
+	`"patient":{"id":1e999},"patient_id":7`:        {"another", 0, `{"id":1e999}`},
+	`"patient":{"id":7},"patient_id":"-8"`:         {"another", 0, `{"id":7}`},
+
+	// Named, but not to be read: it may be anybody's.
+	`"patient":{"id":"6b1f-x"}`:        {"another", 0, `{"id":"6b1f-x"}`},
+	`"patient":{"id":"7x"}`:            {"another", 0, `{"id":"7x"}`},
+	`"patient":{"id":-7}`:              {"another", 0, `{"id":-7}`},
+	`"patient":{"id":7.5}`:             {"another", 0, `{"id":7.5}`},
+	`"patient":{"id":true}`:            {"another", 0, `{"id":true}`},
+	`"patient":"Jane"`:                 {"another", 0, `"Jane"`},
+	`"patient":true`:                   {"another", 0, `true`},
+	`"patient_id":"6b1f-x"`:            {"another", 0, `null`},
+	`"patient_id":9223372036854775808`: {"another", 0, `null`},
+
+	// None.
+	`"patient":[]`:               {"none", 0, `[]`},
+	`"patient":{}`:               {"none", 0, `{}`},
+	`"patient":null`:             {"none", 0, `null`},
+	`"patient":false`:            {"none", 0, `false`},
+	`"patient":""`:               {"none", 0, `""`},
+	`"patient":{"id":0}`:         {"none", 0, `{"id":0}`},
+	`"patient":{"id":null}`:      {"none", 0, `{"id":null}`},
+	`"patient":{"id":""}`:        {"none", 0, `{"id":""}`},
+	`"patient":{"name":"x"}`:     {"none", 0, `{"name":"x"}`},
+	`"patient":{"data":[]}`:      {"none", 0, `{"data":[]}`},
+	`"patient":[{}]`:             {"none", 0, `[{}]`},
+	`"patient_id":null`:          {"none", 0, `null`},
+	`"patient_id":0`:             {"none", 0, `null`},
+	`"patient_id":{}`:            {"none", 0, `null`},
+	`"patient":{"id":[]}`:        {"none", 0, `{"id":[]}`},
+	`"name":"no patient at all"`: {"none", 0, `null`},
+}
+
+func TestPatientID(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		id   int64
-		json string // what the patient encodes to
-	}{
-		`"patient":{"id":4711}`:                           {4711, `{"id":4711}`},
-		`"patient":{"id":"4711","name":"x"}`:              {4711, `{"id":"4711","name":"x"}`},
-		`"patient":{"patient_id":4711}`:                   {4711, `{"patient_id":4711}`},
-		`"patient":{"id":null,"patient_id":4711}`:         {4711, `{"id":null,"patient_id":4711}`},
-		`"patient":{"id":4711,"patient_id":8}`:            {4711, `{"id":4711,"patient_id":8}`},
-		`"patient":{"user":{"id":8},"id":4711}`:           {4711, `{"user":{"id":8},"id":4711}`},
-		`"patient":4711`:                                  {4711, `4711`},
-		`"patient":"4711"`:                                {4711, `"4711"`},
-		`"patient_id":4711`:                               {4711, `{"id":4711}`},
-		`"patient_id":"4711"`:                             {4711, `{"id":4711}`},
-		`"patient":null,"patient_id":4711`:                {4711, `{"id":4711}`},
-		`"patient_id":4711,"patient":null`:                {4711, `{"id":4711}`},
-		`"patient":[],"patient_id":4711`:                  {4711, `{"id":4711}`},
-		`"patient":{},"patient_id":4711`:                  {4711, `{"id":4711}`},
-		`"patient":{"name":"x"},"patient_id":4711`:        {4711, `{"name":"x","patient_id":4711}`},
-		`"patient":{"id":4711,"name":"x"},"patient_id":8`: {4711, `{"id":4711,"name":"x"}`},
-		`"patient":{"id":"6b1f-uuid"}`:                    {0, `{"id":"6b1f-uuid"}`},
-		`"patient":{"id":0}`:                              {0, `{"id":0}`},
-		`"patient":{"id":-4711}`:                          {0, `{"id":-4711}`},
-		`"patient":{"id":[4711]}`:                         {0, `{"id":[4711]}`},
-		`"patient":"Jane"`:                                {0, `"Jane"`},
-		`"patient":[]`:                                    {0, `[]`},
-		`"patient":{}`:                                    {0, `{}`},
-		`"patient":true`:                                  {0, `true`},
-		`"patient_id":"6b1f-uuid"`:                        {0, `null`},
-		`"patient_id":{"a":1}`:                            {0, `null`},
-		`"name":"no patient at all"`:                      {0, `null`},
-	}
-	for field, want := range tests {
+	for field, want := range patientShapes {
 		note, err := get(t, withField(field))
 		require.NoError(t, err, field)
-		id, named := note.Patient.ID()
+		id, named := note.PatientID()
+		assert.Equal(t, want.id, id, field)
 		assert.Equal(t, want.id != 0, named, field)
-		if named {
-			assert.Equal(t, want.id, id, field)
-		}
 		encoded, err := json.Marshal(note.Patient)
 		require.NoError(t, err, field)
 		assert.Equal(t, want.json, string(encoded), field)
 		assert.Equal(t, want.json == "null", note.Patient.IsZero(), field)
+		if id, named := note.Patient.ID(); named {
+			assert.Contains(t, []int64{id, 0}, want.id, field+": the object alone tells the same, unless two are named")
+		}
+		assertRoundTrip(t, *note)
+	}
+}
+
+func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
+	t.Parallel()
+	for field, want := range patientShapes {
+		for _, trust := range []bool{false, true} {
+			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", answer: `{"data":[{"id":1,"patient":{"id":7}},` + withField(field) + `]}`}).
+				Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 7, TrustPatientFilter: trust})
+			if want.names == "7" || want.names == "none" && trust {
+				require.NoError(t, err, "%s trust=%v", field, trust)
+				assert.Len(t, page.Items, 2)
+				continue
+			}
+			require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch, "%s trust=%v", field, trust)
+			assert.Nil(t, page)
+			assert.Equal(t, want.names == "none", strings.Contains(err.Error(), "TrustPatientFilter accepts"), "%s: the advice helps", field)
+		}
 	}
 }
 
@@ -375,4 +481,49 @@ func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
 	members := lines[0]["members"].([]any)
 	assert.Equal(t, []any{"data[0].updated_at: want a date-time, got string", "data[0].audio.size: want a whole number, got string"}, members[:2])
 	assert.LessOrEqual(t, len(members), 10, "a line stays short")
+}
+
+func TestMembersNobodyDescribedAreKept(t *testing.T) {
+	t.Parallel()
+	for members, want := range map[string]string{
+		`"severity":3`: `{"severity":3}`,
+		`"a":null,"b":{"c":[1, 2]} , "d" : "<&>"`:      `{"a":null,"b":{"c":[1,2]},"d":"\u003c\u0026\u003e"}`,
+		`"name":"n","x":1,"analysis":"a","y":"\u00e9"`: `{"x":1,"y":"\u00e9"}`,
+		"\"k\u00e9y \\\" x\" :\n1":                     `{"k` + "\u00e9" + `y \" x":1}`,
+		`"patient_id":5`:                               `{"patient_id":5}`,
+		`"twice":1,"twice":2`:                          `{"twice":1,"twice":2}`,
+		`"ID":8,"Id":9`:                                `{"ID":8,"Id":9}`,
+		`"":0`:                                         `{"":0}`,
+		`"data":{"id":9}`:                              `{"data":{"id":9}}`,
+		`"name":"nothing beyond the description"`:      `null`,
+	} {
+		for _, answer := range []string{withField(members), `{"data":` + withField(members) + `}`} {
+			note, err := get(t, answer)
+			require.NoError(t, err, answer)
+			assertExtra(t, want, *note)
+		}
+		page, err := serve(t, call{url: "/v1/progress-notes", answer: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		require.NoError(t, err, members)
+		for _, note := range page.Items {
+			assertExtra(t, want, note)
+		}
+	}
+	note, err := get(t, withField(`"severity":{"level":3}`))
+	require.NoError(t, err)
+	var described struct{ Severity struct{ Level int } }
+	require.NoError(t, note.Extra.Decode(&described))
+	assert.Equal(t, 3, described.Severity.Level)
+}
+
+func assertExtra(t *testing.T, want string, note clinicaldoc.ProgressNote) {
+	t.Helper()
+	encoded, err := json.Marshal(note.Extra)
+	require.NoError(t, err)
+	assert.Equal(t, want, string(encoded))
+	assert.Equal(t, want == "null", note.Extra.IsZero())
+	assertRoundTrip(t, note)
+	for _, verb := range verbs {
+		assert.NotContains(t, fmt.Sprintf(verb, note.Extra), "severity")
+		assert.NotContains(t, fmt.Sprintf(verb, note), "severity")
+	}
 }

@@ -130,12 +130,11 @@ func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 	if p.PatientID == 0 {
 		return nil
 	}
-	id, named := note.Patient.ID()
-	switch {
-	case named && id == p.PatientID, !named && p.TrustPatientFilter:
+	switch match := note.comparePatient(p.PatientID); {
+	case match == namesThis, match == namesNone && p.TrustPatientFilter:
 		return nil
-	case named:
-		return mismatch("the service returned another patient's note; does WithQueryNames name the patient parameter?")
+	case match == namesOther:
+		return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
 	}
 	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
 }

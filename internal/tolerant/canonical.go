@@ -3,7 +3,17 @@ package tolerant
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
+
+// Raw keeps any value, in the form of Canonical; "" for null.
+func Raw(d *jsonscan.Decoder) string {
+	if d.Null() {
+		return ""
+	}
+	return Canonical(d.Raw())
+}
 
 // Canonical gives a JSON value the form that json.Marshal gives it, so that a stored one reads back equal.
 func Canonical(raw []byte) string {
