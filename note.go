@@ -35,6 +35,8 @@ type ProgressNote struct {
 	CreatedAt                time.Time  `json:"created_at,omitzero"`
 	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
 	Extra                    Object     `json:"-"` // members that are not described, written back by JSON; zero when there are none
+
+	unflagged bool // the service said of a note with both texts and no times that no flag is set: it is not complete
 }
 
 // Template is the template a note was made with.
@@ -95,7 +97,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "audio":
 			n.Audio = tolerant.Optional(d, (*AudioInfo).fill)
 		case "has":
-			tolerant.Nested(d, &n.Has, (*Completion).fill)
+			tolerant.Nested(d, n, (*ProgressNote).fillHas)
 		case "team_id":
 			n.TeamID = tolerant.Integer(d)
 		case "user_id":
@@ -121,6 +123,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		}
 	})
 	n.Extra.raw = extra.Object()
+	n.unflagged = n.unflagged && n.onlyTexts()
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
@@ -158,17 +161,28 @@ func (a *AudioInfo) fill(d *jsonscan.Decoder) {
 	})
 }
 
+func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
+	tolerant.Object(d, func(key []byte) { n.unflagged = n.Has.fillFlag(key, d) || n.unflagged })
+}
+
 func (c *Completion) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		switch string(key) {
-		case "content":
-			c.Content = tolerant.Bool(d)
-		case "transcription":
-			c.Transcription = tolerant.Bool(d)
-		case "signed":
-			c.Signed = tolerant.Bool(d)
-		}
-	})
+	tolerant.Object(d, func(key []byte) { c.fillFlag(key, d) })
+}
+
+// fillFlag reports whether the member is a flag that is told.
+func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
+	told := d.Kind() != jsonscan.Null
+	switch string(key) {
+	case "content":
+		c.Content = tolerant.Bool(d)
+	case "transcription":
+		c.Transcription = tolerant.Bool(d)
+	case "signed":
+		c.Signed = tolerant.Bool(d)
+	default:
+		return false
+	}
+	return told
 }
 
 func (c *Confirmation) fill(d *jsonscan.Decoder) {
@@ -227,6 +241,12 @@ func (n ProgressNote) MarshalJSON() ([]byte, error) {
 		return nil, invalid("ProgressNote: Extra", "is not an object of further members")
 	}
 	type described ProgressNote // has no methods
+	if n.onlyTexts() && !n.unflagged {
+		return tolerant.Marshal(struct { // flags that were never told are not written: they would read as denied
+			described
+			Has bool `json:"has,omitempty"`
+		}{described: described(n)}, others.Extra.raw)
+	}
 	return tolerant.Marshal(described(n), others.Extra.raw)
 }
 
@@ -242,18 +262,14 @@ func (n *ProgressNote) UnmarshalJSON(data []byte) error {
 }
 
 // UnmarshalJSON reads a template as tolerantly as the service's responses are read.
-func (t *Template) UnmarshalJSON(data []byte) error {
-	return tolerant.Unmarshal(data, t, (*Template).fill)
-}
+func (t *Template) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, t, (*Template).fill) }
 
 // UnmarshalJSON reads audio metadata as tolerantly as the service's responses are read.
-func (a *AudioInfo) UnmarshalJSON(data []byte) error {
-	return tolerant.Unmarshal(data, a, (*AudioInfo).fill)
-}
+func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, a, (*AudioInfo).fill) }
 
 // UnmarshalJSON reads flags as tolerantly as the service's responses are read.
-func (c *Completion) UnmarshalJSON(data []byte) error {
-	return tolerant.Unmarshal(data, c, (*Completion).fill)
+func (c *Completion) UnmarshalJSON(b []byte) error {
+	return tolerant.Unmarshal(b, c, (*Completion).fill)
 }
 
 // LogValue lists what may be logged of the note.
