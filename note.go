@@ -64,11 +64,6 @@ type Completion struct {
 	Signed        bool `json:"signed"`        // reviewed and signed
 }
 
-// Confirmation is the service's word that something was done. Message is empty when the response held none.
-type Confirmation struct {
-	Message string `json:"message"`
-}
-
 // patientID is a member that the description does not show: how a service may name the patient, in place of an object.
 const patientID = "patient_id"
 
@@ -185,14 +180,6 @@ func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
 	return told
 }
 
-func (c *Confirmation) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		if string(key) == "message" {
-			c.Message = tolerant.Text(d)
-		}
-	})
-}
-
 // errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
 func errorState(d *jsonscan.Decoder) *string {
 	if d.Kind() == jsonscan.String {
@@ -299,12 +286,6 @@ func (a AudioInfo) LogValue() slog.Value {
 
 // Format prints what LogValue lists for every verb.
 func (a AudioInfo) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioInfo", a) }
-
-// LogValue lists nothing: the message is the service's own words.
-func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
-
-// Format prints the type's name for every verb.
-func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
 
 // Object is a JSON value whose fields the service does not describe, such as a note's patient. It keeps what came, in
 // compact form, and encodes it back. The zero value stands for an absent or null one.

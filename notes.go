@@ -226,6 +226,11 @@ func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]
 	}
 }
 
+// Confirmation is the service's word that something was done. Message is empty when the response held none.
+type Confirmation struct {
+	Message string `json:"message"`
+}
+
 // decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
 func decodeConfirmation(answer []byte) (*Confirmation, error) {
 	c := new(Confirmation)
@@ -243,6 +248,20 @@ func decodeConfirmation(answer []byte) (*Confirmation, error) {
 	}
 	return c, nil
 }
+
+func (c *Confirmation) fill(d *jsonscan.Decoder) {
+	tolerant.Object(d, func(key []byte) {
+		if string(key) == "message" {
+			c.Message = tolerant.Text(d)
+		}
+	})
+}
+
+// LogValue lists nothing: the message is the service's own words.
+func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
+
+// Format prints the type's name for every verb.
+func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
 
 // LogValue lists the names of the fields to change.
 func (p UpdateNoteParams) LogValue() slog.Value {
