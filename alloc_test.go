@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -94,4 +95,37 @@ func TestAllocationsOfPage(t *testing.T) {
 		_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: rows})
 		return err
 	})
+}
+
+// A list must not take many times the memory that its response does.
+func TestMemoryOfSenselessLists(t *testing.T) {
+	tests := map[string]struct {
+		row  string
+		rows int
+		path string
+	}{
+		"rows without an id": {"{}", 4 << 20 / 3, "[0]: want a record with an id"},
+		"too many rows":      {`{"id":7}`, 8 << 20 / 9, "[100000]: want the end of the list"},
+	}
+	for name, test := range tests {
+		for path, answer := range map[string]string{
+			"data":   `{"data":[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]}`,
+			"":       `[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]`,
+			"tokens": `{"tokens":[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]}`,
+		} {
+			client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(answer)}))
+			require.NoError(t, err)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if path == "tokens" {
+				_, err = client.Tokens.List(t.Context())
+			} else {
+				_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+			}
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
+			require.ErrorContains(t, err, path+test.path, name)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(300<<20), "%s in %q", name, path)
+		}
+	}
 }

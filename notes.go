@@ -69,7 +69,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		return nil, err
 	}
 	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(answer []byte) (*Page[ProgressNote], error) {
-		page, unreadable, err := decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill)
+		page, unreadable, err := decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
 		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
 		return page, err
 	})

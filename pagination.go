@@ -116,9 +116,6 @@ func (p ListNotesParams) check(page *Page[ProgressNote]) error {
 	page.Meta.PerPageIgnored = p.PerPage > 0 &&
 		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
 	for i := range page.Items {
-		if page.Items[i].ID < 1 {
-			return unexpectedPage("it holds a row without an id")
-		}
 		if err := p.checkPatient(&page.Items[i]); err != nil {
 			return err
 		}
@@ -153,7 +150,7 @@ func unexpectedPage(detail safeError) error { return sentinelError{detail, ErrUn
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array.
 // The size is the number of rows to make room for.
-func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder)) (*Page[T], []*jsonscan.TypeError, error) {
+func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
 	if len(answer) == 0 {
 		return nil, nil, tolerant.ErrEmpty
 	}
@@ -161,13 +158,13 @@ func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, 
 	d := jsonscan.New(answer)
 	found := d.Kind() == jsonscan.Array
 	if found {
-		page.fillItems(d, size, fill)
+		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
 	} else {
 		for key := range d.Fields() {
 			switch {
 			case string(key) == "data":
 				found = true
-				page.fillItems(d, size, fill)
+				page.Items = tolerant.Rows(d, page.Items, size, fill, id)
 			case string(key) == "meta" && d.Kind() == jsonscan.Object:
 				for key := range d.Fields() {
 					page.fillMeta(string(key), d)
@@ -191,16 +188,6 @@ func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, 
 	}
 	page.findNext(names)
 	return page, d.Forgiven(), nil
-}
-
-func (p *Page[T]) fillItems(d *jsonscan.Decoder, size int, fill func(*T, *jsonscan.Decoder)) {
-	tolerant.List(d, func() {
-		if p.Items == nil {
-			p.Items = make([]T, 0, size)
-		}
-		p.Items = append(p.Items, *new(T))
-		fill(&p.Items[len(p.Items)-1], d)
-	})
 }
 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as not told.

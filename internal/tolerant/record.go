@@ -1,6 +1,11 @@
 package tolerant
 
-import "github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+)
 
 // fixedError is a constant text without data.
 type fixedError string
@@ -29,6 +34,33 @@ func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T
 		return nil, nil, ErrNoID
 	}
 	return value, d.Forgiven(), nil
+}
+
+// FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and need not
+// even be whole; 0 when there is none.
+func FindID(document []byte) int64 {
+	// A number that ends the document may have been cut.
+	d := jsonscan.New(bytes.TrimRight(document, "0123456789+-.eE"))
+	if d.Kind() != jsonscan.Object {
+		return 0
+	}
+	var own, inner int64
+	for key := range d.Fields() {
+		switch {
+		case string(key) == "id":
+			own = IntegerOrZero(d)
+		case string(key) == "data" && d.Kind() == jsonscan.Object:
+			for key := range d.Fields() {
+				if string(key) == "id" {
+					inner = IntegerOrZero(d)
+				}
+			}
+		}
+	}
+	if own > 0 {
+		return own
+	}
+	return max(inner, 0)
 }
 
 // Unwrap is the one place that knows of the wrap: it returns the object in the member "data" of a document, or the
@@ -132,12 +164,28 @@ func objectNext(d *jsonscan.Decoder) (next, ok bool) {
 	}
 }
 
-// List loops over the elements of an array, of which there are none in null.
-func List(d *jsonscan.Decoder, element func()) {
+// maxRows bounds the memory that a senseless list takes: a row of a few bytes becomes a record of several hundred.
+const maxRows = 100_000
+
+// Rows adds the records of a list, of which there are none in null, to those that were read before. The first one takes
+// room for as many as are expected. A record without an id fails the document at once.
+func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) []T {
 	if d.Null() {
-		return
+		return rows
 	}
 	for range d.Elements() {
-		element()
+		if len(rows) == maxRows {
+			d.Fail("the end of the list, of at most " + strconv.Itoa(maxRows) + " rows")
+			break
+		}
+		if rows == nil {
+			rows = make([]T, 0, expected)
+		}
+		rows = append(rows, *new(T))
+		row := &rows[len(rows)-1]
+		if fill(row, d); id(row) < 1 {
+			d.Fail("a record with an id")
+		}
 	}
+	return rows
 }

@@ -86,3 +86,39 @@ func TestUnwrappingStopsAtTheRecordsOwnMember(t *testing.T) {
 	assert.JSONEq(t, `{"tokens":[]}`, string(tolerant.Unwrap([]byte(`{"data":{"tokens":[]}}`), "tokens")))
 	assert.JSONEq(t, `{"tokens":[],"data":{}}`, string(tolerant.Unwrap([]byte(`{"tokens":[],"data":{}}`), "tokens")))
 }
+
+func TestAnIDIsFoundInWhatDoesNotDecode(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]int64{
+		`{"id":5}`:                                   5,
+		`{"id":"5"}`:                                 5,
+		`{"id":5.0,"name":["unreadable"]}`:           5,
+		`{"data":{"id":5,"created_at":false}}`:       5,
+		`{"data":{"name":[1],"id":5},"message":"m"}`: 5,
+		`{"id":5,"data":{"id":6}}`:                   5,
+		`{"data":{"id":6},"id":5}`:                   5,
+		`{"id":null,"data":{"id":6}}`:                6,
+		`{"id":"req-1","data":{"id":6}}`:             6,
+		`{"id":5,"name":"cut of`:                     5,
+		`{"id":5,`:                                   5,
+		`{"id":"5"`:                                  5,
+		`{"data":{"id":5,"name":"cut of`:             5,
+		`{"id":5} trailing`:                          5,
+		`{"id":5`:                                    0, // perhaps 57
+		`{"id":5.`:                                   0,
+		`{"id":"5`:                                   0,
+		`{"data":{"id":5`:                            0,
+		`{"id":-5}`:                                  0,
+		`{"id":0}`:                                   0,
+		`{"id":"x"}`:                                 0,
+		`{"id":[5]}`:                                 0,
+		`{"user":{"id":5}}`:                          0,
+		`{"data":[{"id":5}]}`:                        0,
+		`[{"id":5}]`:                                 0,
+		`5`:                                          0,
+		`<html>`:                                     0,
+		``:                                           0,
+	} {
+		assert.Equal(t, want, tolerant.FindID([]byte(document)), document)
+	}
+}
