@@ -527,3 +527,19 @@ func assertExtra(t *testing.T, want string, note clinicaldoc.ProgressNote) {
 		assert.NotContains(t, fmt.Sprintf(verb, note), "severity")
 	}
 }
+
+func TestAnUnreadableOptionalMemberDoesNotCostTheCreate(t *testing.T) {
+	t.Parallel()
+	create := func(answer string) (*clinicaldoc.ProgressNote, error) {
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, answer: answer})
+		return client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
+	}
+	note, err := create(`{"id":5,"created_at":"2024-05-01T10:11:12Z","updated_at":"secret","audio":{"duration":"soon"}}`)
+	require.NoError(t, err)
+	assert.EqualValues(t, 5, note.ID)
+	for _, answer := range []string{`{"id":5,"created_at":"secret"}`, `{"id":5,"name":["secret"]}`, `{"id":"secret"}`} {
+		_, err = create(answer)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, answer)
+	}
+}
