@@ -12,6 +12,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // AudioURL is a temporary, signed address of a recording: whoever has it can listen. It does not print. Fetch it without
@@ -35,25 +36,17 @@ func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOptio
 
 func decodeAudioURL(answer []byte) (*AudioURL, error) {
 	if len(answer) == 0 {
-		return nil, errEmpty
+		return nil, tolerant.ErrEmpty
 	}
 	var address string
-	read := func(document []byte) error {
-		d := jsonscan.New(document)
-		object(d, func(key []byte) {
-			if string(key) == "url" {
-				address = textOrEmpty(d)
-			}
-		})
-		return d.End()
-	}
-	if err := read(answer); err != nil {
-		return nil, err
-	}
-	if inner := wrapped(answer); address == "" && inner != nil {
-		if err := read(inner); err != nil {
-			return nil, err
+	d := jsonscan.New(tolerant.Unwrap(answer, "url"))
+	tolerant.Object(d, func(key []byte) {
+		if string(key) == "url" {
+			address = tolerant.RequiredText(d)
 		}
+	})
+	if err := d.End(); err != nil {
+		return nil, err
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {

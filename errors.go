@@ -233,52 +233,64 @@ const (
 	maxFieldMessages = 20
 )
 
-// decodeErrorBody fills in what an error's body tells. A body that is no such JSON tells nothing and is no second error.
+// decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else, which is
+// no second error.
 func decodeErrorBody(body []byte, e *Error) {
 	d := jsonscan.New(body)
 	if d.Kind() != jsonscan.Object {
 		return
 	}
-	var message string
-	var fields map[string][]string
 	for key := range d.Fields() {
 		switch {
 		case string(key) == "message" && d.Kind() == jsonscan.String:
-			message = d.Text()
+			if message := d.Text(); d.Err() == nil {
+				e.Message = message
+			}
 		case string(key) == "errors" && d.Kind() == jsonscan.Object:
-			fields = map[string][]string{}
 			for key := range d.Fields() {
-				if name := string(key); len(fields) < maxErrorFields {
-					fields[name] = fieldMessages(d)
+				if len(e.Fields) == 0 {
+					e.Fields = map[string][]string{}
+				}
+				if name := string(key); len(e.Fields) < maxErrorFields {
+					e.Fields[name] = fieldMessages(d)
 				}
 			}
 		}
 	}
-	if d.End() != nil {
-		return
-	}
-	e.Message = message
-	if len(fields) > 0 {
-		e.Fields = fields
-	}
+	_ = d.End() // gives its memory back
 }
 
 // fieldMessages reads a field's messages: a list of texts, or a single one.
 func fieldMessages(d *jsonscan.Decoder) []string {
 	messages := []string{}
+	add := func() {
+		if text := d.Text(); d.Err() == nil && len(messages) < maxFieldMessages {
+			messages = append(messages, text)
+		}
+	}
 	switch d.Kind() {
 	case jsonscan.String:
-		messages = append(messages, d.Text())
+		add()
 	case jsonscan.Array:
 		for range d.Elements() {
-			if d.Kind() == jsonscan.String && len(messages) < maxFieldMessages {
-				messages = append(messages, d.Text())
+			if d.Kind() == jsonscan.String {
+				add()
 			}
 		}
 	default: // tells nothing
 	}
 	return messages
 }
+
+// Errors of answers that decode but are not what was asked for. Their texts hold no data.
+var (
+	errOtherID = safeError("it is another record than the one asked for")
+	errTooLong = safeError("it is longer than the limit of WithMaxResponseSize")
+	errNoURL   = safeError("it holds no usable url")
+)
+
+// safeError is a constant text without data.
+type safeError = redact.Text
 
 // invalid reports an argument that is refused before any request.
 func invalid(what, format string, args ...any) error {

@@ -102,7 +102,11 @@ func TestErrorBodies(t *testing.T) {
 		`"text"`:                          {},
 		`<html><h1>502</h1></html>`:       {},
 		`{"message":"cut`:                 {},
-		`{"message":"m"} trailing`:        {},
+		`{"message":"m"} trailing`:        {message: "m"},
+		`{"errors":{"name":["a","cut`:     {"", fields("name", "a")},
+		`{"errors":{"name":["cut`:         {"", map[string][]string{"name": {}}},
+		`{"errors":{"na`:                  {},
+		`{"message":"m","message":"cut`:   {message: "m"},
 		`{"message":"m"}`:                 {message: "m"},
 		`{"message":""}`:                  {},
 		`{"message":null}`:                {},
@@ -119,7 +123,11 @@ func TestErrorBodies(t *testing.T) {
 		`{"errors":{"name":null,"other":{"deep":["a"]}}}`:             {"", map[string][]string{"name": {}, "other": {}}},
 		`{"errors":{"name":["a",5,{"b":1},"c"]}}`:                     {"", fields("name", "a", "name", "c")},
 		`{"message":"Server Error","exception":"RuntimeException","file":"\/app\/x.php","line":5,"trace":[{"file":"y","args":[1]}]}`: {message: "Server Error"},
-		`{"message":"` + long + `"}`: {}, // longer than what is read of an error
+		// Longer than what is read of an error.
+		`{"message":"` + long + `"}`:                                          {},
+		`{"message":"m","errors":{"name":["a"]},"trace":"` + long + `"}`:      {"m", fields("name", "a")},
+		`{"message":"m","errors":{"name":["a"],"file":["b","` + long + `"]}}`: {"m", fields("name", "a", "file", "b")},
+		`{"trace":"` + long + `","message":"m"}`:                              {},
 	}
 	for body, want := range tests {
 		answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, answer: body})

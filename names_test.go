@@ -104,6 +104,7 @@ func values(n sdk.ProgressNote, at time.Time) []any {
 	var id int64
 	var ok bool
 	id, ok = n.Patient.ID()
+	id, ok = n.PatientID()
 	var err error = n.User.Decode(&id)
 	ok = n.User.IsZero() || ok
 	var stage sdk.Stage = n.Stage()
@@ -121,7 +122,7 @@ func values(n sdk.ProgressNote, at time.Time) []any {
 			ID: id, Name: "n", Transcription: "t", Analysis: "a", Template: &sdk.Template{ID: id, Name: "n", Description: "d"}, Patient: sdk.Object{},
 			Audio: &sdk.AudioInfo{Duration: 1.5, Bitrate: id, Size: id, UploadedAt: at, ExpiresAt: at, FileURL: "u"},
 			Has: sdk.Completion{Content: true, Transcription: true, Signed: true}, TeamID: id, UserID: id, User: sdk.Object{},
-			TranscriptionStartedAt: at, TranscriptionCompletedAt: at, AnalysisStartedAt: at, AnalysisCompletedAt: at, ErrorState: new("e"), CreatedAt: at, UpdatedAt: at,
+			TranscriptionStartedAt: at, TranscriptionCompletedAt: at, AnalysisStartedAt: at, AnalysisCompletedAt: at, ErrorState: new("e"), CreatedAt: at, UpdatedAt: at, Extra: sdk.Object{},
 		},
 		[]sdk.Stage{sdk.StageUploaded, sdk.StageTranscribing, sdk.StageTranscribed, sdk.StageAnalysing, sdk.StageComplete, sdk.StageSigned, sdk.StageFailed},
 		sdk.AudioURL{URL: "u", ExpiresAt: at},

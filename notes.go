@@ -5,69 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
-	"time"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
-
-// ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
-// as JSON is explicit and gives everything.
-type ProgressNote struct {
-	ID                       int64      `json:"id"`
-	Name                     string     `json:"name"`
-	Transcription            string     `json:"transcription,omitempty"`
-	Analysis                 string     `json:"analysis,omitempty"`
-	Template                 *Template  `json:"template,omitempty"` // nil when absent
-	Patient                  Object     `json:"patient,omitzero"`   // fields not described; when the service names the patient only by a patient_id beside the other fields, {"id": that}
-	Audio                    *AudioInfo `json:"audio,omitempty"`    // nil when absent
-	Has                      Completion `json:"has"`
-	TeamID                   int64      `json:"team_id"`
-	UserID                   int64      `json:"user_id"`
-	User                     Object     `json:"user,omitzero"` // fields not described
-	TranscriptionStartedAt   time.Time  `json:"transcription_started_at,omitzero"`
-	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
-	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
-	AnalysisCompletedAt      time.Time  `json:"analysis_completed_at,omitzero"`
-	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
-	CreatedAt                time.Time  `json:"created_at,omitzero"`
-	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
-}
-
-// Template is the template a note was made with.
-type Template struct {
-	ID          int64  `json:"id"`
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-}
-
-// AudioInfo describes a note's recording. FileURL is a temporary, signed address: whoever has it can listen. It is not
-// printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
-type AudioInfo struct {
-	Duration   float64   `json:"duration,omitempty"` // in seconds
-	Bitrate    int64     `json:"bitrate,omitempty"`
-	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not told
-	UploadedAt time.Time `json:"uploaded_at,omitzero"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
-	FileURL    string    `json:"file_url,omitempty"`
-}
-
-// Completion holds a note's flags.
-type Completion struct {
-	Content       bool `json:"content"`       // analysis completed
-	Transcription bool `json:"transcription"` // transcription completed
-	Signed        bool `json:"signed"`        // reviewed and signed
-}
-
-// Confirmation is the service's word that something was done. Message is empty when it answered with nothing.
-type Confirmation struct {
-	Message string `json:"message"`
-}
 
 // NotesService works on progress notes. Get it from [Client.Notes].
 type NotesService struct{ client *Client }
@@ -109,7 +58,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	}
 	defer func() { _ = upload.closer.Close() }()
 	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
-	note, err := do(ctx, s.client, r, opts, noteWithID(0))
+	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
 	s.client.rememberCreated(note)
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
@@ -127,7 +76,9 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		return nil, err
 	}
 	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(answer []byte) (*Page[ProgressNote], error) {
-		return decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill)
+		page, unreadable, err := decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
+		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
+		return page, err
 	})
 	if err != nil {
 		return nil, err
@@ -160,7 +111,7 @@ func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*
 	if err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, noteWithID(id))
+	return do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
 }
 
 // UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("") empties
@@ -189,7 +140,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	note, err := do(ctx, s.client, r, opts, noteWithID(id))
+	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
 	return edit.after(note, err, params.applied(edit.read))
 }
 
@@ -238,7 +189,7 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	note, err := do(ctx, s.client, r, opts, noteWithID(id))
+	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
 	if mayBeExplained(err) {
 		note, err = s.explainSign(ctx, edit, err)
 	}
@@ -274,14 +225,21 @@ func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure erro
 	return nil, failure
 }
 
-func noteWithID(id int64) func([]byte) (*ProgressNote, error) {
+// decodeNote reads the note that an operation gives, which must have the id unless that is 0.
+func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
 	return func(answer []byte) (*ProgressNote, error) {
-		note, err := single(answer, (*ProgressNote).fill, (*ProgressNote).id)
+		note, unreadable, err := tolerant.Record(answer, (*ProgressNote).fill, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
 			return nil, errOtherID
 		}
+		c.warnOfUnreadable(ctx, op, unreadable)
 		return note, err
 	}
+}
+
+// Confirmation is the service's word that something was done. Message is empty when the response held none.
+type Confirmation struct {
+	Message string `json:"message"`
 }
 
 // decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
@@ -300,4 +258,42 @@ func decodeConfirmation(answer []byte) (*Confirmation, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func (c *Confirmation) fill(d *jsonscan.Decoder) {
+	tolerant.Object(d, func(key []byte) {
+		if string(key) == "message" {
+			c.Message = tolerant.Text(d)
+		}
+	})
+}
+
+// LogValue lists nothing: the message is the service's own words.
+func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
+
+// Format prints the type's name for every verb.
+func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
+
+// LogValue lists the names of the fields to change.
+func (p UpdateNoteParams) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("name", p.Name != nil),
+		slog.Bool("transcription", p.Transcription != nil),
+		slog.Bool("analysis", p.Analysis != nil),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (p UpdateNoteParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.UpdateNoteParams", p)
+}
+
+// LogValue lists what may be logged of the params: neither name nor patient.
+func (p CreateNoteParams) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("prompt_id", p.PromptID), slog.Bool("audio", p.Audio != nil))
+}
+
+// Format prints what LogValue lists for every verb.
+func (p CreateNoteParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
 }

@@ -24,7 +24,7 @@ const (
 // check refuses params that make no sense and fills in the defaults.
 func (p WaitParams) check(name string) (WaitParams, error) {
 	switch {
-	case p.Until < 0 || p.Until >= StageFailed:
+	case p.Until == StageFailed || !p.Until.known():
 		return p, invalid(name+": Until", "is not a stage to wait for")
 	case p.Interval < 0 || p.Interval > maxWait:
 		return p, invalid(name+": Interval", "is outside 0 to %s", maxWait)

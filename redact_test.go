@@ -243,7 +243,7 @@ func TestNoErrorPrintsSecrets(t *testing.T) {
 		"not JSON":     {answer: canary, answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
 		"wrong kind":   {answer: `{"id":7,"created_at":"` + canary + `"}`},
 		"another":      {answer: `{"id":8,"name":"` + canary + `"}`},
-		"odd key":      {answer: `{"id":7,"has":{"` + canary + ` x":1,"signed":"` + canary + `"}}`},
+		"odd key":      {answer: `{"id":7,"` + canary + ` x":1,"name":{"` + canary + ` x":"` + canary + `"}}`},
 		"URL error":    {fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
 		"plain error":  {fail: errors.New(canary)},
 		"path error":   {fail: &os.PathError{Op: "open", Path: canary, Err: errors.New(canary)}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
@@ -244,6 +245,19 @@ func (r request) mark(call *exchange.Call, err error) error {
 		return &OutcomeUnknownError{SentAt: call.Last.Started, Err: err, lostAt: time.Now()}
 	}
 	return &unsureError{err}
+}
+
+// warnOfUnreadable tells the logger, once a response, which optional members count as absent because they cannot be read:
+// their paths and kinds, never what they held.
+func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable []*jsonscan.TypeError) {
+	if len(unreadable) == 0 || c.config.logger == nil {
+		return
+	}
+	members := make([]string, len(unreadable))
+	for i, member := range unreadable {
+		members[i] = member.SafeText()
+	}
+	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", members)
 }
 
 // requestID returns the id that the service or a proxy gave the request, if it is fit for a log line.

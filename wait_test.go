@@ -126,17 +126,18 @@ func TestWaitPollsFirstAndReturnsTheNote(t *testing.T) {
 
 func TestWaitEndsAtTheStageAskedForOrBeyond(t *testing.T) {
 	t.Parallel()
-	for until := clinicaldoc.StageUploaded; until <= clinicaldoc.StageSigned; until++ {
-		t.Run(until.String(), func(t *testing.T) {
+	for i, s := range stages {
+		until := s.stage
+		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
-					return made(r, 200, noteAt(7, clinicaldoc.Stage(min(n, int(clinicaldoc.StageSigned))), n))
+					return made(r, 200, noteAt(7, stages[min(n, len(stages))-1].stage, n))
 				})
 				note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Until: until})
 				require.NoError(t, err)
 				assert.Equal(t, until, note.Stage())
-				assert.Len(t, service.polls, int(until))
+				assert.Len(t, service.polls, i+1)
 			})
 		})
 	}
@@ -497,6 +498,7 @@ func TestWaitParamsAreCheckedBeforeAnyRequest(t *testing.T) {
 		"Until":       {Until: clinicaldoc.StageFailed},
 		"Until ":      {Until: -1},
 		"Until  ":     {Until: 99},
+		"Until   ":    {Until: clinicaldoc.StageComplete + 1},
 		"Interval":    {Interval: -1},
 		"Interval ":   {Interval: 2, MaxInterval: 1},
 		"Interval  ":  {Interval: 1 << 62},

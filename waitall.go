@@ -146,7 +146,7 @@ func (g *gathering) readList(ctx context.Context) []*watched {
 				rest = append(rest, w)
 				continue
 			}
-			g.listProved = g.listProved || row.Stage() > StageUploaded
+			g.listProved = g.listProved || row.Stage() != StageUploaded
 			g.seen(w, &row)
 		}
 		next := page.after(at)
@@ -244,7 +244,7 @@ func (g *gathering) readSingly(ctx context.Context, w *watched) {
 	case err != nil:
 		g.missed(w, err)
 	default:
-		if w.page > 0 && row != nil && row.Stage() == StageUploaded && note.Stage() > StageUploaded &&
+		if w.page > 0 && row != nil && row.Stage() == StageUploaded && note.Stage() != StageUploaded &&
 			(row.UpdatedAt.IsZero() || row.UpdatedAt.Equal(note.UpdatedAt)) {
 			g.listRefused = true // the same version, but the row does not tell its stage
 		}

@@ -523,7 +523,7 @@ func TestWaitingForManyNotesIsBounded(t *testing.T) {
 			ids = append(ids, id) // not in the list
 		}
 		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
-			return made(r, 200, noteAt(id, 1, 1))
+			return made(r, 200, noteAt(id, clinicaldoc.StageUploaded, 1))
 		}
 		updates := 0
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)

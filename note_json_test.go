@@ -2,6 +2,7 @@ package clinicaldoc_test
 
 import (
 	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"testing"
 
@@ -66,6 +67,8 @@ func TestStoredNotesReadBackEqual(t *testing.T) {
 		`{"id":7,"patient":{"name":"<b>"},"user":{"name":"a>b"}}`,
 		`{"id":7,"patient":{"name":"a&b"}}`,
 		`{"id":7,"patient":{"url":"https:\/\/clinic.test","name":"Ren\u00e9"}}`,
+		richNote,
+		`{"id":7,"patient_id":4711,"patient":{"name":"x"},"more":[ {"a" : "<b>"} ],"more":2}`,
 	} {
 		note, err := get(t, answer)
 		require.NoError(t, err, answer)
@@ -113,5 +116,65 @@ func TestModelsReadNullAndRefuseOtherKinds(t *testing.T) {
 		err := json.Unmarshal([]byte(`"secret"`), target)
 		require.Error(t, err)
 		assert.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestExtraMembersAreWrittenBack(t *testing.T) {
+	t.Parallel()
+	note, err := get(t, `{"id":7,"name":"<b>","severity":{"level": 3},"patient":{"id":5},"patient_id":8,"flags":[]}`)
+	require.NoError(t, err)
+	encoded, err := json.Marshal(note)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"id":7,"name":"<b>","patient":{"id":5},"has":{"content":false,"transcription":false,"signed":false},"team_id":0,"user_id":0,`+
+		`"error_state":null,"severity":{"level":3},"patient_id":8,"flags":[]}`, string(encoded))
+
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	require.NoError(t, encoder.Encode(note))
+	assert.Contains(t, plain.String(), `"<b>"`, "the caller decides on escaping")
+}
+
+// Whoever fills Extra by hand cannot give a note a second id.
+func TestExtraReplacesNoDescribedMember(t *testing.T) {
+	t.Parallel()
+	note := clinicaldoc.ProgressNote{ID: 7, Extra: object(t, `{"id":8,"\u0069d":9,"name":"other","audio":5,"kept":[1]}`)}
+	encoded, err := json.Marshal(note)
+	require.NoError(t, err)
+	assert.Equal(t, 1, bytes.Count(encoded, []byte(`id":`))-bytes.Count(encoded, []byte(`_id":`)), string(encoded))
+	var back clinicaldoc.ProgressNote
+	require.NoError(t, json.Unmarshal(encoded, &back))
+	assert.Equal(t, clinicaldoc.ProgressNote{ID: 7, Extra: object(t, `{"kept":[1]}`)}, back)
+
+	for _, extra := range []string{`{}`, `[]`, `null`, `{"id":8}`} {
+		encoded, err = json.Marshal(clinicaldoc.ProgressNote{ID: 7, Extra: object(t, extra)})
+		require.NoError(t, err, extra)
+		require.NoError(t, json.Unmarshal(encoded, &back))
+		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7}, back)
+	}
+	for _, extra := range []string{`5`, `"secret"`, `[1]`} {
+		_, err = json.Marshal(clinicaldoc.ProgressNote{ID: 7, Extra: object(t, extra)})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, extra)
+		assert.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestNotesCanBeStoredWithGob(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{fullNote, richNote, `{"id":7,"error_state":"","template":{},"patient":"x","patient_id":5,"more":{"a":1}}`} {
+		note, err := get(t, answer)
+		require.NoError(t, err, answer)
+		type stored struct {
+			Note    clinicaldoc.ProgressNote
+			Notes   []*clinicaldoc.ProgressNote
+			Patient clinicaldoc.Object
+			None    clinicaldoc.Object
+		}
+		want := stored{Note: *note, Notes: []*clinicaldoc.ProgressNote{note}, Patient: note.Patient}
+		var b bytes.Buffer
+		require.NoError(t, gob.NewEncoder(&b).Encode(want))
+		var got stored
+		require.NoError(t, gob.NewDecoder(&b).Decode(&got))
+		assert.Equal(t, want, got)
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,24 +85,28 @@ type strict func(raw json.RawMessage) (value any, ok bool)
 
 // The tolerances, as the fuzz test knows them.
 var (
-	noteForm = strictObject(map[string]strict{
+	noteForm    = strictObject(noteMembers, "id", "name", "created_at")
+	noteMembers = map[string]strict{
 		"id": strictInteger, "name": strictText, "transcription": strictText, "analysis": strictText, "patient": strictRaw, "user": strictRaw, "team_id": strictInteger, "user_id": strictInteger,
 		"template": strictObject(map[string]strict{"id": strictInteger, "name": strictText, "description": strictText}),
 		"audio": strictObject(map[string]strict{
-			"duration": strictNumber, "bitrate": strictInteger, "size": strictInteger, "uploaded_at": strictTime, "expires_at": strictTime, "file_url": strictText,
+			"duration": strictSeconds, "bitrate": strictInteger, "size": strictInteger, "uploaded_at": strictTime, "expires_at": strictTime, "file_url": strictText,
 		}),
 		"has":                      strictObject(map[string]strict{"content": strictFlag, "transcription": strictFlag, "signed": strictFlag}),
 		"transcription_started_at": strictTime, "transcription_completed_at": strictTime, "analysis_started_at": strictTime, "analysis_completed_at": strictTime,
 		"error_state": strictProblem, "created_at": strictTime, "updated_at": strictTime,
-	})
+	}
 	strictLayouts = []string{
 		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00",
-		"2006-01-02 15:04:05Z0700", "2006-01-02",
+		"2006-01-02 15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02 15:04:05Z07", "2006-01-02",
 	}
+	strictZeroDate = regexp.MustCompile(`^(0000-00-00|-0001-11-)[0-9:. TZ+-]*$`)
+	strictClock    = regexp.MustCompile(`^(\d{1,4}):([0-5]\d):([0-5]\d(\.\d*)?)$`)
 )
 
-// strictObject reads objects: [] is an empty one, null an absent field, and fields nobody described do not count.
-func strictObject(fields map[string]strict) strict {
+// strictObject reads objects: [] is an empty one, null an absent field, and fields nobody described do not count, nor do
+// those that cannot be read, unless they are required.
+func strictObject(fields map[string]strict, required ...string) strict {
 	return func(raw json.RawMessage) (any, bool) {
 		if string(bytes.Join(bytes.Fields(raw), nil)) == "[]" {
 			return nil, true
@@ -115,10 +122,10 @@ func strictObject(fields map[string]strict) strict {
 				continue
 			}
 			value, ok := read(raw)
-			if !ok {
+			if !ok && slices.Contains(required, key) {
 				return nil, false
 			}
-			if value != nil {
+			if ok && value != nil {
 				values[key] = value
 			}
 		}
@@ -138,7 +145,8 @@ func strictRaw(raw json.RawMessage) (any, bool) { return raw, true }
 func strictDigits(raw json.RawMessage) (string, bool) {
 	if raw[0] == '"' {
 		var s string
-		return s, json.Unmarshal(raw, &s) == nil
+		err := json.Unmarshal(raw, &s)
+		return strings.TrimSpace(s), err == nil
 	}
 	return string(raw), raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9'
 }
@@ -155,10 +163,15 @@ func strictInteger(raw json.RawMessage) (any, bool) {
 	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) <= 1<<53
 }
 
-func strictNumber(raw json.RawMessage) (any, bool) {
+func strictSeconds(raw json.RawMessage) (any, bool) {
 	s, ok := strictDigits(raw)
 	if !ok || s == "" {
 		return nil, ok
+	}
+	if parts := strictClock.FindStringSubmatch(s); parts != nil {
+		whole, err := time.ParseDuration(parts[1] + "h" + parts[2] + "m")
+		seconds, malformed := strconv.ParseFloat(parts[3], 64)
+		return whole.Seconds() + seconds, err == nil && malformed == nil
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
@@ -186,6 +199,9 @@ func strictTime(raw json.RawMessage) (any, bool) {
 	if json.Unmarshal(raw, &s) != nil || s == "" {
 		return nil, s == "" && raw[0] == '"'
 	}
+	if strictZeroDate.MatchString(s) {
+		return nil, true
+	}
 	var t time.Time
 	if t.UnmarshalText([]byte(s)) == nil {
 		return encodable(t)
@@ -199,7 +215,10 @@ func strictTime(raw json.RawMessage) (any, bool) {
 }
 
 // encodable writes a time so that encoding/json reads it, whose years have four digits.
-func encodable(t time.Time) (any, bool) { return t.UTC().Format(time.RFC3339Nano), true }
+func encodable(t time.Time) (any, bool) {
+	year := t.UTC().Year()
+	return t.UTC().Format(time.RFC3339Nano), year >= 0 && year <= 9999
+}
 
 func strictProblem(raw json.RawMessage) (any, bool) {
 	switch string(raw) {
@@ -222,9 +241,12 @@ func FuzzNote(f *testing.F) {
 		withField(`"template":[]`), withField(`"template":[1]`), withField(`"audio":{"duration":"12.5","size":"","bitrate":-0}`), withField(`"audio":3`),
 		withField(`"has":{"content":1,"transcription":"true","signed":"no"}`), withField(`"has":[]`), withField(`"has":{"content":"0","signed":""}`),
 		withField(`"created_at":"2024-05-01 10:11:12"`), withField(`"created_at":"2024-05-01T10:11:12.5+0200"`), withField(`"created_at":"2024-05-01"`),
+		withField(`"created_at":"0000-00-00 00:00:00"`), withField(`"updated_at":"-0001-11-30T00:00:00Z"`), withField(`"updated_at":"2024-05-01 10:11:12+02"`),
+		withField(`"audio":{"duration":"00:03:10"}`), withField(`"audio":{"duration":"1:60:00"}`), withField(`"audio":{"size":" 7 "}`), withField(`"updated_at":"0000-01-01T00:00:00+23:59"`),
 		withField(`"created_at":"yesterday"`), withField(`"created_at":0`), withField(`"created_at":""`),
 		withField(`"error_state":"failed"`), withField(`"error_state":{"code": 5}`), withField(`"error_state":[]`), withField(`"error_state":false`),
 		withField(`"patient":{"id": 7, "name":"<b>\u2028"}`), withField("\"patient\":[ ]"), withField(`"user":"x"`), withField(`"ID":8`),
+		withField(`"more":{"a": [1, "<b>"]}, "\u006dany" : null`), withField(`"data":{"id":8}`), withField("\"\xff\":1,\"\u2028\":\"\u2028\""),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -248,7 +270,32 @@ func FuzzNote(f *testing.F) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, want, plainOf(t, got))
+		require.Equal(t, undescribed(t, document), undescribed(t, []byte(asJSON(t, got.Extra))))
+		require.Equal(t, undescribed(t, document), undescribed(t, []byte(asJSON(t, got))), "what is written back")
 	})
+}
+
+// undescribed returns the members of a valid document that no note is described to have.
+func undescribed(t *testing.T, document []byte) map[string]string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if json.Unmarshal(document, &members) != nil {
+		return map[string]string{}
+	}
+	others := map[string]string{}
+	for key, value := range members {
+		if noteMembers[key] == nil {
+			others[key] = asJSON(t, value)
+		}
+	}
+	return others
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	encoded, err := json.Marshal(value)
+	require.NoError(t, err)
+	return string(encoded)
 }
 
 // readStrictly is the reference: encoding/json on the document without what is tolerated.
