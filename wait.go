@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
@@ -94,10 +95,10 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 	switch {
 	case p.Until < 0 || p.Until >= StageFailed:
 		return p, invalid(name+": Until", "is not a stage to wait for")
-	case p.Interval < 0 || p.Interval > maxWait:
-		return p, invalid(name+": Interval", "is outside 0 to %s", maxWait)
-	case p.MaxInterval < 0 || p.MaxInterval > maxWait:
-		return p, invalid(name+": MaxInterval", "is outside 0 to %s", maxWait)
+	case p.Interval < 0 || p.Interval > poll.MaxWait:
+		return p, invalid(name+": Interval", "is outside 0 to %s", poll.MaxWait)
+	case p.MaxInterval < 0 || p.MaxInterval > poll.MaxWait:
+		return p, invalid(name+": MaxInterval", "is outside 0 to %s", poll.MaxWait)
 	case p.MaxInterval > 0 && p.Interval > p.MaxInterval:
 		return p, invalid(name+": Interval", "must not exceed MaxInterval")
 	case p.MaxFailures < 0:
@@ -200,7 +201,7 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 			yield(nil, err)
 			return
 		}
-		ctx, cancel := limited(ctx)
+		ctx, cancel := poll.Limited(ctx)
 		defer cancel()
 		w := &watched{id: id}
 		for {
@@ -215,8 +216,8 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 				yield(w.note, w.end(p, err))
 				return
 			}
-			p.failures = w.failures
-			if err := p.sleep(ctx); err != nil {
+			p.Failures = w.failures
+			if err := p.Sleep(ctx); err != nil {
 				yield(w.note, w.end(p, err))
 				return
 			}
@@ -226,7 +227,7 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 
 // polling is how Wait, Watch and WaitAll ask, and when.
 type polling struct {
-	*schedule
+	*poll.Schedule
 
 	params WaitParams
 	opts   []CallOption // the caller's, but each request is sent once: the schedule does the repeating
@@ -246,7 +247,7 @@ func newPolling(name string, params WaitParams, opts []CallOption) (*polling, er
 		}
 	}
 	p := &polling{params: params, caller: caller.response}
-	p.schedule = &schedule{interval: params.Interval, maxInterval: params.MaxInterval, started: time.Now()}
+	p.Schedule = &poll.Schedule{Interval: params.Interval, MaxInterval: params.MaxInterval, Started: time.Now()}
 	p.opts = append(slices.Clip(opts), WithResponse(&p.latest), WithoutRetry())
 	return p, nil
 }
@@ -258,7 +259,7 @@ func ask[T any](p *polling, call func(opts []CallOption) (*T, error)) (*T, error
 	if p.caller != nil && p.latest.Attempts > 0 {
 		*p.caller = p.latest
 	}
-	p.asked = max(p.asked, askedPause(p.latest.Header, p.latest.RateLimit))
+	p.Asked = max(p.Asked, askedPause(p.latest.Header, p.latest.RateLimit))
 	return value, err
 }
 
@@ -269,7 +270,7 @@ func askedPause(h http.Header, limit RateLimit) time.Duration {
 	if h.Get("X-RateLimit-Remaining") != "" && limit.Remaining <= 0 && !limit.Reset.IsZero() {
 		pause = max(pause, limit.Reset.Sub(now.Add(clockDifference(h))))
 	}
-	return min(pause, maxAskedPause)
+	return min(pause, poll.MaxAskedPause)
 }
 
 // passing reports whether a request's failure may pass by itself. An answer that is no note may be a proxy's page.
@@ -332,5 +333,5 @@ func (w *watched) end(p *polling, cause error) error {
 			causes: []error{cause, w.failure},
 		}
 	}
-	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.started), Err: cause}
+	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.Started), Err: cause}
 }

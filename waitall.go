@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/idset"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 )
 
 const (
@@ -41,7 +42,7 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 			yield(nil, err)
 			return
 		}
-		ctx, cancel := limited(ctx)
+		ctx, cancel := poll.Limited(ctx)
 		defer cancel()
 		g := newGathering(s, p, ids)
 		tell := func() bool {
@@ -54,7 +55,7 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 			if !tell() || len(g.pending) == 0 {
 				return
 			}
-			if err := p.sleep(ctx); err != nil {
+			if err := p.Sleep(ctx); err != nil {
 				g.endAll(err)
 				tell()
 			}
@@ -99,13 +100,13 @@ func (g *gathering) tick(ctx context.Context) {
 	rest := g.readList(ctx)
 	slices.SortStableFunc(rest, func(a, b *watched) int { return cmp.Compare(a.lastRead, b.lastRead) })
 	for _, w := range rest[:min(len(rest), maxSingleReads)] {
-		if len(g.pending) == 0 || g.polling.asked > 0 {
+		if len(g.pending) == 0 || g.polling.Asked > 0 {
 			break // nothing is left, or the service wants a pause
 		}
 		g.readSingly(ctx, w)
 	}
-	if g.polling.failures++; g.answered {
-		g.polling.failures = 0
+	if g.polling.Failures++; g.answered {
+		g.polling.Failures = 0
 	}
 }
 
@@ -150,7 +151,7 @@ func (g *gathering) readList(ctx context.Context) []*watched {
 			g.seen(w, &row)
 		}
 		next := page.after(at)
-		if len(expected) == 0 || !page.HasNext() || number == maxListPages || next == at || g.polling.asked > 0 {
+		if len(expected) == 0 || !page.HasNext() || number == maxListPages || next == at || g.polling.Asked > 0 {
 			break
 		}
 		if number >= depth {
@@ -161,7 +162,7 @@ func (g *gathering) readList(ctx context.Context) []*watched {
 		}
 		at = next
 	}
-	if g.polling.asked == 0 {
+	if g.polling.Asked == 0 {
 		for _, w := range expected {
 			w.page = unlisted
 		}
