@@ -202,6 +202,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 	if err != nil {
 		return nil, err
 	}
+	s.client.created.Expire(id) // from now on, not finding it is no sign of a lagging replica
 	return do(ctx, s.client, r, opts, decodeConfirmation)
 }
 
