@@ -298,16 +298,15 @@ type watched struct {
 	id       int64
 	note     *ProgressNote // as last seen; nil before
 	polls    int
-	failures int       // in a row
-	failure  error     // the latest of them
-	updated  time.Time // the note's updated_at, as last told
+	failures int   // in a row
+	failure  error // the latest of them
 }
 
 // see takes in the note as a poll gave it and calls OnUpdate if it has changed.
 func (w *watched) see(p *poller, note *ProgressNote) (changed bool) {
-	at := cmp.Or(note.UpdatedAt, w.updated) // rows of a list may not tell it
-	changed = w.note == nil || w.note.Stage() != note.Stage() || !w.updated.IsZero() && !w.updated.Equal(at)
-	w.note, w.updated = note, at
+	changed = w.note == nil || w.note.Stage() != note.Stage() ||
+		!w.note.UpdatedAt.IsZero() && !w.note.UpdatedAt.Equal(note.UpdatedAt) // rows of a list may not tell it
+	w.note = note
 	w.found()
 	if changed && p.params.OnUpdate != nil {
 		p.params.OnUpdate(note)

@@ -190,7 +190,7 @@ func TestWaitPausesGrowWithinTheirBounds(t *testing.T) {
 }
 
 // dayOfPolls is what 24 hours of waiting may cost with the defaults; the documentation of Wait states it.
-const dayOfPolls = 1900
+const dayOfPolls = 1850
 
 func TestADayOfWaitingCostsABoundedNumberOfPolls(t *testing.T) {
 	t.Parallel()
@@ -583,6 +583,23 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 			assert.Equal(t, time.Second, waited.Elapsed)
 			assert.Len(t, service.polls, 1)
 			assert.NotNil(t, waited.Note)
+		})
+	})
+	t.Run("cancelled with a cause", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageTranscribing, 1)))
+			errClosing := errors.New("synthetic secret")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(errClosing) })
+			_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+			_ = requireWaitError(t, err, context.Canceled)
+			require.ErrorIs(t, err, errClosing)
+			assert.NotContains(t, err.Error(), "secret")
+			for _, err := range client.Notes.WaitAll(ctx, []int64{7, 8}, clinicaldoc.WaitParams{}) {
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, errClosing)
+			}
 		})
 	})
 	t.Run("over before it began", func(t *testing.T) {

@@ -207,7 +207,7 @@ func (s *waitAllState) seeRows(rows []ProgressNote, number int, expected map[int
 			continue
 		}
 		w.checked = s.ticks
-		if w.note != nil && !row.UpdatedAt.After(w.updated) && w.note.Stage().AtLeast(w.rowStage) {
+		if w.note != nil && !row.UpdatedAt.After(w.note.UpdatedAt) && w.note.Stage().AtLeast(w.rowStage) {
 			w.found() // no news; the note as it was read is worth more than its row
 			continue
 		}

@@ -214,14 +214,14 @@ func TestWaitAllReadsSinglyWhereThatIsCheaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newWard(t, 450)
 		w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
-		// Two notes on different pages, both beyond the first.
-		ends := outcome(t.Context(), t, client, []int64{10, 200}, clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 2)
-		assert.LessOrEqual(t, w.lists, 2, "one look, no more than reading would have cost")
-		assert.LessOrEqual(t, w.gets, 2*w.ticks())
+		// Three notes on different pages, all beyond the first.
+		ends := outcome(t.Context(), t, client, []int64{10, 120, 200}, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 3)
+		assert.LessOrEqual(t, w.lists, 3, "one look, no more than reading would have cost")
+		assert.LessOrEqual(t, w.gets, 3*w.ticks())
 		w.lists, w.gets = 0, 0
-		outcome(t.Context(), t, client, []int64{450}, clinicaldoc.WaitParams{})
-		assert.Zero(t, w.lists, "a single note is read")
+		outcome(t.Context(), t, client, []int64{449, 450}, clinicaldoc.WaitParams{})
+		assert.Zero(t, w.lists, "two notes are read")
 	})
 }
 
@@ -277,18 +277,18 @@ func TestWaitAllTakesOneReadForEachFinishedNote(t *testing.T) {
 func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const n, limit = 600, 50 // of requests per minute
+		const n, limit, window = 3000, 50, 5 * time.Second
 		w, service, client := newWard(t, n)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		usual := service.answer
-		window, used := time.Duration(-1), 0
+		current, used := time.Duration(-1), 0
 		service.answer = func(n int, at time.Duration, r *http.Request) *reply {
-			if at/time.Minute != window {
-				window, used = at/time.Minute, 0
+			if at/window != current {
+				current, used = at/window, 0
 			}
 			if used++; used > limit {
-				rest := (window+1)*time.Minute - at
-				return made(r, 429, `{}`, "Retry-After", strconv.Itoa(int(rest.Seconds()+1)))
+				rest := (current+1)*window - at
+				return made(r, 429, `{}`, "Retry-After", strconv.Itoa(int((rest + time.Second - 1).Seconds())))
 			}
 			return usual(n, at, r)
 		}
@@ -298,8 +298,25 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 		for id, err := range ends {
 			require.NoError(t, err, id)
 		}
-		assert.LessOrEqual(t, time.Since(started), 15*time.Minute, "as fast as the service allows")
-		assert.LessOrEqual(t, len(service.polls), n+2*15+10)
+		const windows = n/limit + 3
+		assert.LessOrEqual(t, time.Since(started), windows*window, "as fast as the service allows")
+		assert.LessOrEqual(t, len(service.polls), n+10+windows, "one request is refused in each window")
+	})
+}
+
+func TestWaitAllReadsAllThatEndTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 500)
+		w.stage = completeAfter(10*time.Second, clinicaldoc.StageAnalysing)
+		ends := map[time.Duration]int{}
+		started := time.Now()
+		for _, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
+			require.NoError(t, err)
+			ends[time.Since(started)]++
+		}
+		assert.Equal(t, []int{500}, slices.Collect(maps.Values(ends)), "in one tick")
+		assert.LessOrEqual(t, w.gets, 500+w.ticks())
 	})
 }
 
