@@ -169,6 +169,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
+	s.client.created.Expire(id) // from now on, not finding it is no sign of a lagging replica
 	done, err := do(ctx, s.client, r, opts, decodeConfirmation)
 	if errors.Is(err, errAlreadyDone) {
 		return new(Confirmation), nil

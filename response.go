@@ -38,20 +38,51 @@ func (o *callOptions) fillResponse(call *exchange.Call) {
 		StatusCode: call.Last.Status,
 		Header:     call.Last.Header.Clone(),
 		RequestID:  requestID(call.Last.Header),
-		RateLimit:  parseRateLimit(call.Last.Header),
+		RateLimit:  parseRateLimit(call.Last.Header, time.Now()),
 		Attempts:   call.Attempts,
 		Body:       bytes.Clone(call.Last.Body),
 	}
 }
 
-func parseRateLimit(h http.Header) RateLimit {
+func parseRateLimit(h http.Header, now time.Time) RateLimit {
 	var r RateLimit
 	r.Limit, _ = strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	r.Remaining, _ = strconv.Atoi(h.Get("X-RateLimit-Remaining"))
-	if unix, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil {
-		r.Reset = time.Unix(unix, 0).UTC()
+	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && reset > 0 {
+		r.Reset = resetTime(reset, serverTime(h, now))
 	}
 	return r
+}
+
+// maxLimitWindow is the longest that a used-up limit can last. A later reset is a unit or a clock that we do not understand.
+const maxLimitWindow = 31 * 24 * time.Hour
+
+// resetTime reads a reset: seconds from now, or a time since 1970 in seconds, milliseconds, microseconds or nanoseconds.
+// Its magnitude tells which, for all times between 1973 and 5138.
+func resetTime(value int64, now time.Time) time.Time {
+	reset := time.Unix(0, value)
+	switch {
+	case value < 1e8:
+		reset = now.Add(time.Duration(value) * time.Second)
+	case value < 1e11:
+		reset = time.Unix(value, 0)
+	case value < 1e14:
+		reset = time.UnixMilli(value)
+	case value < 1e17:
+		reset = time.UnixMicro(value)
+	}
+	if reset.Sub(now) > maxLimitWindow {
+		return time.Time{}
+	}
+	return reset.UTC()
+}
+
+// serverTime is the time by the service's own clock, as its Date header tells, else ours.
+func serverTime(h http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
+	}
+	return now.Round(0) // without the monotonic clock, which is of no use to the service
 }
 
 // LogValue lists what may be logged of the response: neither header nor body.

@@ -40,6 +40,15 @@ func (s *IDs) push(id int64) {
 	s.oldest = (s.oldest + 1) % Capacity
 }
 
+// Expire keeps id, if it is remembered, but makes its time zero: it does not count as new any more.
+func (s *IDs) Expire(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.times[id]; ok {
+		s.times[id] = time.Time{}
+	}
+}
+
 // Time returns when id was last added, and whether it is remembered.
 func (s *IDs) Time(id int64) (time.Time, bool) {
 	s.mu.Lock()
