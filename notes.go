@@ -48,9 +48,10 @@ type CreateNoteParams struct {
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
 //
-// It is repeated only when the service cannot have processed it: not sent, sent in part, or answered 429. A lost answer,
-// a 5xx and a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. Other errors: [ErrValidation]
-// with Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
+// It is retried only when the service cannot have processed it: not sent, sent in part, or 429. A lost response, a 5xx and
+// a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names another patient than
+// was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other errors: [ErrValidation] with
+// Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	upload, err := newUpload(params)
 	if err != nil {
@@ -60,6 +61,9 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
 	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
 	s.client.rememberCreated(note)
+	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
+		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
+	}
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
 	}

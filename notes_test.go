@@ -313,6 +313,27 @@ func TestNotesSignFindsItselfDone(t *testing.T) {
 	}
 }
 
+func TestNotesCreateForAnotherPatient(t *testing.T) {
+	t.Parallel()
+	for patient, mismatch := range map[string]bool{
+		`"patient":{"id":7},`: false, `"patient_id":"7",`: false, ``: false, `"patient":[],`: false,
+		`"patient":{"id":8},`: true, `"patient_id":8,`: true, `"patient":{"id":7},"patient_id":8,`: true,
+	} {
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "7"}), answer: `{` + patient + smallNote[1:]})
+		note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: 7})
+		if !mismatch {
+			require.NoError(t, err, patient)
+			continue
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch, patient)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it exists")
+		assert.Nil(t, note)
+		var conflict *clinicaldoc.ConflictError
+		require.ErrorAs(t, err, &conflict)
+		assert.EqualValues(t, 7, conflict.Current.ID, "the error carries the note")
+	}
+}
+
 func TestNotesAudioURL(t *testing.T) {
 	t.Parallel()
 	const address = "https://storage.clinic.test/7.wav"
@@ -445,7 +466,7 @@ func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, answer: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
-		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), answer: fullNote},
+		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), answer: smallNote},
 	)
 	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
