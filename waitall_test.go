@@ -436,6 +436,18 @@ func TestWaitAllWorksWithoutTheList(t *testing.T) {
 	}
 }
 
+func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 9)
+		w.list = func(_ int, r *http.Request) *reply {
+			return made(r, 200, `{"data":[{"id":99}],"meta":{"next_cursor":"same"}}`)
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 9)
+		assert.Equal(t, 2, w.lists)
+	})
+}
+
 func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
