@@ -431,9 +431,24 @@ func TestWaitAllWorksWithoutTheList(t *testing.T) {
 					require.NoError(t, err, id)
 				}
 				assert.LessOrEqual(t, w.lists, 10)
+				if name != "500" {
+					assert.GreaterOrEqual(t, w.perTick[0], 1+9, "the notes are read instead, at once")
+				}
 			})
 		})
 	}
+}
+
+func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 9)
+		w.list = func(_ int, r *http.Request) *reply {
+			return made(r, 200, `{"data":[{"id":99}],"meta":{"next_cursor":"same"}}`)
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 9)
+		assert.Equal(t, 2, w.lists)
+	})
 }
 
 func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
@@ -531,6 +546,24 @@ func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 				assert.Equal(t, "synthetic secret of a patient", *note.ErrorState)
 			}
 			assert.Equal(t, 5, w.gets)
+			assert.Equal(t, 1, w.ticks(), "its row has told its end")
+		})
+	})
+	t.Run("when the context ends, where it was read", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 5)
+			w.stage = completeAfter(time.Hour, clinicaldoc.StageTranscribed)
+			w.row = func(id int64, stage clinicaldoc.Stage) string {
+				return strings.ReplaceAll(noteIn(id, stage), "Synthetic words.", "")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			for note, err := range client.Notes.WaitAll(ctx, w.notes, clinicaldoc.WaitParams{}) {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, "Synthetic words.", note.Transcription, "a row does not replace the note that it is a row of")
+			}
+			assert.LessOrEqual(t, w.gets, w.ticks())
 		})
 	})
 	t.Run("a row that is ahead of its note", func(t *testing.T) {
@@ -602,6 +635,49 @@ func TestWaitAllNoticesAListThatNeverShowsTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 90)
+		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
+			if id == 31 && at >= time.Minute || at >= time.Hour {
+				return clinicaldoc.StageComplete
+			}
+			return clinicaldoc.StageTranscribing
+		}
+		w.row = func(id int64, stage clinicaldoc.Stage) string { // its time tells that something has changed, but not what
+			return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[clinicaldoc.StageTranscribing])
+		}
+		started := time.Now()
+		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
+			require.NoError(t, err)
+			assert.Equal(t, int64(31), note.ID)
+			assert.Less(t, time.Since(started), time.Minute+3*time.Second)
+			break
+		}
+	})
+}
+
+func TestWaitAllTellsOfChangedRows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 20)
+		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
+			return noteAt(id, stage, 10+int(time.Since(service.started)/(20*time.Second)))
+		}
+		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
+			return made(r, 200, w.row(id, w.stage(id, at)))
+		}
+		updates := map[int64]int{}
+		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }})
+		assert.Len(t, ends, 20)
+		for id, n := range updates {
+			assert.Equal(t, 4, n, "note %d at 0, 20 and 40 seconds, and when it is complete", id)
+		}
+	})
 }
 
 func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
@@ -733,7 +809,7 @@ func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 		}
 		var refused []time.Duration
 		w.list = func(n int, r *http.Request) *reply {
-			if n != 2 && n != 3 {
+			if n < 2 || n > 5 {
 				return nil
 			}
 			refused = append(refused, time.Since(service.started))
@@ -741,12 +817,13 @@ func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 		}
 		ends := outcome(t.Context(), t, client, append(slices.Clone(w.notes), 77), clinicaldoc.WaitParams{})
 		assert.Len(t, ends, 11)
-		require.Len(t, refused, 2)
+		require.Len(t, refused, 4)
 		assert.Equal(t, 600*time.Second, refused[1]-refused[0])
 		for _, at := range refused {
 			assert.Equal(t, 1, w.perTick[at], "no other request follows a refusal")
 		}
-		assert.Equal(t, 4, w.ticks())
+		assert.Equal(t, 6, w.ticks())
+		assert.Equal(t, 6, w.lists, "a list that is refused for the rate is not given up")
 	})
 }
 
