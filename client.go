@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-cleanhttp"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/recent"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
@@ -32,6 +33,8 @@ type Client struct {
 	config config
 	base   string // scheme, host and path prefix, without a trailing slash
 	home   *url.URL
+
+	created *recent.IDs // of the notes that Create returned
 }
 
 // NewClient returns a client for the service at baseURL: the address before /v1 and /user, which may carry a path prefix,
@@ -83,9 +86,16 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: newTransport()}
 	}
-	c := &Client{config: cfg, base: home.String(), home: home}
+	c := &Client{config: cfg, base: home.String(), home: home, created: new(recent.IDs)}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil
+}
+
+// rememberCreated keeps the id of a note that Create returned; nil is ignored.
+func (c *Client) rememberCreated(note *ProgressNote) {
+	if note != nil {
+		c.created.Add(note.ID, time.Now())
+	}
 }
 
 func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {

@@ -104,6 +104,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	}
 	defer upload.end()
 	note, err := do(ctx, s.client, request{op: createNote, path: createNote.route, body: upload}, opts, noteWithID(0))
+	s.client.rememberCreated(note)
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
 	}

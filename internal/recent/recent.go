@@ -1,0 +1,55 @@
+// Package recent remembers the newest ids and when each was added, in bounded memory.
+package recent
+
+import (
+	"sync"
+	"time"
+)
+
+// Capacity is how many ids are remembered; the oldest makes room for the next one.
+const Capacity = 4096
+
+// IDs is a set of ids with their times. The zero value is empty and ready to use, by any number of goroutines.
+type IDs struct {
+	mu     sync.Mutex
+	times  map[int64]time.Time
+	ring   []int64 // in the order of adding; once full, oldest is overwritten next
+	oldest int
+}
+
+// Add remembers id together with the time. An id that is there already gets the new time and keeps its place.
+func (s *IDs) Add(id int64, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.times == nil {
+		s.times = make(map[int64]time.Time)
+	}
+	if _, ok := s.times[id]; !ok {
+		s.push(id)
+	}
+	s.times[id] = at
+}
+
+func (s *IDs) push(id int64) {
+	if len(s.ring) < Capacity {
+		s.ring = append(s.ring, id)
+		return
+	}
+	delete(s.times, s.ring[s.oldest])
+	s.ring[s.oldest] = id
+	s.oldest = (s.oldest + 1) % Capacity
+}
+
+// Time returns when id was last added, and whether it is remembered.
+func (s *IDs) Time(id int64) (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.times[id]
+	return at, ok
+}
+
+// Has reports whether id is remembered.
+func (s *IDs) Has(id int64) bool {
+	_, ok := s.Time(id)
+	return ok
+}
