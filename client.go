@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-cleanhttp"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/recent"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -34,7 +35,8 @@ type Client struct {
 	base   string // scheme, host and path prefix, without a trailing slash
 	home   *url.URL
 
-	created *recent.IDs // of the notes that Create returned
+	created *recent.IDs    // of the notes that Create returned
+	losses  *losses.Memory // of the creates under way, those whose response was lost, and what FindCreated found for them
 }
 
 // NewClient returns a client for the service at baseURL: the address before /v1 and /user, which may carry a path prefix,
@@ -86,7 +88,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: newTransport()}
 	}
-	c := &Client{config: cfg, base: home.String(), home: home, created: new(recent.IDs)}
+	c := &Client{config: cfg, base: home.String(), home: home, created: new(recent.IDs), losses: new(losses.Memory)}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil
 }

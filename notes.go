@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
@@ -103,10 +104,13 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		return nil, err
 	}
 	defer upload.end()
+	defer s.client.losses.Begin(losses.Of(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
 	note, err := do(ctx, s.client, request{op: createNote, path: createNote.route, body: upload}, opts, noteWithID(0))
 	s.client.rememberCreated(note)
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
+		unknown.AudioSize = unknown.audioSize()
+		s.client.losses.Add(unknown.loss())
 	}
 	return note, err
 }

@@ -203,7 +203,7 @@ func (x *exchange) outcomeError(err error) error {
 	if x.request.op.effect != retry.Creates || x.attempts == 0 || x.outcome.NotProcessed() {
 		return err
 	}
-	return &OutcomeUnknownError{SentAt: x.started, Err: err, lostAt: time.Now()}
+	return &OutcomeUnknownError{SentAt: x.started, LostAt: time.Now(), Err: err}
 }
 
 // unexpected reports a 2xx answer that is not what was promised.

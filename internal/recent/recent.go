@@ -15,6 +15,7 @@ type IDs struct {
 	times  map[int64]time.Time
 	ring   []int64 // in the order of adding; once full, oldest is overwritten next
 	oldest int
+	forgot time.Time
 }
 
 // Add remembers id together with the time. An id that is there already gets the new time and keeps its place.
@@ -35,6 +36,9 @@ func (s *IDs) push(id int64) {
 		s.ring = append(s.ring, id)
 		return
 	}
+	if dropped := s.times[s.ring[s.oldest]]; dropped.After(s.forgot) {
+		s.forgot = dropped
+	}
 	delete(s.times, s.ring[s.oldest])
 	s.ring[s.oldest] = id
 	s.oldest = (s.oldest + 1) % Capacity
@@ -52,4 +56,12 @@ func (s *IDs) Time(id int64) (time.Time, bool) {
 func (s *IDs) Has(id int64) bool {
 	_, ok := s.Time(id)
 	return ok
+}
+
+// Forgot returns the latest time of an id that had to make room: what was added before or at it may be unknown. It is zero
+// while all are remembered.
+func (s *IDs) Forgot() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forgot
 }
