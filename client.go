@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-cleanhttp"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/recent"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -37,7 +38,8 @@ type Client struct {
 	baseURL *url.URL
 	peer    *exchange.Peer
 
-	created *recent.IDs // of the notes that Create returned
+	created *recent.IDs    // of the notes that Create returned
+	losses  *losses.Memory // of the creates under way, those whose response was lost, and what FindCreated found for them
 }
 
 // NewClient returns a client for the service at baseURL: the address before /v1 and /user, which may carry a path prefix,
@@ -89,7 +91,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: newTransport()}
 	}
-	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs)}
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs), losses: new(losses.Memory)}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Token: checkedToken(cfg.tokenSource),
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,

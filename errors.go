@@ -90,6 +90,8 @@ func (e *Error) Error() string {
 	switch advice := kinds[e.StatusCode].advice; {
 	case e.redirect():
 		b.WriteString(": redirects are followed only for GET and on the base URL's own origin; check the base URL")
+	case e.StatusCode >= 500 && e.Method == http.MethodPost:
+		b.WriteString(": the service, or a proxy before it, failed") // sending it once more may do it twice
 	case e.StatusCode >= 500:
 		b.WriteString(": the service, or a proxy before it, failed; trying later may help")
 	case e.StatusCode == http.StatusNotFound && e.namesNoRecord():
@@ -97,7 +99,7 @@ func (e *Error) Error() string {
 	case advice != "":
 		b.WriteString(": " + advice)
 	}
-	if e.RetryAfter > 0 {
+	if e.RetryAfter > 0 && (e.StatusCode < 500 || e.Method != http.MethodPost) {
 		fmt.Fprintf(&b, " (retry after %s)", e.RetryAfter)
 	}
 	if e.RequestID != "" {
@@ -165,19 +167,29 @@ func (e *Error) fieldNames() []string {
 }
 
 // OutcomeUnknownError says that a create (or another request that must not be sent twice) may or may not have been
-// carried out: its answer was lost, or was a 5xx, or no note. It matches [ErrOutcomeUnknown] and whatever the last
+// carried out: its response was lost, or was a 5xx, or no note. It matches [ErrOutcomeUnknown] and whatever the last
 // attempt failed with. Do not simply create again: ask [NotesService.FindCreated].
+//
+// Encoded as JSON it can be kept in a journal and asked about by another process; that JSON holds a patient's data.
 type OutcomeUnknownError struct {
-	Params CreateNoteParams // what was to be created; zero when the request was made by [Client.Do]
-	SentAt time.Time        // when the attempt with the unknown outcome began
-	Err    error            // why the outcome is unknown
-
-	lostAt time.Time // when the answer was given up
+	Params    CreateNoteParams // what was to be created; zero when the request was made by [Client.Do]
+	SentAt    time.Time        // when the attempt with the unknown outcome began
+	LostAt    time.Time        // when its response was given up; zero when that is not known
+	AudioSize int64            // of the recording in bytes; -1 when it is not known, 0 when none was sent
+	NoteID    int64            // of the note, where the response held its id but could not be used; else 0
+	Err       error            // why the outcome is unknown
 }
 
 // Error returns a text that is safe to log.
 func (e *OutcomeUnknownError) Error() string {
-	return text(e.Err) + "; it may or may not have been carried out: ask Notes.FindCreated before creating again"
+	why := safeText(e.Err)
+	switch {
+	case strings.Contains(why, findCreated.name):
+		return why // it says what to do already
+	case e.Params.Name != "" || e.Params.PatientID != 0 || e.NoteID != 0 || strings.Contains(why, createNote.name):
+		return why + "; it may or may not have been carried out: ask Notes.FindCreated before creating again"
+	}
+	return why + "; it may or may not have been carried out: find out before sending it again"
 }
 
 // SafeText is the error's text; see [Error.SafeText].
@@ -298,6 +310,14 @@ func invalid(what, format string, args ...any) error {
 }
 
 func printError(s fmt.State, err error) { _, _ = s.Write([]byte(text(err))) }
+
+// safeText is the text of an error that may have come from outside of this package.
+func safeText(err error) string {
+	if _, safe := err.(redact.Safe); safe || err == nil { //nolint:errorlint // the text of what wraps a safe error need not be safe
+		return text(err)
+	}
+	return "clinicaldoc: " + redact.Cause(err)
+}
 
 func text(err error) string {
 	if err == nil {

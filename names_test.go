@@ -87,7 +87,7 @@ var (
 	_ func(*sdk.NotesService, context.Context, int64, sdk.WaitParams, ...sdk.CallOption) (note, error)                        = (*sdk.NotesService).Wait
 	_ func(*sdk.NotesService, context.Context, int64, sdk.WaitParams, ...sdk.CallOption) notes                                = (*sdk.NotesService).Watch
 	_ func(*sdk.NotesService, context.Context, []int64, sdk.WaitParams, ...sdk.CallOption) notes                              = (*sdk.NotesService).WaitAll
-	_ func(*sdk.NotesService, context.Context, *sdk.OutcomeUnknownError, ...sdk.CallOption) (note, error)                     = (*sdk.NotesService).FindCreated
+	_ func(*sdk.NotesService, context.Context, *sdk.OutcomeUnknownError, sdk.FindCreatedParams, ...sdk.CallOption) (note, error) = (*sdk.NotesService).FindCreated
 	_ func(*sdk.TokensService, context.Context, ...sdk.CallOption) ([]sdk.Token, error)                                       = (*sdk.TokensService).List
 	_ func(*sdk.TokensService, context.Context, int64, ...sdk.CallOption) (*sdk.Confirmation, error)                          = (*sdk.TokensService).Revoke
 	_ func(*sdk.UsersService, context.Context, ...sdk.CallOption) (*sdk.User, error)                                          = (*sdk.UsersService).Me
@@ -118,6 +118,7 @@ func values(n sdk.ProgressNote, at time.Time) []any {
 		sdk.UpdateNoteParams{Name: new("n"), Transcription: new(""), Analysis: new("x")},
 		sdk.WaitParams{Until: sdk.StageComplete, Interval: time.Second, MaxInterval: time.Second, MaxFailures: 1, OnUpdate: func(*sdk.ProgressNote) {}},
 		sdk.DownloadParams{OnProgress: func(received, total int64) {}},
+		sdk.FindCreatedParams{Settle: time.Minute, ExcludeIDs: []int64{id}, UniqueName: true, TrustPatientFilter: true},
 		sdk.ProgressNote{
 			ID: id, Name: "n", Transcription: "t", Analysis: "a", Template: &sdk.Template{ID: id, Name: "n", Description: "d"}, Patient: sdk.Object{},
 			Audio: &sdk.AudioInfo{Duration: 1.5, Bitrate: id, Size: id, UploadedAt: at, ExpiresAt: at, FileURL: "u"},
@@ -137,10 +138,10 @@ func values(n sdk.ProgressNote, at time.Time) []any {
 
 var failures = []error{
 	&sdk.Error{StatusCode: 1, Message: "m", Fields: map[string][]string{}, RequestID: "r", RetryAfter: time.Second, Operation: "o", Method: "m", Route: "r"},
-	&sdk.OutcomeUnknownError{Params: sdk.CreateNoteParams{}, SentAt: time.Time{}},
+	&sdk.OutcomeUnknownError{Params: sdk.CreateNoteParams{}, SentAt: time.Time{}, LostAt: time.Time{}, AudioSize: 1, NoteID: 1, Err: io.EOF},
 	&sdk.WaitError{ID: 1, Note: &sdk.ProgressNote{}, Polls: 1, Elapsed: time.Second, Err: io.EOF},
 	sdk.ErrUnauthorized, sdk.ErrForbidden, sdk.ErrNotFound, sdk.ErrConflict, sdk.ErrTooLarge, sdk.ErrValidation, sdk.ErrRateLimited, sdk.ErrServer,
-	sdk.ErrNoteIncomplete, sdk.ErrInvalidArgument, sdk.ErrUnexpectedResponse, sdk.ErrOutcomeUnknown, sdk.ErrProcessingFailed, sdk.ErrPatientMismatch,
+	sdk.ErrNoteIncomplete, sdk.ErrInvalidArgument, sdk.ErrUnexpectedResponse, sdk.ErrOutcomeUnknown, sdk.ErrNotCreated, sdk.ErrProcessingFailed, sdk.ErrPatientMismatch,
 }
 
 var _ = values

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
@@ -58,6 +59,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		return nil, err
 	}
 	defer func() { _ = upload.closer.Close() }()
+	defer s.client.losses.Begin(losses.Of(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
 	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
 	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
 	s.client.rememberCreated(note)
@@ -66,6 +68,8 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	}
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
+		unknown.AudioSize = unknown.audioSize()
+		s.client.losses.Add(unknown.loss())
 	}
 	return note, err
 }

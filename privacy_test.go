@@ -360,9 +360,11 @@ func (p *patientFile) surface(ctx context.Context, opts ...clinicaldoc.CallOptio
 			p.see("lost", p.lost)
 			absent := *p.lost
 			absent.Params.Name = secret("absent")
-			_, err := notes.FindCreated(brief(ctx), &absent, opts...)
+			params := clinicaldoc.FindCreatedParams{Settle: time.Minute, UniqueName: true}
+			p.see("params", params)
+			_, err := notes.FindCreated(brief(ctx), &absent, params, opts...)
 			p.see("absent", err)
-			return notes.FindCreated(brief(ctx), p.lost, opts...)
+			return notes.FindCreated(brief(ctx), p.lost, clinicaldoc.FindCreatedParams{}, opts...)
 		},
 		"NotesService.Delete": func() (any, error) { return notes.Delete(ctx, p.doomed, opts...) },
 		"TokensService.List": func() (any, error) {

@@ -95,6 +95,7 @@ func publicSamples(t *testing.T) map[string]sample {
 		"CreateNoteParams":    sampleOf(params),
 		"DownloadParams":      sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
 		"Error":               sampleOf(answered),
+		"FindCreatedParams":   sampleOf(clinicaldoc.FindCreatedParams{Settle: time.Minute, ExcludeIDs: []int64{canaryPatient}}),
 		"ListNotesParams":     sampleOf(clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary}),
 		"NotesService":        sampleOf(*client.Notes),
 		"Object":              sampleOf(note.Patient),

@@ -14,6 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // do is the one way a service method reaches the service. In this order:
@@ -242,7 +243,7 @@ func (r request) mark(call *exchange.Call, err error) error {
 	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete):
 		return err
 	case r.op.effect == retry.Creates:
-		return &OutcomeUnknownError{SentAt: call.Last.Started, Err: err, lostAt: time.Now()}
+		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}
 	}
 	return &unsureError{err}
 }
@@ -258,6 +259,14 @@ func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable 
 		members[i] = member.SafeText()
 	}
 	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", members)
+}
+
+// createdID digs the id out of a success that is no note otherwise.
+func createdID(a *exchange.Attempt) int64 {
+	if a.Status < 200 || a.Status > 299 {
+		return 0
+	}
+	return tolerant.FindID(a.Body)
 }
 
 // requestID returns the id that the service or a proxy gave the request, if it is fit for a log line.

@@ -78,7 +78,7 @@ func Example_lostAnswer() {
 
 	_, err := client.Notes.Create(ctx, visit)
 	if lost, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
-		note, err := client.Notes.FindCreated(ctx, lost)
+		note, err := client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{})
 		if err != nil {
 			fmt.Println(err)
 			return

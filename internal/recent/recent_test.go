@@ -72,3 +72,17 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 		assert.True(t, ids.Has(id), id)
 	}
 }
+
+func TestItSaysWhatItForgot(t *testing.T) {
+	t.Parallel()
+	var ids recent.IDs
+	for id := range int64(recent.Capacity) {
+		ids.Add(id, noon.Add(time.Duration(id)*time.Second))
+	}
+	assert.Zero(t, ids.Forgot())
+	ids.Add(0, noon.Add(time.Hour)) // keeps its place
+	ids.Add(recent.Capacity, noon)
+	assert.Equal(t, noon.Add(time.Hour), ids.Forgot())
+	ids.Add(recent.Capacity+1, noon)
+	assert.Equal(t, noon.Add(time.Hour), ids.Forgot(), "the latest time counts")
+}
