@@ -1,8 +1,9 @@
-package clinicaldoc_test
+package house_test
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ func main() { _ = fragment }
 
 func TestReadmeCodeCompilesInAnotherModule(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)\n```").FindAllStringSubmatch(strings.ReplaceAll(string(readme), "\r\n", "\n"), -1)
 	require.NotEmpty(t, blocks)

@@ -1,4 +1,4 @@
-package clinicaldoc_test
+package house_test
 
 import (
 	"os"
@@ -153,15 +153,15 @@ func TestPublicNamesCompileInAnotherModule(t *testing.T) {
 // buildElsewhere builds the files as a module of their own that uses this one, as a user's program does.
 func buildElsewhere(t *testing.T, files map[string]string) {
 	t.Helper()
-	root, err := filepath.Abs(".")
+	module, err := filepath.Abs(root)
 	require.NoError(t, err)
 	folder := t.TempDir()
 	// The same requirements as here, so that nothing has to be looked up.
-	module, err := os.ReadFile("go.mod")
+	requirements, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
-	own := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(module), "module elsewhere.test/user")
-	own += "\nrequire github.com/clinicaldoc/clinicaldoc-go v0.0.0\n\nreplace github.com/clinicaldoc/clinicaldoc-go => " + strings.ReplaceAll(root, `\`, "/") + "\n"
-	sums, err := os.ReadFile("go.sum")
+	own := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(requirements), "module elsewhere.test/user")
+	own += "\nrequire github.com/clinicaldoc/clinicaldoc-go v0.0.0\n\nreplace github.com/clinicaldoc/clinicaldoc-go => " + strings.ReplaceAll(module, `\`, "/") + "\n"
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
 	write := func(name, content string) {
 		path := filepath.Join(folder, filepath.FromSlash(name))

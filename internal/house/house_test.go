@@ -1,0 +1,4 @@
+package house_test
+
+// root is the repository's folder.
+const root = "../.."
