@@ -129,3 +129,38 @@ func TestMemoryOfSenselessLists(t *testing.T) {
 		}
 	}
 }
+
+// blank is a response of so many bytes.
+type blank int64
+
+func (size blank) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(io.LimitReader(new(endlessBody), int64(size))), Request: req}, nil
+}
+
+// memory returns what one more response of the given size makes the process allocate, and what is held in the end.
+func memory(t *testing.T, size int64) (allocated, held int64) {
+	t.Helper()
+	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: blank(size)}))
+	require.NoError(t, err)
+	measure := func() (stats runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats
+	}
+	get := func() { require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/other", nil, nil)) }
+	first := measure()
+	for range 8 { // every buffer that is kept has grown
+		get()
+	}
+	before := measure()
+	get()
+	after := measure()
+	return int64(after.TotalAlloc - before.TotalAlloc), int64(after.HeapAlloc) - int64(first.HeapAlloc)
+}
+
+func TestMemoryOfResponsesIsReusedButNotKeptForHugeOnes(t *testing.T) {
+	allocated, _ := memory(t, 1<<19)
+	assert.Less(t, allocated, int64(1<<18), "the memory of a usual response is used again")
+	_, held := memory(t, 3<<20)
+	assert.Less(t, held, int64(1<<20), "the memory of a huge one is given back")
+}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -302,14 +303,22 @@ func TestNotesSignRefusals(t *testing.T) {
 
 func TestNotesSignFindsItselfDone(t *testing.T) {
 	t.Parallel()
-	// The first answer is lost, so the note is read before signing is repeated: it is signed, and that is the result.
-	signed := `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`
-	for _, lost := range []call{{status: http.StatusBadGateway}, {fail: errors.New("connection reset")}} {
-		lost.method, lost.url = "PUT", "/v1/progress-notes/7/sign"
-		client := serve(t, lost, call{url: "/v1/progress-notes/7", answer: signed})
-		note, err := client.Notes.Sign(t.Context(), 7)
-		require.NoError(t, err)
-		assert.True(t, note.Has.Signed)
+	// The first response is lost, so the note is read: it is signed, that is the result, and nothing is signed twice.
+	const note = testBase + "/v1/progress-notes/7"
+	for _, retries := range []int{0, 3} {
+		for name, lost := range map[string]httpmock.Responder{
+			"bad gateway":      httpmock.NewStringResponder(http.StatusBadGateway, ""),
+			"connection reset": httpmock.NewErrorResponder(errors.New("connection reset")),
+		} {
+			transport := httpmock.NewMockTransport()
+			transport.RegisterResponder("PUT", note+"/sign", lost)
+			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK, `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`))
+			client := clientOn(t, &http.Client{Transport: transport}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
+			signed, err := client.Notes.Sign(t.Context(), 7)
+			require.NoError(t, err, name)
+			assert.True(t, signed.Has.Signed)
+			assert.Equal(t, 1, transport.GetCallCountInfo()["PUT "+note+"/sign"], "%s, %d retries", name, retries)
+		}
 	}
 }
 

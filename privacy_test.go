@@ -197,7 +197,7 @@ func holdsSecret(v reflect.Value, depth int) bool {
 	case reflect.Pointer, reflect.Interface:
 		return holdsSecret(v.Elem(), depth+1)
 	case reflect.Struct:
-		if !strings.HasPrefix(v.Type().PkgPath(), thisModule) || v.Type() == reflect.TypeFor[clinicaldoc.Client]() {
+		if !strings.HasPrefix(v.Type().PkgPath(), reflect.TypeFor[clinicaldoc.Client]().PkgPath()) || v.Type() == reflect.TypeFor[clinicaldoc.Client]() {
 			return false // what others own may be in use meanwhile
 		}
 		for _, field := range v.Fields() {

@@ -268,6 +268,25 @@ func TestTimeStall(t *testing.T) {
 			require.NoError(t, err)
 		})
 	})
+	t.Run("a slow update that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				for buffer := make([]byte, 30<<10); ; {
+					if _, err := r.Body.Read(buffer); err != nil {
+						break
+					}
+					time.Sleep(50 * time.Second)
+				}
+				if r.Context().Err() != nil {
+					return nil, r.Context().Err()
+				}
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			}, once)
+			_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new(strings.Repeat("x", 64<<10))})
+			require.NoError(t, err)
+		})
+	})
 }
 
 // slowReader gives 10 bytes after each pause.

@@ -98,6 +98,8 @@ var constantTexts = map[string]bool{
 	"http2: server sent GOAWAY and closed the connection": true,
 	"operation was canceled":                              true,
 	"i/o timeout":                                         true,
+
+	"net/http: server response headers exceeded 1048576 bytes; aborted": true, // the limit of the SDK's own transport
 }
 
 // unnamed looks for a constant text along the chain of an error of no known type.

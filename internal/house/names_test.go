@@ -1,6 +1,9 @@
-package clinicaldoc_test
+package house_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,23 +150,146 @@ var failures = []error{
 var _ = values
 `
 
+// laterNames came after the first version, each with a use of it. Add to them as names are added.
+var laterNames = map[string]string{
+	"WithToken":                         `var _ func(string) sdk.CallOption = sdk.WithToken`,
+	"IfUnchanged":                       `var _ func(*sdk.ProgressNote) sdk.CallOption = sdk.IfUnchanged`,
+	"FindCreatedParams":                 `var _ = sdk.FindCreatedParams{Settle: time.Second, ExcludeIDs: []int64{1}, UniqueName: true, TrustPatientFilter: true}`,
+	"Collect":                           `var _ func(iter.Seq2[*sdk.User, error]) ([]*sdk.User, error) = sdk.Collect[sdk.User]`,
+	"Retryable":                         `var _ func(error) bool = sdk.Retryable`,
+	"CreateNoteParams.BeforeCommit":     `var _ = sdk.CreateNoteParams{BeforeCommit: func(context.Context) error { return nil }}`,
+	"ListNotesParams.Verify":            `var _ = sdk.ListNotesParams{Verify: true}`,
+	"DownloadParams.IgnoreSize":         `var _ = sdk.DownloadParams{IgnoreSize: true}`,
+	"ProgressNote.Extra":                `var _ = sdk.ProgressNote{Extra: sdk.Object{}}`,
+	"ProgressNote.PatientID":            `var _ func(sdk.ProgressNote) (int64, bool) = sdk.ProgressNote.PatientID`,
+	"Stage.MarshalText":                 `var _ encoding.TextMarshaler = sdk.StageComplete`,
+	"ConflictError":                     `var _ error = &sdk.ConflictError{Current: &sdk.ProgressNote{}}`,
+	"OutcomeUnknownError.LostAt":        `var _ = sdk.OutcomeUnknownError{LostAt: time.Time{}}`,
+	"OutcomeUnknownError.AudioSize":     `var _ = sdk.OutcomeUnknownError{AudioSize: int64(1)}`,
+	"OutcomeUnknownError.NoteID":        `var _ = sdk.OutcomeUnknownError{NoteID: int64(1)}`,
+	"OutcomeUnknownError.Err":           `var _ = sdk.OutcomeUnknownError{Err: io.EOF}`,
+	"OutcomeUnknownError.MarshalJSON":   `var _ json.Marshaler = &sdk.OutcomeUnknownError{}`,
+	"OutcomeUnknownError.UnmarshalJSON": `var _ json.Unmarshaler = &sdk.OutcomeUnknownError{}`,
+	"ErrNotCreated":                     `var _ error = sdk.ErrNotCreated`,
+	"ErrAudioChanged":                   `var _ error = sdk.ErrAudioChanged`,
+	"ErrSizeMismatch":                   `var _ error = sdk.ErrSizeMismatch`,
+	"ErrStalled":                        `var _ error = sdk.ErrStalled`,
+	"ErrIncompleteList":                 `var _ error = sdk.ErrIncompleteList`,
+}
+
+// unwrittenNames is to become empty.
+var unwrittenNames = exceptions{
+	"Collect":                           "being written",
+	"ConflictError":                     "being written",
+	"CreateNoteParams.BeforeCommit":     "being written",
+	"DownloadParams.IgnoreSize":         "being written",
+	"ErrIncompleteList":                 "being written",
+	"ErrSizeMismatch":                   "being written",
+	"ErrStalled":                        "being written",
+	"FindCreatedParams":                 "being written",
+	"IfUnchanged":                       "being written",
+	"ListNotesParams.Verify":            "being written",
+	"OutcomeUnknownError.AudioSize":     "being written",
+	"OutcomeUnknownError.LostAt":        "being written",
+	"OutcomeUnknownError.MarshalJSON":   "being written",
+	"OutcomeUnknownError.NoteID":        "being written",
+	"OutcomeUnknownError.UnmarshalJSON": "being written",
+	"ProgressNote.Extra":                "being written",
+	"ProgressNote.PatientID":            "being written",
+	"Retryable":                         "being written",
+	"Stage.MarshalText":                 "being written",
+	"WithToken":                         "being written",
+}
+
 func TestPublicNamesCompileInAnotherModule(t *testing.T) {
 	t.Parallel()
-	buildElsewhere(t, map[string]string{"names.go": everyName})
+	exported := exportedNames(t)
+	program := []string{
+		"package later", "import (", `"context"`, `"encoding"`, `"encoding/json"`, `"io"`, `"iter"`, `"time"`, `sdk "` + thisModule + `"`, ")",
+		"type _ struct { context.Context; encoding.TextMarshaler; json.Marshaler; io.Reader; f iter.Seq[time.Time]; c sdk.Client }",
+	}
+	var missing []string
+	for name, use := range laterNames {
+		if exported[name] {
+			program = append(program, use)
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	unwrittenNames.hold(t, "every promised name exists", missing)
+	buildElsewhere(t, map[string]string{"names.go": everyName, "later/later.go": strings.Join(program, "\n")})
+}
+
+// exportedNames returns the root package's names, with fields and methods as Type.Name.
+func exportedNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for file, source := range sources(t) {
+		if !inRoot(file) || isTest(file) {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, declaration := range parsed.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				names[receiver(d)+d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					addNames(names, spec)
+				}
+			}
+		}
+	}
+	return names
+}
+
+func addNames(names map[string]bool, spec ast.Spec) {
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			names[name.Name] = true
+		}
+	case *ast.TypeSpec:
+		names[s.Name.Name] = true
+		if structure, ok := s.Type.(*ast.StructType); ok {
+			for _, field := range structure.Fields.List {
+				for _, name := range field.Names {
+					names[s.Name.Name+"."+name.Name] = true
+				}
+			}
+		}
+	}
+}
+
+// receiver returns the name of a method's type and a dot, nothing for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	kind := f.Recv.List[0].Type
+	if pointer, ok := kind.(*ast.StarExpr); ok {
+		kind = pointer.X
+	}
+	name, _ := kind.(*ast.Ident) // the type of a generic one is none, and needs no mention here
+	if name == nil {
+		return "."
+	}
+	return name.Name + "."
 }
 
 // buildElsewhere builds the files as a module of their own that uses this one, as a user's program does.
 func buildElsewhere(t *testing.T, files map[string]string) {
 	t.Helper()
-	root, err := filepath.Abs(".")
+	module, err := filepath.Abs(root)
 	require.NoError(t, err)
 	folder := t.TempDir()
 	// The same requirements as here, so that nothing has to be looked up.
-	module, err := os.ReadFile("go.mod")
+	requirements, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
-	own := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(module), "module elsewhere.test/user")
-	own += "\nrequire github.com/clinicaldoc/clinicaldoc-go v0.0.0\n\nreplace github.com/clinicaldoc/clinicaldoc-go => " + strings.ReplaceAll(root, `\`, "/") + "\n"
-	sums, err := os.ReadFile("go.sum")
+	own := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(requirements), "module elsewhere.test/user")
+	own += "\nrequire github.com/clinicaldoc/clinicaldoc-go v0.0.0\n\nreplace github.com/clinicaldoc/clinicaldoc-go => " + strings.ReplaceAll(module, `\`, "/") + "\n"
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
 	require.NoError(t, err)
 	write := func(name, content string) {
 		path := filepath.Join(folder, filepath.FromSlash(name))

@@ -1,12 +1,14 @@
-package clinicaldoc_test
+package house_test
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,7 +45,7 @@ func main() { _ = fragment }
 
 func TestReadmeCodeCompilesInAnotherModule(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)\n```").FindAllStringSubmatch(strings.ReplaceAll(string(readme), "\r\n", "\n"), -1)
 	require.NotEmpty(t, blocks)
@@ -56,4 +58,20 @@ func TestReadmeCodeCompilesInAnotherModule(t *testing.T) {
 		files[fmt.Sprintf("block%d/main.go", i+1)] = code
 	}
 	buildElsewhere(t, files)
+}
+
+// Who follows the README runs what the checks run.
+func TestDocumentsNameTheSameTestCommand(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		return strings.ReplaceAll(string(text), "\r\n", "\n")
+	}
+	checks := regexp.MustCompile(`(?m)^check 'test' (.+)$`).FindStringSubmatch(read(".ci/run"))
+	require.NotNil(t, checks)
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "Makefile"} {
+		assert.Regexp(t, `(?m)^\s*`+regexp.QuoteMeta(checks[1])+`( +#.*)?$`, read(name), name)
+	}
+	assert.Contains(t, read(".github/workflows/ci.yml"), "- run: "+checks[1]+"\n")
 }

@@ -1,4 +1,4 @@
-package clinicaldoc_test
+package house_test
 
 import (
 	"os/exec"
@@ -16,6 +16,7 @@ const thisModule = "github.com/clinicaldoc/clinicaldoc-go"
 func goOutput(t *testing.T, args ...string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = root
 	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
 	out, err := cmd.Output()
 	require.NoError(t, err, "%v", args)
