@@ -2,13 +2,17 @@ package clinicaldoc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
@@ -98,3 +102,81 @@ func (u AudioURL) LogValue() slog.Value { return slog.GroupValue(slog.Time("expi
 
 // Format prints what LogValue lists for every verb.
 func (u AudioURL) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioURL", u) }
+
+// DownloadParams adjusts a download. The zero value is ready to use.
+type DownloadParams struct {
+	// OnProgress, when set, is told how many bytes of the recording are written, and of how many (-1 when not known): once
+	// at the start and after every piece. The number grows; a download that has to start again tells 0 anew. It is called
+	// in the goroutine of the download.
+	OnProgress func(received, total int64)
+}
+
+var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", retry.Reads}
+
+// DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
+//
+// The recording comes from storage, whose temporary address it asks the service for, without the token, cookies, the
+// limiter or the client's timeout. Storage must be reached by https; plain http is accepted with [WithInsecureHTTP], and
+// on this machine when the base URL is plain http too. Redirects of storage are not followed.
+//
+// A download that is cut goes on where it was, and asks for a fresh address when the old one has expired. The client's
+// retry policy says how often and how soon; it counts anew with every new byte, and so does the one fresh address. Going
+// on needs a strong ETag that stays the same. Where that is missing, or storage answers with the whole file, the download
+// starts again if w has Seek and Truncate as an *os.File has, else it fails with [ErrAudioChanged].
+//
+// The length is checked against what storage tells and, with one Get, against the note's audio.size. An answer
+// whose end nothing proves, that is empty, compressed, XML, HTML or JSON, or longer than it was said to be, is
+// [ErrUnexpectedResponse]. What storage refuses also matches the status' sentinel, such as [ErrNotFound] or
+// [ErrForbidden]. The call options apply to the requests to the service; with [WithoutRetry] storage too is asked once.
+func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
+	if w == nil {
+		return 0, invalid("Notes.DownloadAudio: w", "is nil")
+	}
+	d, err := s.newDownload(id, newWriterTarget(w), params, opts)
+	if err != nil {
+		return 0, err
+	}
+	return d.run(ctx)
+}
+
+// DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
+// can read, and returns its size. An existing file is replaced.
+//
+// The recording is collected in a file beside it, path with ".part" added, and gets its name only when it is complete and
+// on disk: nothing half-written ever stands under path. When the download fails, the part stays, with a small ".part.json"
+// that says what it is a part of, and the next call for the same note and path goes on from there, also in another
+// process, if the recording's ETag is still the same. After a crash up to 16 MiB are fetched again.
+//
+// One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
+// as are an empty path and one of a directory. Errors of the file system match what they are, such as [fs.ErrPermission];
+// the others are those of DownloadAudio.
+func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
+	if path == "" {
+		return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
+	}
+	d, err := s.newDownload(id, nil, params, opts)
+	if err != nil {
+		return 0, err
+	}
+	part, err := openPart(path, s.client.base, id)
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
+	case err != nil:
+		return 0, d.fail("the file could not be opened: "+redact.Cause(err), err)
+	}
+	d.to = part
+	d.received, d.furthest, d.recording = part.size, part.size, recording{part.about.ETag, part.about.Total}
+	n, err := d.run(ctx)
+	if err != nil {
+		part.keep()
+		return n, err
+	}
+	if err := part.finish(); err != nil {
+		return n, d.fail("the file could not be completed: "+redact.Cause(err), err)
+	}
+	return n, nil
+}

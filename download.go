@@ -3,48 +3,11 @@ package clinicaldoc
 import (
 	"context"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
-
-// DownloadParams adjusts a download. The zero value is ready to use.
-type DownloadParams struct {
-	// OnProgress, when set, is told how many bytes of the recording are written, and of how many (-1 when not known): once
-	// at the start and after every piece. The number grows; a download that has to start again tells 0 anew. It is called
-	// in the goroutine of the download.
-	OnProgress func(received, total int64)
-}
-
-var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", retry.Reads}
-
-// DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
-//
-// The recording comes from storage, whose temporary address it asks the service for, without the token, cookies, the
-// limiter or the client's timeout. Storage must be reached by https; plain http is accepted with [WithInsecureHTTP], and
-// on this machine when the base URL is plain http too. Redirects of storage are not followed.
-//
-// A download that is cut goes on where it was, and asks for a fresh address when the old one has expired. The client's
-// retry policy says how often and how soon; it counts anew with every new byte, and so does the one fresh address. Going
-// on needs a strong ETag that stays the same. Where that is missing, or storage answers with the whole file, the download
-// starts again if w has Seek and Truncate as an *os.File has, else it fails with [ErrAudioChanged].
-//
-// The length is checked against what storage tells and, with one Get, against the note's audio.size. An answer
-// whose end nothing proves, that is empty, compressed, XML, HTML or JSON, or longer than it was said to be, is
-// [ErrUnexpectedResponse]. What storage refuses also matches the status' sentinel, such as [ErrNotFound] or
-// [ErrForbidden]. The call options apply to the requests to the service; with [WithoutRetry] storage too is asked once.
-func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
-	if w == nil {
-		return 0, invalid("Notes.DownloadAudio: w", "is nil")
-	}
-	d, err := s.newDownload(id, newWriterTarget(w), params, opts)
-	if err != nil {
-		return 0, err
-	}
-	return d.run(ctx)
-}
 
 // audioTarget is where a download goes.
 type audioTarget interface {

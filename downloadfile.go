@@ -1,7 +1,6 @@
 package clinicaldoc
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,50 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
-
-// DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
-// can read, and returns its size. An existing file is replaced.
-//
-// The recording is collected in a file beside it, path with ".part" added, and gets its name only when it is complete and
-// on disk: nothing half-written ever stands under path. When the download fails, the part stays, with a small ".part.json"
-// that says what it is a part of, and the next call for the same note and path goes on from there, also in another
-// process, if the recording's ETag is still the same. After a crash up to 16 MiB are fetched again.
-//
-// One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
-// as are an empty path and one of a directory. Errors of the file system match what they are, such as [fs.ErrPermission];
-// the others are those of DownloadAudio.
-func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
-	if path == "" {
-		return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
-	}
-	d, err := s.newDownload(id, nil, params, opts)
-	if err != nil {
-		return 0, err
-	}
-	part, err := openPart(path, s.client.base, id)
-	switch {
-	case errors.Is(err, filelock.ErrHeld):
-		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
-	case err != nil:
-		return 0, d.fail("the file could not be opened: "+redact.Cause(err), err)
-	}
-	d.to = part
-	d.received, d.furthest, d.recording = part.size, part.size, recording{part.about.ETag, part.about.Total}
-	n, err := d.run(ctx)
-	if err != nil {
-		part.keep()
-		return n, err
-	}
-	if err := part.finish(); err != nil {
-		return n, d.fail("the file could not be completed: "+redact.Cause(err), err)
-	}
-	return n, nil
-}
 
 // checkpointSize is how much of a part may be lost in a crash.
 const checkpointSize = 16 << 20
