@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strconv"
@@ -14,8 +15,10 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 // AudioURL is a temporary, signed address of a recording: whoever has it can listen. It does not print. Fetch it without
@@ -132,11 +135,11 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 	if w == nil {
 		return 0, invalid("Notes.DownloadAudio: w", "is nil")
 	}
-	d, err := s.newDownload(id, newWriterTarget(w), params, opts)
+	options, err := downloadOptions(id, opts)
 	if err != nil {
 		return 0, err
 	}
-	return d.run(ctx)
+	return s.download(ctx, id, newFetchWriter(w), params, options, opts)
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
@@ -157,7 +160,7 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
 	}
-	d, err := s.newDownload(id, nil, params, opts)
+	options, err := downloadOptions(id, opts)
 	if err != nil {
 		return 0, err
 	}
@@ -166,17 +169,99 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	case errors.Is(err, filelock.ErrHeld):
 		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
 	case err != nil:
-		return 0, d.fail("the file could not be opened: "+redact.Cause(err), err)
+		return 0, &callError{op: downloadAudio, detail: "the file could not be opened: " + redact.Cause(err), causes: []error{err}}
 	}
-	d.to = part
-	d.received, d.furthest, d.recording = part.size, part.size, recording{part.about.ETag, part.about.Total}
-	n, err := d.run(ctx)
+	n, err := s.download(ctx, id, part, params, options, opts)
 	if err != nil {
-		part.keep()
+		part.Leave()
 		return n, err
 	}
-	if err := part.finish(); err != nil {
-		return n, d.fail("the file could not be completed: "+redact.Cause(err), err)
+	if err := part.Finish(); err != nil {
+		return n, &callError{op: downloadAudio, detail: "the file could not be completed: " + redact.Cause(err), causes: []error{err}}
 	}
 	return n, nil
+}
+
+func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
+	var options callOptions
+	if id < 1 {
+		return options, invalid("Notes.DownloadAudio: id", "%d is not a valid id; ids start at 1", id)
+	}
+	for _, opt := range opts {
+		if err := opt(&options); err != nil {
+			return options, err
+		}
+	}
+	return options, nil
+}
+
+// download brings the note's recording to the target, and returns how much of it is there.
+func (s *NotesService) download(ctx context.Context, id int64, to fetchTarget, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
+	c := s.client
+	d := newFetch(fetchSource{
+		Address: func(ctx context.Context) (fetchAddress, error) {
+			address, err := s.AudioURL(ctx, id, opts...)
+			if err != nil {
+				return fetchAddress{}, err
+			}
+			return fetchAddress{URL: address.URL, ExpiresAt: address.ExpiresAt}, nil
+		},
+		Size: func(ctx context.Context) int64 {
+			note, err := s.Get(ctx, id, opts...)
+			if err != nil || note.Audio == nil {
+				return -1
+			}
+			return note.Audio.Size
+		},
+		PlainHTTP: func(u *url.URL) bool { return c.config.insecureHTTP || c.home.Scheme == "http" && origin.Loopback(u) },
+		UserAgent: c.config.userAgent,
+		Progress:  params.OnProgress,
+	}, to)
+	policy := c.config.retry
+	if options.noRetry {
+		policy.MaxRetries = 0
+	}
+	err := fetchLoop{
+		Transport:    c.config.httpClient.Transport,
+		StallTimeout: c.config.stallTimeout,
+		Trace: func(ctx context.Context, watchdog *stall.Watchdog) context.Context {
+			return httptrace.WithClientTrace(ctx, (&sendState{watchdog: watchdog}).trace()) // ends silent repeats of net/http's own
+		},
+		MaxRetries: policy.MaxRetries, MinWait: policy.MinWait, MaxWait: policy.MaxWait,
+		Report: c.reportDownload,
+	}.Run(ctx, d)
+	return d.Received(), downloadError(err)
+}
+
+func (c *Client) reportDownload(ctx context.Context, a fetchAttempt) {
+	c.tell(ctx, Attempt{
+		Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
+		Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration, RequestID: requestID(a.Header),
+		BytesReceived: a.Received, Err: downloadError(a.Err),
+	})
+}
+
+// downloadError gives a failure the shape of this package's errors. What the service failed with has it already.
+func downloadError(err error) error {
+	failure, ok := err.(*fetchError) //nolint:errorlint // what wraps one is no failure of storage
+	if !ok {
+		return err
+	}
+	var causes []error
+	switch failure.Kind {
+	case fetchUnexpected:
+		causes = append(causes, ErrUnexpectedResponse)
+	case fetchChanged:
+		causes = append(causes, ErrAudioChanged)
+	case fetchRefused:
+		causes = append(causes, &Error{
+			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,
+			Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
+		})
+	default: // the causes say it
+	}
+	for _, cause := range failure.Causes {
+		causes = append(causes, downloadError(cause))
+	}
+	return &callError{op: downloadAudio, detail: failure.Text, causes: causes}
 }

@@ -2,20 +2,42 @@ package clinicaldoc
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// audioTarget is where a download goes.
-type audioTarget interface {
-	io.Writer
+// Source is what a download is told of the recording by others than storage.
+type fetchSource struct {
+	Address   func(context.Context) (fetchAddress, error) // asks for a fresh address
+	Size      func(context.Context) int64                 // asks for the recording's size; below 1: nobody tells
+	PlainHTTP func(*url.URL) bool                         // whether a recording may come from there without TLS
+	UserAgent string
+	Progress  func(received, total int64) // nil: nobody wants to know
+}
+
+// Address is where the recording can be fetched for a while.
+type fetchAddress struct {
+	URL       string
+	ExpiresAt time.Time // zero: not known
+}
+
+// Target is where a download goes: a [Writer] or a [Part].
+type fetchTarget interface {
+	Write(p []byte) (int, error)
 	// begin is told what recording the bytes from the first on belong to.
 	begin(recording) error
 	// rewind drops all that was written. An error means that it cannot.
 	rewind() error
+	// left is what an earlier call left in the target.
+	left() (recording, int64)
 }
 
 // recording is what tells one recording from another.
@@ -24,109 +46,288 @@ type recording struct {
 	total int64  // -1: not known
 }
 
-// download is one recording on its way from storage, over any number of attempts.
+// Download is one recording on its way from storage.
 type download struct {
-	service  *NotesService
-	id       int64
-	opts     []CallOption
-	to       audioTarget
-	progress func(received, total int64)
-	policy   RetryPolicy
+	source fetchSource
+	to     fetchTarget
 
 	recording
 	received int64 // bytes that the target has
 	furthest int64 // the most it ever had
-	reported recordingProgress
+	counted  int64 // furthest when Next was asked last
+	reported progress
+	size     int64 // as Source tells it, once it was asked: -1 when nobody does
 
-	address  *AudioURL // nil: to be asked for
-	tried    bool      // the address was used
-	renewed  bool      // a refused address was replaced since the last new byte
-	attempts int
-	failures int           // attempts since the last new byte
-	asked    time.Duration // Retry-After of the latest attempt
-	size     int64         // audio.size, once it was asked for: -1 when the note does not tell
+	address  fetchAddress // zero: to be asked for
+	tried    bool         // the address was used
+	renewed  bool         // a refused address was replaced since the last new byte
+	failures int          // attempts since the last new byte
 }
 
-type recordingProgress struct{ received, total int64 }
+type progress struct{ received, total int64 }
 
-func (s *NotesService) newDownload(id int64, to audioTarget, params DownloadParams, opts []CallOption) (*download, error) {
-	if id < 1 {
-		return nil, invalid("Notes.DownloadAudio: id", "%d is not a valid id; ids start at 1", id)
-	}
-	var caller callOptions
-	for _, opt := range opts {
-		if err := opt(&caller); err != nil {
-			return nil, err
-		}
-	}
-	d := &download{
-		service: s, id: id, opts: opts, to: to, progress: params.OnProgress, policy: s.client.config.retry,
-		recording: recording{total: -1}, reported: recordingProgress{received: -1},
-	}
-	if caller.noRetry {
-		d.policy.MaxRetries = 0
-	}
-	return d, nil
+// New begins a download, or goes on with what an earlier one left in the target.
+func newFetch(source fetchSource, to fetchTarget) *download {
+	d := &download{source: source, to: to, reported: progress{received: -1}}
+	d.recording, d.received = to.left()
+	d.furthest, d.counted = d.received, d.received
+	return d
 }
 
-// next says what may follow a failed attempt.
-type next int
+// Received is how many bytes of the recording the target has.
+func (d *download) Received() int64 { return d.received }
 
-const (
-	giveUp     next = iota
-	repeat          // the failure may pass
-	newAddress      // storage refuses the address, as it does when that has expired
-)
-
-// run makes attempts until the recording is complete or none may follow.
-func (d *download) run(ctx context.Context) (int64, error) {
-	for {
-		if err := d.findAddress(ctx); err != nil {
-			return d.received, err
-		}
-		before := d.furthest
-		then, err := d.attempt(ctx)
-		if err == nil {
-			return d.received, d.checkSize(ctx)
-		}
-		if d.furthest > before {
-			d.failures, d.renewed = 0, false
-		}
-		switch {
-		case then == newAddress && !d.renewed && d.policy.MaxRetries > 0:
-			d.renewed, d.address = true, nil
-			continue
-		case then != repeat || d.failures >= d.policy.MaxRetries:
-			return d.received, err
-		}
-		d.failures++
-		if !d.pause(ctx) {
-			if over := ctx.Err(); over != nil {
-				err = d.fail("gave up waiting to repeat: "+redact.Cause(over), over, err)
-			}
-			return d.received, err
-		}
+// Prepare gets ready for an attempt: an address that may still be good, and a target that can be gone on with. It may
+// take calls to the service; what those fail with is returned as it is.
+func (d *download) Prepare(ctx context.Context) error {
+	if err := d.findAddress(ctx); err != nil {
+		return err
 	}
+	if d.received > 0 && d.etag == "" {
+		return d.restart("the download was cut and storage gives no strong ETag to go on by")
+	}
+	return nil
 }
 
 // findAddress asks for an address when there is none or the one there is has expired. One that was not tried yet is not
 // judged by this machine's clock.
 func (d *download) findAddress(ctx context.Context) error {
-	if d.address != nil {
+	if d.address.URL != "" {
 		expires := d.address.ExpiresAt
 		if !d.tried || expires.IsZero() || time.Now().Before(expires) {
 			return nil
 		}
 	}
-	address, err := d.service.AudioURL(ctx, d.id, d.opts...)
+	address, err := d.source.Address(ctx)
 	d.address, d.tried = address, false
 	return err
 }
 
+// Request builds the request for what is missing. It carries nothing of the caller's but the address: storage refuses a
+// token beside a signature, and has no business with one.
+func (d *download) Request(ctx context.Context) (*http.Request, error) {
+	d.tried = true
+	u, err := url.Parse(d.address.URL)
+	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
+		return nil, unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
+	}
+	u.Fragment = ""
+	req := (&http.Request{
+		Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {d.source.UserAgent}},
+	}).WithContext(ctx)
+	if d.received > 0 {
+		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
+		req.Header["If-Range"] = []string{d.etag}
+	}
+	return req, nil
+}
+
+// Next is what may follow a failed attempt.
+type fetchNext struct {
+	Retry      bool          // another attempt may be made
+	AtOnce     bool          // without a pause: with a fresh address
+	Failures   int           // attempts since the last new byte, for the length of the pause
+	RetryAfter time.Duration // what storage asked for
+}
+
+// Next decides what may follow the attempt that failed with err. It must be asked once after each. Attempts count anew
+// with every new byte, and so does the one fresh address.
+func (d *download) Next(err error, maxRetries int) fetchNext {
+	if d.furthest > d.counted {
+		d.failures, d.renewed = 0, false
+	}
+	d.counted = d.furthest
+	failed, known := errors.AsType[*fetchError](err)
+	switch {
+	case known && failed.Then == fetchRenew && !d.renewed && maxRetries > 0:
+		d.renewed, d.address = true, fetchAddress{}
+		return fetchNext{Retry: true, AtOnce: true}
+	case !known || failed.Then != fetchRetry || d.failures >= maxRetries:
+		return fetchNext{}
+	}
+	d.failures++
+	return fetchNext{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
+}
+
+// start is called with the first byte of a recording at hand. What the target has of another one is dropped.
+func (d *download) start(r recording) error {
+	if err := d.restart("storage answered with the whole recording instead of the rest"); err != nil {
+		return err
+	}
+	d.recording = r
+	if err := d.to.begin(r); err != nil {
+		return failed("the target failed: "+redact.Cause(err), err)
+	}
+	return nil
+}
+
+// restart drops what the target has.
+func (d *download) restart(why string) error {
+	if d.received == 0 {
+		return nil
+	}
+	if err := d.to.rewind(); err != nil {
+		return &fetchError{Kind: fetchChanged, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
+	}
+	d.received, d.recording = 0, recording{total: -1}
+	return nil
+}
+
+// CheckSize holds a complete recording against what is known of it elsewhere.
+func (d *download) CheckSize(ctx context.Context) error {
+	if size := d.knownSize(ctx); size > 0 && size != d.received {
+		return unexpected("the recording is complete by what storage tells, but its length is not the note's audio.size")
+	}
+	return nil
+}
+
+// knownSize is the recording's size as others than storage tell it, -1 when they do not. It is asked for once.
+func (d *download) knownSize(ctx context.Context) int64 {
+	if d.size == 0 {
+		d.size = -1
+		if size := d.source.Size(ctx); size > 0 {
+			d.size = size
+		}
+	}
+	return d.size
+}
+
+func (d *download) report() {
+	now := progress{d.received, d.total}
+	if d.source.Progress != nil && now != d.reported {
+		d.reported = now
+		d.source.Progress(now.received, now.total)
+	}
+}
+
+// Writer is a caller's writer as a target.
+type fetchWriter struct {
+	io.Writer
+	rewinder rewinder // nil when the writer cannot be rewound
+	base     int64    // where the recording begins
+}
+
+type rewinder interface {
+	io.Seeker
+	Truncate(size int64) error
+}
+
+// NewWriter makes a target of w. It can be rewound if w has Seek and Truncate.
+func newFetchWriter(w io.Writer) *fetchWriter {
+	t := &fetchWriter{Writer: w}
+	if r, ok := w.(rewinder); ok {
+		if base, err := r.Seek(0, io.SeekCurrent); err == nil { // a pipe is an *os.File too
+			t.rewinder, t.base = r, base
+		}
+	}
+	return t
+}
+
+func (t *fetchWriter) left() (recording, int64) { return recording{total: -1}, 0 }
+
+func (t *fetchWriter) begin(recording) error { return nil }
+
+const errNoRewind = safeError("it has no Seek and Truncate")
+
+func (t *fetchWriter) rewind() error {
+	if t.rewinder == nil {
+		return errNoRewind
+	}
+	if err := t.rewinder.Truncate(t.base); err != nil {
+		return err
+	}
+	_, err := t.rewinder.Seek(t.base, io.SeekStart)
+	return err
+}
+
+// Loop drives a download: it makes the attempts, with pauses between them.
+type fetchLoop struct {
+	Transport        http.RoundTripper
+	StallTimeout     time.Duration
+	Trace            func(context.Context, *stall.Watchdog) context.Context // watches the transport
+	MaxRetries       int
+	MinWait, MaxWait time.Duration
+	Report           func(context.Context, fetchAttempt)
+}
+
+// Attempt is what is told of an attempt.
+type fetchAttempt struct {
+	Number     int
+	StatusCode int         // 0: no response
+	Header     http.Header // nil: no response
+	Received   int64
+	Duration   time.Duration
+	Err        error
+}
+
+// Run makes attempts until the recording is complete or none may follow.
+func (l fetchLoop) Run(ctx context.Context, d *download) error {
+	for number := 1; ; number++ {
+		if err := d.Prepare(ctx); err != nil {
+			return err
+		}
+		told := fetchAttempt{Number: number}
+		started := time.Now()
+		err := l.attempt(ctx, d, &told)
+		told.Duration, told.Err = time.Since(started), err
+		l.Report(ctx, told)
+		if err == nil {
+			return d.CheckSize(ctx)
+		}
+		next := d.Next(err, l.MaxRetries)
+		if !next.Retry {
+			return err
+		}
+		if next.AtOnce || l.pause(ctx, next) {
+			continue
+		}
+		if over := ctx.Err(); over != nil {
+			err = failed("gave up waiting to repeat: "+redact.Cause(over), over, err)
+		}
+		return err
+	}
+}
+
+// attempt sends one request to storage and takes in what comes. A nil error means that the recording is complete.
+func (l fetchLoop) attempt(ctx context.Context, d *download, told *fetchAttempt) error {
+	guarded, watchdog := stall.Guard(ctx, l.StallTimeout)
+	defer watchdog.Stop()
+	req, err := d.Request(l.Trace(guarded, watchdog))
+	if err != nil {
+		return err
+	}
+	resp, err := l.Transport.RoundTrip(req)
+	if err != nil {
+		return explain(ctx, guarded, breakOff(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	told.StatusCode, told.Header = resp.StatusCode, resp.Header
+	told.Received, err = d.Take(ctx, resp, watchdog)
+	return explain(ctx, guarded, err)
+}
+
+// explain finds out why a request or a response broke off. The guarded context is the caller's under the watchdog.
+func explain(ctx, guarded context.Context, err error) error {
+	broken, ok := errors.AsType[*fetchError](err)
+	if !ok || broken.Kind != fetchBroken {
+		return err
+	}
+	switch cause := context.Cause(guarded); {
+	case ctx.Err() != nil:
+		return failed("the download broke off: "+redact.Cause(ctx.Err()), ctx.Err())
+	case cause != nil:
+		return breakOff(cause)
+	case retry.Permanent(err):
+		return failed("no answer: "+redact.Cause(broken.Causes[0]), broken.Causes...)
+	}
+	return broken
+}
+
 // pause waits before the next attempt, or reports that the wait does not fit.
-func (d *download) pause(ctx context.Context) bool {
-	wait := retry.Backoff(d.failures-1, d.policy.MinWait, d.policy.MaxWait, d.asked)
-	if deadline, limited := ctx.Deadline(); d.asked > d.policy.MaxWait || limited && time.Until(deadline) <= wait {
+func (l fetchLoop) pause(ctx context.Context, next fetchNext) bool {
+	wait := retry.Backoff(next.Failures-1, l.MinWait, l.MaxWait, next.RetryAfter)
+	if deadline, limited := ctx.Deadline(); next.RetryAfter > l.MaxWait || limited && time.Until(deadline) <= wait {
 		return false
 	}
 	timer := time.NewTimer(wait)
@@ -139,94 +340,53 @@ func (d *download) pause(ctx context.Context) bool {
 	}
 }
 
-// start is called with the first byte of a recording at hand. What the target has of another one is dropped.
-func (d *download) start(r recording) error {
-	if err := d.restart("storage answered with the whole recording instead of the rest"); err != nil {
-		return err
-	}
-	d.recording = r
-	if err := d.to.begin(r); err != nil {
-		return d.fail("the target failed: "+redact.Cause(err), err)
-	}
-	return nil
+// Error is why an attempt or the whole download failed.
+type fetchError struct {
+	Kind   fetchKind
+	Text   string    // safe to print
+	Causes []error   // for errors.Is and errors.As
+	Then   fetchThen // what could help
+
+	// Of a response that was Refused.
+	Status     int
+	Header     http.Header
+	RetryAfter time.Duration
 }
 
-// restart drops what the target has.
-func (d *download) restart(why string) error {
-	if d.received == 0 {
-		return nil
-	}
-	if err := d.to.rewind(); err != nil {
-		return d.fail(why+", and the writer cannot be rewound", ErrAudioChanged, err)
-	}
-	d.received, d.recording = 0, recording{total: -1}
-	return nil
+// Kind says where a failure belongs.
+type fetchKind int
+
+// The kinds of failures.
+const (
+	fetchFailed     fetchKind = iota // at this end: the target, the context
+	fetchBroken                      // no response, or none that was whole
+	fetchRefused                     // storage's status says no
+	fetchUnexpected                  // what storage sent is not what was asked for
+	fetchChanged                     // the target has a part of another recording and cannot be rewound
+)
+
+// Then says what could help after a failure.
+type fetchThen int
+
+// What could help.
+const (
+	fetchStop  fetchThen = iota // nothing: it would be the same
+	fetchRetry                  // waiting: the failure may pass
+	fetchRenew                  // a fresh address: storage refuses the one it was asked with, as it does when that has expired
+)
+
+func (e *fetchError) Error() string { return e.Text }
+
+// SafeText is the error's text: it holds no data.
+func (e *fetchError) SafeText() string { return e.Text }
+
+func (e *fetchError) Unwrap() []error { return e.Causes }
+
+// Break is a request or a response that broke off. Who drives the download may know better why, and that it is in vain.
+func breakOff(err error) *fetchError {
+	return &fetchError{Kind: fetchBroken, Text: "the download broke off: " + redact.Cause(err), Causes: []error{err}, Then: fetchRetry}
 }
 
-// checkSize holds a complete recording against what the note tells of it.
-func (d *download) checkSize(ctx context.Context) error {
-	if size := d.noteSize(ctx); size > 0 && size != d.received {
-		return d.fail("the recording is complete by what storage tells, but its length is not the note's audio.size", ErrUnexpectedResponse)
-	}
-	return nil
-}
+func failed(text string, causes ...error) error { return &fetchError{Text: text, Causes: causes} }
 
-// noteSize is the recording's size as the note tells it, -1 when it does not. It is asked for once.
-func (d *download) noteSize(ctx context.Context) int64 {
-	if d.size == 0 {
-		d.size = -1
-		if note, err := d.service.Get(ctx, d.id, d.opts...); err == nil && note.Audio != nil && note.Audio.Size > 0 {
-			d.size = note.Audio.Size
-		}
-	}
-	return d.size
-}
-
-func (d *download) report() {
-	now := recordingProgress{d.received, d.total}
-	if d.progress != nil && now != d.reported {
-		d.reported = now
-		d.progress(now.received, now.total)
-	}
-}
-
-func (d *download) fail(detail string, causes ...error) error {
-	return &callError{op: downloadAudio, detail: detail, causes: causes}
-}
-
-// writerTarget is a caller's writer.
-type writerTarget struct {
-	io.Writer
-	rewinder rewinder // nil when the writer cannot be rewound
-	base     int64    // where the recording begins
-}
-
-type rewinder interface {
-	io.Seeker
-	Truncate(size int64) error
-}
-
-func newWriterTarget(w io.Writer) *writerTarget {
-	t := &writerTarget{Writer: w}
-	if r, ok := w.(rewinder); ok {
-		if base, err := r.Seek(0, io.SeekCurrent); err == nil { // a pipe is an *os.File too
-			t.rewinder, t.base = r, base
-		}
-	}
-	return t
-}
-
-func (t *writerTarget) begin(recording) error { return nil }
-
-const errNoRewind = safeError("it has no Seek and Truncate")
-
-func (t *writerTarget) rewind() error {
-	if t.rewinder == nil {
-		return errNoRewind
-	}
-	if err := t.rewinder.Truncate(t.base); err != nil {
-		return err
-	}
-	_, err := t.rewinder.Seek(t.base, io.SeekStart)
-	return err
-}
+func unexpected(text string) error { return &fetchError{Kind: fetchUnexpected, Text: text} }

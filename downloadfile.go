@@ -14,17 +14,17 @@ import (
 // checkpointSize is how much of a part may be lost in a crash.
 const checkpointSize = 16 << 20
 
-// partFile is the beginning of a recording on disk. Whoever has its companion open owns it.
+// Part is the beginning of a recording on disk. Whoever has its companion open owns it.
 type partFile struct {
 	path      string // of the whole recording
 	file      *os.File
 	companion *os.File
-	about     partAbout
+	info      partInfo
 	size      int64
 }
 
-// partAbout is what the companion says: what the part is a part of, and how much of it is surely on disk.
-type partAbout struct {
+// partInfo is what the companion says: what the part is a part of, and how much of it is surely on disk.
+type partInfo struct {
 	Service string `json:"service"`
 	Note    int64  `json:"note"`
 	ETag    string `json:"etag"`
@@ -32,15 +32,15 @@ type partAbout struct {
 	Size    int64  `json:"size"`
 }
 
-// openPart opens the part of a recording that an earlier call left, or an empty one.
+// OpenPart opens the part of a recording that an earlier call left, or an empty one.
 func openPart(path, service string, id int64) (*partFile, error) {
 	companion, err := filelock.Open(path + ".part.json")
 	if err != nil {
 		return nil, err
 	}
-	p := &partFile{path: path, companion: companion, about: partAbout{Service: service, Note: id, Total: -1}}
+	p := &partFile{path: path, companion: companion, info: partInfo{Service: service, Note: id, Total: -1}}
 	if err := p.open(); err != nil {
-		p.keep()
+		p.Leave()
 		return nil, err
 	}
 	return p, nil
@@ -63,9 +63,9 @@ func (p *partFile) open() error {
 	if info, err = p.file.Stat(); err != nil {
 		return err
 	}
-	if about, ok := p.left(); ok && about.Size <= info.Size() {
-		p.about, p.size = about, about.Size
-		if p.size == about.Total {
+	if left, ok := p.readInfo(); ok && left.Size <= info.Size() {
+		p.info, p.size = left, left.Size
+		if p.size == left.Total {
 			p.size-- // so that storage is asked once more whether this is still the recording
 		}
 	}
@@ -78,35 +78,37 @@ func (p *partFile) open() error {
 
 const maxCompanion = 4 << 10
 
-// left reads what an earlier call says it left, if that is a part of the same note's recording.
-func (p *partFile) left() (partAbout, bool) {
-	var about partAbout
+// readInfo reads what an earlier call says it left, if that is a part of the same note's recording.
+func (p *partFile) readInfo() (partInfo, bool) {
+	var info partInfo
 	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
-	if err != nil || json.Unmarshal(text, &about) != nil {
-		return about, false
+	if err != nil || json.Unmarshal(text, &info) != nil {
+		return info, false
 	}
-	same := about.Service == p.about.Service && about.Note == p.about.Note
-	sane := isStrongTag(about.ETag) && about.Size > 0 && (about.Total == -1 || about.Total >= about.Size)
-	return about, same && sane
+	same := info.Service == p.info.Service && info.Note == p.info.Note
+	sane := isStrongTag(info.ETag) && info.Size > 0 && (info.Total == -1 || info.Total >= info.Size)
+	return info, same && sane
 }
+
+func (p *partFile) left() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
 
 func (p *partFile) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	p.size += int64(n)
-	if err == nil && p.size-p.about.Size >= checkpointSize {
+	if err == nil && p.size-p.info.Size >= checkpointSize {
 		err = p.checkpoint()
 	}
 	return n, err
 }
 
 func (p *partFile) begin(r recording) error {
-	p.about.ETag, p.about.Total = r.etag, r.total
+	p.info.ETag, p.info.Total = r.etag, r.total
 	return p.checkpoint()
 }
 
 // rewind forgets the part before it empties it, so that no crash leaves an old description with new bytes.
 func (p *partFile) rewind() error {
-	p.size, p.about.ETag, p.about.Total = 0, "", -1
+	p.size, p.info.ETag, p.info.Total = 0, "", -1
 	if err := p.describe(); err != nil {
 		return err
 	}
@@ -126,8 +128,8 @@ func (p *partFile) checkpoint() error {
 }
 
 func (p *partFile) describe() error {
-	p.about.Size = p.size
-	text, err := json.Marshal(p.about)
+	p.info.Size = p.size
+	text, err := json.Marshal(p.info)
 	if err != nil {
 		return err
 	}
@@ -138,10 +140,10 @@ func (p *partFile) describe() error {
 	return err
 }
 
-// keep leaves the part for the next call, or nothing if there is no part. Failures of that cost only a repetition.
-func (p *partFile) keep() {
+// Leave keeps the part for the next call, or nothing if there is no part. Failures of that cost only a repetition.
+func (p *partFile) Leave() {
 	if p.file != nil {
-		if p.size > 0 && p.about.ETag != "" && p.checkpoint() == nil {
+		if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
 			_ = p.file.Close()
 			_ = p.companion.Close()
 			return
@@ -152,8 +154,8 @@ func (p *partFile) keep() {
 	_ = filelock.Remove(p.companion)
 }
 
-// finish gives the complete recording its name.
-func (p *partFile) finish() error {
+// Finish gives the complete recording its name.
+func (p *partFile) Finish() error {
 	err := p.checkpoint()
 	if closed := p.file.Close(); err == nil {
 		err = closed

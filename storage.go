@@ -4,199 +4,130 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// attempt sends one request to storage and takes in what comes. A nil error means that the recording is complete.
-func (d *download) attempt(ctx context.Context) (next, error) {
-	if d.received > 0 && d.etag == "" {
-		if err := d.restart("the download was cut and storage gives no strong ETag to go on by"); err != nil {
-			return giveUp, err
-		}
-	}
-	d.attempts++
-	d.tried = true
-	d.asked = 0
-	client := d.service.client
-	guarded, watchdog := stall.Guard(ctx, client.config.stallTimeout)
-	defer watchdog.Stop()
-	told := Attempt{Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route, Number: d.attempts}
-	started := time.Now()
-	then, err := d.exchange(ctx, guarded, watchdog, &told)
-	told.Duration, told.Err = time.Since(started), err
-	client.tell(ctx, told)
-	return then, err
+// Watch is told what a download does, so that it can end one that stalls; a [stall.Watchdog] is one.
+type fetchWatch interface {
+	Progress() // a byte came
+	Pause()    // until the next Progress nothing is expected of storage
 }
 
-// exchange sends the request and judges the answer by its status. The guarded context is the caller's under the watchdog.
-func (d *download) exchange(ctx, guarded context.Context, watchdog *stall.Watchdog, told *Attempt) (next, error) {
-	req, err := d.request(guarded, watchdog)
-	if err != nil {
-		return giveUp, err
-	}
-	resp, err := d.service.client.config.httpClient.Transport.RoundTrip(req)
-	if err != nil {
-		return d.lost(ctx, guarded, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	told.StatusCode, told.RequestID = resp.StatusCode, requestID(resp.Header)
-	var then next
+// Take judges the response by its status and writes what it brings to the target. It returns how many bytes the body
+// gave. A nil error means that the recording is complete. The body stays open.
+func (d *download) Take(ctx context.Context, resp *http.Response, watch fetchWatch) (int64, error) {
+	var err error
 	switch resp.StatusCode {
 	case http.StatusOK:
 		err = d.acceptWhole(ctx, resp)
 	case http.StatusPartialContent:
-		then, err = d.acceptRest(resp)
+		err = d.acceptRest(resp)
 	case http.StatusRequestedRangeNotSatisfiable:
-		return d.acceptEnd(resp)
+		return 0, d.acceptEnd(resp)
 	default:
-		return d.refused(resp)
+		return 0, refused(resp)
 	}
 	if err != nil {
-		return then, err
+		return 0, err
 	}
-	return d.take(ctx, guarded, watchdog, resp.Body, &told.BytesReceived)
+	return d.copy(resp.Body, watch)
 }
 
-// request builds the request for what is missing. It carries nothing of the caller's but the address: storage refuses a
-// token beside a signature, and has no business with one.
-func (d *download) request(ctx context.Context, watchdog *stall.Watchdog) (*http.Request, error) {
-	u, err := url.Parse(d.address.URL)
-	if err != nil || u.User != nil || u.Scheme != "https" && !d.plainAllowed(u) {
-		return nil, d.fail("the address of the recording is plain http to another machine or carries a password; it is not used", ErrUnexpectedResponse)
-	}
-	u.Fragment = ""
-	state := &sendState{watchdog: watchdog} // ends silent repeats of net/http's own
-	req := (&http.Request{
-		Method: downloadAudio.method, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {d.service.client.config.userAgent}},
-	}).WithContext(httptrace.WithClientTrace(ctx, state.trace()))
-	if d.received > 0 {
-		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
-		req.Header["If-Range"] = []string{d.etag}
-	}
-	return req, nil
-}
-
-// plainAllowed reports whether a recording may come over plain http from there.
-func (d *download) plainAllowed(u *url.URL) bool {
-	c := d.service.client
-	return u.Scheme == "http" && (c.config.insecureHTTP || c.home.Scheme == "http" && origin.Loopback(u))
-}
-
-// acceptWhole judges an answer with the recording from its first byte on.
+// acceptWhole judges a response with the recording from its first byte on.
 func (d *download) acceptWhole(ctx context.Context, resp *http.Response) error {
-	if err := d.checkForm(resp); err != nil {
+	if err := checkForm(resp); err != nil {
 		return err
 	}
 	total := resp.ContentLength
 	if total == 0 {
-		return d.fail("storage answered with an empty recording", ErrUnexpectedResponse)
+		return unexpected("storage answered with an empty recording")
 	}
 	if total < 0 {
-		total = d.noteSize(ctx)
+		total = d.knownSize(ctx)
 	}
 	chunked := resp.ProtoMajor >= 2 || len(resp.TransferEncoding) > 0
 	if total < 0 && !chunked {
-		return d.fail("neither storage nor the note tells the recording's length, so that a cut would not be noticed", ErrUnexpectedResponse)
+		return unexpected("neither storage nor the note tells the recording's length, so that a cut would not be noticed")
 	}
 	return d.start(recording{strongTag(resp.Header), total})
 }
 
-// acceptRest judges an answer that goes on where the download was. It must be of the same recording to a byte.
-func (d *download) acceptRest(resp *http.Response) (next, error) {
+// acceptRest judges a response that goes on where the download was. It must be of the same recording to a byte.
+func (d *download) acceptRest(resp *http.Response) error {
 	if d.received == 0 {
-		return giveUp, d.fail("storage answered with a part of the recording to a request for all of it", ErrUnexpectedResponse)
+		return unexpected("storage answered with a part of the recording to a request for all of it")
 	}
-	if err := d.checkForm(resp); err != nil {
-		return giveUp, err
+	if err := checkForm(resp); err != nil {
+		return err
 	}
 	start, total := contentRange(resp.Header)
 	if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {
-		return d.again("storage answered with a part that does not fit")
+		return d.restartNext("storage answered with a part that does not fit")
 	}
 	d.total = total
-	return giveUp, nil
+	return nil
 }
 
-// acceptEnd judges the answer that there is nothing beyond what was received.
-func (d *download) acceptEnd(resp *http.Response) (next, error) {
+// acceptEnd judges the response that there is nothing beyond what was received.
+func (d *download) acceptEnd(resp *http.Response) error {
 	_, total := contentRange(resp.Header)
 	tag := resp.Header.Get("ETag")
 	switch {
 	case d.received == 0:
-		return giveUp, d.fail("storage refused a request without a range as one with an unsatisfiable range", ErrUnexpectedResponse)
+		return unexpected("storage refused a request without a range as one with an unsatisfiable range")
 	case total == d.received && (d.total < 0 || d.total == total) && (tag == "" || tag == d.etag):
 		d.total = total
 		d.report()
-		return giveUp, nil
+		return nil
 	}
-	return d.again("storage has less of the recording than was received already")
+	return d.restartNext("storage has less of the recording than was received already")
 }
 
-// again starts the download anew with the next attempt, because what storage has is not what it began with.
-func (d *download) again(why string) (next, error) {
+// restartNext makes the next attempt begin with the first byte, because what storage has is not what it began with.
+func (d *download) restartNext(why string) error {
 	if err := d.restart(why); err != nil {
-		return giveUp, err
+		return err
 	}
-	return repeat, d.fail(why, ErrUnexpectedResponse)
+	return &fetchError{Kind: fetchUnexpected, Text: why, Then: fetchRetry}
 }
 
 // refused judges any other status. What storage says in the body may repeat the address and is not kept.
-func (d *download) refused(resp *http.Response) (next, error) {
+func refused(resp *http.Response) error {
 	status := resp.StatusCode
 	if status >= 200 && status <= 299 {
-		return giveUp, d.fail("storage answered "+statusText(status)+" instead of a recording", ErrUnexpectedResponse)
+		return unexpected("storage answered " + statusText(status) + " instead of a recording")
 	}
-	answered := &Error{
-		StatusCode: status, RequestID: requestID(resp.Header), RetryAfter: retry.After(resp.Header.Get("Retry-After"), time.Now()),
-		Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
-	}
-	d.asked = answered.RetryAfter
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
-	err := d.fail("storage answered "+statusText(status), answered)
+	err := &fetchError{
+		Kind: fetchRefused, Text: "storage answered " + statusText(status),
+		Status: status, Header: resp.Header, RetryAfter: retry.After(resp.Header.Get("Retry-After"), time.Now()),
+	}
 	switch {
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		return newAddress, err
+		err.Then = fetchRenew
 	case retry.Reads.MayRepeat(retry.Outcome{Status: status}):
-		return repeat, err
+		err.Then = fetchRetry
 	}
-	return giveUp, err
-}
-
-// lost judges a request or an answer that broke off.
-func (d *download) lost(ctx, guarded context.Context, err error) (next, error) {
-	switch cause := context.Cause(guarded); {
-	case ctx.Err() != nil:
-		return giveUp, d.fail("the download broke off: "+redact.Cause(ctx.Err()), ctx.Err())
-	case cause != nil:
-		err = cause
-	case retry.Permanent(err):
-		return giveUp, d.fail("no answer: "+redact.Cause(err), err)
-	}
-	return repeat, d.fail("the download broke off: "+redact.Cause(err), err)
+	return err
 }
 
 // checkForm refuses what is surely no recording: compressed bytes and documents.
-func (d *download) checkForm(resp *http.Response) error {
+func checkForm(resp *http.Response) error {
 	encoding := resp.Header.Get("Content-Encoding")
 	if resp.Uncompressed || encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return d.fail("storage answered with compressed bytes although that was ruled out", ErrUnexpectedResponse)
+		return unexpected("storage answered with compressed bytes although that was ruled out")
 	}
 	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
 	for _, document := range []string{"/html", "/xhtml+xml", "/xml", "+xml", "/json", "+json"} {
 		if strings.HasSuffix(kind, document) {
-			return d.fail("storage answered with a document instead of a recording", ErrUnexpectedResponse)
+			return unexpected("storage answered with a document instead of a recording")
 		}
 	}
 	return nil
@@ -205,34 +136,34 @@ func (d *download) checkForm(resp *http.Response) error {
 // pieces are the buffers of downloads.
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// take writes the answer's body to the target.
-func (d *download) take(ctx, guarded context.Context, watchdog *stall.Watchdog, body io.Reader, count *int64) (next, error) {
+// copy writes the response's body to the target.
+func (d *download) copy(body io.Reader, watch fetchWatch) (count int64, err error) {
 	d.report()
 	piece, _ := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)
 	for {
 		n, err := body.Read(piece[:])
 		if n > 0 {
-			*count += int64(n)
+			count += int64(n)
 			if d.received == 0 && isDocument(piece[:n]) {
-				return giveUp, d.fail("storage answered with a document instead of a recording", ErrUnexpectedResponse)
+				return count, unexpected("storage answered with a document instead of a recording")
 			}
-			watchdog.Pause() // a slow writer is not a stalled storage
+			watch.Pause() // a slow writer is not a stalled storage
 			if err := d.write(piece[:n]); err != nil {
-				return giveUp, err
+				return count, err
 			}
-			watchdog.Progress()
+			watch.Progress()
 		}
 		switch {
 		case d.received == d.total:
-			return giveUp, nil
+			return count, nil
 		case err == io.EOF && d.total < 0: // the bare one: only that ends a body well
-			return giveUp, nil
+			return count, nil
 		case err != nil:
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return d.lost(ctx, guarded, err)
+			return count, breakOff(err)
 		}
 	}
 }
@@ -245,7 +176,7 @@ func isDocument(beginning []byte) bool {
 
 func (d *download) write(p []byte) error {
 	if d.total >= 0 && d.received+int64(len(p)) > d.total {
-		return d.fail("the recording is longer than storage or the note said", ErrUnexpectedResponse)
+		return unexpected("the recording is longer than storage or the note said")
 	}
 	n, err := d.to.Write(p)
 	if err == nil && n < len(p) {
@@ -255,7 +186,7 @@ func (d *download) write(p []byte) error {
 	d.furthest = max(d.furthest, d.received)
 	d.report()
 	if err != nil {
-		return d.fail("the recording could not be written: "+redact.Cause(err), err)
+		return failed("the recording could not be written: "+redact.Cause(err), err)
 	}
 	return nil
 }
@@ -270,7 +201,8 @@ func strongTag(h http.Header) string {
 }
 
 func isStrongTag(tag string) bool {
-	return len(tag) > 2 && strings.HasPrefix(tag, `"`) && strings.HasSuffix(tag, `"`) && isHeaderValue(tag)
+	control := func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) }
+	return len(tag) > 2 && strings.HasPrefix(tag, `"`) && strings.HasSuffix(tag, `"`) && !strings.ContainsFunc(tag, control)
 }
 
 // contentRange reads "bytes 5-9/10"; what it does not tell is -1.
