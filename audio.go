@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fetch"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
@@ -139,7 +140,7 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 	if err != nil {
 		return 0, err
 	}
-	return s.download(ctx, id, newFetchWriter(w), params, options, opts)
+	return s.download(ctx, id, fetch.NewWriter(w), params, options, opts)
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
@@ -164,7 +165,7 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	if err != nil {
 		return 0, err
 	}
-	part, err := openPart(path, s.client.base, id)
+	part, err := fetch.OpenPart(path, s.client.base, id)
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
@@ -196,15 +197,15 @@ func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
 }
 
 // download brings the note's recording to the target, and returns how much of it is there.
-func (s *NotesService) download(ctx context.Context, id int64, to fetchTarget, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
+func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
 	c := s.client
-	d := newFetch(fetchSource{
-		Address: func(ctx context.Context) (fetchAddress, error) {
+	d := fetch.New(fetch.Source{
+		Address: func(ctx context.Context) (fetch.Address, error) {
 			address, err := s.AudioURL(ctx, id, opts...)
 			if err != nil {
-				return fetchAddress{}, err
+				return fetch.Address{}, err
 			}
-			return fetchAddress{URL: address.URL, ExpiresAt: address.ExpiresAt}, nil
+			return fetch.Address{URL: address.URL, ExpiresAt: address.ExpiresAt}, nil
 		},
 		Size: func(ctx context.Context) int64 {
 			note, err := s.Get(ctx, id, opts...)
@@ -221,7 +222,7 @@ func (s *NotesService) download(ctx context.Context, id int64, to fetchTarget, p
 	if options.noRetry {
 		policy.MaxRetries = 0
 	}
-	err := fetchLoop{
+	err := fetch.Loop{
 		Transport:    c.config.httpClient.Transport,
 		StallTimeout: c.config.stallTimeout,
 		Trace: func(ctx context.Context, watchdog *stall.Watchdog) context.Context {
@@ -233,7 +234,7 @@ func (s *NotesService) download(ctx context.Context, id int64, to fetchTarget, p
 	return d.Received(), downloadError(err)
 }
 
-func (c *Client) reportDownload(ctx context.Context, a fetchAttempt) {
+func (c *Client) reportDownload(ctx context.Context, a fetch.Attempt) {
 	c.tell(ctx, Attempt{
 		Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
 		Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration, RequestID: requestID(a.Header),
@@ -243,17 +244,17 @@ func (c *Client) reportDownload(ctx context.Context, a fetchAttempt) {
 
 // downloadError gives a failure the shape of this package's errors. What the service failed with has it already.
 func downloadError(err error) error {
-	failure, ok := err.(*fetchError) //nolint:errorlint // what wraps one is no failure of storage
+	failure, ok := err.(*fetch.Error) //nolint:errorlint // what wraps one is no failure of storage
 	if !ok {
 		return err
 	}
 	var causes []error
 	switch failure.Kind {
-	case fetchUnexpected:
+	case fetch.Unexpected:
 		causes = append(causes, ErrUnexpectedResponse)
-	case fetchChanged:
+	case fetch.Changed:
 		causes = append(causes, ErrAudioChanged)
-	case fetchRefused:
+	case fetch.Refused:
 		causes = append(causes, &Error{
 			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,
 			Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,

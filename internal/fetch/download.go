@@ -1,4 +1,8 @@
-package clinicaldoc
+// Package fetch brings one recording from storage, over any number of attempts: a download that is cut goes on where it
+// was. It knows nothing of notes, and makes no attempts by itself. Whoever drives a [Download] calls, for each attempt,
+// Prepare, Request, the transport, and Take with what comes back; after a failed one it asks Next what may follow, and
+// after the one that completed the recording CheckSize.
+package fetch
 
 import (
 	"context"
@@ -7,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -15,22 +20,22 @@ import (
 )
 
 // Source is what a download is told of the recording by others than storage.
-type fetchSource struct {
-	Address   func(context.Context) (fetchAddress, error) // asks for a fresh address
-	Size      func(context.Context) int64                 // asks for the recording's size; below 1: nobody tells
-	PlainHTTP func(*url.URL) bool                         // whether a recording may come from there without TLS
+type Source struct {
+	Address   func(context.Context) (Address, error) // asks for a fresh address
+	Size      func(context.Context) int64            // asks for the recording's size; below 1: nobody tells
+	PlainHTTP func(*url.URL) bool                    // whether a recording may come from there without TLS
 	UserAgent string
 	Progress  func(received, total int64) // nil: nobody wants to know
 }
 
 // Address is where the recording can be fetched for a while.
-type fetchAddress struct {
+type Address struct {
 	URL       string
 	ExpiresAt time.Time // zero: not known
 }
 
 // Target is where a download goes: a [Writer] or a [Part].
-type fetchTarget interface {
+type Target interface {
 	Write(p []byte) (int, error)
 	// begin is told what recording the bytes from the first on belong to.
 	begin(recording) error
@@ -47,9 +52,9 @@ type recording struct {
 }
 
 // Download is one recording on its way from storage.
-type download struct {
-	source fetchSource
-	to     fetchTarget
+type Download struct {
+	source Source
+	to     Target
 
 	recording
 	received int64 // bytes that the target has
@@ -58,28 +63,28 @@ type download struct {
 	reported progress
 	size     int64 // as Source tells it, once it was asked: -1 when nobody does
 
-	address  fetchAddress // zero: to be asked for
-	tried    bool         // the address was used
-	renewed  bool         // a refused address was replaced since the last new byte
-	failures int          // attempts since the last new byte
+	address  Address // zero: to be asked for
+	tried    bool    // the address was used
+	renewed  bool    // a refused address was replaced since the last new byte
+	failures int     // attempts since the last new byte
 }
 
 type progress struct{ received, total int64 }
 
 // New begins a download, or goes on with what an earlier one left in the target.
-func newFetch(source fetchSource, to fetchTarget) *download {
-	d := &download{source: source, to: to, reported: progress{received: -1}}
+func New(source Source, to Target) *Download {
+	d := &Download{source: source, to: to, reported: progress{received: -1}}
 	d.recording, d.received = to.left()
 	d.furthest, d.counted = d.received, d.received
 	return d
 }
 
 // Received is how many bytes of the recording the target has.
-func (d *download) Received() int64 { return d.received }
+func (d *Download) Received() int64 { return d.received }
 
 // Prepare gets ready for an attempt: an address that may still be good, and a target that can be gone on with. It may
 // take calls to the service; what those fail with is returned as it is.
-func (d *download) Prepare(ctx context.Context) error {
+func (d *Download) Prepare(ctx context.Context) error {
 	if err := d.findAddress(ctx); err != nil {
 		return err
 	}
@@ -91,7 +96,7 @@ func (d *download) Prepare(ctx context.Context) error {
 
 // findAddress asks for an address when there is none or the one there is has expired. One that was not tried yet is not
 // judged by this machine's clock.
-func (d *download) findAddress(ctx context.Context) error {
+func (d *Download) findAddress(ctx context.Context) error {
 	if d.address.URL != "" {
 		expires := d.address.ExpiresAt
 		if !d.tried || expires.IsZero() || time.Now().Before(expires) {
@@ -105,7 +110,7 @@ func (d *download) findAddress(ctx context.Context) error {
 
 // Request builds the request for what is missing. It carries nothing of the caller's but the address: storage refuses a
 // token beside a signature, and has no business with one.
-func (d *download) Request(ctx context.Context) (*http.Request, error) {
+func (d *Download) Request(ctx context.Context) (*http.Request, error) {
 	d.tried = true
 	u, err := url.Parse(d.address.URL)
 	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
@@ -124,7 +129,7 @@ func (d *download) Request(ctx context.Context) (*http.Request, error) {
 }
 
 // Next is what may follow a failed attempt.
-type fetchNext struct {
+type Next struct {
 	Retry      bool          // another attempt may be made
 	AtOnce     bool          // without a pause: with a fresh address
 	Failures   int           // attempts since the last new byte, for the length of the pause
@@ -133,25 +138,25 @@ type fetchNext struct {
 
 // Next decides what may follow the attempt that failed with err. It must be asked once after each. Attempts count anew
 // with every new byte, and so does the one fresh address.
-func (d *download) Next(err error, maxRetries int) fetchNext {
+func (d *Download) Next(err error, maxRetries int) Next {
 	if d.furthest > d.counted {
 		d.failures, d.renewed = 0, false
 	}
 	d.counted = d.furthest
-	failed, known := errors.AsType[*fetchError](err)
+	failed, known := errors.AsType[*Error](err)
 	switch {
-	case known && failed.Then == fetchRenew && !d.renewed && maxRetries > 0:
-		d.renewed, d.address = true, fetchAddress{}
-		return fetchNext{Retry: true, AtOnce: true}
-	case !known || failed.Then != fetchRetry || d.failures >= maxRetries:
-		return fetchNext{}
+	case known && failed.Then == Renew && !d.renewed && maxRetries > 0:
+		d.renewed, d.address = true, Address{}
+		return Next{Retry: true, AtOnce: true}
+	case !known || failed.Then != Retry || d.failures >= maxRetries:
+		return Next{}
 	}
 	d.failures++
-	return fetchNext{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
+	return Next{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
 }
 
 // start is called with the first byte of a recording at hand. What the target has of another one is dropped.
-func (d *download) start(r recording) error {
+func (d *Download) start(r recording) error {
 	if err := d.restart("storage answered with the whole recording instead of the rest"); err != nil {
 		return err
 	}
@@ -163,19 +168,19 @@ func (d *download) start(r recording) error {
 }
 
 // restart drops what the target has.
-func (d *download) restart(why string) error {
+func (d *Download) restart(why string) error {
 	if d.received == 0 {
 		return nil
 	}
 	if err := d.to.rewind(); err != nil {
-		return &fetchError{Kind: fetchChanged, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
+		return &Error{Kind: Changed, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
 	}
 	d.received, d.recording = 0, recording{total: -1}
 	return nil
 }
 
 // CheckSize holds a complete recording against what is known of it elsewhere.
-func (d *download) CheckSize(ctx context.Context) error {
+func (d *Download) CheckSize(ctx context.Context) error {
 	if size := d.knownSize(ctx); size > 0 && size != d.received {
 		return unexpected("the recording is complete by what storage tells, but its length is not the note's audio.size")
 	}
@@ -183,7 +188,7 @@ func (d *download) CheckSize(ctx context.Context) error {
 }
 
 // knownSize is the recording's size as others than storage tell it, -1 when they do not. It is asked for once.
-func (d *download) knownSize(ctx context.Context) int64 {
+func (d *Download) knownSize(ctx context.Context) int64 {
 	if d.size == 0 {
 		d.size = -1
 		if size := d.source.Size(ctx); size > 0 {
@@ -193,7 +198,7 @@ func (d *download) knownSize(ctx context.Context) int64 {
 	return d.size
 }
 
-func (d *download) report() {
+func (d *Download) report() {
 	now := progress{d.received, d.total}
 	if d.source.Progress != nil && now != d.reported {
 		d.reported = now
@@ -202,7 +207,7 @@ func (d *download) report() {
 }
 
 // Writer is a caller's writer as a target.
-type fetchWriter struct {
+type Writer struct {
 	io.Writer
 	rewinder rewinder // nil when the writer cannot be rewound
 	base     int64    // where the recording begins
@@ -214,8 +219,8 @@ type rewinder interface {
 }
 
 // NewWriter makes a target of w. It can be rewound if w has Seek and Truncate.
-func newFetchWriter(w io.Writer) *fetchWriter {
-	t := &fetchWriter{Writer: w}
+func NewWriter(w io.Writer) *Writer {
+	t := &Writer{Writer: w}
 	if r, ok := w.(rewinder); ok {
 		if base, err := r.Seek(0, io.SeekCurrent); err == nil { // a pipe is an *os.File too
 			t.rewinder, t.base = r, base
@@ -224,13 +229,13 @@ func newFetchWriter(w io.Writer) *fetchWriter {
 	return t
 }
 
-func (t *fetchWriter) left() (recording, int64) { return recording{total: -1}, 0 }
+func (t *Writer) left() (recording, int64) { return recording{total: -1}, 0 }
 
-func (t *fetchWriter) begin(recording) error { return nil }
+func (t *Writer) begin(recording) error { return nil }
 
 const errNoRewind = safeError("it has no Seek and Truncate")
 
-func (t *fetchWriter) rewind() error {
+func (t *Writer) rewind() error {
 	if t.rewinder == nil {
 		return errNoRewind
 	}
@@ -242,17 +247,17 @@ func (t *fetchWriter) rewind() error {
 }
 
 // Loop drives a download: it makes the attempts, with pauses between them.
-type fetchLoop struct {
+type Loop struct {
 	Transport        http.RoundTripper
 	StallTimeout     time.Duration
 	Trace            func(context.Context, *stall.Watchdog) context.Context // watches the transport
 	MaxRetries       int
 	MinWait, MaxWait time.Duration
-	Report           func(context.Context, fetchAttempt)
+	Report           func(context.Context, Attempt)
 }
 
 // Attempt is what is told of an attempt.
-type fetchAttempt struct {
+type Attempt struct {
 	Number     int
 	StatusCode int         // 0: no response
 	Header     http.Header // nil: no response
@@ -262,12 +267,12 @@ type fetchAttempt struct {
 }
 
 // Run makes attempts until the recording is complete or none may follow.
-func (l fetchLoop) Run(ctx context.Context, d *download) error {
+func (l Loop) Run(ctx context.Context, d *Download) error {
 	for number := 1; ; number++ {
 		if err := d.Prepare(ctx); err != nil {
 			return err
 		}
-		told := fetchAttempt{Number: number}
+		told := Attempt{Number: number}
 		started := time.Now()
 		err := l.attempt(ctx, d, &told)
 		told.Duration, told.Err = time.Since(started), err
@@ -290,7 +295,7 @@ func (l fetchLoop) Run(ctx context.Context, d *download) error {
 }
 
 // attempt sends one request to storage and takes in what comes. A nil error means that the recording is complete.
-func (l fetchLoop) attempt(ctx context.Context, d *download, told *fetchAttempt) error {
+func (l Loop) attempt(ctx context.Context, d *Download, told *Attempt) error {
 	guarded, watchdog := stall.Guard(ctx, l.StallTimeout)
 	defer watchdog.Stop()
 	req, err := d.Request(l.Trace(guarded, watchdog))
@@ -299,7 +304,7 @@ func (l fetchLoop) attempt(ctx context.Context, d *download, told *fetchAttempt)
 	}
 	resp, err := l.Transport.RoundTrip(req)
 	if err != nil {
-		return explain(ctx, guarded, breakOff(err))
+		return explain(ctx, guarded, Break(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	told.StatusCode, told.Header = resp.StatusCode, resp.Header
@@ -309,15 +314,15 @@ func (l fetchLoop) attempt(ctx context.Context, d *download, told *fetchAttempt)
 
 // explain finds out why a request or a response broke off. The guarded context is the caller's under the watchdog.
 func explain(ctx, guarded context.Context, err error) error {
-	broken, ok := errors.AsType[*fetchError](err)
-	if !ok || broken.Kind != fetchBroken {
+	broken, ok := errors.AsType[*Error](err)
+	if !ok || broken.Kind != Broken {
 		return err
 	}
 	switch cause := context.Cause(guarded); {
 	case ctx.Err() != nil:
 		return failed("the download broke off: "+redact.Cause(ctx.Err()), ctx.Err())
 	case cause != nil:
-		return breakOff(cause)
+		return Break(cause)
 	case retry.Permanent(err):
 		return failed("no answer: "+redact.Cause(broken.Causes[0]), broken.Causes...)
 	}
@@ -325,7 +330,7 @@ func explain(ctx, guarded context.Context, err error) error {
 }
 
 // pause waits before the next attempt, or reports that the wait does not fit.
-func (l fetchLoop) pause(ctx context.Context, next fetchNext) bool {
+func (l Loop) pause(ctx context.Context, next Next) bool {
 	wait := retry.Backoff(next.Failures-1, l.MinWait, l.MaxWait, next.RetryAfter)
 	if deadline, limited := ctx.Deadline(); next.RetryAfter > l.MaxWait || limited && time.Until(deadline) <= wait {
 		return false
@@ -341,11 +346,11 @@ func (l fetchLoop) pause(ctx context.Context, next fetchNext) bool {
 }
 
 // Error is why an attempt or the whole download failed.
-type fetchError struct {
-	Kind   fetchKind
-	Text   string    // safe to print
-	Causes []error   // for errors.Is and errors.As
-	Then   fetchThen // what could help
+type Error struct {
+	Kind   Kind
+	Text   string  // safe to print
+	Causes []error // for errors.Is and errors.As
+	Then   Then    // what could help
 
 	// Of a response that was Refused.
 	Status     int
@@ -354,39 +359,49 @@ type fetchError struct {
 }
 
 // Kind says where a failure belongs.
-type fetchKind int
+type Kind int
 
 // The kinds of failures.
 const (
-	fetchFailed     fetchKind = iota // at this end: the target, the context
-	fetchBroken                      // no response, or none that was whole
-	fetchRefused                     // storage's status says no
-	fetchUnexpected                  // what storage sent is not what was asked for
-	fetchChanged                     // the target has a part of another recording and cannot be rewound
+	Failed     Kind = iota // at this end: the target, the context
+	Broken                 // no response, or none that was whole
+	Refused                // storage's status says no
+	Unexpected             // what storage sent is not what was asked for
+	Changed                // the target has a part of another recording and cannot be rewound
 )
 
 // Then says what could help after a failure.
-type fetchThen int
+type Then int
 
 // What could help.
 const (
-	fetchStop  fetchThen = iota // nothing: it would be the same
-	fetchRetry                  // waiting: the failure may pass
-	fetchRenew                  // a fresh address: storage refuses the one it was asked with, as it does when that has expired
+	Stop  Then = iota // nothing: it would be the same
+	Retry             // waiting: the failure may pass
+	Renew             // a fresh address: storage refuses the one it was asked with, as it does when that has expired
 )
 
-func (e *fetchError) Error() string { return e.Text }
+func (e *Error) Error() string { return e.Text }
 
 // SafeText is the error's text: it holds no data.
-func (e *fetchError) SafeText() string { return e.Text }
+func (e *Error) SafeText() string { return e.Text }
 
-func (e *fetchError) Unwrap() []error { return e.Causes }
+func (e *Error) Unwrap() []error { return e.Causes }
 
 // Break is a request or a response that broke off. Who drives the download may know better why, and that it is in vain.
-func breakOff(err error) *fetchError {
-	return &fetchError{Kind: fetchBroken, Text: "the download broke off: " + redact.Cause(err), Causes: []error{err}, Then: fetchRetry}
+func Break(err error) *Error {
+	return &Error{Kind: Broken, Text: "the download broke off: " + redact.Cause(err), Causes: []error{err}, Then: Retry}
 }
 
-func failed(text string, causes ...error) error { return &fetchError{Text: text, Causes: causes} }
+func failed(text string, causes ...error) error { return &Error{Text: text, Causes: causes} }
 
-func unexpected(text string) error { return &fetchError{Kind: fetchUnexpected, Text: text} }
+func unexpected(text string) error { return &Error{Kind: Unexpected, Text: text} }
+
+// safeError is a constant text without data.
+type safeError string
+
+func (e safeError) Error() string    { return string(e) }
+func (e safeError) SafeText() string { return string(e) }
+
+func statusText(status int) string {
+	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+}

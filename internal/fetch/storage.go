@@ -1,4 +1,4 @@
-package clinicaldoc
+package fetch
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 )
 
 // Watch is told what a download does, so that it can end one that stalls; a [stall.Watchdog] is one.
-type fetchWatch interface {
+type Watch interface {
 	Progress() // a byte came
 	Pause()    // until the next Progress nothing is expected of storage
 }
 
 // Take judges the response by its status and writes what it brings to the target. It returns how many bytes the body
 // gave. A nil error means that the recording is complete. The body stays open.
-func (d *download) Take(ctx context.Context, resp *http.Response, watch fetchWatch) (int64, error) {
+func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (int64, error) {
 	var err error
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -40,7 +40,7 @@ func (d *download) Take(ctx context.Context, resp *http.Response, watch fetchWat
 }
 
 // acceptWhole judges a response with the recording from its first byte on.
-func (d *download) acceptWhole(ctx context.Context, resp *http.Response) error {
+func (d *Download) acceptWhole(ctx context.Context, resp *http.Response) error {
 	if err := checkForm(resp); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (d *download) acceptWhole(ctx context.Context, resp *http.Response) error {
 }
 
 // acceptRest judges a response that goes on where the download was. It must be of the same recording to a byte.
-func (d *download) acceptRest(resp *http.Response) error {
+func (d *Download) acceptRest(resp *http.Response) error {
 	if d.received == 0 {
 		return unexpected("storage answered with a part of the recording to a request for all of it")
 	}
@@ -75,7 +75,7 @@ func (d *download) acceptRest(resp *http.Response) error {
 }
 
 // acceptEnd judges the response that there is nothing beyond what was received.
-func (d *download) acceptEnd(resp *http.Response) error {
+func (d *Download) acceptEnd(resp *http.Response) error {
 	_, total := contentRange(resp.Header)
 	tag := resp.Header.Get("ETag")
 	switch {
@@ -90,11 +90,11 @@ func (d *download) acceptEnd(resp *http.Response) error {
 }
 
 // restartNext makes the next attempt begin with the first byte, because what storage has is not what it began with.
-func (d *download) restartNext(why string) error {
+func (d *Download) restartNext(why string) error {
 	if err := d.restart(why); err != nil {
 		return err
 	}
-	return &fetchError{Kind: fetchUnexpected, Text: why, Then: fetchRetry}
+	return &Error{Kind: Unexpected, Text: why, Then: Retry}
 }
 
 // refused judges any other status. What storage says in the body may repeat the address and is not kept.
@@ -104,15 +104,15 @@ func refused(resp *http.Response) error {
 		return unexpected("storage answered " + statusText(status) + " instead of a recording")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
-	err := &fetchError{
-		Kind: fetchRefused, Text: "storage answered " + statusText(status),
+	err := &Error{
+		Kind: Refused, Text: "storage answered " + statusText(status),
 		Status: status, Header: resp.Header, RetryAfter: retry.After(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	switch {
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		err.Then = fetchRenew
+		err.Then = Renew
 	case retry.Reads.MayRepeat(retry.Outcome{Status: status}):
-		err.Then = fetchRetry
+		err.Then = Retry
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func checkForm(resp *http.Response) error {
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // copy writes the response's body to the target.
-func (d *download) copy(body io.Reader, watch fetchWatch) (count int64, err error) {
+func (d *Download) copy(body io.Reader, watch Watch) (count int64, err error) {
 	d.report()
 	piece, _ := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)
@@ -163,7 +163,7 @@ func (d *download) copy(body io.Reader, watch fetchWatch) (count int64, err erro
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return count, breakOff(err)
+			return count, Break(err)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func isDocument(beginning []byte) bool {
 	return strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml")
 }
 
-func (d *download) write(p []byte) error {
+func (d *Download) write(p []byte) error {
 	if d.total >= 0 && d.received+int64(len(p)) > d.total {
 		return unexpected("the recording is longer than storage or the note said")
 	}

@@ -1,4 +1,4 @@
-package clinicaldoc
+package fetch
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 const checkpointSize = 16 << 20
 
 // Part is the beginning of a recording on disk. Whoever has its companion open owns it.
-type partFile struct {
+type Part struct {
 	path      string // of the whole recording
 	file      *os.File
 	companion *os.File
@@ -33,12 +33,12 @@ type partInfo struct {
 }
 
 // OpenPart opens the part of a recording that an earlier call left, or an empty one.
-func openPart(path, service string, id int64) (*partFile, error) {
+func OpenPart(path, service string, id int64) (*Part, error) {
 	companion, err := filelock.Open(path + ".part.json")
 	if err != nil {
 		return nil, err
 	}
-	p := &partFile{path: path, companion: companion, info: partInfo{Service: service, Note: id, Total: -1}}
+	p := &Part{path: path, companion: companion, info: partInfo{Service: service, Note: id, Total: -1}}
 	if err := p.open(); err != nil {
 		p.Leave()
 		return nil, err
@@ -48,7 +48,7 @@ func openPart(path, service string, id int64) (*partFile, error) {
 
 var errNotRegular = safeError("the .part beside it is another thing than a file")
 
-func (p *partFile) open() error {
+func (p *Part) open() error {
 	name := p.path + ".part"
 	info, err := os.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -79,7 +79,7 @@ func (p *partFile) open() error {
 const maxCompanion = 4 << 10
 
 // readInfo reads what an earlier call says it left, if that is a part of the same note's recording.
-func (p *partFile) readInfo() (partInfo, bool) {
+func (p *Part) readInfo() (partInfo, bool) {
 	var info partInfo
 	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
 	if err != nil || json.Unmarshal(text, &info) != nil {
@@ -90,9 +90,9 @@ func (p *partFile) readInfo() (partInfo, bool) {
 	return info, same && sane
 }
 
-func (p *partFile) left() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
+func (p *Part) left() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
 
-func (p *partFile) Write(b []byte) (int, error) {
+func (p *Part) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	p.size += int64(n)
 	if err == nil && p.size-p.info.Size >= checkpointSize {
@@ -101,13 +101,13 @@ func (p *partFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *partFile) begin(r recording) error {
+func (p *Part) begin(r recording) error {
 	p.info.ETag, p.info.Total = r.etag, r.total
 	return p.checkpoint()
 }
 
 // rewind forgets the part before it empties it, so that no crash leaves an old description with new bytes.
-func (p *partFile) rewind() error {
+func (p *Part) rewind() error {
 	p.size, p.info.ETag, p.info.Total = 0, "", -1
 	if err := p.describe(); err != nil {
 		return err
@@ -120,14 +120,14 @@ func (p *partFile) rewind() error {
 }
 
 // checkpoint brings the part to disk, then says so.
-func (p *partFile) checkpoint() error {
+func (p *Part) checkpoint() error {
 	if err := p.file.Sync(); err != nil {
 		return err
 	}
 	return p.describe()
 }
 
-func (p *partFile) describe() error {
+func (p *Part) describe() error {
 	p.info.Size = p.size
 	text, err := json.Marshal(p.info)
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *partFile) describe() error {
 }
 
 // Leave keeps the part for the next call, or nothing if there is no part. Failures of that cost only a repetition.
-func (p *partFile) Leave() {
+func (p *Part) Leave() {
 	if p.file != nil {
 		if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
 			_ = p.file.Close()
@@ -155,7 +155,7 @@ func (p *partFile) Leave() {
 }
 
 // Finish gives the complete recording its name.
-func (p *partFile) Finish() error {
+func (p *Part) Finish() error {
 	err := p.checkpoint()
 	if closed := p.file.Close(); err == nil {
 		err = closed
