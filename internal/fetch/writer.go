@@ -1,0 +1,43 @@
+package fetch
+
+import "io"
+
+// Writer is a caller's writer as a target.
+type Writer struct {
+	io.Writer
+	rewinder rewinder // nil when the writer cannot be rewound
+	base     int64    // where the recording begins
+}
+
+type rewinder interface {
+	io.Seeker
+	Truncate(size int64) error
+}
+
+// NewWriter makes a target of w. It can be rewound if w has Seek and Truncate.
+func NewWriter(w io.Writer) *Writer {
+	t := &Writer{Writer: w}
+	if r, ok := w.(rewinder); ok {
+		if base, err := r.Seek(0, io.SeekCurrent); err == nil { // a pipe is an *os.File too
+			t.rewinder, t.base = r, base
+		}
+	}
+	return t
+}
+
+func (t *Writer) left() (recording, int64) { return recording{total: -1}, 0 }
+
+func (t *Writer) begin(recording) error { return nil }
+
+const errNoRewind = safeError("it has no Seek and Truncate")
+
+func (t *Writer) rewind() error {
+	if t.rewinder == nil {
+		return errNoRewind
+	}
+	if err := t.rewinder.Truncate(t.base); err != nil {
+		return err
+	}
+	_, err := t.rewinder.Seek(t.base, io.SeekStart)
+	return err
+}
