@@ -184,16 +184,10 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 }
 
 func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
-	var options callOptions
-	if id < 1 {
-		return options, invalid("Notes.DownloadAudio: id", "%d is not a valid id; ids start at 1", id)
+	if _, err := downloadAudio.withID(id); err != nil {
+		return callOptions{}, err
 	}
-	for _, opt := range opts {
-		if err := opt(&options); err != nil {
-			return options, err
-		}
-	}
-	return options, nil
+	return newCallOptions(opts)
 }
 
 // download brings the note's recording to the target, and returns how much of it is there.

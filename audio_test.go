@@ -730,6 +730,14 @@ func TestDownloadArgumentsAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithHeader("Authorization", "x"))
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	for _, id := range []int64{0, 7} {
+		_, err = client.Notes.DownloadAudio(socketContext(t), id, io.Discard, clinicaldoc.DownloadParams{}, nil)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	}
+	dir := t.TempDir()
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{}, clinicaldoc.WithoutRetry(), nil)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	assert.Empty(t, fileNames(t, dir))
 	assert.Zero(t, a.addresses)
 }
 
