@@ -380,6 +380,21 @@ func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
 	}
 }
 
+func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.etag = ""
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
+	path := filepath.Join(t.TempDir(), "journal")
+	require.NoError(t, os.WriteFile(path, []byte("what was there before"), 0o600))
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, file, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+	assert.Equal(t, append([]byte("what was there before"), a.data[:400]...), fileContent(t, path))
+}
+
 func TestAPipeIsNotRewound(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 1000)
