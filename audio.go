@@ -125,9 +125,9 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 //
 // A download that is cut goes on where it was, and asks for a fresh address when the old one has expired. The client's
 // retry policy says how often and how soon; it counts anew with every new byte, and so does the one fresh address. Going
-// on needs a strong ETag that stays the same. Where that is missing, or storage answers with the whole file, the download
-// starts again if w has Seek and Truncate as an *os.File has and nothing stands behind the recording in it, else it fails
-// with [ErrAudioChanged].
+// on needs a strong ETag that stays the same; where storage knows no ranges, what is there already is skipped. Without such
+// an ETag, or when it has changed, the download starts again if w has Seek and Truncate as an *os.File has and holds
+// nothing behind the recording, else it fails with [ErrAudioChanged].
 //
 // The length is checked against what storage tells and, with one Get, against the note's audio.size. An answer
 // whose end nothing proves, that is empty, compressed, XML, HTML or JSON, or longer than it was said to be, is

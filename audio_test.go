@@ -93,6 +93,12 @@ func (a *archive) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
 }
 
+// serveWhole gives the recording as a storage does that knows no ranges.
+func (a *archive) serveWhole(w http.ResponseWriter, r *http.Request) {
+	r.Header.Del("Range")
+	a.serve(w, r)
+}
+
 // expired is the answer to an address that is too old.
 func expired(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/xml")
@@ -299,9 +305,17 @@ var others = map[string]struct {
 	"weak ETag":                {first: func(a *archive) { a.etag = `W/"synthetic-1"` }},
 	"no ETag":                  {first: func(a *archive) { a.etag = "" }},
 	"empty ETag":               {first: func(a *archive) { a.etag = `""` }},
-	"no ranges": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
-		r.Header.Del("Range")
-		a.serve(w, r)
+	"no ranges and no ETag now": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		etag := a.etag
+		a.etag = ""
+		a.serveWhole(w, r)
+		a.etag = etag
+	}},
+	"no ranges and another length": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+		a.data = syntheticAudio(2000).bytes()
+		a.serveWhole(w, r)
 	}},
 	"wrong start":   {answer: partial(`bytes 399-999/1000`, `"synthetic-1"`, 399)},
 	"wrong total":   {answer: partial(`bytes 400-999/1001`, `"synthetic-1"`, 400)},
@@ -378,6 +392,56 @@ func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestDownloadGoesOnWithoutRanges(t *testing.T) {
+	t.Parallel()
+	const size = 300_000
+	for name, cuts := range map[string][]int{
+		"once":                  {100_000},
+		"twice":                 {100_000, 200_000},
+		"within what was there": {100_000, 50_000, 100_000, 150_000},
+		"at the last byte":      {size - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, size)
+			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+				if n <= len(cuts) {
+					w = &cutWriter{w, cuts[n-1]}
+				}
+				a.serveWhole(w, r)
+				return true
+			}
+			var received []int64
+			var attempts []int64
+			client := a.client(t, clinicaldoc.WithObserver(func(_ context.Context, at clinicaldoc.Attempt) {
+				if at.Operation == "Notes.DownloadAudio" {
+					attempts = append(attempts, at.BytesReceived)
+				}
+			}))
+			var got bytes.Buffer // it cannot be rewound
+			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+			require.NoError(t, err)
+			assert.Equal(t, int64(size), n)
+			assert.True(t, bytes.Equal(a.data, got.Bytes()))
+			assert.True(t, slices.IsSorted(received), "progress grows")
+			for i, cut := range cuts {
+				assert.Equal(t, int64(cut), attempts[i], "all that came is told, also what was there already")
+			}
+		})
+	}
+	t.Run("never any further", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, size)
+		a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			a.serveWhole(&cutWriter{w, 1000}, r)
+			return true
+		}
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Len(t, a.seen(), 4, "one that got further, three that did not")
+	})
 }
 
 func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {

@@ -21,10 +21,11 @@ type Watch interface {
 // Take judges the response by its status and writes what it brings to the target. It returns how many bytes the body
 // gave. A nil error means that the recording is complete. The body stays open.
 func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (int64, error) {
+	var skip int64
 	var err error
 	switch resp.StatusCode {
 	case http.StatusOK:
-		err = d.acceptWhole(ctx, resp)
+		skip, err = d.acceptWhole(ctx, resp)
 	case http.StatusPartialContent:
 		err = d.acceptRest(resp)
 	case http.StatusRequestedRangeNotSatisfiable:
@@ -35,26 +36,31 @@ func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (
 	if err != nil {
 		return 0, err
 	}
-	return d.copy(resp.Body, watch)
+	return d.copy(resp.Body, skip, watch)
 }
 
-// acceptWhole judges a response with the recording from its first byte on.
-func (d *Download) acceptWhole(ctx context.Context, resp *http.Response) error {
+// acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
+// skipped: some storages know no ranges.
+func (d *Download) acceptWhole(ctx context.Context, resp *http.Response) (skip int64, err error) {
 	if err := checkForm(resp); err != nil {
-		return err
+		return 0, err
 	}
 	total := resp.ContentLength
 	if total == 0 {
-		return unexpected("storage answered with an empty recording")
+		return 0, unexpected("storage answered with an empty recording")
 	}
 	if total < 0 {
 		total = d.knownSize(ctx)
 	}
 	chunked := resp.ProtoMajor >= 2 || len(resp.TransferEncoding) > 0
 	if total < 0 && !chunked {
-		return unexpected("neither storage nor the note tells the recording's length, so that a cut would not be noticed")
+		return 0, unexpected("neither storage nor the note tells the recording's length, so that a cut would not be noticed")
 	}
-	return d.start(recording{strongTag(resp.Header), total})
+	now := recording{strongTag(resp.Header), total}
+	if now == d.recording && now.etag != "" {
+		return d.received, nil
+	}
+	return 0, d.start(now)
 }
 
 // acceptRest judges a response that goes on where the download was. It must be of the same recording to a byte.
@@ -135,11 +141,21 @@ func checkForm(resp *http.Response) error {
 // pieces are the buffers of downloads.
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// copy writes the response's body to the target.
-func (d *Download) copy(body io.Reader, watch Watch) (count int64, err error) {
+// copy writes the response's body to the target, but for its first bytes if those are to be skipped.
+func (d *Download) copy(body io.Reader, skip int64, watch Watch) (count int64, err error) {
 	d.report()
 	piece, _ := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)
+	for count < skip {
+		n, err := body.Read(piece[:min(skip-count, int64(len(piece)))])
+		if n > 0 {
+			count += int64(n)
+			watch.Progress()
+		}
+		if err != nil && count < skip {
+			return count, cut(err)
+		}
+	}
 	for {
 		n, err := body.Read(piece[:])
 		if n > 0 {
@@ -159,12 +175,17 @@ func (d *Download) copy(body io.Reader, watch Watch) (count int64, err error) {
 		case err == io.EOF && d.total < 0: // the bare one: only that ends a body well
 			return count, nil
 		case err != nil:
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return count, Break(err)
+			return count, cut(err)
 		}
 	}
+}
+
+// cut is a body that ended too early.
+func cut(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return Break(err)
 }
 
 // isDocument recognises a page or an error that comes under a recording's content type, or none.
