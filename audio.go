@@ -113,6 +113,10 @@ type DownloadParams struct {
 	// at the start and after every piece. The number grows; a download that has to start again tells 0 anew. It is called
 	// in the goroutine of the download.
 	OnProgress func(received, total int64)
+
+	// IgnoreSize takes the recording although its length is not the note's audio.size, as when the service keeps the size
+	// of what was uploaded and stores it re-encoded. The length that storage tells is checked all the same.
+	IgnoreSize bool
 }
 
 var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", retry.Reads}
@@ -129,8 +133,8 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 // an ETag, or when it has changed, the download starts again if w has Seek and Truncate as an *os.File has and holds
 // nothing behind the recording, else it fails with [ErrAudioChanged].
 //
-// The length is checked against what storage tells and, with one Get, against the note's audio.size. An answer
-// whose end nothing proves, that is empty, compressed, XML, HTML or JSON, or longer than it was said to be, is
+// The length is checked against what storage tells and, with one Get, against the note's audio.size: [ErrSizeMismatch], if
+// [DownloadParams] does not ignore it. A response whose end nothing proves, that is empty, compressed, XML, HTML or JSON, or longer than it was said to be, is
 // [ErrUnexpectedResponse]. What storage refuses also matches the status' sentinel, such as [ErrNotFound] or
 // [ErrForbidden]. The call options apply to the requests to the service; with [WithoutRetry] storage too is asked once.
 func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
@@ -194,7 +198,7 @@ func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
 // download brings the note's recording to the target, and returns how much of it is there.
 func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
 	c := s.client
-	d := fetch.New(fetch.Source{
+	source := fetch.Source{
 		Address: func(ctx context.Context) (fetch.Address, error) {
 			address, err := s.AudioURL(ctx, id, opts...)
 			if err != nil {
@@ -212,7 +216,11 @@ func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, 
 		PlainHTTP: func(u *url.URL) bool { return c.config.insecureHTTP || c.home.Scheme == "http" && origin.Loopback(u) },
 		UserAgent: c.config.userAgent,
 		Progress:  params.OnProgress,
-	}, to)
+	}
+	if params.IgnoreSize {
+		source.Size = nil
+	}
+	d := fetch.New(source, to)
 	policy := c.config.retry
 	if options.noRetry {
 		policy.MaxRetries = 0
@@ -244,9 +252,13 @@ func downloadError(err error) error {
 		return err
 	}
 	var causes []error
+	detail := failure.Text
 	switch failure.Kind {
 	case fetch.Unexpected:
 		causes = append(causes, ErrUnexpectedResponse)
+	case fetch.SizeMismatch:
+		causes = append(causes, ErrSizeMismatch, ErrUnexpectedResponse)
+		detail += " (the note's audio.size); if the service re-encodes recordings, set DownloadParams.IgnoreSize"
 	case fetch.Changed:
 		causes = append(causes, ErrAudioChanged)
 	case fetch.Refused:
@@ -259,5 +271,5 @@ func downloadError(err error) error {
 	for _, cause := range failure.Causes {
 		causes = append(causes, downloadError(cause))
 	}
-	return &callError{op: downloadAudio, detail: failure.Text, causes: causes}
+	return &callError{op: downloadAudio, detail: detail, causes: causes}
 }

@@ -592,11 +592,13 @@ func closeDelimited(t *testing.T, w http.ResponseWriter, etag string, body []byt
 	_ = conn.Close()
 }
 
+// sized is a note that tells the size of its recording.
+func sized(size int) string {
+	return strings.Replace(socketNote(7), `"has"`, fmt.Sprintf(`"audio":{"size":%d},"has"`, size), 1)
+}
+
 func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 	t.Parallel()
-	sized := func(size int) string {
-		return strings.Replace(socketNote(7), `"has"`, fmt.Sprintf(`"audio":{"size":%d},"has"`, size), 1)
-	}
 	t.Run("a cut is noticed", func(t *testing.T) {
 		t.Parallel()
 		a := newArchive(t, 1000)
@@ -619,17 +621,6 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, a.data, got.Bytes())
 		assert.Len(t, a.seen(), 1)
-	})
-	t.Run("storage and the note disagree", func(t *testing.T) {
-		t.Parallel()
-		a := newArchive(t, 1000)
-		a.note = sized(999)
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-		path := filepath.Join(t.TempDir(), "recording.wav")
-		_, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-		assert.NoFileExists(t, path)
 	})
 	t.Run("nobody tells", func(t *testing.T) {
 		t.Parallel()
@@ -663,9 +654,70 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		a.answer = firstly(chunked(a))
 		var got bytes.Buffer
 		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.LessOrEqual(t, got.Len(), 700)
 	})
+}
+
+func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
+	t.Parallel()
+	chunked := func(a *archive, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", a.etag)
+		_, _ = w.Write(a.data[:800])
+		_ = http.NewResponseController(w).Flush()
+		_, _ = w.Write(a.data[800:])
+	}
+	chunkedAtFirst := func(a *archive, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") == "" {
+			chunked(a, w, r)
+			return
+		}
+		a.serve(w, r)
+	}
+	for name, tt := range map[string]struct {
+		size   int
+		answer func(a *archive, w http.ResponseWriter, r *http.Request)
+	}{
+		"one more":          {size: 999, answer: (*archive).serve},
+		"one less":          {size: 1001, answer: (*archive).serve},
+		"far more, chunked": {size: 10, answer: chunkedAtFirst},
+		"more, chunked":     {size: 900, answer: chunkedAtFirst},
+		"less, chunked":     {size: 1001, answer: chunkedAtFirst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			a.note = sized(tt.size)
+			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
+			client := a.client(t)
+			_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			assert.Contains(t, err.Error(), "IgnoreSize", "the error says what to do")
+
+			reads := a.reads
+			var got bytes.Buffer
+			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{IgnoreSize: true})
+			require.NoError(t, err)
+			assert.Equal(t, int64(1000), n)
+			assert.Equal(t, a.data, got.Bytes())
+			assert.Equal(t, reads, a.reads, "the note is not asked")
+
+			path := filepath.Join(t.TempDir(), "visit.wav")
+			kept, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+			assert.NoFileExists(t, path)
+			requests := len(a.seen())
+			_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{IgnoreSize: true})
+			require.NoError(t, err)
+			assert.Equal(t, a.data, fileContent(t, path))
+			assert.Equal(t, []string{"visit.wav"}, fileNames(t, filepath.Dir(path)))
+			if kept > 0 {
+				assert.NotEmpty(t, a.ranges()[requests], "the part was kept")
+			}
+		})
+	}
 }
 
 func TestAttemptsWithoutProgressAreBounded(t *testing.T) {

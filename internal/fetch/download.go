@@ -18,7 +18,7 @@ import (
 // Source is what a download is told of the recording by others than storage.
 type Source struct {
 	Address   func(context.Context) (Address, error) // asks for a fresh address
-	Size      func(context.Context) int64            // asks for the recording's size; below 1: nobody tells
+	Size      func(context.Context) int64            // asks for the recording's size; below 1: not told; nil: it does not matter
 	PlainHTTP func(*url.URL) bool                    // whether a recording may come from there without TLS
 	UserAgent string
 	Progress  func(received, total int64) // nil: nobody wants to know
@@ -44,7 +44,7 @@ type Target interface {
 // recording is what tells one recording from another.
 type recording struct {
 	etag  string // strong, or empty: then nothing can be appended later
-	total int64  // -1: not known
+	total int64  // as storage tells it; -1: it does not
 }
 
 // Download is one recording on its way from storage.
@@ -178,7 +178,7 @@ func (d *Download) restart(why string) error {
 // CheckSize holds a complete recording against what is known of it elsewhere.
 func (d *Download) CheckSize(ctx context.Context) error {
 	if size := d.knownSize(ctx); size > 0 && size != d.received {
-		return unexpected("the recording is complete by what storage tells, but its length is not the note's audio.size")
+		return &Error{Kind: SizeMismatch, Text: "the recording is complete by what storage tells, but its length is not what the service says"}
 	}
 	return nil
 }
@@ -187,6 +187,9 @@ func (d *Download) CheckSize(ctx context.Context) error {
 func (d *Download) knownSize(ctx context.Context) int64 {
 	if d.size == 0 {
 		d.size = -1
+		if d.source.Size == nil {
+			return d.size
+		}
 		if size := d.source.Size(ctx); size > 0 {
 			d.size = size
 		}
@@ -194,8 +197,16 @@ func (d *Download) knownSize(ctx context.Context) int64 {
 	return d.size
 }
 
+// length is the recording's: as storage tells it, else as others were heard to, else -1.
+func (d *Download) length() int64 {
+	if d.total < 0 && d.size > 0 {
+		return d.size
+	}
+	return d.total
+}
+
 func (d *Download) report() {
-	now := progress{d.received, d.total}
+	now := progress{d.received, d.length()}
 	if d.source.Progress != nil && now != d.reported {
 		d.reported = now
 		d.source.Progress(now.received, now.total)

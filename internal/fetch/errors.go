@@ -27,11 +27,12 @@ type Kind int
 
 // The kinds of failures.
 const (
-	Failed     Kind = iota // at this end: the target, the context
-	Broken                 // no response, or none that was whole
-	Refused                // storage's status says no
-	Unexpected             // what storage sent is not what was asked for
-	Changed                // the target has a part of another recording and cannot be rewound
+	Failed       Kind = iota // at this end: the target, the context
+	Broken                   // no response, or none that was whole
+	Refused                  // storage's status says no
+	Unexpected               // what storage sent is not what was asked for
+	SizeMismatch             // what storage sent has another size than Source tells
+	Changed                  // the target has a part of another recording and cannot be rewound
 )
 
 // Then says what could help after a failure.

@@ -25,7 +25,7 @@ func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (
 	var err error
 	switch resp.StatusCode {
 	case http.StatusOK:
-		skip, err = d.acceptWhole(ctx, resp)
+		skip, err = d.acceptWhole(ctx, resp, watch)
 	case http.StatusPartialContent:
 		err = d.acceptRest(resp)
 	case http.StatusRequestedRangeNotSatisfiable:
@@ -36,31 +36,36 @@ func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (
 	if err != nil {
 		return 0, err
 	}
-	return d.copy(resp.Body, skip, watch)
+	return d.copy(resp, skip, watch)
 }
 
 // acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
 // skipped: some storages know no ranges.
-func (d *Download) acceptWhole(ctx context.Context, resp *http.Response) (skip int64, err error) {
+func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch Watch) (skip int64, err error) {
 	if err := checkForm(resp); err != nil {
 		return 0, err
 	}
-	total := resp.ContentLength
-	if total == 0 {
+	now := recording{strongTag(resp.Header), resp.ContentLength}
+	if now.total == 0 {
 		return 0, unexpected("storage answered with an empty recording")
 	}
-	if total < 0 {
-		total = d.knownSize(ctx)
+	if now.total < 0 {
+		watch.Pause() // a slow service is not a stalled storage
+		size := d.knownSize(ctx)
+		watch.Progress()
+		if size < 0 && !marksEnd(resp) {
+			return 0, unexpected("neither storage nor the service tells the recording's length, so that a cut would not be noticed")
+		}
 	}
-	chunked := resp.ProtoMajor >= 2 || len(resp.TransferEncoding) > 0
-	if total < 0 && !chunked {
-		return 0, unexpected("neither storage nor the note tells the recording's length, so that a cut would not be noticed")
-	}
-	now := recording{strongTag(resp.Header), total}
 	if now == d.recording && now.etag != "" {
 		return d.received, nil
 	}
 	return 0, d.start(now)
+}
+
+// marksEnd reports whether the response's body has an end that differs from a cut.
+func marksEnd(resp *http.Response) bool {
+	return resp.ProtoMajor >= 2 || len(resp.TransferEncoding) > 0
 }
 
 // acceptRest judges a response that goes on where the download was. It must be of the same recording to a byte.
@@ -142,12 +147,12 @@ func checkForm(resp *http.Response) error {
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // copy writes the response's body to the target, but for its first bytes if those are to be skipped.
-func (d *Download) copy(body io.Reader, skip int64, watch Watch) (count int64, err error) {
+func (d *Download) copy(resp *http.Response, skip int64, watch Watch) (count int64, err error) {
 	d.report()
 	piece, _ := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)
 	for count < skip {
-		n, err := body.Read(piece[:min(skip-count, int64(len(piece)))])
+		n, err := resp.Body.Read(piece[:min(skip-count, int64(len(piece)))])
 		if n > 0 {
 			count += int64(n)
 			watch.Progress()
@@ -157,7 +162,7 @@ func (d *Download) copy(body io.Reader, skip int64, watch Watch) (count int64, e
 		}
 	}
 	for {
-		n, err := body.Read(piece[:])
+		n, err := resp.Body.Read(piece[:])
 		if n > 0 {
 			count += int64(n)
 			if d.received == 0 && isDocument(piece[:n]) {
@@ -172,7 +177,7 @@ func (d *Download) copy(body io.Reader, skip int64, watch Watch) (count int64, e
 		switch {
 		case d.received == d.total:
 			return count, nil
-		case err == io.EOF && d.total < 0: // the bare one: only that ends a body well
+		case err == io.EOF && d.total < 0 && (marksEnd(resp) || d.received == d.size): // the bare one: only that ends a body well
 			return count, nil
 		case err != nil:
 			return count, cut(err)
@@ -195,8 +200,11 @@ func isDocument(beginning []byte) bool {
 }
 
 func (d *Download) write(p []byte) error {
-	if d.total >= 0 && d.received+int64(len(p)) > d.total {
-		return unexpected("the recording is longer than storage or the note said")
+	if after := d.received + int64(len(p)); d.length() >= 0 && after > d.length() {
+		if d.total < 0 {
+			return &Error{Kind: SizeMismatch, Text: "the recording is longer than the service says"}
+		}
+		return unexpected("the recording is longer than storage said")
 	}
 	n, err := d.to.Write(p)
 	if err == nil && n < len(p) {

@@ -69,3 +69,90 @@ func TestTakeSkipsWhatIsThereToAByte(t *testing.T) {
 		}
 	}
 }
+
+func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
+	t.Parallel()
+	data := audio(1000)
+	pieces := func() io.Reader { // the first piece ends where the service says the recording does
+		return io.MultiReader(bytes.NewReader(data[:800]), bytes.NewReader(data[800:]))
+	}
+	for name, tt := range map[string]struct {
+		size   int64
+		length int64
+		framed bool // the end of the body is marked
+		kind   Kind
+		none   bool // no error
+		got    int
+	}{
+		"told":                            {size: 1000, length: 1000, none: true, got: 1000},
+		"told by storage alone":           {size: -1, length: 1000, none: true, got: 1000},
+		"told otherwise":                  {size: 800, length: 1000, kind: SizeMismatch, got: 1000},
+		"longer than told":                {size: 1000, length: 900, kind: Unexpected, got: 800},
+		"marked":                          {size: 1000, length: -1, framed: true, none: true, got: 1000},
+		"marked, nobody tells":            {size: -1, length: -1, framed: true, none: true, got: 1000},
+		"marked, the service says less":   {size: 800, length: -1, framed: true, kind: SizeMismatch, got: 800},
+		"marked, the service says more":   {size: 1001, length: -1, framed: true, kind: SizeMismatch, got: 1000},
+		"unmarked":                        {size: 1000, length: -1, none: true, got: 1000},
+		"unmarked, nobody tells":          {size: -1, length: -1, kind: Unexpected},
+		"unmarked, the service says less": {size: 800, length: -1, kind: SizeMismatch, got: 800},
+		"unmarked, the service says more": {size: 1001, length: -1, kind: Broken, got: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got bytes.Buffer
+			d := newTest(&got)
+			asked := 0
+			d.source.Size = func(context.Context) int64 { asked++; return tt.size }
+			resp := respond(200, pieces(), tt.length)
+			if !tt.framed {
+				resp.TransferEncoding = nil
+			}
+			_, err := d.Take(t.Context(), resp, new(tracked))
+			if err == nil {
+				err = d.CheckSize(t.Context())
+			}
+			assert.Equal(t, data[:tt.got], append([]byte{}, got.Bytes()...))
+			assert.LessOrEqual(t, asked, 1, "the service is asked once")
+			if tt.none {
+				require.NoError(t, err)
+				return
+			}
+			var failure *Error
+			require.ErrorAs(t, err, &failure)
+			assert.Equal(t, tt.kind, failure.Kind)
+		})
+	}
+}
+
+func TestStorageIsNotBlamedForTheTimeOfOthers(t *testing.T) {
+	t.Parallel()
+	watch := new(tracked)
+	d := newTest(writerFunc(func(p []byte) (int, error) {
+		assert.Equal(t, tracked{progress: 1, pauses: 2}, *watch, "a slow writer")
+		return len(p), nil
+	}))
+	d.source.Size = func(context.Context) int64 {
+		assert.Equal(t, tracked{pauses: 1}, *watch, "a slow service")
+		return -1
+	}
+	_, err := d.Take(t.Context(), respond(200, bytes.NewReader(audio(1000)), -1), watch)
+	require.NoError(t, err)
+	assert.Equal(t, tracked{progress: 2, pauses: 2}, *watch)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestASizeThatNobodyTellsIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{0, -1, -7} {
+		asked := 0
+		d := newTest(io.Discard)
+		d.source.Size = func(context.Context) int64 { asked++; return size }
+		for range 3 {
+			require.NoError(t, d.CheckSize(t.Context()))
+		}
+		assert.Equal(t, 1, asked)
+	}
+}
