@@ -134,9 +134,10 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 // nothing behind the recording, else it fails with [ErrAudioChanged].
 //
 // The length is checked against what storage tells and, with one Get, against the note's audio.size: [ErrSizeMismatch], if
-// [DownloadParams] does not ignore it. A response whose end nothing proves, that is empty, compressed, XML, HTML or JSON, or longer than it was said to be, is
-// [ErrUnexpectedResponse]. What storage refuses also matches the status' sentinel, such as [ErrNotFound] or
-// [ErrForbidden]. The call options apply to the requests to the service; with [WithoutRetry] storage too is asked once.
+// [DownloadParams] does not ignore it. [ErrUnexpectedResponse] is a response that is empty, compressed, longer than it was
+// said to be, XML, HTML or JSON, or text that is not even called audio, and one whose end nothing proves. What storage
+// refuses also matches the status' sentinel, such as [ErrNotFound] or [ErrForbidden]. The call options apply to the
+// requests to the service; with [WithoutRetry] storage too is asked once.
 func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
 	if w == nil {
 		return 0, invalid("Notes.DownloadAudio: w", "is nil")

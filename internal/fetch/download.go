@@ -37,8 +37,8 @@ type Target interface {
 	begin(recording) error
 	// rewind drops all that was written. An error means that it cannot.
 	rewind() error
-	// left is what an earlier call left in the target.
-	left() (recording, int64)
+	// left is what an earlier call left in the target: of what recording, how much, and its first bytes up to headSize.
+	left() (recording, int64, []byte)
 }
 
 // recording is what tells one recording from another.
@@ -53,9 +53,10 @@ type Download struct {
 	to     Target
 
 	recording
-	received int64 // bytes that the target has
-	furthest int64 // the most it ever had
-	counted  int64 // furthest when Next was asked last
+	received int64  // bytes that the target has
+	head     []byte // the first of them, up to headSize
+	furthest int64  // the most it ever had
+	counted  int64  // furthest when Next was asked last
 	reported progress
 	size     int64 // as Source tells it, once it was asked: -1 when nobody does
 
@@ -70,7 +71,7 @@ type progress struct{ received, total int64 }
 // New begins a download, or goes on with what an earlier one left in the target.
 func New(source Source, to Target) *Download {
 	d := &Download{source: source, to: to, reported: progress{received: -1}}
-	d.recording, d.received = to.left()
+	d.recording, d.received, d.head = to.left()
 	d.furthest, d.counted = d.received, d.received
 	return d
 }
@@ -171,7 +172,7 @@ func (d *Download) restart(why string) error {
 	if err := d.to.rewind(); err != nil {
 		return &Error{Kind: Changed, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
 	}
-	d.received, d.recording = 0, recording{total: -1}
+	d.received, d.head, d.recording = 0, nil, recording{total: -1}
 	return nil
 }
 

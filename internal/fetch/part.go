@@ -21,6 +21,7 @@ type Part struct {
 	companion *os.File
 	info      partInfo
 	size      int64
+	head      []byte // the first bytes that an earlier call left, up to headSize
 }
 
 // partInfo is what the companion says: what the part is a part of, and how much of it is surely on disk.
@@ -72,6 +73,10 @@ func (p *Part) open() error {
 	if err := p.file.Truncate(p.size); err != nil {
 		return err
 	}
+	p.head = make([]byte, min(p.size, headSize))
+	if _, err := p.file.ReadAt(p.head, 0); err != nil {
+		return err
+	}
 	_, err = p.file.Seek(p.size, io.SeekStart)
 	return err
 }
@@ -90,7 +95,9 @@ func (p *Part) readInfo() (partInfo, bool) {
 	return info, same && sane
 }
 
-func (p *Part) left() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
+func (p *Part) left() (recording, int64, []byte) {
+	return recording{p.info.ETag, p.info.Total}, p.size, p.head
+}
 
 func (p *Part) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,12 +41,12 @@ func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (
 // acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
 // skipped: some storages know no ranges.
 func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch Watch) (skip int64, err error) {
-	if err := checkForm(resp); err != nil {
+	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
 		return 0, err
 	}
 	now := recording{strongTag(resp.Header), resp.ContentLength}
 	if now.total == 0 {
-		return 0, unexpected("storage answered with an empty recording")
+		return 0, unexpected(textEmpty)
 	}
 	if now.total < 0 {
 		watch.Pause() // a slow service is not a stalled storage
@@ -73,7 +72,7 @@ func (d *Download) acceptRest(resp *http.Response) error {
 	if d.received == 0 {
 		return unexpected("storage answered with a part of the recording to a request for all of it")
 	}
-	if err := checkForm(resp); err != nil {
+	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
 		return err
 	}
 	start, total := contentRange(resp.Header)
@@ -127,22 +126,6 @@ func refused(resp *http.Response) error {
 	return err
 }
 
-// checkForm refuses what is surely no recording: compressed bytes and documents.
-func checkForm(resp *http.Response) error {
-	encoding := resp.Header.Get("Content-Encoding")
-	if resp.Uncompressed || encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return unexpected("storage answered with compressed bytes although that was ruled out")
-	}
-	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	kind = strings.ToLower(strings.TrimSpace(kind))
-	for _, document := range []string{"/html", "/xhtml+xml", "/xml", "+xml", "/json", "+json"} {
-		if strings.HasSuffix(kind, document) {
-			return unexpected("storage answered with a document instead of a recording")
-		}
-	}
-	return nil
-}
-
 // pieces are the buffers of downloads.
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
@@ -161,28 +144,39 @@ func (d *Download) copy(resp *http.Response, skip int64, watch Watch) (count int
 			return count, cut(err)
 		}
 	}
+	held := 0 // bytes of the piece that are not written yet
 	for {
-		n, err := resp.Body.Read(piece[:])
+		n, err := resp.Body.Read(piece[held:])
 		if n > 0 {
-			count += int64(n)
-			if d.received == 0 && isDocument(piece[:n]) {
-				return count, unexpected("storage answered with a document instead of a recording")
-			}
-			watch.Pause() // a slow writer is not a stalled storage
-			if err := d.write(piece[:n]); err != nil {
-				return count, err
-			}
+			count, held = count+int64(n), held+n
 			watch.Progress()
 		}
+		complete := d.complete(resp, int64(held), err)
+		if err == nil && !complete && len(d.head)+held < headSize && isText(piece[:held]) {
+			continue // too little to judge it by
+		}
+		watch.Pause() // a slow writer is not a stalled storage
+		if err := d.put(piece[:held], mediaType(resp.Header), complete); err != nil {
+			return count, err
+		}
+		watch.Progress()
+		held = 0
 		switch {
-		case d.received == d.total:
-			return count, nil
-		case err == io.EOF && d.total < 0 && (marksEnd(resp) || d.received == d.size): // the bare one: only that ends a body well
+		case complete:
 			return count, nil
 		case err != nil:
 			return count, cut(err)
 		}
 	}
+}
+
+// complete reports whether the recording ends with what was received and the bytes at hand. Where storage tells no
+// length, only the bare EOF ends a body well.
+func (d *Download) complete(resp *http.Response, held int64, err error) bool {
+	if d.total >= 0 {
+		return d.received+held == d.total
+	}
+	return err == io.EOF && (marksEnd(resp) || d.received+held == d.size)
 }
 
 // cut is a body that ended too early.
@@ -193,10 +187,22 @@ func cut(err error) error {
 	return Break(err)
 }
 
-// isDocument recognises a page or an error that comes under a recording's content type, or none.
-func isDocument(beginning []byte) bool {
-	kind := http.DetectContentType(beginning)
-	return strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml")
+// put judges the recording by its beginning, once enough of that is there, and writes the bytes to the target.
+func (d *Download) put(p []byte, mediaType string, complete bool) error {
+	if complete && d.received == 0 && len(p) == 0 {
+		return unexpected(textEmpty)
+	}
+	if missing := headSize - len(d.head); missing > 0 {
+		d.head = append(d.head, p[:min(missing, len(p))]...)
+		if (complete || len(d.head) == headSize || !isText(d.head)) && !isRecording(mediaType, d.head) {
+			_ = d.restart("") // nobody needs what an earlier attempt wrote of it
+			return unexpected(textDocument)
+		}
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	return d.write(p)
 }
 
 func (d *Download) write(p []byte) error {
