@@ -152,13 +152,14 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
 // can read, and returns its size. An existing file is replaced.
 //
-// The recording is collected in a file beside it, path with ".part" added, and gets its name only when it is complete and
-// on disk: nothing half-written ever stands under path. When the download fails, the part stays, with a small ".part.json"
-// that says what it is a part of, and the next call for the same note and path goes on from there, also in another
-// process, if the recording's ETag is still the same. After a crash up to 16 MiB are fetched again.
+// The recording is collected in a hidden file beside it, such as ".visit.wav.clinicaldoc-part-5e1f...", and gets its name
+// only when it is complete and on disk: nothing half-written ever stands under path. When the download fails, the part
+// stays, with a small ".visit.wav.clinicaldoc-part.json" that says what it is a part of, and the next call for the same
+// note and path goes on from there, also in another process, if the recording's ETag is still the same. After a crash up
+// to 16 MiB are fetched again. Other files are never touched: one that is in the way is [os.ErrExist].
 //
 // One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
-// as are an empty path and one of a directory. Errors of the file system match what they are, such as [fs.ErrPermission];
+// as are an empty path and one of a directory. Errors of the file system match what they are, such as [os.ErrPermission];
 // the others are those of DownloadAudio.
 func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
 	if path == "" {
@@ -171,22 +172,19 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	if err != nil {
 		return 0, err
 	}
-	part, err := fetch.OpenPart(path, s.client.base, id)
+	part, err := fetch.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
 	case err != nil:
-		return 0, &callError{op: downloadAudio, detail: "the file could not be opened: " + redact.Cause(err), causes: []error{err}}
+		return 0, downloadError(err)
 	}
 	n, err := s.download(ctx, id, part, params, options, opts)
 	if err != nil {
 		part.Leave()
 		return n, err
 	}
-	if err := part.Finish(); err != nil {
-		return n, &callError{op: downloadAudio, detail: "the file could not be completed: " + redact.Cause(err), causes: []error{err}}
-	}
-	return n, nil
+	return n, downloadError(part.Finish())
 }
 
 func downloadOptions(id int64, opts []CallOption) (callOptions, error) {

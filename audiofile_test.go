@@ -1,16 +1,19 @@
 package clinicaldoc_test
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,11 +57,7 @@ func TestDownloadAudioFileWritesTheWholeFile(t *testing.T) {
 	assert.Equal(t, int64(100_000), n)
 	assert.Equal(t, a.data, fileContent(t, path))
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir), "nothing is left beside it")
-	if runtime.GOOS != "windows" {
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), "a patient's recording is for nobody else")
-	}
+	requirePrivate(t, path)
 }
 
 func TestDownloadAudioFileIsContinuedByTheNextCall(t *testing.T) {
@@ -71,9 +70,12 @@ func TestDownloadAudioFileIsContinuedByTheNextCall(t *testing.T) {
 	n, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
 	require.Error(t, err)
 	assert.Equal(t, int64(40_000), n)
-	assert.Equal(t, []string{"visit.wav", "visit.wav.part", "visit.wav.part.json"}, fileNames(t, dir))
+	left := fileNames(t, dir)
+	require.Len(t, left, 3)
+	require.Regexp(t, `^\.visit\.wav\.clinicaldoc-part-[0-9a-f]{16}$`, left[0])
+	assert.Equal(t, []string{".visit.wav.clinicaldoc-part.json", "visit.wav"}, left[1:])
 	assert.Equal(t, "older recording", string(fileContent(t, path)), "nothing half-written under the final name")
-	assert.Equal(t, a.data[:40_000], fileContent(t, path+".part"))
+	assert.Equal(t, a.data[:40_000], fileContent(t, filepath.Join(dir, left[0])))
 
 	var received []int64
 	n, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{OnProgress: func(n, total int64) {
@@ -89,82 +91,173 @@ func TestDownloadAudioFileIsContinuedByTheNextCall(t *testing.T) {
 	assert.Equal(t, int64(40_000), received[0])
 }
 
-// leftBehind lays a part beside path as a call that died would leave it.
-func leftBehind(t *testing.T, path string, part []byte, about any) {
+const (
+	companionName = ".visit.wav.clinicaldoc-part.json"
+	partName      = ".visit.wav.clinicaldoc-part-0123456789abcdef"
+)
+
+// leftBehind lays a part and its companion into a directory as a call that died would leave them.
+func leftBehind(t *testing.T, dir string, part []byte, companion string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(path+".part", part, 0o600))
-	text, ok := about.(string)
-	if !ok {
-		encoded, err := json.Marshal(about)
-		require.NoError(t, err)
-		text = string(encoded)
-	}
-	require.NoError(t, os.WriteFile(path+".part.json", []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, partName), part, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(companion), 0o600))
+}
+
+// companion is what stands beside a part; the URL is the service's.
+func companion(url string, note int, etag string, total, size int) string {
+	return fmt.Sprintf(`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%d}`, note, url, etag, total, size)
 }
 
 func TestWhatAPartMayBeContinuedFrom(t *testing.T) {
 	t.Parallel()
-	type about map[string]any
 	const size = 1000
 	data := syntheticAudio(size).bytes()
 	garbage := make([]byte, 700)
+	const etag = `"synthetic-1"`
 	tests := map[string]struct {
-		part  []byte
-		about func(service string) any
-		first string // Range and If-Range of the first request
-		etag  string // of the recording now
+		part      []byte
+		companion func(service string) string
+		first     string // Range and If-Range of the first request
 	}{
-		"whole companion": {part: data[:600], about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-1"`, "total": size, "size": 600}
-		}, first: `bytes=600- "synthetic-1"`},
-		"length not known": {part: data[:600], about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-1"`, "total": -1, "size": 600}
-		}, first: `bytes=600- "synthetic-1"`},
-		"bytes that may not be on disk": {part: append(data[:500:500], garbage...), about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-1"`, "total": size, "size": 500}
-		}, first: `bytes=500- "synthetic-1"`},
-		"complete, but not renamed": {part: data, about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-1"`, "total": size, "size": size}
-		}, first: `bytes=999- "synthetic-1"`},
-		"another recording now": {part: garbage, about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-0"`, "total": size, "size": 700}
-		}, first: `bytes=700- "synthetic-0"`},
-		"shorter than it says": {part: data[:100], about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-1"`, "total": size, "size": 600}
-		}},
-		"longer than the total": {part: data, about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-1"`, "total": 500, "size": 600}
-		}},
-		"another note": {part: garbage, about: func(s string) any {
-			return about{"service": s, "note": 8, "etag": `"synthetic-1"`, "total": size, "size": 700}
-		}},
-		"another service": {part: garbage, about: func(string) any {
-			return about{"service": "https://other.test", "note": 7, "etag": `"synthetic-1"`, "total": size, "size": 700}
-		}},
-		"weak ETag": {part: garbage, about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `W/"synthetic-1"`, "total": size, "size": 700}
-		}},
-		"ETag with a line break": {part: garbage, about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": "\"synthetic-1\r\n\"", "total": size, "size": 700}
-		}},
-		"negative size": {part: garbage, about: func(s string) any {
-			return about{"service": s, "note": 7, "etag": `"synthetic-1"`, "total": size, "size": -1}
-		}},
-		"no companion":     {part: garbage, about: func(string) any { return "" }},
-		"broken companion": {part: garbage, about: func(string) any { return `{"note":7,"et` }},
+		"whole companion":               {data[:600], func(s string) string { return companion(s, 7, etag, size, 600) }, `bytes=600- "synthetic-1"`},
+		"length not known":              {data[:600], func(s string) string { return companion(s, 7, etag, -1, 600) }, `bytes=600- "synthetic-1"`},
+		"bytes that may not be on disk": {append(data[:500:500], garbage...), func(s string) string { return companion(s, 7, etag, size, 500) }, `bytes=500- "synthetic-1"`},
+		"complete, but not renamed":     {data, func(s string) string { return companion(s, 7, etag, size, size) }, `bytes=999- "synthetic-1"`},
+		"end of an older companion":     {data[:600], func(s string) string { return companion(s, 7, etag, size, 600) + `e":500}` }, `bytes=600- "synthetic-1"`},
+		"another recording now":         {garbage, func(s string) string { return companion(s, 7, `"synthetic-0"`, size, 700) }, `bytes=700- "synthetic-0"`},
+		"shorter than it says":          {data[:100], func(s string) string { return companion(s, 7, etag, size, 600) }, ""},
+		"longer than the total":         {data, func(s string) string { return companion(s, 7, etag, 500, 600) }, ""},
+		"another note":                  {garbage, func(s string) string { return companion(s, 8, etag, size, 700) }, ""},
+		"another service":               {garbage, func(string) string { return companion("https://other.test", 7, etag, size, 700) }, ""},
+		"weak ETag":                     {garbage, func(s string) string { return companion(s, 7, `W/"synthetic-1"`, size, 700) }, ""},
+		"ETag with a line break":        {garbage, func(s string) string { return companion(s, 7, "\"synthetic-1\r\n\"", size, 700) }, ""},
+		"negative size":                 {garbage, func(s string) string { return companion(s, 7, etag, size, -1) }, ""},
+		"torn companion":                {garbage, func(s string) string { return companion(s, 7, etag, size, 700)[:100] }, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newArchive(t, size)
-			path := filepath.Join(t.TempDir(), "visit.wav")
-			leftBehind(t, path, tt.part, tt.about(a.api.URL))
+			dir := t.TempDir()
+			leftBehind(t, dir, tt.part, tt.companion(a.api.URL))
+			path := filepath.Join(dir, "visit.wav")
 			n, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
 			require.NoError(t, err)
 			assert.Equal(t, int64(size), n)
 			assert.Equal(t, a.data, fileContent(t, path))
 			assert.Equal(t, tt.first, a.ranges()[0])
-			assert.Equal(t, []string{"visit.wav"}, fileNames(t, filepath.Dir(path)))
+			assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
+			requirePrivate(t, path)
+		})
+	}
+}
+
+// requirePrivate demands that nobody else can read the file.
+func requirePrivate(t *testing.T, path string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		return
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), "a patient's recording is for nobody else")
+}
+
+func TestAPartIsContinuedWithoutRanges(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { a.serveWhole(w, r); return true }
+	dir := t.TempDir()
+	leftBehind(t, dir, a.data[:600], companion(a.api.URL, 7, a.etag, 1000, 600))
+	path := filepath.Join(dir, "visit.wav")
+	var received []int64
+	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+	require.NoError(t, err)
+	assert.Equal(t, a.data, fileContent(t, path))
+	assert.Equal(t, []int64{600, 1000}, received)
+}
+
+func TestAPartThatIsATextIsNotKept(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 0)
+	a.data = []byte("Request has expired")
+	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		w.Header()["Content-Type"] = nil
+		w.Header().Set("ETag", a.etag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
+		return true
+	}
+	dir := t.TempDir()
+	leftBehind(t, dir, a.data[:10], companion(a.api.URL, 7, a.etag, len(a.data), 10))
+	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	assert.Equal(t, []string{"bytes=10- " + a.etag}, a.ranges(), "the beginning is known from the file")
+	assert.Empty(t, fileNames(t, dir))
+}
+
+func TestFilesOfOthersAreNeverTouched(t *testing.T) {
+	t.Parallel()
+	others := map[string]string{
+		"visit.wav.part": "mine", "visit.wav.part.json": "{}", ".visit.wav.part": "mine",
+		partName: "named like a part", ".visit.wav.clinicaldoc-part": "mine", ".other.wav.clinicaldoc-part.json": "mine",
+	}
+	cutOnce := func(a *archive, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") == "" {
+			a.cut(w, r, 600)
+		}
+		a.cut(w, r, 0)
+	}
+	refuse := func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	for name, tt := range map[string]struct {
+		companion *string // beside the others
+		answer    func(a *archive, w http.ResponseWriter, r *http.Request)
+		err       error
+	}{
+		"success":                    {answer: (*archive).serve},
+		"refusal":                    {answer: refuse, err: clinicaldoc.ErrServer},
+		"cut":                        {answer: cutOnce, err: io.ErrUnexpectedEOF},
+		"a text as companion":        {companion: new("my notes"), err: fs.ErrExist},
+		"another JSON as companion":  {companion: new(`{"part":"0123456789abcdef"}`), err: fs.ErrExist},
+		"a companion of no part":     {companion: new(`{"format":"clinicaldoc-part","part":"../../../visit"}`), err: fs.ErrExist},
+		"a companion without digits": {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdeg"}`), err: fs.ErrExist},
+		"a short companion":          {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdef`), err: fs.ErrExist},
+		"an empty companion":         {companion: new(""), answer: (*archive).serve},
+		"zeros as companion":         {companion: new("\x00\x00"), answer: (*archive).serve},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
+			dir := t.TempDir()
+			files := maps.Clone(others)
+			if tt.err == fs.ErrExist {
+				files[companionName] = *tt.companion
+			}
+			for name, content := range files {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o640))
+			}
+			if tt.companion != nil {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(*tt.companion), 0o640))
+			}
+			path := filepath.Join(dir, "visit.wav")
+			_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, tt.err)
+			if tt.err == nil {
+				assert.Equal(t, a.data, fileContent(t, path))
+			}
+			for name, content := range files {
+				assert.Equal(t, content, string(fileContent(t, filepath.Join(dir, name))), name)
+				if info, err := os.Stat(filepath.Join(dir, name)); assert.NoError(t, err) && runtime.GOOS != "windows" {
+					assert.Equal(t, fs.FileMode(0o640), info.Mode().Perm(), name)
+				}
+			}
+			if tt.err == fs.ErrExist {
+				assert.Len(t, fileNames(t, dir), len(files), "nothing is added")
+				assert.Zero(t, a.addresses, "and nothing is asked for")
+				assert.NotContains(t, err.Error(), "visit", "a file's name may tell a patient's")
+			}
 		})
 	}
 }
@@ -283,9 +376,42 @@ func TestDownloadAudioFileRefusesUnusablePaths(t *testing.T) {
 	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "patient", "visit.wav"), clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	assert.NotContains(t, fmt.Sprintf("%+v", err), "patient", "a file's name may tell a patient's")
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "visit.wav.part"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, companionName), 0o700))
 	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
 	require.Error(t, err)
-	assert.Equal(t, []string{"visit.wav.part"}, fileNames(t, dir))
-	assert.Empty(t, a.seen())
+	assert.Equal(t, []string{companionName}, fileNames(t, dir))
+	assert.Zero(t, a.addresses)
+}
+
+func TestAnotherThingThanAFileIsNoPart(t *testing.T) {
+	t.Parallel()
+	for name, lay := range map[string]func(t *testing.T, dir, part string){
+		"directory": func(t *testing.T, _, part string) { require.NoError(t, os.Mkdir(part, 0o700)) },
+		"link to a file": func(t *testing.T, dir, part string) {
+			if err := os.Symlink(filepath.Join(dir, "letter"), part); err != nil {
+				t.Skip("no links here")
+			}
+		},
+		"link to nothing": func(t *testing.T, dir, part string) {
+			if err := os.Symlink(filepath.Join(dir, "nothing"), part); err != nil {
+				t.Skip("no links here")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			dir := t.TempDir()
+			letter := filepath.Join(dir, "letter")
+			require.NoError(t, os.WriteFile(letter, make([]byte, 1000), 0o600))
+			lay(t, dir, filepath.Join(dir, partName))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(companion(a.api.URL, 7, a.etag, 1000, 600)), 0o600))
+			before := fileNames(t, dir)
+			_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
+			require.Error(t, err)
+			assert.Equal(t, before, fileNames(t, dir))
+			assert.Equal(t, make([]byte, 1000), fileContent(t, letter))
+			assert.Zero(t, a.addresses)
+		})
+	}
 }

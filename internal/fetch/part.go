@@ -1,6 +1,9 @@
 package fetch
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,12 +12,12 @@ import (
 	"path/filepath"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// checkpointSize is how much of a part may be lost in a crash.
-const checkpointSize = 16 << 20
-
-// Part is the beginning of a recording on disk. Whoever has its companion open owns it.
+// Part is the beginning of a recording in a file beside the one that it will become. A companion of a fixed name says
+// what it is a part of, and whoever has that locked owns both. The part's own name is random and stands in the companion:
+// no file is opened, emptied or removed but one that an earlier call made.
 type Part struct {
 	path      string // of the whole recording
 	file      *os.File
@@ -24,51 +27,154 @@ type Part struct {
 	head      []byte // the first bytes that an earlier call left, up to headSize
 }
 
-// partInfo is what the companion says: what the part is a part of, and how much of it is surely on disk.
+// partInfo is what the companion says. Its first two members are written once and never change: they are readable even
+// if a crash tears the others.
 type partInfo struct {
-	Service string `json:"service"`
-	Note    int64  `json:"note"`
-	ETag    string `json:"etag"`
-	Total   int64  `json:"total"` // -1: not known
-	Size    int64  `json:"size"`
+	Format string `json:"format"`
+	Part   string `json:"part"` // what the part's name ends with
+	Of     string `json:"of"`   // the recording
+	ETag   string `json:"etag"`
+	Total  int64  `json:"total"` // -1: not known
+	Size   int64  `json:"size"`  // how much of it is surely on disk
 }
 
-// OpenPart opens the part of a recording that an earlier call left, or an empty one.
-func OpenPart(path, service string, id int64) (*Part, error) {
-	companion, err := filelock.Open(path + ".part.json")
+const (
+	partFormat     = "clinicaldoc-part"
+	partPrefix     = `{"format":"` + partFormat + `","part":"`
+	partDigits     = 16
+	maxCompanion   = 4 << 10
+	checkpointSize = 16 << 20 // how much of a part may be lost in a crash
+)
+
+var (
+	errNotOurs    = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
+	errNotRegular = safeError("the part beside it is another thing than a file")
+)
+
+// OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
+// [filelock.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is
+// in the way.
+func OpenPart(path, of string) (*Part, error) {
+	companion, err := filelock.Open(beside(path, ".json"))
 	if err != nil {
-		return nil, err
+		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
 	}
-	p := &Part{path: path, companion: companion, info: partInfo{Service: service, Note: id, Total: -1}}
+	p := &Part{path: path, companion: companion, info: partInfo{Format: partFormat, Of: of, Total: -1}}
 	if err := p.open(); err != nil {
-		p.Leave()
-		return nil, err
+		if p.file != nil {
+			_ = p.file.Close()
+		}
+		_ = companion.Close()
+		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
 	}
 	return p, nil
 }
 
-var errNotRegular = safeError("the .part beside it is another thing than a file")
+// beside is the name of a file that belongs to a download to path.
+func beside(path, suffix string) string {
+	dir, base := filepath.Split(path)
+	return dir + "." + base + ".clinicaldoc-part" + suffix
+}
+
+func (p *Part) partPath() string { return beside(p.path, "-"+p.info.Part) }
 
 func (p *Part) open() error {
-	name := p.path + ".part"
-	info, err := os.Lstat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		return errNotRegular
-	}
-	if p.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
+	if err != nil {
 		return err
 	}
-	if err := p.file.Chmod(0o600); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if len(bytes.Trim(text, "\x00")) == 0 { // it is new, or a crash left nothing in it
+		return p.create()
+	}
+	var ours bool
+	if p.info.Part, ours = partName(text); !ours {
+		return errNotOurs
+	}
+	p.file, err = openRegular(p.partPath())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p.create()
+	case err != nil:
 		return err
 	}
-	if info, err = p.file.Stat(); err != nil {
-		return err
+	return p.resume(text)
+}
+
+// partName reads from a companion what the name of its part ends with, if a download wrote it.
+func partName(text []byte) (string, bool) {
+	rest, ours := bytes.CutPrefix(text, []byte(partPrefix))
+	if !ours || len(rest) <= partDigits || rest[partDigits] != '"' {
+		return "", false
 	}
-	if left, ok := p.readInfo(); ok && left.Size <= info.Size() {
-		p.info, p.size = left, left.Size
-		if p.size == left.Total {
-			p.size-- // so that storage is asked once more whether this is still the recording
+	name := string(rest[:partDigits])
+	_, err := hex.DecodeString(name)
+	return name, err == nil
+}
+
+// create makes an empty part. The companion names it first, so that no crash leaves a part that nobody knows.
+func (p *Part) create() error {
+	random := make([]byte, partDigits/2)
+	_, _ = rand.Read(random) // never fails
+	p.info.Part = hex.EncodeToString(random)
+	err := p.describe()
+	if err == nil {
+		err = p.companion.Sync()
+	}
+	if err == nil {
+		p.file, err = os.OpenFile(p.partPath(), os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	}
+	if err != nil {
+		_ = filelock.Remove(p.companion) // it names nothing
+	}
+	return err
+}
+
+// openRegular opens a file, not what a link of that name leads to.
+func openRegular(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_RDWR|noFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := file.Stat()
+	if err == nil {
+		var named fs.FileInfo
+		if named, err = os.Lstat(name); err == nil && !(os.SameFile(opened, named) && opened.Mode().IsRegular()) {
+			err = errNotRegular
 		}
+	}
+	if err == nil {
+		err = tolerate(file.Chmod(0o600)) // it may have been copied
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// tolerate drops the error of a file system that keeps no permissions, as FAT and SMB shares do not.
+func tolerate(chmod error) error {
+	if errors.Is(chmod, fs.ErrPermission) || errors.Is(chmod, errors.ErrUnsupported) {
+		return nil
+	}
+	return chmod
+}
+
+// resume goes on with the part as far as it surely is of the same recording, or empties it.
+func (p *Part) resume(text []byte) error {
+	stat, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	var left partInfo
+	err = json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
+	sane := isStrongTag(left.ETag) && left.Size > 0 && (left.Total == -1 || left.Total >= left.Size)
+	if err != nil || left.Of != p.info.Of || !sane || left.Size > stat.Size() {
+		return p.rewind()
+	}
+	p.info, p.size = left, left.Size
+	if p.size == left.Total {
+		p.size-- // so that storage is asked once more whether this is still the recording
 	}
 	if err := p.file.Truncate(p.size); err != nil {
 		return err
@@ -79,20 +185,6 @@ func (p *Part) open() error {
 	}
 	_, err = p.file.Seek(p.size, io.SeekStart)
 	return err
-}
-
-const maxCompanion = 4 << 10
-
-// readInfo reads what an earlier call says it left, if that is a part of the same note's recording.
-func (p *Part) readInfo() (partInfo, bool) {
-	var info partInfo
-	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
-	if err != nil || json.Unmarshal(text, &info) != nil {
-		return info, false
-	}
-	same := info.Service == p.info.Service && info.Note == p.info.Note
-	sane := isStrongTag(info.ETag) && info.Size > 0 && (info.Total == -1 || info.Total >= info.Size)
-	return info, same && sane
 }
 
 func (p *Part) left() (recording, int64, []byte) {
@@ -134,30 +226,28 @@ func (p *Part) checkpoint() error {
 	return p.describe()
 }
 
+// describe replaces what the companion says without emptying it in between.
 func (p *Part) describe() error {
 	p.info.Size = p.size
 	text, err := json.Marshal(p.info)
 	if err != nil {
 		return err
 	}
-	if err := p.companion.Truncate(0); err != nil {
+	if _, err := p.companion.WriteAt(text, 0); err != nil {
 		return err
 	}
-	_, err = p.companion.WriteAt(text, 0)
-	return err
+	return p.companion.Truncate(int64(len(text)))
 }
 
-// Leave keeps the part for the next call, or nothing if there is no part. Failures of that cost only a repetition.
+// Leave keeps the part for the next call, or nothing if it cannot be gone on with. Failures of that cost only time.
 func (p *Part) Leave() {
-	if p.file != nil {
-		if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
-			_ = p.file.Close()
-			_ = p.companion.Close()
-			return
-		}
+	if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
 		_ = p.file.Close()
-		_ = os.Remove(p.path + ".part")
+		_ = p.companion.Close()
+		return
 	}
+	_ = p.file.Close()
+	_ = os.Remove(p.partPath())
 	_ = filelock.Remove(p.companion)
 }
 
@@ -168,15 +258,15 @@ func (p *Part) Finish() error {
 		err = closed
 	}
 	if err == nil {
-		err = os.Rename(p.path+".part", p.path)
+		err = os.Rename(p.partPath(), p.path)
 	}
 	if err != nil {
 		_ = p.companion.Close()
-		return err
+		return failed("the file could not be completed: "+redact.Cause(err), err)
 	}
 	syncDirectory(filepath.Dir(p.path))
 	if err := filelock.Remove(p.companion); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return failed("the file could not be completed: "+redact.Cause(err), err)
 	}
 	return nil
 }
