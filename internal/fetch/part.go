@@ -64,7 +64,7 @@ func OpenPart(path, of string) (*Part, error) {
 		if p.file != nil {
 			_ = p.file.Close()
 		}
-		_ = companion.Close()
+		_ = filelock.Close(companion)
 		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
 	}
 	return p, nil
@@ -243,7 +243,7 @@ func (p *Part) describe() error {
 func (p *Part) Leave() {
 	if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
 		_ = p.file.Close()
-		_ = p.companion.Close()
+		_ = filelock.Close(p.companion)
 		return
 	}
 	_ = p.file.Close()
@@ -261,7 +261,7 @@ func (p *Part) Finish() error {
 		err = os.Rename(p.partPath(), p.path)
 	}
 	if err != nil {
-		_ = p.companion.Close()
+		_ = filelock.Close(p.companion)
 		return failed("the file could not be completed: "+redact.Cause(err), err)
 	}
 	syncDirectory(filepath.Dir(p.path))

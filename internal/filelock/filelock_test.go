@@ -32,7 +32,7 @@ func hold(t *testing.T, path string) *os.File {
 	t.Helper()
 	file, err := Open(path)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = file.Close() })
+	t.Cleanup(func() { _ = Close(file) })
 	return file
 }
 
@@ -47,7 +47,7 @@ func TestOpenMakesAFileForThisUserAlone(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
 	}
-	require.NoError(t, file.Close())
+	require.NoError(t, Close(file))
 	content, err := io.ReadAll(hold(t, path))
 	require.NoError(t, err)
 	assert.Equal(t, "content", string(content), "a file that is there stays as it is")
@@ -62,7 +62,7 @@ func TestASecondHolderIsRefusedUntilTheFirstCloses(t *testing.T) {
 		_, err := Open(path)
 		require.ErrorIs(t, err, ErrHeld)
 	}
-	require.NoError(t, first.Close())
+	require.NoError(t, Close(first))
 	second := hold(t, path)
 	_, err := Open(path)
 	require.ErrorIs(t, err, ErrHeld)
@@ -222,7 +222,7 @@ func TestAFileRemovedBeforeItIsLockedIsMadeAnew(t *testing.T) {
 		assert.Equal(t, 2, opened)
 		_, err = Open(path)
 		require.ErrorIs(t, err, ErrHeld, "what is held bears the name")
-		require.NoError(t, file.Close())
+		require.NoError(t, Close(file))
 	}
 	opened = 0
 	_, err := openNamed(path, removed(1000))
