@@ -179,9 +179,9 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	case err != nil:
 		return 0, downloadError(err)
 	}
+	defer part.Leave() // also when a callback of the caller's panics
 	n, err := s.download(ctx, id, part, params, options, opts)
 	if err != nil {
-		part.Leave()
 		return n, err
 	}
 	return n, downloadError(part.Finish())
@@ -196,6 +196,25 @@ func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
 
 // download brings the note's recording to the target, and returns how much of it is there.
 func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
+	d := fetch.New(s.audioSource(id, params, opts), to)
+	config := s.client.config
+	if options.noRetry {
+		config.retry.MaxRetries = 0
+	}
+	err := fetch.Loop{
+		Transport:    config.httpClient.Transport,
+		StallTimeout: config.stallTimeout,
+		Trace: func(ctx context.Context, watchdog *stall.Watchdog) context.Context {
+			return httptrace.WithClientTrace(ctx, (&sendState{watchdog: watchdog}).trace()) // ends silent retries of net/http's own
+		},
+		MaxRetries: config.retry.MaxRetries, MinWait: config.retry.MinWait, MaxWait: config.retry.MaxWait,
+		Report: s.client.reportDownload,
+	}.Run(ctx, d)
+	return d.Received(), downloadError(err)
+}
+
+// audioSource is what a download needs of the service.
+func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallOption) fetch.Source {
 	c := s.client
 	source := fetch.Source{
 		Address: func(ctx context.Context) (fetch.Address, error) {
@@ -203,37 +222,22 @@ func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, 
 			if err != nil {
 				return fetch.Address{}, err
 			}
-			return fetch.Address{URL: address.URL, ExpiresAt: address.ExpiresAt}, nil
-		},
-		Size: func(ctx context.Context) int64 {
-			note, err := s.Get(ctx, id, opts...)
-			if err != nil || note.Audio == nil {
-				return -1
-			}
-			return note.Audio.Size
+			return fetch.Address(*address), nil
 		},
 		PlainHTTP: func(u *url.URL) bool { return c.config.insecureHTTP || c.home.Scheme == "http" && origin.Loopback(u) },
 		UserAgent: c.config.userAgent,
 		Progress:  params.OnProgress,
 	}
-	if params.IgnoreSize {
-		source.Size = nil
+	if !params.IgnoreSize {
+		source.Size = func(ctx context.Context) int64 {
+			note, err := s.Get(ctx, id, opts...)
+			if err != nil || note.Audio == nil {
+				return -1
+			}
+			return note.Audio.Size
+		}
 	}
-	d := fetch.New(source, to)
-	policy := c.config.retry
-	if options.noRetry {
-		policy.MaxRetries = 0
-	}
-	err := fetch.Loop{
-		Transport:    c.config.httpClient.Transport,
-		StallTimeout: c.config.stallTimeout,
-		Trace: func(ctx context.Context, watchdog *stall.Watchdog) context.Context {
-			return httptrace.WithClientTrace(ctx, (&sendState{watchdog: watchdog}).trace()) // ends silent repeats of net/http's own
-		},
-		MaxRetries: policy.MaxRetries, MinWait: policy.MinWait, MaxWait: policy.MaxWait,
-		Report: c.reportDownload,
-	}.Run(ctx, d)
-	return d.Received(), downloadError(err)
+	return source
 }
 
 func (c *Client) reportDownload(ctx context.Context, a fetch.Attempt) {

@@ -899,7 +899,8 @@ func TestDownloadArgumentsAreChecked(t *testing.T) {
 func TestDownloadEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 1000)
-	ctx, cancel := context.WithCancel(socketContext(t))
+	logout := errors.New("synthetic: the user logged out")
+	ctx, cancel := context.WithCancelCause(socketContext(t))
 	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = w.Write(a.data[:400])
@@ -907,8 +908,10 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }), clinicaldoc.DownloadParams{})
+	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, logout)
+	assert.NotContains(t, err.Error(), "logged out", "what a caller's error says is the caller's")
 	assert.Equal(t, int64(400), n)
 	assert.Len(t, a.seen(), 1)
 }
@@ -1049,10 +1052,12 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _, _ := vault(t, "https://storage.clinic.test/7", func(_ int, r *http.Request) *reply { return made(r, 503, "", "Retry-After", "20") })
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, cancel)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		logout := errors.New("synthetic: the user logged out")
+		time.AfterFunc(10*time.Second, func() { cancel(logout) })
 		_, err := client.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{})
 		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, logout)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	})
 }

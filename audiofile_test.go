@@ -332,6 +332,26 @@ func TestOneDownloadToAPathAtATime(t *testing.T) {
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
 }
 
+func TestACallbackThatPanicsLeavesThePathFree(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 100_000)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "visit.wav")
+	client := a.client(t)
+	assert.PanicsWithValue(t, "synthetic", func() {
+		_, _ = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{OnProgress: func(received, _ int64) {
+			if received > 0 {
+				panic("synthetic")
+			}
+		}})
+	})
+	assert.NoFileExists(t, path)
+	_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+	require.NoError(t, err)
+	assert.Equal(t, a.data, fileContent(t, path))
+	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
+}
+
 func TestManyDownloadsToAPathDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 200_000)

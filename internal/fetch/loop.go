@@ -37,11 +37,11 @@ func (l Loop) Run(ctx context.Context, d *Download) error {
 		if err := d.Prepare(ctx); err != nil {
 			return err
 		}
-		told := Attempt{Number: number}
+		report := Attempt{Number: number}
 		started := time.Now()
-		err := l.attempt(ctx, d, &told)
-		told.Duration, told.Err = time.Since(started), err
-		l.Report(ctx, told)
+		err := l.attempt(ctx, d, &report)
+		report.Duration, report.Err = time.Since(started), err
+		l.Report(ctx, report)
 		if err == nil {
 			return d.CheckSize(ctx)
 		}
@@ -52,15 +52,15 @@ func (l Loop) Run(ctx context.Context, d *Download) error {
 		if next.AtOnce || l.pause(ctx, next) {
 			continue
 		}
-		if over := ctx.Err(); over != nil {
-			err = failed("gave up waiting to repeat: "+redact.Cause(over), over, err)
+		if ctx.Err() != nil {
+			return ended(ctx, "gave up waiting to retry", err)
 		}
 		return err
 	}
 }
 
 // attempt sends one request to storage and takes in what comes. A nil error means that the recording is complete.
-func (l Loop) attempt(ctx context.Context, d *Download, told *Attempt) error {
+func (l Loop) attempt(ctx context.Context, d *Download, report *Attempt) error {
 	guarded, watchdog := stall.Guard(ctx, l.StallTimeout)
 	defer watchdog.Stop()
 	req, err := d.Request(l.Trace(guarded, watchdog))
@@ -72,8 +72,8 @@ func (l Loop) attempt(ctx context.Context, d *Download, told *Attempt) error {
 		return explain(ctx, guarded, Break(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
-	told.StatusCode, told.Header = resp.StatusCode, resp.Header
-	told.Received, err = d.Take(ctx, resp, watchdog)
+	report.StatusCode, report.Header = resp.StatusCode, resp.Header
+	report.Received, err = d.Take(ctx, resp, watchdog)
 	return explain(ctx, guarded, err)
 }
 
@@ -85,13 +85,22 @@ func explain(ctx, guarded context.Context, err error) error {
 	}
 	switch cause := context.Cause(guarded); {
 	case ctx.Err() != nil:
-		return failed("the download broke off: "+redact.Cause(ctx.Err()), ctx.Err())
+		return ended(ctx, "the download broke off")
 	case cause != nil:
 		return Break(cause)
 	case retry.Permanent(err):
 		return failed("no answer: "+redact.Cause(broken.Causes[0]), broken.Causes...)
 	}
 	return broken
+}
+
+// ended is the end of the caller's context, beside what failed before it.
+func ended(ctx context.Context, text string, earlier ...error) error {
+	causes := append([]error{ctx.Err()}, earlier...)
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		causes = append(causes, cause)
+	}
+	return failed(text+": "+redact.Cause(ctx.Err()), causes...)
 }
 
 // pause waits before the next attempt, or reports that the wait does not fit.

@@ -25,6 +25,7 @@ type Part struct {
 	info      partInfo
 	size      int64
 	head      []byte // the first bytes that an earlier call left, up to headSize
+	finished  bool
 }
 
 // partInfo is what the companion says. Its first two members are written once and never change: they are readable even
@@ -239,8 +240,12 @@ func (p *Part) describe() error {
 	return p.companion.Truncate(int64(len(text)))
 }
 
-// Leave keeps the part for the next call, or nothing if it cannot be gone on with. Failures of that cost only time.
+// Leave keeps the part for the next call, or nothing if it cannot be gone on with. Failures of that cost only time. After
+// Finish it does nothing.
 func (p *Part) Leave() {
+	if p.finished {
+		return
+	}
 	if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
 		_ = p.file.Close()
 		_ = filelock.Close(p.companion)
@@ -253,6 +258,7 @@ func (p *Part) Leave() {
 
 // Finish gives the complete recording its name.
 func (p *Part) Finish() error {
+	p.finished = true
 	err := p.checkpoint()
 	if closed := p.file.Close(); err == nil {
 		err = closed

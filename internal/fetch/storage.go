@@ -35,7 +35,7 @@ func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (
 	if err != nil {
 		return 0, err
 	}
-	return d.copy(resp, skip, watch)
+	return d.receive(resp, skip, watch)
 }
 
 // acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
@@ -114,7 +114,7 @@ func refused(resp *http.Response) error {
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
 	err := &Error{
-		Kind: Refused, Text: "storage answered " + statusText(status),
+		Kind: Refused, Text: "storage answered " + statusText(status) + refusalAdvice(status),
 		Status: status, Header: resp.Header, RetryAfter: retry.After(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	switch {
@@ -126,11 +126,23 @@ func refused(resp *http.Response) error {
 	return err
 }
 
+func refusalAdvice(status int) string {
+	switch {
+	case status >= 300 && status <= 399 && status != http.StatusNotModified:
+		return "; redirects of storage are not followed"
+	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
+		return " to the recording's temporary address; it has expired, or the recording is gone, or is not to be had from here"
+	case status >= 500, status == http.StatusTooManyRequests:
+		return "; trying later may help"
+	}
+	return ""
+}
+
 // pieces are the buffers of downloads.
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// copy writes the response's body to the target, but for its first bytes if those are to be skipped.
-func (d *Download) copy(resp *http.Response, skip int64, watch Watch) (count int64, err error) {
+// receive writes the response's body to the target, but for its first bytes if those are to be skipped.
+func (d *Download) receive(resp *http.Response, skip int64, watch Watch) (count int64, err error) {
 	d.report()
 	piece, _ := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)
