@@ -60,6 +60,8 @@ var (
 	// ErrAudioChanged: in the middle of a download the recording is, or may be, another than the one it began with, and the
 	// writer cannot be rewound to start again; what it holds is of no use.
 	ErrAudioChanged = errors.New("recording may have changed")
+	// ErrSizeMismatch: a download has another length than the note's audio.size; [DownloadParams] can ignore that size.
+	ErrSizeMismatch = errors.New("size mismatch")
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
 	ErrPatientMismatch = errors.New("patient mismatch")
 )

@@ -120,7 +120,7 @@ func values(n sdk.ProgressNote, at time.Time) []any {
 		[]sdk.Sort{sdk.SortLatest, sdk.SortOldest, sdk.Sort("latest")},
 		sdk.UpdateNoteParams{Name: new("n"), Transcription: new(""), Analysis: new("x")},
 		sdk.WaitParams{Until: sdk.StageComplete, Interval: time.Second, MaxInterval: time.Second, MaxFailures: 1, OnUpdate: func(*sdk.ProgressNote) {}},
-		sdk.DownloadParams{OnProgress: func(received, total int64) {}},
+		sdk.DownloadParams{OnProgress: func(received, total int64) {}, IgnoreSize: true},
 		sdk.FindCreatedParams{Settle: time.Minute, ExcludeIDs: []int64{id}, UniqueName: true, TrustPatientFilter: true},
 		sdk.ProgressNote{
 			ID: id, Name: "n", Transcription: "t", Analysis: "a", Template: &sdk.Template{ID: id, Name: "n", Description: "d"}, Patient: sdk.Object{},
@@ -144,7 +144,7 @@ var failures = []error{
 	&sdk.OutcomeUnknownError{Params: sdk.CreateNoteParams{}, SentAt: time.Time{}, LostAt: time.Time{}, AudioSize: 1, NoteID: 1, Err: io.EOF},
 	&sdk.WaitError{ID: 1, Note: &sdk.ProgressNote{}, Polls: 1, Elapsed: time.Second, Err: io.EOF},
 	sdk.ErrUnauthorized, sdk.ErrForbidden, sdk.ErrNotFound, sdk.ErrConflict, sdk.ErrTooLarge, sdk.ErrValidation, sdk.ErrRateLimited, sdk.ErrServer,
-	sdk.ErrNoteIncomplete, sdk.ErrInvalidArgument, sdk.ErrUnexpectedResponse, sdk.ErrOutcomeUnknown, sdk.ErrNotCreated, sdk.ErrProcessingFailed, sdk.ErrPatientMismatch,
+	sdk.ErrNoteIncomplete, sdk.ErrInvalidArgument, sdk.ErrUnexpectedResponse, sdk.ErrOutcomeUnknown, sdk.ErrNotCreated, sdk.ErrProcessingFailed, sdk.ErrPatientMismatch, sdk.ErrSizeMismatch,
 }
 
 var _ = values

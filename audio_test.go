@@ -93,6 +93,12 @@ func (a *archive) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
 }
 
+// serveWhole gives the recording as a storage does that knows no ranges.
+func (a *archive) serveWhole(w http.ResponseWriter, r *http.Request) {
+	r.Header.Del("Range")
+	a.serve(w, r)
+}
+
 // expired is the answer to an address that is too old.
 func expired(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/xml")
@@ -179,6 +185,22 @@ func TestDownloadStreamsTheRecording(t *testing.T) {
 		assert.True(t, bytes.Equal(a.data, got.Bytes()))
 		assert.Len(t, a.seen(), 1)
 		assert.Equal(t, 1, a.reads, "the note is read once, for its audio.size")
+	}
+}
+
+func TestARecordingNeedsNoContentType(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"application/octet-stream", "text/plain", ""} {
+		a := newArchive(t, 1000)
+		a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+			w.Header()["Content-Type"] = []string{kind}
+			_, _ = w.Write(a.data)
+			return true
+		}
+		var got bytes.Buffer
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err, kind)
+		assert.Equal(t, a.data, got.Bytes())
 	}
 }
 
@@ -299,9 +321,17 @@ var others = map[string]struct {
 	"weak ETag":                {first: func(a *archive) { a.etag = `W/"synthetic-1"` }},
 	"no ETag":                  {first: func(a *archive) { a.etag = "" }},
 	"empty ETag":               {first: func(a *archive) { a.etag = `""` }},
-	"no ranges": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
-		r.Header.Del("Range")
-		a.serve(w, r)
+	"no ranges and no ETag now": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		etag := a.etag
+		a.etag = ""
+		a.serveWhole(w, r)
+		a.etag = etag
+	}},
+	"no ranges and another length": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+		a.data = syntheticAudio(2000).bytes()
+		a.serveWhole(w, r)
 	}},
 	"wrong start":   {answer: partial(`bytes 399-999/1000`, `"synthetic-1"`, 399)},
 	"wrong total":   {answer: partial(`bytes 400-999/1001`, `"synthetic-1"`, 400)},
@@ -380,6 +410,71 @@ func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
 	}
 }
 
+func TestDownloadGoesOnWithoutRanges(t *testing.T) {
+	t.Parallel()
+	const size = 300_000
+	for name, cuts := range map[string][]int{
+		"once":                  {100_000},
+		"twice":                 {100_000, 200_000},
+		"within what was there": {100_000, 50_000, 100_000, 150_000},
+		"at the last byte":      {size - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, size)
+			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+				if n <= len(cuts) {
+					w = &cutWriter{w, cuts[n-1]}
+				}
+				a.serveWhole(w, r)
+				return true
+			}
+			var received []int64
+			var attempts []int64
+			client := a.client(t, clinicaldoc.WithObserver(func(_ context.Context, at clinicaldoc.Attempt) {
+				if at.Operation == "Notes.DownloadAudio" {
+					attempts = append(attempts, at.BytesReceived)
+				}
+			}))
+			var got bytes.Buffer // it cannot be rewound
+			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+			require.NoError(t, err)
+			assert.Equal(t, int64(size), n)
+			assert.True(t, bytes.Equal(a.data, got.Bytes()))
+			assert.True(t, slices.IsSorted(received), "progress grows")
+			for i, cut := range cuts {
+				assert.Equal(t, int64(cut), attempts[i], "all that came is told, also what was there already")
+			}
+		})
+	}
+	t.Run("never any further", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, size)
+		a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			a.serveWhole(&cutWriter{w, 1000}, r)
+			return true
+		}
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Len(t, a.seen(), 4, "one that got further, three that did not")
+	})
+}
+
+func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.etag = ""
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
+	path := filepath.Join(t.TempDir(), "journal")
+	require.NoError(t, os.WriteFile(path, []byte("what was there before"), 0o600))
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, file, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+	assert.Equal(t, append([]byte("what was there before"), a.data[:400]...), fileContent(t, path))
+}
+
 func TestAPipeIsNotRewound(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 1000)
@@ -429,17 +524,25 @@ var refusals = map[string]func(w http.ResponseWriter, r *http.Request){
 		_, _ = zip.Write(make([]byte, 1000))
 		_ = zip.Close()
 	},
-	"XML":         document("application/xml", `<?xml version="1.0"?><Error/>`),
-	"text XML":    document("text/xml; charset=utf-8", `<Error/>`),
-	"HTML":        document("text/html; charset=UTF-8", `<html>Login</html>`),
-	"capitals":    document("Text/HTML", `<html>Login</html>`),
-	"JSON":        document("application/json", `{"message":"Unauthenticated."}`),
-	"problem":     document("application/problem+json", `{}`),
-	"SVG":         document("image/svg+xml", `<svg/>`),
-	"hidden XML":  document("binary/octet-stream", `<?xml version="1.0"?><Error/>`),
-	"hidden HTML": document("audio/wav", `<!DOCTYPE html><html>Login</html>`),
-	"nothing":     document("audio/wav", ``),
-	"204":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+	"XML":                         document("application/xml", `<?xml version="1.0"?><Error/>`),
+	"text XML":                    document("text/xml; charset=utf-8", `<Error/>`),
+	"HTML":                        document("text/html; charset=UTF-8", `<html>Login</html>`),
+	"capitals":                    document("Text/HTML", `<html>Login</html>`),
+	"JSON":                        document("application/json", `{"message":"Unauthenticated."}`),
+	"problem":                     document("application/problem+json", `{}`),
+	"SVG":                         document("image/svg+xml", `<svg/>`),
+	"hidden XML":                  document("binary/octet-stream", `<?xml version="1.0"?><Error/>`),
+	"hidden HTML":                 document("audio/wav", `<!DOCTYPE html><html>Login</html>`),
+	"hidden JSON":                 document("application/octet-stream", `{"message":"Server Error"}`),
+	"hidden text":                 document("text/plain; charset=utf-8", "Request has expired"),
+	"hidden list":                 document("audio/mpeg", "\n[{}]"),
+	"hidden XML without a prolog": document("audio/mpeg", "<Error><Code>AccessDenied</Code></Error>"),
+	"nothing":                     document("audio/wav", ``),
+	"nothing in chunks": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "audio/wav")
+		_ = http.NewResponseController(w).Flush()
+	},
+	"204": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 	"redirect": func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/audio/elsewhere?X-Amz-Signature="+signature, http.StatusTemporaryRedirect)
 	},
@@ -473,7 +576,7 @@ func TestWhatIsNoRecordingIsAnError(t *testing.T) {
 			assert.Len(t, a.seen(), 1)
 			assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
 		})
-		if name == "416" || name == "a part" || name == "nothing" {
+		if name == "416" || name == "a part" || strings.HasPrefix(name, "nothing") {
 			continue // in the middle these mean something else
 		}
 		t.Run(name+" in the middle", func(t *testing.T) {
@@ -513,11 +616,13 @@ func closeDelimited(t *testing.T, w http.ResponseWriter, etag string, body []byt
 	_ = conn.Close()
 }
 
+// sized is a note that tells the size of its recording.
+func sized(size int) string {
+	return strings.Replace(socketNote(7), `"has"`, fmt.Sprintf(`"audio":{"size":%d},"has"`, size), 1)
+}
+
 func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 	t.Parallel()
-	sized := func(size int) string {
-		return strings.Replace(socketNote(7), `"has"`, fmt.Sprintf(`"audio":{"size":%d},"has"`, size), 1)
-	}
 	t.Run("a cut is noticed", func(t *testing.T) {
 		t.Parallel()
 		a := newArchive(t, 1000)
@@ -540,17 +645,6 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, a.data, got.Bytes())
 		assert.Len(t, a.seen(), 1)
-	})
-	t.Run("storage and the note disagree", func(t *testing.T) {
-		t.Parallel()
-		a := newArchive(t, 1000)
-		a.note = sized(999)
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-		path := filepath.Join(t.TempDir(), "recording.wav")
-		_, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-		assert.NoFileExists(t, path)
 	})
 	t.Run("nobody tells", func(t *testing.T) {
 		t.Parallel()
@@ -584,9 +678,70 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		a.answer = firstly(chunked(a))
 		var got bytes.Buffer
 		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.LessOrEqual(t, got.Len(), 700)
 	})
+}
+
+func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
+	t.Parallel()
+	chunked := func(a *archive, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", a.etag)
+		_, _ = w.Write(a.data[:800])
+		_ = http.NewResponseController(w).Flush()
+		_, _ = w.Write(a.data[800:])
+	}
+	chunkedAtFirst := func(a *archive, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") == "" {
+			chunked(a, w, r)
+			return
+		}
+		a.serve(w, r)
+	}
+	for name, tt := range map[string]struct {
+		size   int
+		answer func(a *archive, w http.ResponseWriter, r *http.Request)
+	}{
+		"one more":          {size: 999, answer: (*archive).serve},
+		"one less":          {size: 1001, answer: (*archive).serve},
+		"far more, chunked": {size: 10, answer: chunkedAtFirst},
+		"more, chunked":     {size: 900, answer: chunkedAtFirst},
+		"less, chunked":     {size: 1001, answer: chunkedAtFirst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			a.note = sized(tt.size)
+			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
+			client := a.client(t)
+			_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			assert.Contains(t, err.Error(), "IgnoreSize", "the error says what to do")
+
+			reads := a.reads
+			var got bytes.Buffer
+			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{IgnoreSize: true})
+			require.NoError(t, err)
+			assert.Equal(t, int64(1000), n)
+			assert.Equal(t, a.data, got.Bytes())
+			assert.Equal(t, reads, a.reads, "the note is not asked")
+
+			path := filepath.Join(t.TempDir(), "visit.wav")
+			kept, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+			assert.NoFileExists(t, path)
+			requests := len(a.seen())
+			_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{IgnoreSize: true})
+			require.NoError(t, err)
+			assert.Equal(t, a.data, fileContent(t, path))
+			assert.Equal(t, []string{"visit.wav"}, fileNames(t, filepath.Dir(path)))
+			if kept > 0 {
+				assert.NotEmpty(t, a.ranges()[requests], "the part was kept")
+			}
+		})
+	}
 }
 
 func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
@@ -730,13 +885,22 @@ func TestDownloadArgumentsAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithHeader("Authorization", "x"))
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	for _, id := range []int64{0, 7} {
+		_, err = client.Notes.DownloadAudio(socketContext(t), id, io.Discard, clinicaldoc.DownloadParams{}, nil)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	}
+	dir := t.TempDir()
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{}, clinicaldoc.WithoutRetry(), nil)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	assert.Empty(t, fileNames(t, dir))
 	assert.Zero(t, a.addresses)
 }
 
 func TestDownloadEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 1000)
-	ctx, cancel := context.WithCancel(socketContext(t))
+	logout := errors.New("synthetic: the user logged out")
+	ctx, cancel := context.WithCancelCause(socketContext(t))
 	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = w.Write(a.data[:400])
@@ -744,8 +908,10 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }), clinicaldoc.DownloadParams{})
+	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, logout)
+	assert.NotContains(t, err.Error(), "logged out", "what a caller's error says is the caller's")
 	assert.Equal(t, int64(400), n)
 	assert.Len(t, a.seen(), 1)
 }
@@ -886,10 +1052,12 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _, _ := vault(t, "https://storage.clinic.test/7", func(_ int, r *http.Request) *reply { return made(r, 503, "", "Retry-After", "20") })
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, cancel)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		logout := errors.New("synthetic: the user logged out")
+		time.AfterFunc(10*time.Second, func() { cancel(logout) })
 		_, err := client.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{})
 		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, logout)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	})
 }
