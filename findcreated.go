@@ -133,8 +133,8 @@ func (p CreateNoteParams) describes(note *ProgressNote) bool {
 	if p.Name != "" && strings.TrimSpace(note.Name) != strings.TrimSpace(p.Name) {
 		return false
 	}
-	sizesTold := p.Audio != nil && p.Audio.length > 0 && note.Audio != nil && note.Audio.Size > 0
-	return !sizesTold || note.Audio.Size == p.Audio.length
+	sizesTold := p.Audio != nil && p.Audio.size() > 0 && note.Audio != nil && note.Audio.Size > 0
+	return !sizesTold || note.Audio.Size == p.Audio.size()
 }
 
 // clockDifference is how far the service's clock is ahead of ours, as its Date header tells.

@@ -23,11 +23,16 @@ import (
 )
 
 // AudioSource is a recording to upload. Make it with [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader]; the zero
-// value is refused with [ErrInvalidArgument].
+// value is refused with [ErrInvalidArgument]. A copy is the same recording.
 type AudioSource struct {
 	// ContentType is the recording's media type. When empty it follows from the name's extension.
 	ContentType string
 
+	*audioState // nil in the zero value; a pointer, so that copies share the stream and no verb of fmt reaches the name
+}
+
+// audioState is what the copies of an AudioSource share.
+type audioState struct {
 	name   string
 	length int64                                  // -1: not known
 	openAt func() (io.ReaderAt, io.Closer, error) // nil for a stream
@@ -45,7 +50,7 @@ func AudioFile(path string) (*AudioSource, error) {
 	if !info.Mode().IsRegular() {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
 	}
-	a := &AudioSource{name: baseName(filepath.Base(path)), length: info.Size()}
+	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size()}}
 	a.openAt = func() (io.ReaderAt, io.Closer, error) { return openUnchanged(path, info) }
 	if err := a.check(); err != nil {
 		return nil, err
@@ -85,7 +90,7 @@ func AudioBytes(name string, b []byte) *AudioSource {
 
 // AudioReaderAt is a recording of known size that can be read at any place, and so be sent again after a failure.
 func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
-	a := &AudioSource{name: baseName(name), length: max(size, 0)}
+	a := &AudioSource{audioState: &audioState{name: baseName(name), length: max(size, 0)}}
 	if r != nil {
 		a.openAt = func() (io.ReaderAt, io.Closer, error) { return r, io.NopCloser(nil), nil }
 	}
@@ -95,7 +100,7 @@ func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
 // AudioReader is a recording of unknown size that can be read once. It is sent in chunks, which some services refuse,
 // and not sent again once any of it was read: prefer the other sources. The reader is not closed.
 func AudioReader(name string, r io.Reader) *AudioSource {
-	return &AudioSource{name: baseName(name), length: -1, stream: r}
+	return &AudioSource{audioState: &audioState{name: baseName(name), length: -1, stream: r}}
 }
 
 // baseName cuts the folders off a path, of this system or another.
@@ -106,7 +111,7 @@ const maxFileName = 255
 // check refuses what cannot be sent. It changes nothing: several calls may share a source.
 func (a *AudioSource) check() error {
 	switch {
-	case a.openAt == nil && a.stream == nil:
+	case a.audioState == nil, a.openAt == nil && a.stream == nil:
 		return invalid("Audio", "has no reader; make it with one of the Audio functions")
 	case a.name == "" || a.name == "." || a.name == "..":
 		return invalid("Audio", "has no file name")
@@ -144,15 +149,20 @@ func (a *AudioSource) mediaType() (string, error) {
 }
 
 // LogValue lists what may be logged of the recording: its name may be a patient's.
-func (a *AudioSource) LogValue() slog.Value {
-	if a == nil {
-		return slog.Value{}
+func (a AudioSource) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("size", a.size()))
+}
+
+// size is -1 when it is not known.
+func (a AudioSource) size() int64 {
+	if a.audioState == nil {
+		return -1
 	}
-	return slog.GroupValue(slog.Int64("size", a.length))
+	return a.length
 }
 
 // Format prints what LogValue lists for every verb.
-func (a *AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioSource", a) }
+func (a AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioSource", a) }
 
 // argumentError is an argument refused because of an error whose text may name a file.
 type argumentError struct {

@@ -487,6 +487,31 @@ func TestNotesCreateRefusesBadParams(t *testing.T) {
 	}
 }
 
+func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
+	t.Parallel()
+	typed := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
+	copied := *typed
+	copied.ContentType = "audio/flac"
+	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
+		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
+		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, answer: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		require.NoError(t, err)
+	}
+
+	stream := clinicaldoc.AudioReader("visit.wav", strings.NewReader("sound"))
+	streamCopy := *stream
+	reading := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		_, err := io.Copy(io.Discard, r.Body)
+		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(strings.NewReader(fullNote))}, err
+	})})
+	_, err := reading.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: &streamCopy})
+	require.NoError(t, err)
+	for _, used := range []*clinicaldoc.AudioSource{stream, &streamCopy} {
+		_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: used})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "what is left of a stream is not the recording")
+	}
+}
+
 func TestAudioFileRefusals(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -85,7 +85,7 @@ func publicSamples(t *testing.T) map[string]sample {
 	meta := clinicaldoc.PageMeta{CurrentPage: 2, NextCursor: canary}
 	return map[string]sample{
 		"AudioInfo":           sampleOf(*note.Audio),
-		"AudioSource":         samplePointer(params.Audio),
+		"AudioSource":         sampleOf(*params.Audio),
 		"AudioURL":            sampleOf(clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?signature=" + canary}),
 		"Attempt":             sampleOf(clinicaldoc.Attempt{Operation: "Notes.Create", Err: &answered}),
 		"Client":              sampleOf(*client),
