@@ -1,6 +1,8 @@
 package redact_test
 
 import (
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,12 +12,15 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
@@ -33,6 +38,15 @@ type timeoutError struct{}
 func (timeoutError) Error() string { return canary }
 func (timeoutError) Timeout() bool { return true }
 
+// dialTimeout is the error of a dialer whose own time is up, which claims to be a context's deadline.
+func dialTimeout(t *testing.T) error {
+	t.Helper()
+	dialer := net.Dialer{Deadline: time.Unix(1, 0)}
+	_, err := dialer.DialContext(t.Context(), "tcp", "127.0.0.1:1")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	return err
+}
+
 func TestCause(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -49,9 +63,19 @@ func TestCause(t *testing.T) {
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, "authority unknown"},
 		{x509.HostnameError{Host: canary, Certificate: &x509.Certificate{DNSNames: []string{canary}}}, "another host name"},
 		{x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}, "x509"},
+		{x509.CertificateInvalidError{Reason: x509.Expired, Detail: canary}, "has expired"},
+		{x509.CertificateInvalidError{Reason: x509.CANotAuthorizedForThisName, Detail: canary}, "not authorized to sign for this name"},
 		{tls.RecordHeaderError{Msg: canary}, "does not speak TLS"},
 		{http.ErrSchemeMismatch, "does not speak TLS"},
-		{&net.DNSError{Name: "api.clinic.test", Err: "no such host", IsNotFound: true}, "no such host"},
+		{&net.DNSError{Name: "api.clinic.test", Err: canary, IsNotFound: true}, "lookup api.clinic.test: no such host"},
+		{&net.DNSError{Name: "api.clinic.test", Err: canary, IsTimeout: true}, "lookup api.clinic.test: i/o timeout"},
+		{&net.DNSError{Name: "api.clinic.test", Err: canary, Server: canary}, "lookup api.clinic.test: the name could not be resolved"},
+		{dialTimeout(t), "dial tcp 127.0.0.1:1: i/o timeout; is the server running there"},
+		{os.ErrDeadlineExceeded, "i/o timeout"},
+		{&net.OpError{Op: canary, Net: canary, Addr: &net.UnixAddr{Name: canary}, Err: syscall.EPIPE}, "an operation: broken pipe"},
+		{&net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}, "closed at this end (use of closed network connection)"},
+		{&os.SyscallError{Syscall: canary, Err: syscall.EPIPE}, "an operation: broken pipe"},
+		{&fs.PathError{Op: canary, Err: syscall.ENOENT}, "an operation of a local file"},
 		{&net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "dial tcp 127.0.0.1:1: connect: connection refused"},
 		{&net.OpError{Op: "read", Net: "tcp", Err: errors.New(canary)}, "read tcp: failed with an error of type"},
 		{&os.SyscallError{Syscall: "read", Err: errors.New(canary)}, "read: failed with an error of type"},
@@ -74,6 +98,10 @@ func TestCause(t *testing.T) {
 		{fmt.Errorf("%s: %w", canary, errors.New(canary)), "*errors.errorString"},
 		{&url.Error{Op: "Get", URL: "https://storage.test/" + canary + "?sig=" + canary, Err: errors.New(canary)}, "*errors.errorString"},
 		{&url.Error{Op: "Get", URL: "https://storage.test/" + canary + "?sig=" + canary, Err: io.EOF}, "EOF"},
+		{gzip.ErrChecksum, "compression is corrupt"},
+		{fmt.Errorf(canary+": %w", flate.CorruptInputError(5)), "compression is corrupt"},
+		{textproto.ProtocolError("malformed MIME header line: " + canary), "header is malformed"},
+		{errors.New(`malformed HTTP status code "` + canary + `"`), "is not HTTP"},
 		{&url.Error{Op: "parse", URL: canary, Err: url.EscapeError(canary)}, "url.EscapeError"},
 		{errors.New("http: server closed idle connection " + canary), "*errors.errorString"},
 		{nil, "nil"},
