@@ -7,12 +7,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Error is an answer of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
@@ -65,22 +63,6 @@ var (
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
 	ErrPatientMismatch = errors.New("patient mismatch")
 )
-
-// kinds maps statuses to what to call them and what to do about them.
-var kinds = map[int]struct {
-	sentinel error
-	advice   string
-}{
-	http.StatusBadRequest:            {nil, "the request was not understood; is the base URL's scheme right?"},
-	http.StatusUnauthorized:          {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
-	http.StatusForbidden:             {ErrForbidden, "the token's user may not do this"},
-	http.StatusNotFound:              {ErrNotFound, "it does not exist, or not for this token's user"},
-	http.StatusProxyAuthRequired:     {nil, "a proxy in between wants credentials; put them into the proxy's URL"},
-	http.StatusConflict:              {ErrConflict, "the record's state does not allow this"},
-	http.StatusRequestEntityTooLarge: {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
-	http.StatusUnprocessableEntity:   {ErrValidation, "see Fields for what the service objects to"},
-	http.StatusTooManyRequests:       {ErrRateLimited, "send fewer requests, or share a WithLimiter among clients"},
-}
 
 // Error returns a text that is safe to log.
 func (e *Error) Error() string {
@@ -146,11 +128,6 @@ func (e *Error) SafeText() string { return e.Error() }
 
 func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 400 }
 
-// namesNoRecord reports whether the call asked for nothing that could be missing.
-func (e *Error) namesNoRecord() bool {
-	return e.Method == http.MethodGet && (e.Route == listNotes.route || e.Route == listTokens.route || e.Route == getUser.route)
-}
-
 // maySpeakOfState reports whether the status may be about the record's state: not about the token, the record's
 // existence, the time or the rate.
 func (e *Error) maySpeakOfState() bool {
@@ -199,28 +176,6 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 
 // Format prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
-
-// callError is a failure that is not an answer of the service: nothing was sent, nothing came back, or what came back
-// is not what was promised.
-type callError struct {
-	op        operation
-	requestID string
-	detail    string  // safe to print
-	causes    []error // for errors.Is and errors.As; not printed
-}
-
-func (e *callError) Error() string {
-	suffix := ""
-	if e.requestID != "" {
-		suffix = " (request id " + e.requestID + ")"
-	}
-	return fmt.Sprintf("clinicaldoc: %s (%s %s): %s%s", e.op.name, e.op.method, e.op.route, e.detail, suffix)
-}
-
-func (e *callError) SafeText() string           { return e.detail }
-func (e *callError) Unwrap() []error            { return e.causes }
-func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
-func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
 // Bounds on what is kept of an error's body.
 const (
@@ -274,39 +229,3 @@ func fieldMessages(d *jsonscan.Decoder) []string {
 	}
 	return messages
 }
-
-// invalid reports an argument that is refused before any request.
-func invalid(what, format string, args ...any) error {
-	return fmt.Errorf("clinicaldoc: %s: %s: %w", what, fmt.Sprintf(format, args...), ErrInvalidArgument)
-}
-
-func printError(s fmt.State, err error) { _, _ = s.Write([]byte(text(err))) }
-
-func text(err error) string {
-	if err == nil {
-		return "clinicaldoc: no error"
-	}
-	return err.Error()
-}
-
-func statusText(status int) string {
-	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
-}
-
-// isIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
-// server sent may then be repeated in a log line.
-func isIdentifier(s string, maxLen int, extra string) bool {
-	if s == "" || len(s) > maxLen {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune(extra, r):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-var _ redact.Safe = (*callError)(nil)
