@@ -56,7 +56,7 @@ func Cause(err error) string {
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.Is(err, net.ErrClosed):
-		return "the connection was closed at this end (" + net.ErrClosed.Error() + ")"
+		return "the connection was closed meanwhile (" + net.ErrClosed.Error() + ")"
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
 		return "the response's compression is corrupt"
 	}
@@ -138,7 +138,7 @@ func operation(op *net.OpError) string {
 
 // words are the operations that the errors of net and os name.
 var words = map[string]bool{
-	"dial": true, "read": true, "write": true, "close": true, "set": true, "connect": true, "connectex": true, "remote error": true, "local error": true,
+	"dial": true, "read": true, "readfrom": true, "write": true, "close": true, "set": true, "connect": true, "connectex": true, "remote error": true, "local error": true,
 	"socks connect": true, "open": true, "openat": true, "stat": true, "lstat": true, "fstat": true, "seek": true, "sync": true, "fsync": true,
 	"truncate": true, "ftruncate": true, "chmod": true, "fchmod": true, "rename": true, "remove": true, "unlink": true, "pread": true, "pwrite": true,
 	"readat": true, "writeat": true, "flock": true, "getsockopt": true, "setsockopt": true, "sendfile": true, "splice": true, "socket": true,

@@ -28,7 +28,7 @@ import (
 // canary stands where an address' query, a file's name or a body could be.
 const canary = "canary-of-a-patient"
 
-type safeError struct{}
+type safeError struct{ name string }
 
 func (safeError) Error() string    { return canary }
 func (safeError) SafeText() string { return "safe text" }
@@ -73,7 +73,7 @@ func TestCause(t *testing.T) {
 		{dialTimeout(t), "dial tcp 127.0.0.1:1: i/o timeout; is the server running there"},
 		{os.ErrDeadlineExceeded, "i/o timeout"},
 		{&net.OpError{Op: canary, Net: canary, Addr: &net.UnixAddr{Name: canary}, Err: syscall.EPIPE}, "an operation: broken pipe"},
-		{&net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}, "closed at this end (use of closed network connection)"},
+		{&net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}, "closed meanwhile (use of closed network connection)"},
 		{&os.SyscallError{Syscall: canary, Err: syscall.EPIPE}, "an operation: broken pipe"},
 		{&fs.PathError{Op: canary, Err: syscall.ENOENT}, "an operation of a local file"},
 		{&net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "dial tcp 127.0.0.1:1: connect: connection refused"},

@@ -39,14 +39,6 @@ func (o *opaque) Is(target error) bool {
 	return errors.Is(o.hidden, target)
 }
 
-// New returns an error with a constant text, as errors.New does, that is known to be harmless.
-func New(text string) error { return &constant{text} }
-
-type constant struct{ text string }
-
-func (c *constant) Error() string    { return c.text }
-func (c *constant) SafeText() string { return c.text }
-
 // plain errors have a constant text and wrap nothing.
 var plain = []error{
 	context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF, io.EOF, io.ErrClosedPipe, io.ErrShortWrite, net.ErrClosed, os.ErrDeadlineExceeded,
@@ -64,8 +56,16 @@ func harmless(err error) bool {
 			return true
 		}
 	}
-	_, safe := err.(Safe) //nolint:errorlint // as above
-	return safe && ours(reflect.TypeOf(err))
+	if _, safe := err.(Safe); !safe || !ours(reflect.TypeOf(err)) { //nolint:errorlint // as above
+		return false
+	}
+	switch err.(type) { //nolint:errorlint // as above
+	case fmt.Formatter:
+		return true
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return false // %#v would print what it wraps
+	}
+	return true
 }
 
 var module = strings.TrimSuffix(reflect.TypeFor[opaque]().PkgPath(), "internal/redact")
@@ -97,5 +97,6 @@ func (e *ended) Error() string {
 	return text
 }
 
-func (e *ended) SafeText() string { return e.Error() }
-func (e *ended) Unwrap() []error  { return []error{e.err, Opaque(e.cause)} }
+func (e *ended) SafeText() string           { return e.Error() }
+func (e *ended) Unwrap() []error            { return []error{e.err, Opaque(e.cause)} }
+func (e *ended) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, e.Error()) }

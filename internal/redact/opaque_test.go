@@ -84,7 +84,7 @@ func TestOpaqueLeavesTheHarmlessAsItIs(t *testing.T) {
 		assert.True(t, err == redact.Opaque(err), "%T", err)
 	}
 	// What another module's type calls safe is repeated as the text, but the type is not trusted with the printing.
-	foreign := struct{ safeError }{}
+	foreign := struct{ safeError }{safeError{canary}}
 	assert.NotContains(t, printed(t, redact.Opaque(foreign)), canary)
 	assert.Equal(t, "safe text", redact.Opaque(foreign).Error())
 	assert.NotContains(t, printed(t, redact.Opaque(fmt.Errorf(canary+": %w", ours))), canary, "what is around a harmless one may be harmful")
@@ -117,10 +117,30 @@ func TestContextErr(t *testing.T) {
 	assert.Equal(t, "the call was cancelled (context canceled)", err.Error())
 	assert.Equal(t, err.Error(), redact.Cause(err))
 
+	caused, cancelCause = context.WithCancelCause(t.Context())
+	cancelCause(struct{ safeError }{safeError{canary}}) // which %#v would print
+	assert.NotContains(t, printed(t, redact.ContextErr(caused)), canary)
+
 	late, cancelLate := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), fmt.Errorf(canary+": %w", redact.New("the shift is over")))
 	defer cancelLate()
 	err = redact.ContextErr(late)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Equal(t, "the deadline passed (context deadline exceeded): the shift is over", err.Error())
 	assert.NotContains(t, printed(t, err), canary)
+}
+
+// wrapper is of this module and has a safe text, but leaves the printing of what it wraps to fmt.
+type wrapper struct {
+	safeError
+	inner error
+}
+
+func (w wrapper) Unwrap() error { return w.inner }
+
+func TestOpaqueHidesWhatFmtWouldPrintOfOurOwn(t *testing.T) {
+	t.Parallel()
+	err := redact.Opaque(wrapper{safeError: safeError{canary}, inner: &url.Error{Err: io.EOF}})
+	assert.NotContains(t, printed(t, err), canary)
+	assert.Equal(t, "safe text", err.Error())
+	require.ErrorIs(t, err, io.EOF)
 }

@@ -31,7 +31,6 @@ var transportTexts = []struct{ prefix, says string }{
 	{"http2: Transport received Server's graceful shutdown GOAWAY", "the server, or a proxy before it, closed the connection in good order, as for a restart (HTTP/2 GOAWAY)"},
 	{"http2: server sent GOAWAY and closed the connection", "the server, or a proxy before it, closed the connection (HTTP/2 GOAWAY)"},
 	{"http2: Transport received GOAWAY from server", "the server, or a proxy before it, closed the connection (HTTP/2 GOAWAY)"},
-	{"http2: Transport: cannot retry err", "the server, or a proxy before it, ended the connection while the body was sent (HTTP/2)"},
 	{"http2: response header list larger than advertised limit", "the response's header is too large"},
 	{"net/http: server response headers exceeded", "the response's header is too large"},
 	{"http2: ", "the connection failed (HTTP/2)"},
@@ -50,6 +49,7 @@ var transportTexts = []struct{ prefix, says string }{
 
 // transportText explains a text of net/http's; it is empty for any other.
 func transportText(text string) string {
+	text = strings.TrimPrefix(text, "http2: Transport: cannot retry err [") // the reason follows
 	for _, known := range transportTexts {
 		switch {
 		case known.says == "" && text == known.prefix:
