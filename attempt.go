@@ -257,10 +257,10 @@ func requestID(h http.Header) string {
 
 // failure is an attempt that ended before anything was sent. Why the attempt before it failed is not forgotten.
 func (x *exchange) failure(detail string, cause error) error {
-	if x.ctx.Err() != nil {
-		detail += ": " + redact.Cause(x.ctx.Err())
+	if ended := redact.ContextErr(x.ctx); ended != nil {
+		detail += ": " + redact.Cause(ended)
 	}
-	return &callError{op: x.request.op, detail: detail, causes: compact(cause, x.earlier)}
+	return &callError{op: x.request.op, detail: detail, causes: []error{cause, x.earlier}}
 }
 
 // transportFailure is an attempt without a whole answer. The cause is found where it is told best: at our own end, in
@@ -269,23 +269,24 @@ func (x *exchange) transportFailure(ctx context.Context, source, err error) erro
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // its text holds the query
 	}
-	detail := ""
+	detail, transient := "", false
 	switch cause := context.Cause(ctx); {
 	case source != nil:
 		x.outcome.Sent = retry.Partly // a request with a broken body is never complete
 		detail, err = "the audio could not be read: ", source
 	case x.ctx.Err() != nil:
-		err = x.ctx.Err()
+		err = redact.ContextErr(x.ctx)
 	case cause != nil:
-		x.outcome.Permanent, err = false, cause
+		x.outcome.Permanent, transient, err = false, true, cause
 	default:
 		x.outcome.Permanent = retry.Permanent(err)
+		transient = !x.outcome.Permanent
 		if x.outcome.Sent == retry.Partly {
-			detail = "the connection ended within the upload, which often means that the server refuses it (size, token): "
+			detail = cutUpload(err)
 		}
 	}
 	detail += redact.Cause(err)
-	return &callError{op: x.request.op, detail: "no answer: " + detail, causes: []error{err}}
+	return &callError{op: x.request.op, detail: "no answer: " + detail, causes: []error{err}, transient: transient}
 }
 
 // statusError turns an answer that is no success into an *Error.
@@ -299,6 +300,7 @@ func (x *exchange) statusError() error {
 		Route:      x.request.op.route,
 	}
 	decodeErrorBody(x.answer.body, e)
+	e.explain(x.answer.header, x.client.home, x.request.body == nil)
 	x.outcome.Permanent = false
 	return e
 }

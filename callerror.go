@@ -17,6 +17,7 @@ type callError struct {
 	requestID string
 	detail    string  // safe to print
 	causes    []error // for errors.Is and errors.As; not printed
+	transient bool    // the failure may pass by itself, and the service did not act on the request unless the error is marked so
 }
 
 func (e *callError) Error() string {
@@ -28,34 +29,53 @@ func (e *callError) Error() string {
 }
 
 func (e *callError) SafeText() string           { return e.detail }
-func (e *callError) Unwrap() []error            { return e.causes }
+func (e *callError) Unwrap() []error            { return opaque(e.causes...) }
+func (e *callError) retryable() bool            { return e.transient }
 func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
-// argumentError is an argument refused because of an error whose text may name a file.
+// argumentError is an argument refused before any request. The text of its cause, which may be nil, may name a file.
 type argumentError struct {
 	what  string
 	cause error
 }
 
-func (e *argumentError) Error() string {
-	return "clinicaldoc: " + e.what + ": " + redact.Cause(e.cause) + ": " + ErrInvalidArgument.Error()
+// invalid makes an argumentError of a text; its values are the caller's and must not be patients' data.
+func invalid(what, format string, args ...any) error {
+	return &argumentError{what: what + ": " + fmt.Sprintf(format, args...)}
 }
-func (e *argumentError) Unwrap() []error            { return []error{ErrInvalidArgument, e.cause} }
+
+func (e *argumentError) Error() string {
+	text := "clinicaldoc: " + e.what + ": "
+	if e.cause != nil {
+		text += redact.Cause(e.cause) + ": "
+	}
+	return text + ErrInvalidArgument.Error()
+}
+
+func (e *argumentError) SafeText() string           { return e.Error() }
+func (e *argumentError) Unwrap() []error            { return opaque(ErrInvalidArgument, e.cause) }
 func (e *argumentError) Format(s fmt.State, _ rune) { printError(s, e) }
 
-// invalid reports an argument that is refused before any request.
-func invalid(what, format string, args ...any) error {
-	return fmt.Errorf("clinicaldoc: %s: %s: %w", what, fmt.Sprintf(format, args...), ErrInvalidArgument)
+// opaque makes causes fit for a chain that others walk and print.
+func opaque(causes ...error) []error {
+	var kept []error
+	for _, cause := range causes {
+		if cause != nil {
+			kept = append(kept, redact.Opaque(cause))
+		}
+	}
+	return kept
 }
 
 func printError(s fmt.State, err error) { _, _ = s.Write([]byte(text(err))) }
 
+// text is an error's own text if it is one of this package, else what may be said of it.
 func text(err error) string {
 	if err == nil {
 		return "clinicaldoc: no error"
 	}
-	return err.Error()
+	return redact.Opaque(err).Error()
 }
 
 func statusText(status int) string {

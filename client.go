@@ -114,6 +114,7 @@ func newTransport() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.MaxIdleConnsPerHost = 64
 	t.MaxResponseHeaderBytes = 1 << 20
+	t.OnProxyConnectResponse = redact.OnProxyConnectResponse
 	return t
 }
 
@@ -125,7 +126,8 @@ func newTransport() *http.Transport {
 // [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are repeated after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
-// In logs and errors, segments of the path other than lower-case words and versions are shown as {}.
+// In logs and errors, the path is shown by its first two segments, if these are lower-case words or a version, and the
+// others as {}: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: retry.Creates}
 	switch method {
@@ -170,11 +172,12 @@ func checkPath(method, path string) error {
 }
 
 func maskedRoute(path string) string {
+	const shown = 1 + 2 // the empty one before the first slash, then two
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
 		word := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
 		version := len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
-		if !word && !version {
+		if i >= shown && s != "" || !word && !version {
 			segments[i] = "{}"
 		}
 	}
@@ -198,6 +201,9 @@ func hasControl(s string) bool {
 func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty; want an access token of the service")
+	}
+	if scheme, _, found := strings.Cut(token, " "); found && strings.EqualFold(scheme, "Bearer") {
+		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
 	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
@@ -229,6 +235,19 @@ type Attempt struct {
 	Err           error         // nil for a 2xx answer, also if it turns out not to be what the service describes
 }
 
+// MarshalJSON encodes the attempt's fields, the error as its text: the service's own words are not among them.
+func (a Attempt) MarshalJSON() ([]byte, error) {
+	type fields Attempt
+	encoded := struct {
+		fields
+		Err string `json:",omitempty"`
+	}{fields: fields(a)}
+	if a.Err != nil {
+		encoded.Err = text(a.Err)
+	}
+	return json.Marshal(encoded)
+}
+
 // LogValue lists the attempt's fields.
 func (a Attempt) LogValue() slog.Value { return slog.GroupValue(a.attrs()...) }
 
@@ -245,7 +264,7 @@ func (a Attempt) attrs() []slog.Attr {
 		slog.Int64("bytes_received", a.BytesReceived),
 	}
 	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", a.Err.Error()))
+		attrs = append(attrs, slog.String("error", text(a.Err)))
 	}
 	return attrs
 }

@@ -258,7 +258,7 @@ func TestDecodeRefusals(t *testing.T) {
 		note, err := get(t, answer)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
 		assert.Nil(t, note, answer)
-		require.ErrorContains(t, err, "Notes.Get (GET /v1/progress-notes/{id}): the answer is 200 OK", answer)
+		require.ErrorContains(t, err, "Notes.Get (GET /v1/progress-notes/{id}): the response is 200 OK", answer)
 		require.ErrorContains(t, err, tells, answer)
 		assert.NotContains(t, err.Error(), "secret", answer)
 	}

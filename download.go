@@ -138,7 +138,7 @@ func (d *download) run(ctx context.Context) (int64, error) {
 		}
 		d.failures++
 		if !d.pause(ctx) {
-			if over := ctx.Err(); over != nil {
+			if over := redact.ContextErr(ctx); over != nil {
 				err = d.fail("gave up waiting to repeat: "+redact.Cause(over), over, err)
 			}
 			return d.received, err
@@ -229,6 +229,11 @@ func (d *download) report() {
 
 func (d *download) fail(detail string, causes ...error) error {
 	return &callError{op: downloadAudio, detail: detail, causes: causes}
+}
+
+// failForNow is fail for what may pass by itself.
+func (d *download) failForNow(detail string, causes ...error) error {
+	return &callError{op: downloadAudio, detail: detail, causes: causes, transient: true}
 }
 
 // writerTarget is a caller's writer.

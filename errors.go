@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 // Error is an answer of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
@@ -28,40 +31,43 @@ type Error struct {
 	Method     string              // HTTP method
 	Route      string              // path template, such as "/v1/progress-notes/{id}"
 
-	incomplete bool // Sign was refused because the note is not complete
+	incomplete bool   // Sign was refused because the note is not complete
+	advice     string // what the response told beyond its status; empty: advise by status
 }
 
 // Sentinels for [errors.Is] on an [*Error], by status.
 var (
-	ErrUnauthorized = errors.New("unauthorized")      // 401
-	ErrForbidden    = errors.New("forbidden")         // 403
-	ErrNotFound     = errors.New("not found")         // 404
-	ErrConflict     = errors.New("conflict")          // 409
-	ErrTooLarge     = errors.New("request too large") // 413
-	ErrValidation   = errors.New("invalid data")      // 422
-	ErrRateLimited  = errors.New("rate limited")      // 429
-	ErrServer       = errors.New("server error")      // 5xx
+	ErrUnauthorized = redact.New("unauthorized")      // 401
+	ErrForbidden    = redact.New("forbidden")         // 403
+	ErrNotFound     = redact.New("not found")         // 404
+	ErrConflict     = redact.New("conflict")          // 409
+	ErrTooLarge     = redact.New("request too large") // 413
+	ErrValidation   = redact.New("invalid data")      // 422
+	ErrRateLimited  = redact.New("rate limited")      // 429
+	ErrServer       = redact.New("server error")      // 5xx
 )
 
 // Sentinels for [errors.Is] that do not follow from a status alone.
 var (
 	// ErrNoteIncomplete: Sign was refused because transcription and analysis are not both complete. Wait for the note, then sign.
-	ErrNoteIncomplete = errors.New("note is not complete")
+	ErrNoteIncomplete = redact.New("note is not complete")
 	// ErrInvalidArgument: the SDK refused the arguments before any request was made.
-	ErrInvalidArgument = errors.New("invalid argument")
+	ErrInvalidArgument = redact.New("invalid argument")
 	// ErrUnexpectedResponse: a 2xx answer that is not what the service describes (HTML, empty, no id, another note), or a redirect.
-	ErrUnexpectedResponse = errors.New("unexpected response")
+	ErrUnexpectedResponse = redact.New("unexpected response")
 	// ErrOutcomeUnknown: the request may or may not have been carried out; matched by [*OutcomeUnknownError].
-	ErrOutcomeUnknown = errors.New("outcome unknown")
+	ErrOutcomeUnknown = redact.New("outcome unknown")
 	// ErrNotCreated: [NotesService.FindCreated] looked and the note does not exist; creating it again is safe.
-	ErrNotCreated = errors.New("note was not created")
+	ErrNotCreated = redact.New("note was not created")
 	// ErrProcessingFailed: the service reported an error state for the note; matched by [*WaitError].
-	ErrProcessingFailed = errors.New("processing failed")
+	ErrProcessingFailed = redact.New("processing failed")
 	// ErrAudioChanged: in the middle of a download the recording is, or may be, another than the one it began with, and the
 	// writer cannot be rewound to start again; what it holds is of no use.
-	ErrAudioChanged = errors.New("recording may have changed")
+	ErrAudioChanged = redact.New("recording may have changed")
+	// ErrStalled: an attempt was given up because nothing moved for the time of [WithStallTimeout].
+	ErrStalled = stall.ErrStalled
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
-	ErrPatientMismatch = errors.New("patient mismatch")
+	ErrPatientMismatch = redact.New("patient mismatch")
 )
 
 // Error returns a text that is safe to log.
@@ -71,16 +77,7 @@ func (e *Error) Error() string {
 	if names := e.fieldNames(); len(names) > 0 {
 		fmt.Fprintf(&b, " [fields: %s]", strings.Join(names, ", "))
 	}
-	switch advice := kinds[e.StatusCode].advice; {
-	case e.incomplete:
-		b.WriteString(": transcription and analysis are not both complete; wait for the note, then sign")
-	case e.redirect():
-		b.WriteString(": redirects are followed only for GET and on the base URL's own origin; check the base URL")
-	case e.StatusCode >= 500:
-		b.WriteString(": the service, or a proxy before it, failed; trying later may help")
-	case e.StatusCode == http.StatusNotFound && e.namesNoRecord():
-		b.WriteString(": although no record was named; is the base URL's path right?")
-	case advice != "":
+	if advice := e.whatToDo(); advice != "" {
 		b.WriteString(": " + advice)
 	}
 	if e.RetryAfter > 0 {
@@ -107,9 +104,10 @@ func (e *Error) Is(target error) bool {
 	return target == kinds[e.StatusCode].sentinel
 }
 
-// LogValue lists what may be logged of the error.
+// LogValue lists what may be logged of the error: its text, then the parts of it that there are.
 func (e Error) LogValue() slog.Value {
-	return slog.GroupValue(
+	attrs := []slog.Attr{
+		slog.String("error", e.Error()),
 		slog.String("operation", e.Operation),
 		slog.String("method", e.Method),
 		slog.String("route", e.Route),
@@ -117,7 +115,10 @@ func (e Error) LogValue() slog.Value {
 		slog.String("fields", strings.Join(e.fieldNames(), ",")),
 		slog.Duration("retry_after", e.RetryAfter),
 		slog.String("request_id", e.RequestID),
-	)
+	}
+	return slog.GroupValue(slices.DeleteFunc(attrs, func(a slog.Attr) bool {
+		return a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.DurationValue(0))
+	})...)
 }
 
 // Format prints the error's text for every verb, so that none prints the message or the fields.
@@ -127,6 +128,24 @@ func (e Error) Format(s fmt.State, _ rune) { printError(s, &e) }
 func (e *Error) SafeText() string { return e.Error() }
 
 func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 400 }
+
+// reads reports whether the call cannot have changed anything.
+func (e *Error) reads() bool {
+	switch e.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return false
+	}
+	return true
+}
+
+// retryable goes by what may have happened, as the retries within a call do.
+func (e *Error) retryable() bool {
+	effect := retry.Reads
+	if !e.reads() {
+		effect = retry.Creates
+	}
+	return effect.MayRepeat(retry.Outcome{Status: e.StatusCode})
+}
 
 // maySpeakOfState reports whether the status may be about the record's state: not about the token, the record's
 // existence, the time or the rate.
@@ -167,7 +186,9 @@ func (e *OutcomeUnknownError) Error() string {
 func (e *OutcomeUnknownError) SafeText() string { return e.Error() }
 
 // Unwrap makes [errors.Is] and [errors.As] see [ErrOutcomeUnknown] and the cause.
-func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
+func (e *OutcomeUnknownError) Unwrap() []error {
+	return []error{ErrOutcomeUnknown, redact.Opaque(e.Err)}
+}
 
 // LogValue lists what may be logged of the error.
 func (e OutcomeUnknownError) LogValue() slog.Value {
@@ -176,6 +197,21 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 
 // Format prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
+
+// Retryable reports whether trying the same call again later may succeed and cannot do harm. It holds for the errors of all
+// methods, after their own retries, also wrapped ones:
+//
+//   - true: 429; a read that got 408, 425 or a 5xx, found no connection, lost it or stalled ([ErrStalled]); any other call
+//     that could not be sent whole, so that the service cannot have acted on it;
+//   - false: an unknown outcome ([ErrOutcomeUnknown]: read first what has become of it), every other response, a response that
+//     is not what the service describes, an argument refused here, and what your own code failed with (a recording's reader,
+//     a token source, a limiter, BeforeCommit);
+//   - false: the end of your own context, a deadline too. Whether there is more time is for you to say, and the same context
+//     would fail at once; [context.Cause] tells whose end it was.
+func Retryable(err error) bool {
+	var own interface{ retryable() bool }
+	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()
+}
 
 // Bounds on what is kept of an error's body.
 const (

@@ -48,7 +48,7 @@ func answerWith(status int, contentType string, body []byte) roundTripper {
 }
 
 // decodingErrors is all that an error of an answer that does not decode may say: constant words, described keys, numbers.
-var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the answer is 200 OK with (no body|application/json), but not what the service describes: (` +
+var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the response is 200 OK with (no body|application/json), but not what the service describes: (` +
 	`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
 	`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
 	`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +

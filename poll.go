@@ -135,7 +135,7 @@ func (p *polling) sleep(ctx context.Context) error {
 
 // ended tells whether the context is over, also when its own timer is late.
 func ended(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := redact.ContextErr(ctx); err != nil {
 		return err
 	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {

@@ -102,7 +102,7 @@ func (c *Client) newExchange(ctx context.Context, r request, opts []CallOption) 
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := redact.ContextErr(ctx); err != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(err), causes: []error{err}}
 	}
 	return &exchange{client: c, ctx: ctx, request: r, options: options}, nil
@@ -144,9 +144,10 @@ func (x *exchange) send() error {
 		return nil
 	case x.ctx.Err() != nil && !errors.Is(x.err, x.ctx.Err()):
 		// The context ended between two attempts: the caller learns both that and why the last attempt failed.
-		return &callError{op: x.request.op, detail: "gave up waiting to repeat: " + redact.Cause(x.ctx.Err()), causes: compact(x.ctx.Err(), x.err)}
+		ended := redact.ContextErr(x.ctx)
+		return &callError{op: x.request.op, detail: "gave up waiting to repeat: " + redact.Cause(ended), causes: []error{ended, x.err}}
 	case x.err == nil:
-		return &callError{op: x.request.op, detail: "not sent: " + redact.Cause(loopErr), causes: compact(loopErr)}
+		return &callError{op: x.request.op, detail: "not sent: " + redact.Cause(loopErr), causes: []error{loopErr}}
 	}
 	return x.err
 }
@@ -208,19 +209,9 @@ func (x *exchange) outcomeError(err error) error {
 
 // unexpected reports a 2xx answer that is not what was promised.
 func (x *exchange) unexpected(cause error) error {
-	kind, _, _ := strings.Cut(x.answer.header.Get("Content-Type"), ";")
-	advice := ""
-	switch {
-	case len(x.answer.body) == 0:
-		kind = "no body"
-	case kind == "text/html":
-		advice = "; check the base URL, and for proxies in between"
-	case !isIdentifier(kind, 64, "/.+-"):
-		kind = "no usable content type"
-	}
 	return &callError{
 		op: x.request.op, requestID: x.answer.requestID,
-		detail: "the answer is " + statusText(x.answer.status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause) + advice,
+		detail: unexpectedText(x.answer.status, x.answer.header.Get("Content-Type"), x.answer.body, cause),
 		causes: []error{ErrUnexpectedResponse, cause},
 	}
 }
@@ -269,14 +260,4 @@ func (x *exchange) release() {
 		buffers.giveBack(x.buffer)
 	}
 	x.buffer = nil
-}
-
-func compact(errs ...error) []error {
-	var kept []error
-	for _, err := range errs {
-		if err != nil {
-			kept = append(kept, err)
-		}
-	}
-	return kept
 }

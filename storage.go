@@ -163,27 +163,28 @@ func (d *download) refused(resp *http.Response) (next, error) {
 	}
 	d.asked = answered.RetryAfter
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
-	err := d.fail("storage answered "+statusText(status), answered)
+	detail := strings.TrimSuffix("storage answered "+statusText(status)+": "+answered.whatToDo(), ": ")
 	switch {
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		return newAddress, err
+		return newAddress, d.fail(detail, answered)
 	case retry.Reads.MayRepeat(retry.Outcome{Status: status}):
-		return repeat, err
+		return repeat, d.failForNow(detail, answered)
 	}
-	return giveUp, err
+	return giveUp, d.fail(detail, answered)
 }
 
 // lost judges a request or an answer that broke off.
 func (d *download) lost(ctx, guarded context.Context, err error) (next, error) {
 	switch cause := context.Cause(guarded); {
 	case ctx.Err() != nil:
-		return giveUp, d.fail("the download broke off: "+redact.Cause(ctx.Err()), ctx.Err())
+		ended := redact.ContextErr(ctx)
+		return giveUp, d.fail("the download broke off: "+redact.Cause(ended), ended)
 	case cause != nil:
 		err = cause
 	case retry.Permanent(err):
 		return giveUp, d.fail("no answer: "+redact.Cause(err), err)
 	}
-	return repeat, d.fail("the download broke off: "+redact.Cause(err), err)
+	return repeat, d.failForNow("the download broke off: "+redact.Cause(err), err)
 }
 
 // checkForm refuses what is surely no recording: compressed bytes and documents.
