@@ -16,7 +16,7 @@ var kinds = map[int]struct {
 	sentinel error
 	advice   string
 }{
-	http.StatusNotModified:                   {nil, "nothing was asked that could be answered so; is a cache in between?"},
+	http.StatusNotModified:                   {nil, "no condition was sent that this could respond to; is a cache in between?"},
 	http.StatusBadRequest:                    {nil, "the request was not understood; is the base URL's scheme right?"},
 	http.StatusUnauthorized:                  {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
 	http.StatusForbidden:                     {ErrForbidden, "the token's user may not do this"},

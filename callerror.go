@@ -10,14 +10,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// callError is a failure that is not an answer of the service: nothing was sent, nothing came back, or what came back
+// callError is a failure that is not a response of the service: nothing was sent, nothing came back, or what came back
 // is not what was promised.
 type callError struct {
 	op        operation
 	requestID string
 	detail    string  // safe to print
 	causes    []error // for errors.Is and errors.As; not printed
-	transient bool    // the failure may pass by itself, and the service did not act on the request unless the error is marked so
+	transient bool    // the failure may pass by itself; whether the service may have acted is marked around the error
 }
 
 func (e *callError) Error() string {

@@ -16,7 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// Error is an answer of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
+// Error is a response of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
 // with [errors.As], or for its kind with [errors.Is] and one of the sentinels ([ErrNotFound], [ErrValidation] ...).
 //
 // The error's text holds the operation, the route, the status, the request id and the names of invalid fields. The
@@ -53,7 +53,7 @@ var (
 	ErrNoteIncomplete = redact.New("note is not complete")
 	// ErrInvalidArgument: the SDK refused the arguments before any request was made.
 	ErrInvalidArgument = redact.New("invalid argument")
-	// ErrUnexpectedResponse: a 2xx answer that is not what the service describes (HTML, empty, no id, another note), or a redirect.
+	// ErrUnexpectedResponse: a 2xx response that is not what the service describes (HTML, empty, no id, another note), or a redirect.
 	ErrUnexpectedResponse = redact.New("unexpected response")
 	// ErrOutcomeUnknown: the request may or may not have been carried out; matched by [*OutcomeUnknownError].
 	ErrOutcomeUnknown = redact.New("outcome unknown")
@@ -131,11 +131,7 @@ func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 4
 
 // reads reports whether the call cannot have changed anything.
 func (e *Error) reads() bool {
-	switch e.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		return false
-	}
-	return true
+	return e.Method == http.MethodGet || e.Method == http.MethodHead || e.Method == http.MethodOptions
 }
 
 // retryable goes by what may have happened, as the retries within a call do.
@@ -198,16 +194,16 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 // Format prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// Retryable reports whether trying the same call again later may succeed and cannot do harm. It holds for the errors of all
-// methods, after their own retries, also wrapped ones:
+// Retryable reports whether trying the same call again later may succeed and cannot do harm. It is for the errors of all
+// methods, which come after their own retries, also wrapped ones:
 //
-//   - true: 429; a read that got 408, 425 or a 5xx, found no connection, lost it or stalled ([ErrStalled]); any other call
-//     that could not be sent whole, so that the service cannot have acted on it;
-//   - false: an unknown outcome ([ErrOutcomeUnknown]: read first what has become of it), every other response, a response that
-//     is not what the service describes, an argument refused here, and what your own code failed with (a recording's reader,
-//     a token source, a limiter, BeforeCommit);
-//   - false: the end of your own context, a deadline too. Whether there is more time is for you to say, and the same context
-//     would fail at once; [context.Cause] tells whose end it was.
+//   - true: 429; a read that got 408, 425 or a 5xx that may pass, or found no connection, lost it or stalled
+//     ([ErrStalled]); any other call that could not be sent whole, so that the service cannot have acted on it;
+//   - false: an unknown outcome ([ErrOutcomeUnknown]: find out first what has become of it), every other status, a response
+//     that is not what the service describes, a refused argument, a connection that will fail the same way (a certificate, a
+//     host name), and what your own code failed with: a recording's reader, a token source, a limiter;
+//   - false: the end of your own context, by its deadline too. The same context would fail at once, and whether to go on
+//     with another is yours to say.
 func Retryable(err error) bool {
 	var own interface{ retryable() bool }
 	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()

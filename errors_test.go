@@ -176,11 +176,11 @@ func TestErrorTextsAdvise(t *testing.T) {
 		302: "check the base URL", 304: "is a cache in between?", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
 		429: "WithLimiter", 503: "trying later may help", 511: "the network responds: it wants a login first",
 	} {
-		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status}).Error(), advice)
+		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status, Method: http.MethodGet}).Error(), advice)
 	}
 	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 304}).Error(), "redirect")
 	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 511}).Error(), "later")
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
 		text := (&clinicaldoc.Error{StatusCode: 502, Method: method}).Error()
 		assert.Contains(t, text, "the service, or a proxy before it, failed")
 		assert.NotContains(t, text, "later", "it may have been carried out")
@@ -408,7 +408,7 @@ func TestRetryableByStatus(t *testing.T) {
 	t.Parallel()
 	for status := 300; status < 600; status++ {
 		passes := status == 408 || status == 425 || status == 429 || status >= 500 && status != 501 && status != 505
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
 			err := error(&clinicaldoc.Error{StatusCode: status, Method: method})
 			reads := method == http.MethodGet || method == http.MethodHead
 			assert.Equal(t, passes && (reads || status == 429), clinicaldoc.Retryable(err), "%s %d", method, status)
@@ -455,7 +455,7 @@ func TestRetryable(t *testing.T) {
 		"a limiter's refusal":           {get(refusing(t, reset, clinicaldoc.WithLimiter(badCallback{io.EOF})), t.Context()), false},
 		"a reader's failure":            {create(reading(t, reset), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", new(badReader))}), false},
 		"no JSON":                       {get(serve(t, call{url: "/v1/progress-notes/7", answer: "<html>"}), t.Context()), false},
-		"a conflict":                    {errors.Join(clinicaldoc.ErrConflict, &clinicaldoc.Error{StatusCode: 503}), false},
+		"a conflict":                    {errors.Join(clinicaldoc.ErrConflict, &clinicaldoc.Error{StatusCode: 503, Method: "GET"}), false},
 		"a failed note":                 {&clinicaldoc.WaitError{Err: clinicaldoc.ErrProcessingFailed}, false},
 		"a wait's end":                  {&clinicaldoc.WaitError{Err: context.DeadlineExceeded}, false},
 	} {
