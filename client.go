@@ -137,6 +137,7 @@ func newTransport() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.MaxIdleConnsPerHost = 64
 	t.MaxResponseHeaderBytes = 1 << 20
+	t.OnProxyConnectResponse = redact.OnProxyConnectResponse
 	return t
 }
 
@@ -148,7 +149,8 @@ func newTransport() *http.Transport {
 // [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are repeated after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
-// In logs and errors, segments of the path other than lower-case words and versions are shown as {}.
+// In logs and errors, the path is shown by its first two segments, if these are lower-case words or a version, and the
+// others as {}: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: retry.Creates}
 	switch method {
@@ -193,11 +195,12 @@ func checkPath(method, path string) error {
 }
 
 func maskedRoute(path string) string {
+	const shown = 1 + 2 // the empty one before the first slash, then two
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
 		word := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
 		version := len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
-		if !word && !version {
+		if i >= shown && s != "" || !word && !version {
 			segments[i] = "{}"
 		}
 	}
@@ -221,6 +224,9 @@ func hasControl(s string) bool {
 func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty; want an access token of the service")
+	}
+	if scheme, _, found := strings.Cut(token, " "); found && strings.EqualFold(scheme, "Bearer") {
+		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
 	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {

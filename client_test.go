@@ -485,6 +485,23 @@ func TestDoErrors(t *testing.T) {
 		StatusCode: http.StatusNotFound, Message: "Resource not found", Operation: "Do", Method: http.MethodGet, Route: "/v1/teams/{}/{}",
 	}, answered)
 
+	for path, route := range map[string]string{
+		"/":                        "/",
+		"/v1":                      "/v1",
+		"/v1/teams":                "/v1/teams",
+		"/v1/teams/":               "/v1/teams/",
+		"/v1/teams/jane":           "/v1/teams/{}",
+		"/v1/teams/jane/notes/":    "/v1/teams/{}/{}/",
+		"/v2.1/team-members/v1/x":  "/v2.1/team-members/{}/{}",
+		"/Jane/teams":              "/{}/teams",
+		"/v1/4711/teams":           "/v1/{}/{}",
+		"/user/tokens/jane/v1/jim": "/user/tokens/{}/{}/{}",
+	} {
+		err := serve(t, call{url: path, status: http.StatusNotFound}).Do(t.Context(), http.MethodGet, path, nil, nil)
+		require.ErrorAs(t, err, &answered)
+		assert.Equal(t, route, answered.Route)
+	}
+
 	var out map[string]any
 	err = client.Do(t.Context(), http.MethodGet, "/v1/teams", nil, &out)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)

@@ -175,7 +175,7 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 		SentAt: e.SentAt.UTC(), LostAt: e.LostAt.UTC(), AudioSize: e.audioSize(), NoteID: e.NoteID,
 	}
 	if e.Err != nil {
-		stored.Error = safeText(e.Err)
+		stored.Error = text(e.Err)
 	}
 	return json.Marshal(stored)
 }

@@ -161,18 +161,6 @@ func (a AudioSource) size() int64 {
 // Format prints what LogValue lists for every verb.
 func (a AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioSource", a) }
 
-// argumentError is an argument refused because of an error whose text may name a file.
-type argumentError struct {
-	what  string
-	cause error
-}
-
-func (e *argumentError) Error() string {
-	return "clinicaldoc: " + e.what + ": " + redact.Cause(e.cause) + ": " + ErrInvalidArgument.Error()
-}
-func (e *argumentError) Unwrap() []error            { return []error{ErrInvalidArgument, e.cause} }
-func (e *argumentError) Format(s fmt.State, _ rune) { printError(s, e) }
-
 // upload is the multipart body of one Create: the audio, the fields, the closing delimiter. The audio comes first, so that
 // an upload that breaks off lacks all that the service could act on.
 type upload struct {

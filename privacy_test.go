@@ -181,6 +181,9 @@ func (w *eavesdropper) see(what string, value any) {
 		for _, wrapped := range []error{fmt.Errorf("wrapped: %w", err), errors.Join(err, io.EOF)} {
 			w.read(what+" wrapped", fmt.Sprintf("%v %+v %s %q", wrapped, wrapped, wrapped, wrapped))
 		}
+		for _, inner := range unwrapped(err) {
+			w.see(what+" wraps", inner)
+		}
 	}
 }
 

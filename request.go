@@ -31,8 +31,8 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	if options.unchanged != nil && !r.edits {
 		return nil, invalid(r.op.name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
 	}
-	if ctx.Err() != nil {
-		return nil, &callError{op: r.op, detail: "not sent: " + contextText(ctx), causes: contextErrors(ctx)}
+	if ended := redact.ContextErr(ctx); ended != nil {
+		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 	}
 	call := c.newCall(r, &options)
 	defer call.Release()
@@ -100,7 +100,7 @@ func (c *Client) newCall(r request, options *callOptions) *exchange.Call {
 	if c.config.observer != nil || c.config.logger != nil {
 		call.Report = func(ctx context.Context, a *exchange.Attempt) { c.report(ctx, r.op, a) }
 	}
-	call.Explain = func(a *exchange.Attempt) error { return r.explain(a, call.Last) }
+	call.Explain = func(a *exchange.Attempt) error { return r.explain(c, a, call.Last) }
 	return call
 }
 
@@ -118,13 +118,13 @@ func encodedQuery(own, added url.Values) string {
 }
 
 // explain is the error of one attempt. Why the one before it failed is not forgotten when nothing was sent after it.
-func (r request) explain(a, before *exchange.Attempt) error {
+func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 	switch a.Step {
 	case exchange.None:
 		if a.TooLong {
 			return r.unexpected(a, errTooLong)
 		}
-		return r.statusError(a)
+		return r.statusError(c, a)
 	case exchange.Limit, exchange.Authorize:
 		detail := "not sent: the limiter refused"
 		if a.Step == exchange.Authorize {
@@ -136,21 +136,21 @@ func (r request) explain(a, before *exchange.Attempt) error {
 		}
 		return &callError{op: r.op, detail: detail + reason(a.Cause), causes: causes}
 	case exchange.Source:
-		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a.Cause)
+		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a)
 	case exchange.Commit:
 		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause}}
 	case exchange.Context:
-		return r.noResponse(redact.Cause(a.Cause), a.Cause)
+		return r.noResponse(redact.Cause(a.Cause), a)
 	}
 	detail := redact.Cause(a.Cause)
 	if a.Sent == retry.Partly {
-		detail = "the connection ended within the upload, which often means that the server refuses it (size, token): " + detail
+		detail = cutUpload(a.Cause) + detail
 	}
-	return r.noResponse(detail, a.Cause)
+	return r.noResponse(detail, a)
 }
 
-func (r request) noResponse(detail string, causes ...error) error {
-	return &callError{op: r.op, detail: "no response: " + detail, causes: causes}
+func (r request) noResponse(detail string, a *exchange.Attempt) error {
+	return &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
 }
 
 // reason repeats an error of the caller's only where its text is known to be harmless.
@@ -162,20 +162,8 @@ func reason(err error) string {
 	return ""
 }
 
-// contextErrors are the end of a context and, if the caller gave one, its cause.
-func contextErrors(ctx context.Context) []error {
-	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
-		return []error{ctx.Err(), cause}
-	}
-	return []error{ctx.Err()}
-}
-
-func contextText(ctx context.Context) string {
-	return redact.Cause(ctx.Err()) + reason(context.Cause(ctx))
-}
-
 // statusError turns a response that is no success into an *Error.
-func (r request) statusError(a *exchange.Attempt) error {
+func (r request) statusError(c *Client, a *exchange.Attempt) error {
 	e := &Error{
 		StatusCode: a.Status,
 		RequestID:  requestID(a.Header),
@@ -185,24 +173,15 @@ func (r request) statusError(a *exchange.Attempt) error {
 		Route:      r.op.route,
 	}
 	decodeErrorBody(a.Body, e)
+	e.explain(a.Header, c.baseURL, r.body == nil)
 	return e
 }
 
 // unexpected reports a 2xx response that is not what was promised.
 func (r request) unexpected(a *exchange.Attempt, cause error) error {
-	kind, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
-	advice := ""
-	switch {
-	case len(a.Body) == 0:
-		kind = "no body"
-	case kind == "text/html":
-		advice = "; check the base URL, and for proxies in between"
-	case !isIdentifier(kind, 64, "/.+-"):
-		kind = "no usable content type"
-	}
 	return &callError{
 		op: r.op, requestID: requestID(a.Header),
-		detail: "the response is " + statusText(a.Status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause) + advice,
+		detail: unexpectedText(a.Status, a.Header.Get("Content-Type"), a.Body, cause),
 		causes: []error{ErrUnexpectedResponse, cause},
 	}
 }
@@ -215,7 +194,8 @@ func (r request) stopped(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		// The caller learns both that, and why the last attempt failed.
-		return &callError{op: r.op, detail: "gave up waiting to retry: " + contextText(ctx), causes: append(contextErrors(ctx), stopped.Err)}
+		ended := redact.ContextErr(ctx)
+		return &callError{op: r.op, detail: "gave up waiting to retry: " + redact.Cause(ended), causes: []error{ended, stopped.Err}}
 	case stopped.Err == nil:
 		return &callError{op: r.op, detail: "not sent: " + redact.Cause(stopped.Reason), causes: []error{stopped.Reason}}
 	}

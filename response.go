@@ -3,6 +3,7 @@ package clinicaldoc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -112,6 +113,19 @@ type Attempt struct {
 	Err           error         // nil for a 2xx response, also if it turns out not to be what the service describes
 }
 
+// MarshalJSON encodes the attempt's fields, the error as its text: the service's own words are not among them.
+func (a Attempt) MarshalJSON() ([]byte, error) {
+	type fields Attempt
+	encoded := struct {
+		fields
+		Err string `json:",omitempty"`
+	}{fields: fields(a)}
+	if a.Err != nil {
+		encoded.Err = text(a.Err)
+	}
+	return json.Marshal(encoded)
+}
+
 // LogValue lists the attempt's fields.
 func (a Attempt) LogValue() slog.Value { return slog.GroupValue(a.attrs()...) }
 
@@ -128,7 +142,7 @@ func (a Attempt) attrs() []slog.Attr {
 		slog.Int64("bytes_received", a.BytesReceived),
 	}
 	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", a.Err.Error()))
+		attrs = append(attrs, slog.String("error", text(a.Err)))
 	}
 	return attrs
 }

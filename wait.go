@@ -86,8 +86,8 @@ func (e *WaitError) Error() string {
 // SafeText is the error's text; see [Error.SafeText].
 func (e *WaitError) SafeText() string { return e.Error() }
 
-// Unwrap returns Err.
-func (e *WaitError) Unwrap() error { return e.Err }
+// Unwrap makes [errors.Is] and [errors.As] see what Err matches.
+func (e *WaitError) Unwrap() error { return redact.Opaque(e.Err) }
 
 // LogValue lists what may be logged of the error.
 func (e WaitError) LogValue() slog.Value {

@@ -274,7 +274,7 @@ func (a *Attempt) judge(ctx, watched context.Context, state *sending.State, err 
 	case failed != nil:
 		a.Step, a.Cause, a.Sent, a.permanent = Source, failed, retry.Partly, true
 	case ctx.Err() != nil:
-		a.Step, a.Cause, a.permanent = Context, context.Cause(ctx), true
+		a.Step, a.Cause, a.permanent = Context, redact.ContextErr(ctx), true
 	case cause != nil:
 		a.Step, a.Cause = Network, cause
 	default:

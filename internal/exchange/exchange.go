@@ -140,7 +140,7 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 // mayRetry decides by effect and outcome, and only for a wait that fits the policy and the context.
 func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	outcome := outcomeOf(resp, err)
-	if ctx.Err() != nil || !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable() {
+	if !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable() {
 		return false, nil
 	}
 	if c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly {
@@ -149,8 +149,8 @@ func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bo
 			return false, nil
 		}
 	}
-	if retryAfter(resp) > c.Peer.MaxWait {
-		return false, nil
+	if retryAfter(resp) > c.Peer.MaxWait || ctx.Err() != nil {
+		return false, ctx.Err()
 	}
 	deadline, limited := ctx.Deadline()
 	return !limited || time.Until(deadline) > c.pause(c.Peer.MinWait, c.Peer.MaxWait, c.Attempts-1, resp), nil

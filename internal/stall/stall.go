@@ -87,6 +87,12 @@ func (e *Error) Error() string { return "no byte moved for " + e.After.String() 
 // SafeText is the error's text: it holds a duration only.
 func (e *Error) SafeText() string { return e.Error() }
 
+// ErrStalled is matched by every Error.
+var ErrStalled = redact.New("stalled")
+
+// Is matches ErrStalled.
+func (e *Error) Is(target error) bool { return target == ErrStalled }
+
 // Timeout marks the error as a timeout for callers that ask net.Error's question.
 func (e *Error) Timeout() bool { return true }
 
