@@ -50,6 +50,15 @@ func TestCreatesUnderWay(t *testing.T) {
 	}
 }
 
+func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
+	t.Parallel()
+	var m losses.Memory
+	mine := losses.Of(7, "Visit", -1).Lost(noon)
+	m.Begin(losses.Of(7, "Visit", 5))
+	m.Add(losses.Of(7, "Visit", 6).Lost(noon))
+	assert.Equal(t, losses.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true, EqualLost: true, AlikeLost: true}, view(&m, mine))
+}
+
 func TestOtherLosses(t *testing.T) {
 	t.Parallel()
 	visit := losses.Of(7, "Visit", 5)

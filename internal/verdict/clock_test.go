@@ -76,6 +76,7 @@ func TestMade(t *testing.T) {
 		{"more than 26 hours before", noon.Add(-26*time.Hour - time.Second), at(0), verdict.MadeOutside},
 		{"more than 26 hours before, a service behind", noon.Add(-26*time.Hour - time.Second), at(-time.Minute), verdict.MadeEarlier},
 		{"much later", noon.Add(10*time.Minute + 26*time.Hour + time.Second), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Told: true}, verdict.MadeOutside},
+		{"later, a service ahead", noon.Add(10*time.Minute + 27*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Told: true}, verdict.MadeSince},
 		{"later", noon.Add(10*time.Minute + 26*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Told: true}, verdict.MadeSince},
 	} {
 		assert.Equal(t, tc.want, window.Made(tc.created, tc.clocks), tc.name)
@@ -115,6 +116,7 @@ func TestOrder(t *testing.T) {
 		{"oldest first", []time.Duration{2 * old, old}, 0, false},
 		{"once out of order", []time.Duration{0, 2 * time.Hour, time.Hour, old}, 0, false},
 		{"one without a time", []time.Duration{0, -1, old}, 0, false},
+		{"the last without a time", []time.Duration{0, time.Hour, -1}, 0, false},
 	} {
 		var order verdict.Order
 		for _, ago := range tc.ago {

@@ -129,6 +129,9 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 		if e.Look == verdict.LookFailing || e.Look != verdict.LookRefused && e.Fitting > 0 && e.Others == verdict.EqualUnderWay {
 			require.True(t, verdict.Decide(e).Wait, "%+v", e)
 		}
+		explained := proven
+		explained.UniqueName, explained.Forgot, explained.Resembling, explained.Rivals, explained.Others = e.UniqueName, e.Forgot, e.Resembling, e.Rivals, e.Others
+		require.Equal(t, underWay && (e.Resembling || e.Rivals), verdict.Decide(explained).Wait, "a create under way may explain it: %+v", explained)
 		nothingYet := e
 		nothingYet.Look, nothingYet.Clock, nothingYet.Settled, nothingYet.Fitting, nothingYet.Rivals = verdict.LookToEnd, verdict.ClocksAgree, false, 0, false
 		require.True(t, verdict.Decide(nothingYet).Wait, "the note may still come: %+v", nothingYet)
