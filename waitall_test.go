@@ -827,6 +827,28 @@ func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 	})
 }
 
+func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 30)
+		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
+		w.get = func(_ int64, at time.Duration, r *http.Request) *reply {
+			if at == 0 && w.gets > 10 {
+				return made(r, 429, `{}`) // and for how long is not said
+			}
+			return nil
+		}
+		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{MaxFailures: 1})
+		assert.Len(t, ends, 30)
+		for id, err := range ends {
+			require.NoError(t, err, id)
+		}
+		assert.Equal(t, 1+10+1, w.perTick[0])
+		assert.Equal(t, 31, w.gets)
+	})
+}
+
 func TestWaitAllStopsWithTheLoop(t *testing.T) {
 	t.Parallel()
 	t.Run("break", func(t *testing.T) {
