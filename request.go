@@ -29,7 +29,7 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	if ctx.Err() != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + contextText(ctx), causes: contextErrors(ctx)}
 	}
-	call := c.newCall(r, &options)
+	call := c.newCall(ctx, r, &options)
 	defer call.Release()
 	err = call.Do(ctx)
 	options.fillResponse(call)
@@ -79,7 +79,7 @@ func (op operation) withID(id int64) (request, error) {
 	return request{op: op, path: strings.Replace(op.route, "{id}", strconv.FormatInt(id, 10), 1)}, nil
 }
 
-func (c *Client) newCall(r request, options *callOptions) *exchange.Call {
+func (c *Client) newCall(ctx context.Context, r request, options *callOptions) *exchange.Call {
 	target := *c.baseURL
 	target.Path += r.path
 	target.RawQuery = encodedQuery(r.query, options.query)
@@ -94,7 +94,7 @@ func (c *Client) newCall(r request, options *callOptions) *exchange.Call {
 	if c.config.observer != nil || c.config.logger != nil {
 		call.Report = func(ctx context.Context, a *exchange.Attempt) { c.report(ctx, r.op, a) }
 	}
-	call.Explain = func(a *exchange.Attempt) error { return r.explain(a, call.Last) }
+	call.Explain = func(a *exchange.Attempt) error { return r.explain(ctx, a, call.Last) }
 	return call
 }
 
@@ -112,7 +112,7 @@ func encodedQuery(own, added url.Values) string {
 }
 
 // explain is the error of one attempt. Why the one before it failed is not forgotten when nothing was sent after it.
-func (r request) explain(a, before *exchange.Attempt) error {
+func (r request) explain(ctx context.Context, a, before *exchange.Attempt) error {
 	switch a.Step {
 	case exchange.None:
 		if a.TooLong {
@@ -134,7 +134,7 @@ func (r request) explain(a, before *exchange.Attempt) error {
 	case exchange.Commit:
 		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause}}
 	case exchange.Context:
-		return r.noResponse(redact.Cause(a.Cause), a.Cause)
+		return r.noResponse(contextText(ctx), contextErrors(ctx)...)
 	}
 	detail := redact.Cause(a.Cause)
 	if a.Sent == retry.Partly {
@@ -158,14 +158,18 @@ func reason(err error) string {
 
 // contextErrors are the end of a context and, if the caller gave one, its cause.
 func contextErrors(ctx context.Context) []error {
-	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // a cause may wrap it and say more
 		return []error{ctx.Err(), cause}
 	}
 	return []error{ctx.Err()}
 }
 
 func contextText(ctx context.Context) string {
-	return redact.Cause(ctx.Err()) + reason(context.Cause(ctx))
+	text := redact.Cause(ctx.Err())
+	if more := reason(context.Cause(ctx)); more != ": "+text {
+		text += more
+	}
+	return text
 }
 
 // statusError turns a response that is no success into an *Error.
