@@ -132,7 +132,11 @@ func (r request) explain(ctx context.Context, a, before *exchange.Attempt) error
 	case exchange.Source:
 		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a.Cause)
 	case exchange.Commit:
-		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause}}
+		refused := &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause}}
+		if ctx.Err() != nil {
+			refused.causes = append(refused.causes, contextErrors(ctx)...)
+		}
+		return refused
 	case exchange.Context:
 		return r.noResponse(contextText(ctx), contextErrors(ctx)...)
 	}
