@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
@@ -77,7 +79,7 @@ func (d *download) request(ctx context.Context, watchdog *stall.Watchdog) (*http
 	req := (&http.Request{
 		Method: downloadAudio.method, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {d.service.client.config.userAgent}},
-	}).WithContext(ctx)
+	}).WithContext(httptrace.WithClientTrace(ctx, (&sending.State{Watchdog: watchdog}).Trace())) // ends retries of net/http's own
 	if d.received > 0 {
 		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
 		req.Header["If-Range"] = []string{d.etag}

@@ -19,12 +19,15 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// maxConnections is how many net/http may try by itself within one attempt.
-const maxConnections = 10
+const (
+	maxConnections = 10 // that net/http may try by itself within one attempt
+	maxInterim     = 10 // interim responses to one attempt
+)
 
 var (
 	errCallOver   = redact.Text("the call is over")
 	errManyTries  = redact.Text("the connection was refused again and again without a response")
+	errInterim    = redact.Text("there were interim responses without end")
 	errSecondTime = redact.Text("the transport wanted to send a request a second time that must not be sent twice")
 )
 
@@ -47,6 +50,7 @@ type State struct {
 	responded    atomic.Bool   // a first byte of what is not that has come back
 	goOn         chan struct{} // closed when an interim response says, or shows, that the body is wanted
 	goingOn      sync.Once
+	interim      int                          // interim responses that have come
 	body         atomic.Pointer[followedBody] // the latest
 
 	progress chan struct{}         // net/http has read on
@@ -67,9 +71,18 @@ func (s *State) Trace() *httptrace.ClientTrace {
 		trace.GotFirstResponseByte = func() { s.responded.Store(true) }
 		trace.Wait100Continue = func() { s.waits.Store(true) }
 		trace.Got100Continue = s.proceed
-		trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { s.proceed(); return nil }
+		trace.Got1xxResponse = s.gotInterim
 	}
 	return trace
+}
+
+// gotInterim bounds what net/http leaves to whoever listens.
+func (s *State) gotInterim(int, textproto.MIMEHeader) error {
+	s.proceed()
+	if s.interim++; s.interim > maxInterim {
+		return errInterim
+	}
+	return nil
 }
 
 func (s *State) proceed() { s.goingOn.Do(func() { close(s.goOn) }) }
