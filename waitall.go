@@ -31,8 +31,8 @@ const (
 // at most 10 pages, as long as that takes fewer requests than reading the notes one by one. A row of the list only tells
 // that a note has ended: the note is then read. What the list does not show is read in turn, after each pause at most 10
 // notes for each of its seconds, but 20 in any case. One of the listed notes is read too, until a row has shown an end. A
-// list that fails three times in a row, or does not tell stages, is not asked again. MaxFailures counts for each note,
-// OnUpdate is called for changes of any.
+// list that fails three times in a row (other than by 429), or does not tell stages, is not asked again. MaxFailures counts
+// for each note, and a tick in which none can be read counts for all. OnUpdate is called for changes of any.
 //
 // It polls only while it is ranged over, and can be ranged over again. An id below 1 and senseless params are
 // [ErrInvalidArgument], yielded once with a nil note before any request.
