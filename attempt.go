@@ -275,7 +275,7 @@ func (x *exchange) transportFailure(ctx context.Context, source, err error) erro
 		x.outcome.Sent = retry.Partly // a request with a broken body is never complete
 		detail, err = "the audio could not be read: ", source
 	case x.ctx.Err() != nil:
-		err = redact.ContextErr(x.ctx)
+		err = redact.ContextErr(x.ctx) //nolint:contextcheck // the caller's own
 	case cause != nil:
 		x.outcome.Permanent, transient, err = false, true, cause
 	default:
