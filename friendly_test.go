@@ -216,7 +216,7 @@ func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
 
 func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 	t.Parallel()
-	for _, token := range []string{"Bearer " + friendlyToken, "bearer " + friendlyToken, "Bearer "} {
+	for _, token := range []string{"Bearer " + friendlyToken, "bearer " + friendlyToken, "Bearer ", "Bearer"} {
 		_, err := clinicaldoc.NewClient("https://service.test", token)
 		assertFriendly(t, err, "token", `begins with "Bearer", which is added to it; give the token alone`)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
