@@ -215,7 +215,7 @@ func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty; want an access token of the service")
 	}
-	if scheme, _, found := strings.Cut(token, " "); found && strings.EqualFold(scheme, "Bearer") {
+	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
 		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
 	}
 	for _, r := range token {

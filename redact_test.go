@@ -297,20 +297,20 @@ type badCallback struct{ err error }
 func (c badCallback) Wait(context.Context) error            { return c.err }
 func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }
 
-// foreignSafe is a type of the caller's that calls its text safe, and is not as a whole.
-type foreignSafe struct{ Name string }
+// foreignSafeError is a type of the caller's that calls its text safe, and is not as a whole.
+type foreignSafeError struct{ Name string }
 
-func (e foreignSafe) Error() string  { return e.Name }
-func (foreignSafe) SafeText() string { return "safe" }
+func (e foreignSafeError) Error() string  { return e.Name }
+func (foreignSafeError) SafeText() string { return "safe" }
 
 // foreignFailures are calls that fail by an error of the caller's own code.
 func foreignFailures(t *testing.T) map[string]error {
 	t.Helper()
 	own := map[string]error{
 		"text":      errors.New(canary),
-		"safe":      foreignSafe{canary},
+		"safe":      foreignSafeError{canary},
 		"wrapped":   fmt.Errorf(canary+": %w", &url.Error{Op: canary, URL: canary, Err: &os.PathError{Op: canary, Path: canary, Err: os.ErrNotExist}}),
-		"joined":    errors.Join(errors.New(canary), foreignSafe{canary}, context.Canceled),
+		"joined":    errors.Join(errors.New(canary), foreignSafeError{canary}, context.Canceled),
 		"DNS":       &net.DNSError{Err: canary, Server: canary, Name: "host.test"},
 		"operation": &net.OpError{Op: canary, Net: canary, Source: &net.UnixAddr{Name: canary}, Addr: &net.UnixAddr{Name: canary}, Err: errors.New(canary)},
 		"link":      &os.LinkError{Op: canary, Old: canary, New: canary, Err: errors.New(canary)},
