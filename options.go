@@ -140,7 +140,8 @@ func WithLimiter(limiter Limiter) Option {
 	}
 }
 
-// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings.
+// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings. A warning
+// also tells which members of a response cannot be read, by their paths.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		if logger == nil {
