@@ -51,12 +51,7 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) SafeText() string { return e.Error() }
 
 // Unwrap makes [errors.Is] and [errors.As] see [ErrConflict] and Err.
-func (e *ConflictError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{ErrConflict}
-	}
-	return []error{ErrConflict, e.Err}
-}
+func (e *ConflictError) Unwrap() []error { return opaque(ErrConflict, e.Err) }
 
 // LogValue lists what may be logged of the error.
 func (e ConflictError) LogValue() slog.Value {

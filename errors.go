@@ -210,7 +210,7 @@ func (e *unsureError) Error() string {
 	return text(e.err) + "; an attempt may have had its effect: read the record before trying again"
 }
 func (e *unsureError) SafeText() string           { return e.Error() }
-func (e *unsureError) Unwrap() []error            { return []error{ErrOutcomeUnknown, e.err} }
+func (e *unsureError) Unwrap() []error            { return opaque(ErrOutcomeUnknown, e.err) }
 func (e *unsureError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *unsureError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 

@@ -99,14 +99,6 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			n.UserID = tolerant.Integer(d)
 		case "user":
 			n.User.raw = tolerant.Raw(d)
-		case "transcription_started_at":
-			n.TranscriptionStartedAt = tolerant.Time(d)
-		case "transcription_completed_at":
-			n.TranscriptionCompletedAt = tolerant.Time(d)
-		case "analysis_started_at":
-			n.AnalysisStartedAt = tolerant.Time(d)
-		case "analysis_completed_at":
-			n.AnalysisCompletedAt = tolerant.Time(d)
 		case "error_state":
 			n.ErrorState = errorState(d)
 		case "created_at":
@@ -114,7 +106,9 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "updated_at":
 			n.UpdatedAt = tolerant.Time(d)
 		default:
-			extra.Add(d)
+			if !n.fillProcessing(key, d) {
+				extra.Add(d)
+			}
 		}
 	})
 	n.Extra.raw = extra.Object()
@@ -122,6 +116,23 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
+}
+
+// fillProcessing reads the boundaries of processing.
+func (n *ProgressNote) fillProcessing(key []byte, d *jsonscan.Decoder) bool {
+	switch string(key) {
+	case "transcription_started_at":
+		n.TranscriptionStartedAt = tolerant.Time(d)
+	case "transcription_completed_at":
+		n.TranscriptionCompletedAt = tolerant.Time(d)
+	case "analysis_started_at":
+		n.AnalysisStartedAt = tolerant.Time(d)
+	case "analysis_completed_at":
+		n.AnalysisCompletedAt = tolerant.Time(d)
+	default:
+		return false
+	}
+	return true
 }
 
 func (t *Template) fill(d *jsonscan.Decoder) {
