@@ -222,6 +222,14 @@ func (e *callError) Unwrap() []error            { return e.causes }
 func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
+// sentinelError gives a sentinel a text of its own.
+type sentinelError struct {
+	safeError
+	sentinel error
+}
+
+func (e sentinelError) Unwrap() error { return e.sentinel }
+
 // Bounds on what is kept of an error's body.
 const (
 	maxErrorFields   = 100

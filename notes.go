@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -109,6 +112,36 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	}
 	return note, err
 }
+
+// Sort is the order of a list.
+type Sort string
+
+// The orders the service knows. Its default is not described.
+const (
+	SortLatest Sort = "latest"
+	SortOldest Sort = "oldest"
+)
+
+// ListNotesParams selects and orders notes. Zero fields are not sent.
+type ListNotesParams struct {
+	PatientID int64  `url:"patient_id,omitempty"` // only this patient's notes; every row is checked
+	PerPage   int    `url:"per_page,omitempty"`   // 1 to 100
+	Sort      Sort   `url:"sort,omitempty"`
+	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
+	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
+
+	// Prefetch is how many pages All requests ahead of the one being read, at most, up to 64; 0 requests each when it is
+	// needed. More than one at a time needs a service that tells its last page.
+	Prefetch int `url:"-"`
+	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
+	// all the same.
+	TrustPatientFilter bool `url:"-"`
+}
+
+const (
+	maxPerPage  = 100
+	maxPrefetch = 64
+)
 
 // List returns one page of notes. See [NotesService.All] for all of them.
 //
@@ -290,3 +323,18 @@ func decodeConfirmation(answer []byte) (*Confirmation, error) {
 	}
 	return c, nil
 }
+
+// LogValue lists what may be logged of the params: whether a patient is named, not which.
+func (p ListNotesParams) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("patient", p.PatientID != 0), slog.String("sort", string(p.Sort)),
+		slog.String("page", strconv.Itoa(p.Page)), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (p ListNotesParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.ListNotesParams", p)
+}
+
+const errNoMore = safeError("page after page brought no new row")

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/google/go-querystring/query"
@@ -43,36 +42,6 @@ type PageMeta struct {
 // HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, else the next number. When
 // the service tells nothing of it, only an empty page is known to be the last.
 func (p *Page[T]) HasNext() bool { return p.more }
-
-// Sort is the order of a list.
-type Sort string
-
-// The orders the service knows. Its default is not described.
-const (
-	SortLatest Sort = "latest"
-	SortOldest Sort = "oldest"
-)
-
-// ListNotesParams selects and orders notes. Zero fields are not sent.
-type ListNotesParams struct {
-	PatientID int64  `url:"patient_id,omitempty"` // only this patient's notes; every row is checked
-	PerPage   int    `url:"per_page,omitempty"`   // 1 to 100
-	Sort      Sort   `url:"sort,omitempty"`
-	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
-	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
-
-	// Prefetch is how many pages All requests ahead of the one being read, at most, up to 64; 0 requests each when it is
-	// needed. More than one at a time needs a service that tells its last page.
-	Prefetch int `url:"-"`
-	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
-	// all the same.
-	TrustPatientFilter bool `url:"-"`
-}
-
-const (
-	maxPerPage  = 100
-	maxPrefetch = 64
-)
 
 // query checks the params and gives them the service's names.
 func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
@@ -143,14 +112,6 @@ func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 	}
 	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
 }
-
-// sentinelError gives a sentinel a text of its own.
-type sentinelError struct {
-	safeError
-	sentinel error
-}
-
-func (e sentinelError) Unwrap() error { return e.sentinel }
 
 func mismatch(detail safeError) error       { return sentinelError{detail, ErrPatientMismatch} }
 func unexpectedPage(detail safeError) error { return sentinelError{detail, ErrUnexpectedResponse} }
@@ -281,21 +242,6 @@ func (m PageMeta) LogValue() slog.Value {
 
 // Format prints what LogValue lists for every verb.
 func (m PageMeta) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.PageMeta", m) }
-
-// LogValue lists what may be logged of the params: whether a patient is named, not which.
-func (p ListNotesParams) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Bool("patient", p.PatientID != 0), slog.String("sort", string(p.Sort)),
-		slog.String("page", strconv.Itoa(p.Page)), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
-	)
-}
-
-// Format prints what LogValue lists for every verb.
-func (p ListNotesParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.ListNotesParams", p)
-}
-
-const errNoMore = safeError("page after page brought no new row")
 
 // position says where in a list a page stands: at a cursor, or else at a number, of which 0 means the first.
 type position struct {
