@@ -64,6 +64,8 @@ var (
 	ErrAudioChanged = errors.New("recording may have changed")
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
 	ErrPatientMismatch = errors.New("patient mismatch")
+	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole.
+	ErrIncompleteList = errors.New("list may be incomplete")
 )
 
 // kinds maps statuses to what to call them and what to do about them.

@@ -136,6 +136,9 @@ type ListNotesParams struct {
 	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
 	// all the same.
 	TrustPatientFilter bool `url:"-"`
+	// Verify makes All walk through the list again until a walk brings nothing new, five times at most: for exports that
+	// must be whole, and for services that do not tell how many notes there are.
+	Verify bool `url:"-"`
 }
 
 const (
@@ -172,12 +175,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // over again, asks nothing more after a break, and yields no note twice. An error is yielded once, with a nil note, and
 // ends it; see List for the errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	fetch := func(ctx context.Context, at position, opts []CallOption) (*Page[ProgressNote], error) {
-		page := params
-		page.Page, page.Cursor = at.page, at.cursor
-		return s.List(ctx, page, opts...)
-	}
-	return walk(ctx, position{params.Page, params.Cursor}, params.PerPage, params.Prefetch, opts, fetch, (*ProgressNote).id)
+	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
@@ -336,5 +334,3 @@ func (p ListNotesParams) LogValue() slog.Value {
 func (p ListNotesParams) Format(s fmt.State, _ rune) {
 	redact.Format(s, "clinicaldoc.ListNotesParams", p)
 }
-
-const errNoMore = safeError("page after page brought no new row")

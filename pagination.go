@@ -2,18 +2,18 @@ package clinicaldoc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"net/url"
 	"slices"
-	"sync"
 
 	"github.com/google/go-querystring/query"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/idset"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/walk"
 )
 
 // Page is one page of a list.
@@ -21,9 +21,9 @@ type Page[T any] struct {
 	Items []T      // nil when the page is empty
 	Meta  PageMeta // what the service said of the page
 
-	nextURL string // as the service gave it; never followed
-	told    bool   // the service said whether a page follows
-	more    bool
+	nextURL    string // as the service gave it; never followed
+	saysIfMore bool   // the service said whether a page follows
+	more       bool
 }
 
 // PageMeta is what the service said of a page; a field is zero where it said nothing.
@@ -75,22 +75,19 @@ func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
 	return named, nil
 }
 
-var (
-	errOtherPage = safeError("it is another page than the one asked for; does WithQueryNames name the page parameter?")
-	errNoRows    = safeError("it holds no list")
-)
+const errNoRows = safeError("it holds no list")
 
 // check holds a page against what was asked for, and notes a page size that was ignored.
 func (p ListNotesParams) check(page *Page[ProgressNote]) error {
 	current := page.Meta.CurrentPage
 	if p.Cursor == "" && current > 0 && current != max(p.Page, 1) {
-		return unexpectedPage(errOtherPage)
+		return sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
 	}
 	page.Meta.PerPageIgnored = p.PerPage > 0 &&
 		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
 	for i := range page.Items {
 		if page.Items[i].ID < 1 {
-			return unexpectedPage("it holds a row without an id")
+			return sentinelError{"it holds a row without an id", ErrUnexpectedResponse}
 		}
 		if err := p.checkPatient(&page.Items[i]); err != nil {
 			return err
@@ -113,12 +110,10 @@ func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
 }
 
-func mismatch(detail safeError) error       { return sentinelError{detail, ErrPatientMismatch} }
-func unexpectedPage(detail safeError) error { return sentinelError{detail, ErrUnexpectedResponse} }
+func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientMismatch} }
 
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
-// meta fields beside them, or alone; or a bare array.
-// The size is the number of rows to make room for.
+// meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.
 func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder)) (*Page[T], error) {
 	if len(answer) == 0 {
 		return nil, errEmpty
@@ -181,7 +176,7 @@ func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	case "total":
 		p.Meta.Total = int(integerOrZero(d))
 	case "next_cursor":
-		p.told = true
+		p.saysIfMore = true
 		if d.Kind() == jsonscan.String {
 			p.Meta.NextCursor = d.Text()
 		}
@@ -191,7 +186,7 @@ func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 }
 
 func (p *Page[T]) fillNextURL(d *jsonscan.Decoder) {
-	p.told = true
+	p.saysIfMore = true
 	if d.Kind() == jsonscan.String {
 		p.nextURL = d.Text()
 	}
@@ -207,9 +202,9 @@ func (p *Page[T]) findNext(names QueryNames) {
 	case p.Meta.NextCursor != "":
 		p.more = true
 	case p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0:
-		p.told = true
+		p.saysIfMore = true
 		p.more = p.Meta.CurrentPage < p.Meta.LastPage
-	case p.told:
+	case p.saysIfMore:
 		p.more = p.nextURL != ""
 	default:
 		p.more = len(p.Items) > 0
@@ -243,140 +238,113 @@ func (m PageMeta) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (m PageMeta) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.PageMeta", m) }
 
-// position says where in a list a page stands: at a cursor, or else at a number, of which 0 means the first.
-type position struct {
-	page   int
-	cursor string
+// noteList is the one iterator over pages. How pages are walked through, and what is proof of the end, is internal/walk's.
+type noteList struct {
+	service  *NotesService
+	params   ListNotesParams
+	opts     []CallOption
+	response *Response // the caller's; nil: not asked for
 }
 
-func (p *Page[T]) after(at position) position {
-	if p.Meta.NextCursor != "" {
-		return position{cursor: p.Meta.NextCursor}
-	}
-	return position{page: max(at.page, 1) + 1}
-}
-
-// fetched is a page on its way, or arrived.
-type fetched[T any] struct {
-	at       position
-	page     *Page[T]
-	err      error
+// fetchedPage is a page with the response it came in: several under way must not share one.
+type fetchedPage struct {
+	*Page[ProgressNote]
 	response Response
-	answered chan struct{} // closed when the answer is here, before it is decoded; not after a failure
-	arrived  chan struct{}
 }
 
-// maxBarrenPages bounds how many pages in a row may bring no new row: a few can, when rows move while they are listed.
-const maxBarrenPages = 3
-
-// walk is the one iterator over pages, of the given size if it is not 0. Pages are fetched by up to prefetch goroutines
-// ahead of the reader, or by the reader itself; either way they are read in order. When the loop ends, however it ends,
-// none is left.
-func walk[T any](
-	ctx context.Context, start position, size, prefetch int, opts []CallOption,
-	fetch func(context.Context, position, []CallOption) (*Page[T], error), id func(*T) int64,
-) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		var workers sync.WaitGroup
-		defer workers.Wait()
-		defer cancel()
-
-		caller, err := newCallOptions(opts)
+func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
+	return func(yield func(*ProgressNote, error) bool) {
+		caller, err := newCallOptions(l.opts)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		begin := func(at position) *fetched[T] {
-			f := &fetched[T]{at: at, answered: make(chan struct{}), arrived: make(chan struct{})}
-			get := func() {
-				defer close(f.arrived)
-				own := append(slices.Clip(opts), whenAnswered(func() { close(f.answered) }))
-				if caller.response != nil {
-					own = append(own, WithResponse(&f.response)) // several at once must not share one
-				}
-				f.page, f.err = fetch(ctx, at, own)
-			}
-			if prefetch > 0 {
-				workers.Go(get)
-			} else {
-				get()
-			}
-			return f
+		l := noteList{l.service, l.params, l.opts, caller.response} // each range has its own
+		orders := [...]string{string(SortOldest), string(SortLatest)}
+		if l.params.Sort == SortOldest {
+			slices.Reverse(orders[:])
 		}
-
-		var seen idset.Set
-		barren := 0
-		var page *Page[T] // the latest
-		pending := []*fetched[T]{begin(start)}
-		for len(pending) > 0 {
-			current := pending[0]
-			pending = pending[1:]
-			if prefetch > 0 && page != nil && page.numbered() {
-				select {
-				case <-current.answered:
-					pending = ahead(pending, current.at, page, prefetch, begin)
-				case <-current.arrived:
-				}
+		for visit, err := range walk.Through(ctx, walk.List[fetchedPage]{
+			Fetch: l.fetch, Start: walk.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
+			Verify: l.params.Verify, MaxSize: maxPerPage, Orders: orders,
+		}) {
+			if l.response != nil {
+				*l.response = visit.Value.response
 			}
-			<-current.arrived
-			if caller.response != nil {
-				*caller.response = current.response
-			}
-			if current.err != nil {
-				yield(nil, current.err)
+			if err != nil {
+				yield(nil, listError(err))
 				return
 			}
-			page = current.page
-			if prefetch > 0 {
-				pending = ahead(pending, current.at, page, prefetch, begin)
-			}
-			fresh := false
-			for i := range page.Items {
-				if !seen.Add(id(&page.Items[i])) {
-					continue
-				}
-				fresh = true
-				if !yield(&page.Items[i], nil) {
+			for _, i := range visit.New {
+				if !yield(&visit.Value.Items[i], nil) {
 					return
 				}
-			}
-			if barren++; fresh {
-				barren = 0
-			}
-			// A second page of exactly the size asked for without a new row is the first one again: the service cuts pages and
-			// does not know the page parameter.
-			repeated := !page.told && !fresh && size > 0 && len(page.Items) == size
-			switch {
-			case !page.more, !page.told && !fresh && !repeated:
-				return // a service that tells nothing has shown everything when nothing new comes
-			case repeated, barren >= maxBarrenPages, page.after(current.at) == current.at:
-				yield(nil, &callError{op: listNotes, detail: string(errNoMore), causes: []error{ErrUnexpectedResponse}})
-				return
-			case len(pending) == 0:
-				pending = append(pending, begin(page.after(current.at)))
 			}
 		}
 	}
 }
 
-// numbered tells that the service counts pages and says which is the last.
-func (p *Page[T]) numbered() bool { return p.Meta.NextCursor == "" && p.Meta.LastPage > 0 }
+func (l noteList) fetch(ctx context.Context, at walk.Position, responded func()) (walk.Page, fetchedPage, error) {
+	var got fetchedPage
+	opts := append(slices.Clip(l.opts), whenAnswered(responded))
+	if l.response != nil {
+		opts = append(opts, WithResponse(&got.response))
+	}
+	page, err := l.service.List(ctx, l.params.at(at), opts...)
+	if err != nil {
+		return walk.Page{}, got, err
+	}
+	got.Page = page
+	told := walk.Page{
+		Rows: make([]int64, len(page.Items)), Told: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
+		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
+	}
+	for i := range page.Items {
+		told.Rows[i] = page.Items[i].ID
+	}
+	return told, got, nil
+}
 
-// ahead requests pages beyond the current one, going by the latest page that was read: as many as allowed where the last
-// page's number is known, else the next.
-func ahead[T any](pending []*fetched[T], current position, page *Page[T], prefetch int, begin func(position) *fetched[T]) []*fetched[T] {
-	last := current
-	if len(pending) > 0 {
-		last = pending[len(pending)-1].at
+// at are the params that ask for the page at that position.
+func (p ListNotesParams) at(position walk.Position) ListNotesParams {
+	p.Page, p.Cursor = position.Number, position.Cursor
+	if position.Order != "" {
+		p.Sort, p.PerPage = Sort(position.Order), position.Size
 	}
-	for page.more && len(pending) < prefetch {
-		next := page.after(last)
-		if page.numbered() && next.page > page.Meta.LastPage || !page.numbered() && len(pending) > 0 {
-			break
+	return p
+}
+
+// listError gives a list that cannot be shown to be whole its public error.
+func listError(err error) error {
+	reason, ok := errors.AsType[*walk.IncompleteError](err)
+	if !ok {
+		return err
+	}
+	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList}}
+	if reason.Odd() {
+		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
+		e.causes = append(e.causes, ErrUnexpectedResponse)
+	}
+	if reason.Err != nil {
+		e.causes = append(e.causes, reason.Err)
+	}
+	return e
+}
+
+// Collect ranges to the end and returns what came without an error. The errors are returned beside it, joined if there
+// are several; a list that ended with one is not whole.
+func Collect[T any](rows iter.Seq2[*T, error]) ([]*T, error) {
+	var all []*T
+	var failure error
+	for row, err := range rows {
+		switch {
+		case err == nil:
+			all = append(all, row)
+		case failure == nil:
+			failure = err
+		default:
+			failure = errors.Join(failure, err)
 		}
-		last = next
-		pending = append(pending, begin(next))
 	}
-	return pending
+	return all, failure
 }

@@ -288,3 +288,16 @@ func (g *gathering) inOrder(notes map[int64]*watched) []*watched {
 	}
 	return ordered
 }
+
+// position says where in a list a page stands: at a cursor, or else at a number, of which 0 means the first.
+type position struct {
+	page   int
+	cursor string
+}
+
+func (p *Page[T]) after(at position) position {
+	if p.Meta.NextCursor != "" {
+		return position{cursor: p.Meta.NextCursor}
+	}
+	return position{page: max(at.page, 1) + 1}
+}

@@ -20,7 +20,7 @@ type Observation struct {
 	New    bool // it has a row that this walk has not seen
 	Told   bool // the service says whether another page follows
 	More   bool // another page follows, or may follow where nothing is told
-	Stuck  bool // the page said to follow is this one
+	Stuck  bool // there is no way to the page that follows
 	Barren bool // without a new row it is one page too many of that kind
 }
 

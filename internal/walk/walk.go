@@ -1,5 +1,5 @@
-// Package walk judges the pages of a list while somebody goes through it: whether rows can have slipped by unseen,
-// whether more follow, and in the end whether all were seen. It knows rows by their ids alone.
+// Package walk goes through a list page by page and does not end before it can say that all rows were seen, or that this
+// cannot be said. It knows rows by their ids alone.
 //
 // A list may change while it is read. Where pages are numbered, rows move to the front when one before them is deleted,
 // and what crosses a page's edge at that moment is never shown. So a page's rows are used only if nothing unseen can lie
@@ -8,159 +8,233 @@
 package walk
 
 import (
+	"context"
+	"iter"
 	"slices"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/idset"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/ahead"
 )
 
-const (
-	// maxBarren is how many pages in a row may bring no new row: a few can, when rows are inserted.
-	maxBarren = 3
-	maxWalks  = 5
-)
+// List is a list to walk through.
+type List[V any] struct {
+	Fetch   Fetch[V]
+	Start   Position  // of the first page to read
+	Ahead   int       // how many pages may be requested before they are needed
+	Verify  bool      // walk again until a walk brings nothing new
+	MaxSize int       // most rows that a page can be asked for
+	Orders  [2]string // both orders that the list can be asked for, the one that is not wanted first
+}
 
-// Page is what matters of a page.
+// Fetch asks for a page and says what it tells. It calls responded when the response is here, before it decodes it.
+type Fetch[V any] func(ctx context.Context, at Position, responded func()) (Page, V, error)
+
+// Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
+type Position struct {
+	Number int
+	Cursor string
+
+	// The list asked for in another way than the caller wants it: in this order and with as many rows. Zero: as he does.
+	Order string
+	Size  int
+}
+
+// Page is what a page tells.
 type Page struct {
-	Number int     // from 1; 0: it stands at a cursor
 	Rows   []int64 // their ids, from 1
 	Told   bool    // the service says whether another page follows
 	More   bool    // another page follows, or may follow where nothing is told
-	Stuck  bool    // the page said to follow is this one
+	Cursor string  // of the page that follows; empty: it stands at the next number
 	Total  int     // rows of the list; 0: not told
 	Last   int     // number of the last page; 0: not told
 	Size   int     // rows of a full page; 0: not told
+
+	// What the walk adds.
+	Number int  // from 1; 0: it stands at a cursor
+	Stuck  bool // there is no way to the page that follows
 }
 
-// Trail remembers what a walk saw.
-type Trail struct {
-	start  int  // number of the first page to read; 0: it stands at a cursor
-	verify bool // walk again until a walk brings nothing new
-
-	shown   idset.Set // rows of all walks
-	walks   int
-	brought bool
-
-	seen   idset.Set // rows of this walk
-	latest Page      // the page used last
-	barren int       // pages in a row without a new row
-	edge   edge
+// Visit is a page that was read.
+type Visit[V any] struct {
+	Value V
+	New   []int // indexes of its rows that are to be shown; no row is shown twice
 }
 
-// edge is where a page began whose rows were left. Once the page before it was read again, and the list had not grown
-// meanwhile, nothing unseen lies before the edge, even if the list shrinks once more: without it, deletions behind the
-// reader could hold him up for ever.
-type edge struct {
-	page  int   // number of the page that was left; 0: none
-	row   int64 // its first row; 0: it was empty
-	total int   // as that page told
-	last  int
-	sure  bool
+// IncompleteError says why a list cannot be shown to be whole.
+type IncompleteError struct {
+	Reason Reason
+	Err    error // why asking failed; else nil
 }
 
-// New returns the trail of a walk that starts at the page of that number, 0 for a cursor. With verify it ends when a
-// whole walk brought nothing new.
-func New(start int, verify bool) *Trail { return &Trail{start: start, verify: verify, walks: 1} }
+func (e *IncompleteError) Error() string { return string(e.Reason) }
 
-// Judge says how to go on after a page that was read.
-func (t *Trail) Judge(p Page) Step {
-	step := Decide(Observation{
-		Gap:    t.gap(p),
-		Before: p.Number > max(t.start, 1),
-		New:    slices.ContainsFunc(p.Rows, func(id int64) bool { return !t.seen.Has(id) }),
-		Told:   p.Told, More: p.More, Stuck: p.Stuck,
-		Barren: t.barren+1 >= maxBarren,
-	})
-	if step == Back {
-		t.edge = edge{page: p.Number, row: p.first(), total: p.Total, last: p.Last}
-	} else {
-		t.use(p)
-	}
-	return step
+// Odd reports whether the service behaves as if it did not know how pages are asked for.
+func (e *IncompleteError) Odd() bool {
+	return e.Reason == NoProgress || e.Reason == Hidden || e.Reason == Untold
 }
 
-// Before is the number of the page to read after Back: the one before p, or the last if there are fewer by now.
-func (t *Trail) Before(p Page) int {
-	number := p.Number - 1
-	if p.Last > 0 {
-		number = min(number, p.Last)
-	}
-	return max(number, t.start, 1)
-}
+// Reason says why a list cannot be shown to be whole.
+type Reason string
 
-// Show reports whether a row is to be shown: no walk did so yet.
-func (t *Trail) Show(id int64) bool {
-	isNew := t.shown.Add(id)
-	t.brought = t.brought || isNew
-	return isNew
-}
+// The reasons.
+const (
+	NoProgress  Reason = "page after page brings no new row"
+	BeforeStart Reason = "so many rows were deleted that some may stand before the page it began with"
+	TooFew      Reason = "the service tells of more rows than it gives"
+	Restless    Reason = "walk after walk brings new rows"
+	Hidden      Reason = "more rows exist than its pages show"
+	Untold      Reason = "nothing tells whether more rows exist"
+)
 
-// Seen reports whether a row was on a page of this walk whose rows were used.
-func (t *Trail) Seen(id int64) bool { return t.seen.Has(id) }
-
-// Count is how many rows this walk has seen.
-func (t *Trail) Count() int { return t.seen.Len() }
-
-// Enough reports whether a walk that was made only to find missing rows has found them.
-func (t *Trail) Enough() bool { return t.walks > 1 && !t.verify && !t.short() }
-
-// Finish says what the end of a walk means. After Again the trail is that of a new walk.
-func (t *Trail) Finish() Ending {
-	ending := Conclude(Findings{Short: t.short(), Verify: t.verify, Brought: t.brought, Spent: t.walks == maxWalks})
-	if ending == Again {
-		told := Page{Total: t.latest.Total, Size: t.latest.Size}
-		*t = Trail{start: t.start, verify: t.verify, shown: t.shown, walks: t.walks + 1, latest: told}
-	}
-	return ending
-}
-
-// short reports whether the service tells of more rows than were shown. Rows before the start do not count.
-func (t *Trail) short() bool {
-	skipped := (t.start - 1) * t.latest.Size
-	unknown := t.start == 0 || t.start > 1 && t.latest.Size == 0
-	return !unknown && t.latest.Total-skipped > t.shown.Len()
-}
-
-func (t *Trail) use(p Page) {
-	if p.Number == 0 && t.shrunk(p) {
-		t.verify = true // a cursor may be a number in disguise
-	}
-	t.barren++
-	for _, id := range p.Rows {
-		if t.seen.Add(id) {
-			t.barren = 0
+// Through walks through a list. An error is yielded once, with what was fetched beside it, and ends the walk. Nothing is
+// under way any more when it has ended, however it did.
+func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error] {
+	return func(yield func(Visit[V], error) bool) {
+		w := &walker[V]{list: list, trail: NewTrail(list.Start.number(), list.Verify)}
+		w.pages = ahead.New(ctx, list.Ahead, func(ctx context.Context, at Position, responded func()) (fetched[V], error) {
+			page, value, err := list.Fetch(ctx, at, responded)
+			return fetched[V]{at.add(page), value}, err
+		}, w.next)
+		if err := w.walk(yield); err != nil {
+			yield(Visit[V]{Value: w.latest.value}, err)
 		}
 	}
-	t.edge.sure = t.edge.page == p.Number+1 && p.Total <= t.edge.total && p.Last <= t.edge.last
-	p.Rows = nil // not held on to
-	if p.Total == 0 {
-		p.Total = t.latest.Total
-	}
-	if p.Last == 0 {
-		p.Last = t.latest.Last
-	}
-	t.latest = p
 }
 
-// gap reports whether rows that were not seen may lie between those that were and this page.
-func (t *Trail) gap(p Page) bool {
+type walker[V any] struct {
+	list   List[V]
+	trail  *Trail
+	pages  *ahead.Line[Position, fetched[V]]
+	at     Position // of the page read last
+	latest fetched[V]
+}
+
+type fetched[V any] struct {
+	page  Page
+	value V
+}
+
+// walk gets a page, decides from what it tells, yields its new rows and goes on from there. It returns nil at the end and
+// after a break.
+func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
+	defer w.pages.Stop()
+	for at := w.list.Start; ; {
+		page, err := w.get(at)
+		if err != nil {
+			return err
+		}
+		step, fresh := w.trail.Judge(page)
+		if step == Next {
+			w.pages.LookAhead() // not earlier: the page may have shown that there is nothing to look for
+		}
+		if !yield(Visit[V]{w.latest.value, fresh}, nil) || w.trail.Enough() {
+			return nil
+		}
+		switch step {
+		case Next:
+			at = at.after(page)
+		case Back:
+			at = Position{Number: w.trail.Before(page)}
+		default:
+			again, err := w.end(step, page)
+			if !again {
+				return err
+			}
+			at = w.list.Start
+		}
+	}
+}
+
+// end finds out what the last page of a walk means.
+func (w *walker[V]) end(step Step, page Page) (again bool, err error) {
+	switch step {
+	case Stall:
+		return false, &IncompleteError{Reason: NoProgress}
+	case Lost:
+		return false, &IncompleteError{Reason: BeforeStart}
+	case Ask:
+		if err := w.confirm(page); err != nil {
+			return false, err
+		}
+	default:
+	}
+	switch w.trail.Finish() {
+	case Again:
+		return true, nil
+	case Short:
+		return false, &IncompleteError{Reason: TooFew}
+	case Unsettled:
+		return false, &IncompleteError{Reason: Restless}
+	default:
+		return false, nil
+	}
+}
+
+// confirm is asked where nothing is told and a page repeats what was seen: because everything came at once, or because
+// the service does not know how pages are asked for. Proof of the first is that the list in its other order begins with
+// the row at which the walk ended; or that more rows than were seen are asked for and none comes, from a service that
+// heeds the size.
+func (w *walker[V]) confirm(repeated Page) error {
+	seen, last := w.trail.Count(), repeated.Rows[len(repeated.Rows)-1]
+	looks := []Position{{Order: w.list.Orders[0], Size: min(seen+1, w.list.MaxSize)}, {Order: w.list.Orders[1], Size: 1}}
+	for _, look := range looks {
+		page, err := w.get(look)
+		switch {
+		case err != nil:
+			return &IncompleteError{Untold, err}
+		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.trail.Seen(id) }):
+			return &IncompleteError{Reason: Hidden}
+		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen < w.list.MaxSize:
+			return nil
+		}
+	}
+	return &IncompleteError{Reason: Untold}
+}
+
+func (w *walker[V]) get(at Position) (Page, error) {
+	got, err := w.pages.Get(at)
+	w.at, w.latest = at, got
+	return got.page, err
+}
+
+// next is the page after another as far as the page read last tells: any up to the last where that is known, else only
+// the one right after it.
+func (w *walker[V]) next(at Position) (Position, bool) {
+	page := w.latest.page
+	next := at.after(page)
+	if page.Last > 0 && page.Cursor == "" && at.Order == "" {
+		return next, next.Number <= page.Last
+	}
+	return next, at == w.at && page.More
+}
+
+// number is the number of the page, 0 at a cursor.
+func (p Position) number() int {
+	if p.Cursor != "" {
+		return 0
+	}
+	return max(p.Number, 1)
+}
+
+// after is the position of the page that follows.
+func (p Position) after(page Page) Position {
+	p.Number, p.Cursor = p.number()+1, page.Cursor
+	if p.Cursor != "" {
+		p.Number = 0
+	}
+	return p
+}
+
+// add completes what a page at this position tells.
+func (p Position) add(page Page) Page {
+	page.Number = p.number()
+	page.Stuck = p.after(page) == p
 	switch {
-	case p.Number < 2:
-		return false // a cursor says behind which row it stands, and before the first page is nothing
-	case t.seen.Has(p.first()):
-		return false
-	case t.edge.sure && t.edge.row == p.first():
-		return false
-	case t.latest.Number == 0:
-		return false // nothing was seen before it
+	case p.Cursor != "" && page.Cursor == "":
+		page.More, page.Stuck = page.Told && page.More, true // without a cursor there is no way on
+	case !page.Told && page.Last > 0:
+		page.Told, page.More = true, page.Number < page.Last
 	}
-	return p.Number != t.latest.Number+1 || t.shrunk(p)
-}
-
-// shrunk reports whether the list has become shorter since the page used last.
-func (t *Trail) shrunk(p Page) bool {
-	fewer := func(now, then int) bool { return now > 0 && now < then }
-	promised := t.latest.Told && t.latest.More
-	return fewer(p.Total, t.latest.Total) || fewer(p.Last, t.latest.Last) || promised && len(p.Rows) == 0 && !p.More
+	return page
 }
 
 // first is the page's first row, 0 if it has none.
