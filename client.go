@@ -14,9 +14,13 @@ import (
 
 	"github.com/hashicorp/go-cleanhttp"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/recent"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
 
 // Version is the version of this SDK, sent in the User-Agent header.
@@ -29,9 +33,13 @@ type Client struct {
 	Tokens *TokensService // the user's access tokens
 	Users  *UsersService  // the authenticated user
 
-	config config
-	base   string // scheme, host and path prefix, without a trailing slash
-	home   *url.URL
+	config  config
+	base    string // scheme, host and path prefix, without a trailing slash
+	baseURL *url.URL
+	peer    *exchange.Peer
+
+	created *recent.IDs    // of the notes that Create returned
+	losses  *losses.Memory // of the creates under way, those whose response was lost, and what FindCreated found for them
 }
 
 // NewClient returns a client for the service at baseURL: the address before /v1 and /user, which may carry a path prefix,
@@ -69,7 +77,7 @@ func NewClientFromEnv(opts ...Option) (*Client, error) {
 
 // newClient names in its errors where the base URL and the token came from.
 func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, error) {
-	home, err := parseBaseURL(urlName, baseURL, cfg.insecureHTTP)
+	parsed, err := parseBaseURL(urlName, baseURL, cfg.insecureHTTP)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +91,24 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: newTransport()}
 	}
-	c := &Client{config: cfg, base: home.String(), home: home}
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs), losses: new(losses.Memory)}
+	c.peer = &exchange.Peer{
+		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Token: checkedToken(cfg.tokenSource),
+		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
+		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
+	}
+	if cfg.limiter != nil {
+		c.peer.Limit = cfg.limiter.Wait
+	}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil
+}
+
+// rememberCreated keeps the id of a note that Create returned; nil is ignored.
+func (c *Client) rememberCreated(note *ProgressNote) {
+	if note != nil {
+		c.created.Add(note.ID, time.Now())
+	}
 }
 
 func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
@@ -114,6 +137,7 @@ func newTransport() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.MaxIdleConnsPerHost = 64
 	t.MaxResponseHeaderBytes = 1 << 20
+	t.OnProxyConnectResponse = redact.OnProxyConnectResponse
 	return t
 }
 
@@ -121,11 +145,12 @@ func newTransport() *http.Transport {
 // typed errors.
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
-// as JSON. A non-nil out receives the answer as [json.Unmarshal] does; then an answer without a JSON body is
+// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then an response without a JSON body is
 // [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are repeated after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
-// In logs and errors, segments of the path other than lower-case words and versions are shown as {}.
+// In logs and errors, the path is shown by its first two segments, if these are lower-case words or a version, and the
+// others as {}: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: retry.Creates}
 	switch method {
@@ -143,13 +168,13 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if err != nil {
 			return &callError{op: op, detail: "the body cannot be encoded as JSON", causes: []error{ErrInvalidArgument, err}}
 		}
-		r.body = jsonBody(encoded)
+		r.body = sending.JSON(encoded)
 	}
-	_, err := do(ctx, c, r, opts, func(answer []byte) (*struct{}, error) {
+	_, err := do(ctx, c, r, opts, func(response []byte) (*struct{}, error) {
 		if out == nil {
 			return new(struct{}), nil
 		}
-		return new(struct{}), json.Unmarshal(answer, out)
+		return new(struct{}), json.Unmarshal(response, out)
 	})
 	return err
 }
@@ -170,11 +195,12 @@ func checkPath(method, path string) error {
 }
 
 func maskedRoute(path string) string {
+	const shown = 1 + 2 // the empty one before the first slash, then two
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
 		word := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
 		version := len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
-		if !word && !version {
+		if i >= shown && s != "" || !word && !version {
 			segments[i] = "{}"
 		}
 	}
@@ -199,12 +225,29 @@ func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty; want an access token of the service")
 	}
+	if scheme, _, found := strings.Cut(token, " "); found && strings.EqualFold(scheme, "Bearer") {
+		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
+	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
 			return errors.New("holds a space, a line break or a character outside ASCII; was it copied with its surroundings?")
 		}
 	}
 	return nil
+}
+
+// checkedToken refuses a token of the source that cannot be sent.
+func checkedToken(source func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		token, err := source(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err := checkToken(token); err != nil {
+			return "", sentinelError{safeError("its token " + err.Error()), ErrInvalidArgument}
+		}
+		return token, nil
+	}
 }
 
 // LogValue lists what may be logged of the client: where it points.
@@ -214,38 +257,3 @@ func (c *Client) LogValue() slog.Value {
 
 // Format prints the client without its token for every verb.
 func (c *Client) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Client", c) }
-
-// Attempt is what an observer is told of one attempt of a call: an allow-list without URLs, bodies or patients' data.
-type Attempt struct {
-	Operation     string        // such as "Notes.Get"
-	Method        string        // HTTP method
-	Route         string        // path template, such as "/v1/progress-notes/{id}"
-	Number        int           // 1 for the first attempt of a call
-	StatusCode    int           // 0 when no answer came
-	Duration      time.Duration // from the start of the attempt to the end of the answer
-	RequestID     string        // as the service gave it; empty when it gave none
-	BytesSent     int64         // of the body
-	BytesReceived int64         // of the body
-	Err           error         // nil for a 2xx answer, also if it turns out not to be what the service describes
-}
-
-// LogValue lists the attempt's fields.
-func (a Attempt) LogValue() slog.Value { return slog.GroupValue(a.attrs()...) }
-
-func (a Attempt) attrs() []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("operation", a.Operation),
-		slog.String("method", a.Method),
-		slog.String("route", a.Route),
-		slog.Int("attempt", a.Number),
-		slog.Int("status", a.StatusCode),
-		slog.Duration("duration", a.Duration),
-		slog.String("request_id", a.RequestID),
-		slog.Int64("bytes_sent", a.BytesSent),
-		slog.Int64("bytes_received", a.BytesReceived),
-	}
-	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", a.Err.Error()))
-	}
-	return attrs
-}

@@ -17,8 +17,8 @@
 //
 // An answer that is no success is an [*Error], tested with [errors.Is] and a sentinel such as [ErrNotFound] or
 // [ErrValidation]. Arguments that cannot be right are refused before any request with [ErrInvalidArgument]. A success
-// that is not what the service describes is [ErrUnexpectedResponse], never a zero value. Error texts are safe to log: they
-// hold the operation, the route, the status, the request id and names of fields, a note's id, the host that could not be
+// that is not what the service describes is [ErrUnexpectedResponse], never a zero value; only an optional member that
+// cannot be read is zero, and the logger is told of it. Error texts are safe to log: they hold the operation, the route, the status, the request id and names of fields, a note's id, the host that could not be
 // reached, and nothing else that the service or the caller said. What the service said is in the error's fields.
 //
 // # Retries

@@ -1,11 +1,22 @@
 package clinicaldoc_test
 
 import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math"
+	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,7 +113,11 @@ func TestErrorBodies(t *testing.T) {
 		`"text"`:                          {},
 		`<html><h1>502</h1></html>`:       {},
 		`{"message":"cut`:                 {},
-		`{"message":"m"} trailing`:        {},
+		`{"message":"m"} trailing`:        {message: "m"},
+		`{"errors":{"name":["a","cut`:     {"", fields("name", "a")},
+		`{"errors":{"name":["cut`:         {"", map[string][]string{"name": {}}},
+		`{"errors":{"na`:                  {},
+		`{"message":"m","message":"cut`:   {message: "m"},
 		`{"message":"m"}`:                 {message: "m"},
 		`{"message":""}`:                  {},
 		`{"message":null}`:                {},
@@ -119,7 +134,11 @@ func TestErrorBodies(t *testing.T) {
 		`{"errors":{"name":null,"other":{"deep":["a"]}}}`:             {"", map[string][]string{"name": {}, "other": {}}},
 		`{"errors":{"name":["a",5,{"b":1},"c"]}}`:                     {"", fields("name", "a", "name", "c")},
 		`{"message":"Server Error","exception":"RuntimeException","file":"\/app\/x.php","line":5,"trace":[{"file":"y","args":[1]}]}`: {message: "Server Error"},
-		`{"message":"` + long + `"}`: {}, // longer than what is read of an error
+		// Longer than what is read of an error.
+		`{"message":"` + long + `"}`:                                          {},
+		`{"message":"m","errors":{"name":["a"]},"trace":"` + long + `"}`:      {"m", fields("name", "a")},
+		`{"message":"m","errors":{"name":["a"],"file":["b","` + long + `"]}}`: {"m", fields("name", "a", "file", "b")},
+		`{"trace":"` + long + `","message":"m"}`:                              {},
 	}
 	for body, want := range tests {
 		answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, answer: body})
@@ -162,9 +181,17 @@ func TestErrorTextsHoldNoWordsOfTheService(t *testing.T) {
 func TestErrorTextsAdvise(t *testing.T) {
 	t.Parallel()
 	for status, advice := range map[int]string{
-		302: "check the base URL", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields", 429: "WithLimiter", 503: "later",
+		302: "check the base URL", 304: "is a cache in between?", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
+		429: "WithLimiter", 503: "trying later may help", 511: "the network responds: it wants a login first",
 	} {
-		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status}).Error(), advice)
+		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status, Method: http.MethodGet}).Error(), advice)
+	}
+	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 304}).Error(), "redirect")
+	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 511}).Error(), "later")
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
+		text := (&clinicaldoc.Error{StatusCode: 502, Method: method}).Error()
+		assert.Contains(t, text, "the service, or a proxy before it, failed")
+		assert.NotContains(t, text, "later", "it may have been carried out")
 	}
 	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 418 I'm a teapot", (&clinicaldoc.Error{StatusCode: 418, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
 	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 499", (&clinicaldoc.Error{StatusCode: 499, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
@@ -233,11 +260,276 @@ func TestResponseTellsOfFailures(t *testing.T) {
 
 func TestOutcomeUnknownErrorTellsWhatToDo(t *testing.T) {
 	t.Parallel()
-	unknown := &clinicaldoc.OutcomeUnknownError{Err: &clinicaldoc.Error{StatusCode: 502, Operation: "Notes.Create"}}
+	unknown := &clinicaldoc.OutcomeUnknownError{Err: &clinicaldoc.Error{StatusCode: 502, Operation: "Notes.Create", Method: http.MethodPost}}
 	assert.Contains(t, unknown.Error(), "Notes.FindCreated")
+	assert.NotContains(t, unknown.Error(), "trying later", "one advice, the right one")
 	assert.Contains(t, unknown.Error(), "502 Bad Gateway")
 	assert.Equal(t, unknown.Error(), unknown.SafeText())
 	require.ErrorIs(t, unknown, clinicaldoc.ErrOutcomeUnknown)
 	require.ErrorIs(t, unknown, clinicaldoc.ErrServer)
 	assert.NotPanics(t, func() { assert.NotEmpty(t, (&clinicaldoc.OutcomeUnknownError{}).Error()) })
+}
+
+func TestSlogPrintsAnErrorsTextFirst(t *testing.T) {
+	t.Parallel()
+	logged := func(err error) string {
+		var b strings.Builder
+		drop := func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+		slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: drop})).ErrorContext(t.Context(), "failed", "err", err)
+		return strings.TrimSpace(b.String())
+	}
+	plain := &clinicaldoc.Error{StatusCode: 409, Operation: "Notes.Sign", Method: "PUT", Route: "/r"}
+	assert.Equal(t, `level=ERROR msg=failed err.error="`+plain.Error()+`" err.operation=Notes.Sign err.method=PUT err.route=/r err.status=409`, logged(plain))
+	full := *plain
+	full.Message, full.Fields, full.RetryAfter, full.RequestID = "secret", map[string][]string{"name": {"secret"}}, time.Second, "r-1"
+	assert.Equal(t, `level=ERROR msg=failed err.error="`+full.Error()+
+		`" err.operation=Notes.Sign err.method=PUT err.route=/r err.status=409 err.fields=name err.retry_after=1s err.request_id=r-1`, logged(&full))
+}
+
+// A sentinel stands in the chains of errors, which others print: it must be one that is known to be harmless.
+func TestSentinelsStandInChainsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	declaration := regexp.MustCompile(`(?m)^\s+(Err\w+) += (\S+?)\(?`)
+	checked := 0
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		require.NoError(t, err)
+		for _, match := range declaration.FindAllSubmatch(text, -1) {
+			checked++
+			assert.NotContains(t, string(match[0]), "errors.New", "%s: make %s with redact.New", source, match[1])
+		}
+	}
+	assert.Greater(t, checked, 15)
+	for _, own := range []error{clinicaldoc.ErrServer, &clinicaldoc.Error{StatusCode: 500}, &clinicaldoc.WaitError{ID: 7}} {
+		unknown := chain(&clinicaldoc.OutcomeUnknownError{Err: own})
+		assert.Contains(t, unknown, own, "crash reporters group by it")
+		assert.Contains(t, unknown, clinicaldoc.ErrOutcomeUnknown)
+	}
+}
+
+func TestCausesAreMatchedAndAskedForByType(t *testing.T) {
+	t.Parallel()
+	inner := errors.New(canary)
+	foreign := &url.Error{Op: "Get", URL: "https://x.test/" + canary, Err: &os.PathError{Op: "open", Path: canary, Err: inner}}
+	_, err := serve(t, call{url: "/user", fail: foreign}).Users.Me(t.Context())
+	require.ErrorIs(t, err, inner)
+	path, ok := errors.AsType[*os.PathError](err)
+	require.True(t, ok)
+	assert.Equal(t, canary, path.Path, "who asks for it gets it")
+	wait := &clinicaldoc.WaitError{Err: err}
+	require.ErrorIs(t, wait, inner)
+	_, ok = errors.AsType[*os.PathError](error(wait))
+	assert.True(t, ok)
+}
+
+func TestTheContextsCauseIsKept(t *testing.T) {
+	t.Parallel()
+	reason := errors.New(canary)
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+	running := func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(t.Context()) }
+	failures := map[string]func() error{
+		"before": func() error {
+			_, err := serve(t).Users.Me(ended)
+			return err
+		},
+		"meanwhile": func() error {
+			ctx, cancel := running()
+			_, err := serve(t, call{url: "/user", meanwhile: func() { cancel(reason) }, fail: io.EOF}).Users.Me(ctx)
+			return err
+		},
+		"between two attempts": func() error {
+			ctx, cancel := running()
+			retried := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Hour, MaxWait: time.Hour})
+			client := serveWith(t, []clinicaldoc.Option{retried, clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { cancel(reason) })}, call{url: "/user", status: 503})
+			_, err := client.Users.Me(ctx)
+			return err
+		},
+		"in a wait": func() error {
+			_, err := serve(t).Notes.Wait(ended, 7, clinicaldoc.WaitParams{})
+			return err
+		},
+		"in a pause of a wait": func() error {
+			ctx, cancel := running()
+			_, err := serve(t, call{url: "/v1/progress-notes/7", answer: smallNote}).Notes.Wait(ctx, 7, clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { cancel(reason) }})
+			return err
+		},
+	}
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := fail()
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, reason)
+			assert.NotContains(t, err.Error(), canary)
+		})
+	}
+	ctx, cancelLate := context.WithTimeoutCause(t.Context(), 0, &clinicaldoc.Error{StatusCode: 429, Operation: "Notes.List"})
+	defer cancelLate()
+	_, err := serve(t).Users.Me(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+	assert.Contains(t, err.Error(), "the deadline passed (context deadline exceeded): clinicaldoc: Notes.List")
+}
+
+func TestStallsMatchTheirSentinel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		silent := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Body != nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}
+		_, err := clientOn(t, silent).Notes.Get(t.Context(), 7)
+		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
+		assert.True(t, clinicaldoc.Retryable(err))
+		_, err = clientOn(t, silent).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
+		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.False(t, clinicaldoc.Retryable(err))
+		_, err = clientOn(t, silent).Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxFailures: 1})
+		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
+		assert.True(t, clinicaldoc.Retryable(err))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = clientOn(t, silent).Notes.Get(ctx, 7)
+		require.NotErrorIs(t, err, clinicaldoc.ErrStalled)
+	})
+}
+
+// refusing is a client whose every request meets the error.
+func refusing(t *testing.T, err error, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	return clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, err })}, opts...)
+}
+
+func TestRetryableByStatus(t *testing.T) {
+	t.Parallel()
+	for status := 300; status < 600; status++ {
+		passes := status == 408 || status == 425 || status == 429 || status >= 500 && status != 501 && status != 505
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
+			err := error(&clinicaldoc.Error{StatusCode: status, Method: method})
+			reads := method == http.MethodGet || method == http.MethodHead
+			assert.Equal(t, passes && (reads || status == 429), clinicaldoc.Retryable(err), "%s %d", method, status)
+			assert.Equal(t, clinicaldoc.Retryable(err), clinicaldoc.Retryable(fmt.Errorf("wrapped: %w", errors.Join(io.EOF, err))))
+			assert.False(t, clinicaldoc.Retryable(&clinicaldoc.OutcomeUnknownError{Err: err}), "%d", status)
+			assert.Equal(t, clinicaldoc.Retryable(err), clinicaldoc.Retryable(&clinicaldoc.WaitError{Err: err}))
+		}
+	}
+}
+
+func TestRetryable(t *testing.T) {
+	t.Parallel()
+	reset := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	get := func(client *clinicaldoc.Client, ctx context.Context) error {
+		_, err := client.Notes.Get(ctx, 7)
+		return err
+	}
+	create := func(client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) error {
+		_, err := client.Notes.Create(t.Context(), params)
+		return err
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancelLate := context.WithTimeout(t.Context(), 0)
+	defer cancelLate()
+	unreachable, err := clinicaldoc.NewClient("http://"+closedAddress(t), testToken, once)
+	require.NoError(t, err)
+	source := &clinicaldoc.AudioSource{}
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing":                       {nil, false},
+		"another's error":               {io.EOF, false},
+		"a read without a response":     {get(refusing(t, reset), t.Context()), true},
+		"a read, refused connection":    {get(unreachable, t.Context()), true},
+		"a create, refused connection":  {create(unreachable, clinicaldoc.CreateNoteParams{Name: "Visit"}), true},
+		"a create cut while it is sent": {create(refusing(t, reset), clinicaldoc.CreateNoteParams{Name: "Visit"}), true},
+		"a create without a response":   {create(reading(t, reset), clinicaldoc.CreateNoteParams{Name: "Visit"}), false},
+		"a certificate":                 {get(refusing(t, x509.UnknownAuthorityError{}), t.Context()), false},
+		"an argument":                   {create(serve(t), clinicaldoc.CreateNoteParams{Audio: source}), false},
+		"cancelled":                     {get(serve(t), ended), false},
+		"late":                          {get(serve(t), late), false},
+		"a limiter's refusal":           {get(refusing(t, reset, clinicaldoc.WithLimiter(badCallback{io.EOF})), t.Context()), false},
+		"a reader's failure":            {create(reading(t, reset), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", new(badReader))}), false},
+		"no JSON":                       {get(serve(t, call{url: "/v1/progress-notes/7", answer: "<html>"}), t.Context()), false},
+		"a conflict":                    {errors.Join(clinicaldoc.ErrConflict, &clinicaldoc.Error{StatusCode: 503, Method: "GET"}), false},
+		"a failed note":                 {&clinicaldoc.WaitError{Err: clinicaldoc.ErrProcessingFailed}, false},
+		"a wait's end":                  {&clinicaldoc.WaitError{Err: context.DeadlineExceeded}, false},
+	} {
+		assert.Equal(t, tt.want, clinicaldoc.Retryable(tt.err), "%s: %v", name, tt.err)
+	}
+}
+
+// reading is a client whose every request is read whole, then meets the error.
+func reading(t *testing.T, err error) *clinicaldoc.Client {
+	t.Helper()
+	return clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if _, failed := io.Copy(io.Discard, r.Body); failed != nil {
+			return nil, failed
+		}
+		return nil, err
+	})})
+}
+
+func TestRetryableAfterADownload(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{403: false, 404: false, 429: true, 503: true} {
+		storage := socketHandler(t, sockStatus(status, ""))
+		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		assert.Equal(t, want, clinicaldoc.Retryable(err), "%v", err)
+	}
+	cut := newRawServer(t, func(c *rawConn) { c.head(); c.send("HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\nsound") })
+	client := clientOn(t, &http.Client{Transport: storageAt(cut.URL)}, clinicaldoc.WithInsecureHTTP())
+	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.True(t, clinicaldoc.Retryable(err))
+}
+
+func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
+	t.Parallel()
+	answered := &clinicaldoc.Error{StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}}, Operation: "Notes.Create", Method: "POST", Route: "/r"}
+	attempt := clinicaldoc.Attempt{Operation: "Notes.Create", Method: "POST", Route: "/r", Number: 1, StatusCode: 422, Duration: time.Second, Err: answered}
+	encoded, err := json.Marshal(attempt)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"Operation":"Notes.Create","Method":"POST","Route":"/r","Number":1,"StatusCode":422,"Duration":1000000000,"RequestID":"","BytesSent":0,"BytesReceived":0,"Err":"`+
+		answered.Error()+`"}`, string(encoded))
+	attempt.Err = errors.New(canary)
+	encoded, err = json.Marshal(attempt)
+	require.NoError(t, err)
+	assert.NotContains(t, string(encoded)+attempt.LogValue().String(), canary)
+	attempt.Err = nil
+	encoded, err = json.Marshal(&attempt)
+	require.NoError(t, err)
+	assert.NotContains(t, string(encoded), "Err")
+}
+
+func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
+	t.Parallel()
+	for contentType, want := range map[string]string{
+		"application/json; charset=utf-8": "200 OK with application/json,",
+		"Text/Plain":                      "200 OK with text/plain,",
+		"text/xml;x=" + canary:            "200 OK with text/xml,",
+		"application/" + canary:           "200 OK with no content type that is known,",
+		canary + "/" + canary:             "200 OK with no content type that is known,",
+		"":                                "200 OK with no content type that is known,",
+		"text/html; charset=" + canary:    "is a web page (200 OK with text/html)",
+		"application/xhtml+xml":           "is a web page (200 OK with text/html)",
+	} {
+		_, err := serve(t, call{url: "/user", answer: "x", answerHeader: map[string]string{"Content-Type": contentType}}).Users.Me(t.Context())
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Contains(t, err.Error(), want, contentType)
+		assert.NotContains(t, err.Error(), canary)
+	}
 }

@@ -69,7 +69,7 @@ func ExampleNotesService_FindCreated() {
 		Name: "Visit", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", []byte("synthetic audio")),
 	})
 	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
-		note, err = client.Notes.FindCreated(ctx, unknown)
+		note, err = client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
 	}
 	if err != nil {
 		fmt.Println(err)

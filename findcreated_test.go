@@ -1,212 +1,1079 @@
 package clinicaldoc_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-const newestNotes = notesPath + "?patient_id=4711&per_page=100&sort=latest"
+// shelf is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered, newest first.
+type shelf struct {
+	t     *testing.T
+	mu    sync.Mutex
+	notes []shelved // in the order of their making
+	lists int       // pages that were asked for
 
-// lostCreate returns the error of a Create whose answer was lost. It wants a bubble, so that no time passes meanwhile.
-func lostCreate(t *testing.T) *clinicaldoc.OutcomeUnknownError {
+	post   func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
+	list   func(rows []string, r *http.Request) string                 // nil: numbered pages
+	onList func()                                                      // before each page
+	oldest bool                                                        // first, whatever is asked for
+	ahead  time.Duration                                               // of its clock
+	zone   time.Duration                                               // its times are local, given as if they were UTC
+	age    time.Duration                                               // in a cache, of every list
+	noDate bool
+	noUser bool // GET /user fails
+}
+
+// shelved is a note of the shelf; what is zero is not told, but for the user, who is the client's.
+type shelved struct {
+	id            int64
+	name          string
+	patient, size int64
+	user          int64 // -1: not told
+	made          time.Time
+}
+
+const (
+	shelfUser    = 2
+	shelfPatient = 4711
+)
+
+func newShelf(t *testing.T) *shelf { return &shelf{t: t} }
+
+// visit is the note that the tests create: a name, a patient, five bytes of a recording.
+func visit() clinicaldoc.CreateNoteParams {
+	return clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: shelfPatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
+}
+
+// visited is the note that visit makes, now.
+func visited() shelved {
+	return shelved{name: "Visit", patient: shelfPatient, size: 5, made: time.Now()}
+}
+
+func (n shelved) ago(d time.Duration) shelved { n.made = n.made.Add(-d); return n }
+func (n shelved) named(name string) shelved   { n.name = name; return n }
+func (n shelved) sized(size int64) shelved    { n.size = size; return n }
+func (n shelved) by(user int64) shelved       { n.user = user; return n }
+
+// keep puts notes on the shelf and returns the last one's id.
+func (s *shelf) keep(notes ...shelved) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range notes {
+		n.id = int64(len(s.notes) + 1)
+		s.notes = append(s.notes, n)
+	}
+	return int64(len(s.notes))
+}
+
+// change changes a note, or removes it.
+func (s *shelf) change(id int64, how func(*shelved)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.notes {
+		if s.notes[i].id == id {
+			how(&s.notes[i])
+		}
+	}
+}
+
+func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	s.t.Helper()
+	transport := httpmock.NewMockTransport()
+	transport.RegisterNoResponder(httpmock.NewNotFoundResponder(s.t.Error))
+	transport.RegisterResponder(http.MethodPost, testBase+notesPath, s.create)
+	transport.RegisterResponder(http.MethodGet, testBase+notesPath, s.page)
+	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
+	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
+		if s.noUser {
+			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
+		}
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+	})
+	return clientOn(s.t, &http.Client{Transport: transport}, opts...)
+}
+
+func (s *shelf) respond(r *http.Request, status int, body string) *http.Response {
+	resp := httpmock.NewStringResponse(status, body)
+	resp.Request = r
+	resp.Header.Set("Content-Type", "application/json")
+	if !s.noDate {
+		resp.Header.Set("Date", time.Now().Add(s.ahead-s.age).UTC().Format(http.TimeFormat))
+	}
+	if s.age > 0 {
+		resp.Header.Set("Age", strconv.Itoa(int(s.age.Seconds())))
+	}
+	return resp
+}
+
+func (s *shelf) create(r *http.Request) (*http.Response, error) {
+	sent := shelved{}
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, err
+	}
+	for part, err := parts.NextPart(); err == nil; part, err = parts.NextPart() {
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return nil, err
+		}
+		switch part.FormName() {
+		case "name":
+			sent.name = string(content)
+		case "patient_id":
+			sent.patient, _ = strconv.ParseInt(string(content), 10, 64)
+		case "file":
+			sent.size = int64(len(content))
+		}
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return nil, err
+	}
+	if s.post == nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return s.post(r, sent)
+}
+
+// commit keeps a note that was sent and returns the response of its create.
+func (s *shelf) commit(r *http.Request, sent shelved) *http.Response {
+	sent.made = time.Now()
+	sent.id = s.keep(sent)
+	return s.respond(r, http.StatusCreated, s.json(sent))
+}
+
+func (s *shelf) json(n shelved) string {
+	fields := []string{fmt.Sprintf(`"id":%d,"name":%q`, n.id, n.name)}
+	if n.patient != 0 {
+		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d}`, n.patient))
+	}
+	if n.size != 0 {
+		fields = append(fields, fmt.Sprintf(`"audio":{"size":%d}`, n.size))
+	}
+	if n.user >= 0 {
+		fields = append(fields, fmt.Sprintf(`"user_id":%d`, cmp.Or(n.user, shelfUser)))
+	}
+	if !n.made.IsZero() {
+		fields = append(fields, fmt.Sprintf(`"created_at":%q`, n.made.Add(s.ahead+s.zone).UTC().Format("2006-01-02T15:04:05.000000Z")))
+	}
+	return "{" + strings.Join(fields, ",") + "}"
+}
+
+func (s *shelf) read(r *http.Request) (*http.Response, error) {
+	id := httpmock.MustGetSubmatchAsInt(r, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.notes {
+		if n.id == id {
+			return s.respond(r, http.StatusOK, s.json(n)), nil
+		}
+	}
+	return s.respond(r, http.StatusNotFound, `{"message":"Resource not found"}`), nil
+}
+
+func (s *shelf) page(r *http.Request) (*http.Response, error) {
+	if s.onList != nil {
+		s.onList()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists++
+	notes := slices.Clone(s.notes)
+	if patient := r.URL.Query().Get("patient_id"); patient != "" {
+		notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
+	}
+	notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.id == 0 })
+	slices.SortStableFunc(notes, func(a, b shelved) int { return a.made.Compare(b.made) })
+	if !s.oldest {
+		slices.Reverse(notes)
+	}
+	rows := make([]string, len(notes))
+	for i, n := range notes {
+		rows[i] = s.json(n)
+	}
+	if s.list == nil {
+		return s.respond(r, http.StatusOK, numbered(rows, r)), nil
+	}
+	return s.respond(r, http.StatusOK, s.list(rows, r)), nil
+}
+
+func pageOf(r *http.Request) int {
+	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+	return page
+}
+
+// cut returns the rows of a page, of which the first has the number 0.
+func cut(rows []string, page, size int) string {
+	from := min(page*size, len(rows))
+	return strings.Join(rows[from:min(from+size, len(rows))], ",")
+}
+
+func numbered(rows []string, r *http.Request) string {
+	page := max(pageOf(r), 1)
+	return fmt.Sprintf(`{"data":[%s],"links":{},"meta":{"current_page":%d,"last_page":%d,"total":%d}}`,
+		cut(rows, page-1, 100), page, max(1, (len(rows)+99)/100), len(rows))
+}
+
+// lose makes a create whose response is lost.
+func lose(t *testing.T, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) *lostCreate {
 	t.Helper()
-	client := serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, fail: errors.New("reset")})
-	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 4711, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))})
-	var lost *clinicaldoc.OutcomeUnknownError
+	note, err := client.Notes.Create(t.Context(), params)
+	require.Nil(t, note)
+	var lost *lostCreate
 	require.ErrorAs(t, err, &lost)
 	return lost
 }
 
-// madeAt is a note of the patient as the list shows it.
-func madeAt(id int, name string, size int, at time.Time) string {
-	return fmt.Sprintf(`{"id":%d,"name":%q,"patient":{"id":4711},"audio":{"size":%d},"created_at":%q}`, id, name, size, at.UTC().Format(time.RFC3339Nano))
+// requireUndecided demands that nothing was decided, for that reason, and returns what can be asked again.
+func requireUndecided(t *testing.T, note *clinicaldoc.ProgressNote, err error, reason string) *lostCreate {
+	t.Helper()
+	require.Nil(t, note)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	require.NotErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	require.ErrorContains(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot tell whether the note was created: ")
+	require.ErrorContains(t, err, reason)
+	var again *lostCreate
+	require.ErrorAs(t, err, &again)
+	return again
 }
 
-func listed(notes ...string) string {
-	return `{"data":[` + strings.Join(notes, ",") + `],"meta":{"current_page":1,"last_page":1}}`
-}
+type (
+	findParams = clinicaldoc.FindCreatedParams
+	lostCreate = clinicaldoc.OutcomeUnknownError
+)
+
+const defaultSettle = 10 * time.Minute
 
 func TestFindCreatedFindsTheNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lost := lostCreate(t)
-		now := time.Now()
-		client := serve(t, call{url: newestNotes, answer: listed(
-			madeAt(9, "Visit", 6, now),                     // another recording
-			madeAt(8, "Other", 5, now),                     // another name
-			madeAt(7, " Visit ", 5, now.Add(-time.Second)), // the service may trim, and clocks differ a little
-			madeAt(6, "Visit", 5, now.Add(-time.Hour)),     // an older one of the same name
-		)})
-		note, err := client.Notes.FindCreated(t.Context(), lost)
-		require.NoError(t, err)
-		assert.EqualValues(t, 7, note.ID)
-	})
-}
-
-func TestFindCreatedWaitsForANoteInTheMaking(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		lost := lostCreate(t)
-		begin := time.Now()
-		client := serve(t,
-			call{url: newestNotes, answer: listed()},
-			call{url: newestNotes, answer: listed()},
-			call{url: newestNotes, answer: listed(madeAt(7, "Visit", 5, begin))},
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.keep(
+			visited().ago(time.Hour),                     // an earlier one of the same name
+			visited().sized(6), visited().named("Other"), // other recordings
+			visited().by(5), // a colleague's
 		)
-		note, err := client.Notes.FindCreated(t.Context(), lost)
+		id := s.keep(visited().named(" Visit "))
+		begin := time.Now()
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.NoError(t, err)
-		assert.EqualValues(t, 7, note.ID)
-		assert.Less(t, time.Since(begin), 30*time.Second)
+		assert.Equal(t, id, note.ID)
+		assert.Zero(t, time.Since(begin))
+		assert.Equal(t, 1, s.lists)
+
+		again, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, id, again.ID)
+		// An equal one that appears later does not change what was said.
+		s.keep(visited())
+		again, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, id, again.ID)
 	})
 }
 
-func TestFindCreatedSaysNotCreatedOnlyAfterAWhile(t *testing.T) {
+func TestFindCreatedSaysNotCreatedOnlyWhenItIsSettled(t *testing.T) {
 	t.Parallel()
-	// Both the error as it came and one that was stored and put together again.
-	for _, restored := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			lost := lostCreate(t)
-			if restored {
-				// Its upload may have taken these minutes and be at its end only now.
-				lost = &clinicaldoc.OutcomeUnknownError{Params: lost.Params, SentAt: lost.SentAt.Add(-10 * time.Minute)}
-			}
-			begin := time.Now()
-			client, requests := endless(t, func(int, *http.Request) string { return listed(madeAt(6, "Visit", 5, begin.Add(-time.Hour))) })
-			note, err := client.Notes.FindCreated(t.Context(), lost)
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-			assert.Nil(t, note)
-			assert.Equal(t, 30*time.Second, time.Since(begin))
-			assert.Greater(t, requests(), 2)
-		})
-	}
-}
-
-func TestFindCreatedUsesTheServicesClock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		lost := lostCreate(t)
-		behind := time.Now().Add(-time.Hour)
-		client := serve(t, call{
-			url: newestNotes, answer: listed(madeAt(7, "Visit", 5, behind)),
-			answerHeader: map[string]string{"Date": behind.UTC().Format(http.TimeFormat)},
-		})
-		note, err := client.Notes.FindCreated(t.Context(), lost)
-		require.NoError(t, err)
-		assert.EqualValues(t, 7, note.ID)
-	})
-}
-
-func TestFindCreatedCannotTell(t *testing.T) {
-	t.Parallel()
-	now := func(id int) string { return madeAt(id, "Visit", 5, time.Now()) }
 	tests := map[string]struct {
-		answer func() call
-		also   error
+		params findParams
+		change func(*lostCreate)
+		want   time.Duration
 	}{
-		"several fit":     {func() call { return call{answer: listed(now(8), now(7))} }, nil},
-		"no times":        {func() call { return call{answer: listed(`{"id":7,"name":"Visit","patient":{"id":4711}}`)} }, nil},
-		"another patient": {func() call { return call{answer: listed(`{"id":7,"patient":{"id":5}}`)} }, clinicaldoc.ErrPatientMismatch},
-		"no list":         {func() call { return call{status: http.StatusForbidden} }, clinicaldoc.ErrForbidden},
+		"default":                          {findParams{}, nil, defaultSettle},
+		"as the caller wants it":           {findParams{Settle: time.Minute}, nil, time.Minute},
+		"a unique name":                    {findParams{UniqueName: true}, nil, defaultSettle},
+		"lost a while ago":                 {findParams{}, func(e *lostCreate) { ago(e, 4*time.Minute) }, 6 * time.Minute},
+		"lost long ago":                    {findParams{}, func(e *lostCreate) { ago(e, time.Hour) }, 0},
+		"never below the upload's time":    {findParams{}, func(e *lostCreate) { e.SentAt = e.SentAt.Add(-25 * time.Minute) }, 25 * time.Minute},
+		"when it was lost is not known":    {findParams{}, func(e *lostCreate) { ago(e, time.Hour); e.LostAt = time.Time{} }, defaultSettle},
+		"lost before it was sent, it says": {findParams{}, func(e *lostCreate) { e.LostAt = e.LostAt.Add(-time.Hour) }, defaultSettle},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				lost := lostCreate(t)
-				answer := tt.answer()
-				answer.url = newestNotes
-				note, err := serve(t, answer).Notes.FindCreated(t.Context(), lost)
-				require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-				require.NotErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				if tt.also != nil {
-					require.ErrorIs(t, err, tt.also)
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				if tt.change != nil {
+					tt.change(lost)
 				}
-				require.ErrorContains(t, err, "Notes.FindCreated")
+				s.keep(visited().ago(50*time.Hour).named("Earlier"), visited().named("Other").sized(6).by(5))
+				begin := time.Now()
+				note, err := client.Notes.FindCreated(t.Context(), lost, tt.params)
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+				require.EqualError(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): the note was not created; creating it again is safe")
 				assert.Nil(t, note)
+				assert.Equal(t, tt.want, time.Since(begin))
+				assert.Less(t, s.lists, 60, "in growing pauses")
+				assert.Equal(t, tt.want > 0, s.lists > 1)
 			})
 		})
 	}
 }
 
-func TestFindCreatedGivesUpOnALongListInNoOrder(t *testing.T) {
+func ago(e *lostCreate, d time.Duration) {
+	e.SentAt, e.LostAt = e.SentAt.Add(-d), e.LostAt.Add(-d)
+}
+
+// recipe is what the README tells to do after a create.
+func recipe(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
+	note, err := client.Notes.Create(ctx, params)
+	var unknown *lostCreate
+	if errors.As(err, &unknown) {
+		note, err = client.Notes.FindCreated(ctx, unknown, findParams{})
+	}
+	if errors.Is(err, clinicaldoc.ErrNotCreated) {
+		note, err = client.Notes.Create(ctx, params)
+	}
+	return note, err
+}
+
+func TestFindCreatedSurvivesALateCommit(t *testing.T) {
+	t.Parallel()
+	gatewayTimeout := func(s *shelf, r *http.Request) (*http.Response, error) {
+		time.Sleep(59 * time.Second)
+		return s.respond(r, http.StatusGatewayTimeout, ""), nil
+	}
+	silence := func(_ *shelf, r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	reset := func(*shelf, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
+	for name, tt := range map[string]struct {
+		lose   func(*shelf, *http.Request) (*http.Response, error)
+		commit time.Duration
+	}{
+		"504 after 59 s, committed after 95 s":                {gatewayTimeout, 95 * time.Second},
+		"504 after 59 s, committed after 120 s":               {gatewayTimeout, 120 * time.Second},
+		"silent for a minute, committed after 95 s":           {silence, 95 * time.Second},
+		"silent for a minute, committed after 120 s":          {silence, 120 * time.Second},
+		"cut at once, delivered by a proxy after 36 s":        {reset, 36 * time.Second},
+		"cut at once, delivered by a proxy after 9 minutes":   {reset, 9 * time.Minute},
+		"cut at once, delivered at the last possible moment":  {reset, defaultSettle - time.Second},
+		"504 after 59 s, committed before the response is so": {gatewayTimeout, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				s.keep(visited().ago(30 * time.Hour))
+				s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+					time.AfterFunc(tt.commit, func() { s.commit(r, sent) })
+					return tt.lose(s, r)
+				}
+				note, err := recipe(t.Context(), s.client(), visit())
+				require.NoError(t, err)
+				assert.EqualValues(t, 2, note.ID)
+				time.Sleep(time.Hour)
+				assert.Len(t, s.notes, 2, "one note for one recording")
+			})
+		})
+	}
+}
+
+// The upload took longer than the default: a proxy may need as long to pass it on.
+func TestFindCreatedGivesALongUploadItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lost := lostCreate(t)
-		old := time.Now().Add(-time.Hour)
-		// Oldest first, so that no page shows that the rest is older.
-		client := clientOn(t, endlessPages(t, 60, func(id int) string { return madeAt(id, "Other", 1, old.Add(time.Duration(id)*time.Millisecond)) }))
-		_, err := client.Notes.FindCreated(t.Context(), lost)
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		require.ErrorContains(t, err, "too many")
+		s := newShelf(t)
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+			time.AfterFunc(15*time.Minute, func() { s.commit(r, sent) })
+			return nil, io.ErrUnexpectedEOF
+		}
+		params := visit()
+		params.Audio = clinicaldoc.AudioReader("a.wav", &slowReader{strings.Repeat("s", 200), 50 * time.Second})
+		note, err := recipe(t.Context(), s.client(clinicaldoc.WithStallTimeout(time.Hour)), params)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+		assert.Len(t, s.notes, 1)
 	})
 }
 
-func TestFindCreatedStopsWhereTheRestIsOlder(t *testing.T) {
+// The note exists, but something about it, or about the service, is not as it was sent: no word is said about it.
+func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
+	t.Parallel()
+	composed, decomposed := "Größe", "Gro\u0308ße"
+	for name, tt := range map[string]struct {
+		sent   string // the name; "" stands for Visit
+		made   func(*shelf, *lostCreate)
+		reason string
+	}{
+		"renamed": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("Other")) }},
+		"shortened": {sent: "Visit of Monday morning", made: func(s *shelf, _ *lostCreate) {
+			s.keep(visited().named("Visit of Mon").sized(0).by(5))
+		}},
+		"another case":           {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("VISIT").sized(0).by(5)) }},
+		"decomposed":             {sent: composed, made: func(s *shelf, _ *lostCreate) { s.keep(visited().named(decomposed).sized(0).by(5)) }},
+		"composed":               {sent: decomposed, made: func(s *shelf, _ *lostCreate) { s.keep(visited().named(composed).sized(0).by(5)) }},
+		"re-encoded":             {made: func(s *shelf, _ *lostCreate) { s.keep(visited().sized(3).by(5)) }},
+		"renamed and re-encoded": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("Other").sized(3)) }},
+		"renamed, of nobody":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("Other").sized(3).by(-1)) }},
+		"renamed, a clock behind": {made: func(s *shelf, _ *lostCreate) {
+			s.keep(visited().named("Other").sized(3).ago(14 * time.Minute))
+		}},
+		"without a time": {made: func(s *shelf, _ *lostCreate) {
+			n := visited().by(5)
+			n.made = time.Time{}
+			s.keep(n)
+		}},
+		"Date 10 s ahead": {made: func(s *shelf, _ *lostCreate) {
+			s.keep(visited().ago(10 * time.Second))
+			s.ahead = 10 * time.Second
+		}, reason: "does not tell enough"},
+		"service behind":        {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.ahead = -time.Hour }, reason: "sent in the future"},
+		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "does not tell enough"},
+		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "does not tell enough"},
+		"local times, west":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = -12 * time.Hour }, reason: "resembles"},
+		"sent by a clock ahead": {made: func(s *shelf, e *lostCreate) { s.keep(visited()); ago(e, -time.Hour) }, reason: "sent in the future"},
+		"sent by a clock ahead, asked later": {made: func(s *shelf, e *lostCreate) {
+			s.keep(visited().ago(-time.Second))
+			ago(e, -time.Hour)
+			time.Sleep(3 * time.Hour)
+		}, reason: "resembles"},
+		"user not told": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "does not tell enough"},
+		"/user fails":   {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "does not tell enough"},
+		"found and gone": {made: func(s *shelf, _ *lostCreate) {
+			id := s.keep(visited().named("Visit 2"))
+			s.onList = func() {
+				if s.lists == 2 {
+					s.change(id, func(n *shelved) { n.id = 0 })
+				}
+			}
+		}, reason: "resembles"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				params := visit()
+				params.Name = cmp.Or(tt.sent, params.Name)
+				lost := lose(t, client, params)
+				s.keep(visited().ago(100*time.Hour), visited().ago(50*time.Hour).named("Other"))
+				tt.made(s, lost)
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				requireUndecided(t, note, err, cmp.Or(tt.reason, "resembles it, or was made since"))
+			})
+		})
+	}
+}
+
+// A note is there that is not the lost one, and the lost one is not: it is never returned.
+func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		params func(*clinicaldoc.CreateNoteParams)
+		made   func(*shelf)
+		reason string
+	}{
+		"made before it was sent":        {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
+		"before, with a stale Date":      {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "does not tell enough"},
+		"before, from a cache":           {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
+		"a colleague's":                  {made: func(s *shelf) { s.keep(visited().by(5)) }},
+		"a colleague's, no patient sent": {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
+		"a patient's, no patient sent":   {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
+		"no size on either side":         {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "does not tell enough"},
+		"no recording was sent":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "does not tell enough"},
+		"no name was sent, no size told": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "does not tell enough"},
+		"two fit":                        {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
+		"one fits, one may":              {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				params := visit()
+				if tt.params != nil {
+					tt.params(&params)
+				}
+				lost := lose(t, client, params)
+				tt.made(s)
+				begin := time.Now()
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				requireUndecided(t, note, err, cmp.Or(tt.reason, "resembles it, or was made since"))
+				if tt.reason != "" && s.ahead == 0 {
+					assert.Zero(t, time.Since(begin), "waiting cannot help")
+				}
+			})
+		})
+	}
+}
+
+func TestFindCreatedOfACreateWithoutAPatient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lost := lostCreate(t)
-		now := time.Now()
-		page := []string{madeAt(5000, "Visit", 5, now)}
-		for id := 4999; len(page) < 100; id-- {
-			page = append(page, madeAt(id, "Other", 1, now.Add(-time.Duration(5000-id)*time.Hour)))
-		}
-		client := serve(t, call{url: newestNotes, answer: `{"data":[` + strings.Join(page, ",") + `],"meta":{"current_page":1,"last_page":50}}`})
-		note, err := client.Notes.FindCreated(t.Context(), lost)
+		s := newShelf(t)
+		client := s.client()
+		params := visit()
+		params.PatientID = 0
+		lost := lose(t, client, params)
+		s.keep(visited(), visited().by(5))
+		own := visited()
+		own.patient = 0
+		id := s.keep(own)
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.NoError(t, err)
-		assert.EqualValues(t, 5000, note.ID)
+		assert.Equal(t, id, note.ID)
 	})
 }
 
-func TestFindCreatedReadsOnWhereTheOrderIsNotKept(t *testing.T) {
+func TestFindCreatedOfAStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lost := lostCreate(t)
-		now := time.Now()
-		var page []string
-		for id := range 150 {
-			page = append(page, madeAt(id+1, "Other", 1, now.Add(-time.Duration(id+1)*time.Hour)))
-		}
-		page[50] = madeAt(51, "Other", 1, now.Add(-time.Minute*90)) // out of order
-		page = append(page, madeAt(200, "Visit", 5, now))
-		client := serve(t, call{url: newestNotes, answer: listed(page...)})
-		note, err := client.Notes.FindCreated(t.Context(), lost)
+		s := newShelf(t)
+		client := s.client()
+		params := visit()
+		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
+		lost := lose(t, client, params)
+		id := s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.NoError(t, err)
-		assert.EqualValues(t, 200, note.ID)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
+// What this client's Create returned is explained: neither returned nor in the way.
+func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+		_, err := client.Notes.Create(t.Context(), visit())
+		require.NoError(t, err)
+		_, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+
+		// Another client cannot know, unless it is told.
+		other := s.client()
+		stored, err := json.Marshal(lost)
+		require.NoError(t, err)
+		var restored lostCreate
+		require.NoError(t, json.Unmarshal(stored, &restored))
+		_, err = other.Notes.FindCreated(t.Context(), &restored, findParams{ExcludeIDs: []int64{1}})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		note, err := s.client().Notes.FindCreated(t.Context(), &restored, findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+	})
+}
+
+func TestFindCreatedTwoEqualLostCreates(t *testing.T) {
+	t.Parallel()
+	for made := range 3 {
+		t.Run(fmt.Sprint(made), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				first := lose(t, client, visit())
+				time.Sleep(time.Millisecond)
+				second := lose(t, client, visit())
+				for range made {
+					s.keep(visited())
+				}
+				for _, lost := range []*lostCreate{first, second} {
+					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+					if made == 0 {
+						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "neither was")
+						continue
+					}
+					requireUndecided(t, note, err, map[int]string{1: "an equal create was lost too", 2: "several notes fit"}[made])
+					_, err = client.Notes.FindCreated(t.Context(), lost, findParams{UniqueName: true})
+					require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "the name is not unique")
+				}
+			})
+		})
+	}
+}
+
+// The first one was resolved before the second was sent: each gets its own.
+func TestFindCreatedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+			s.commit(r, sent)
+			return nil, io.ErrUnexpectedEOF
+		}
+		var ids []int64
+		for range 3 {
+			lost := lose(t, client, visit())
+			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+			require.NoError(t, err)
+			ids = append(ids, note.ID)
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, []int64{1, 2, 3}, ids)
+	})
+}
+
+// Two losses of another process, of which the second is asked about only after the first has its note.
+func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		first := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
+		s.keep(visited())
+		client := s.client()
+		_, err := client.Notes.FindCreated(t.Context(), first, findParams{})
+		require.NoError(t, err)
+		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
+		requireUndecided(t, note, err, "")
+		s.keep(visited())
+		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+		requireUndecided(t, note, err, "several notes fit")
+	})
+}
+
+// A note whose create is still under way is visible before its id is told.
+func TestFindCreatedWaitsForCreatesUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, also := range map[string]bool{"only the other was created": false, "both were": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				if also {
+					s.keep(visited())
+				}
+				s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+					response := s.commit(r, sent)
+					time.Sleep(40 * time.Second) // the response is on its way
+					return response, nil
+				}
+				var workers sync.WaitGroup
+				workers.Go(func() {
+					_, err := client.Notes.Create(t.Context(), visit())
+					assert.NoError(t, err)
+				})
+				time.Sleep(time.Second)
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				workers.Wait()
+				if !also {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				require.NoError(t, err)
+				assert.EqualValues(t, 1, note.ID)
+			})
+		})
+	}
+}
+
+// 40 dictations of one patient under one name, at once, over a line that loses every eighth response and every ninth request.
+func TestFindCreatedAmongFortyEqualDictations(t *testing.T) {
+	t.Parallel()
+	for name, sizes := range map[string]int64{"of one size": 0, "of different sizes": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				var posts int64
+				s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+					s.mu.Lock()
+					posts++
+					n := posts
+					s.mu.Unlock()
+					time.Sleep(time.Duration(n) * 300 * time.Millisecond)
+					if n%9 == 0 {
+						return nil, io.ErrUnexpectedEOF
+					}
+					response := s.commit(r, sent)
+					time.Sleep(2 * time.Second)
+					if n%8 == 0 {
+						return nil, io.ErrUnexpectedEOF
+					}
+					return response, nil
+				}
+				client := s.client()
+				var mu sync.Mutex
+				told := map[int64][]int64{} // sizes of the recordings, by note
+				undecided := 0
+				var workers sync.WaitGroup
+				for i := range int64(40) {
+					workers.Go(func() {
+						params := visit()
+						size := 5 + i*sizes
+						params.Audio = clinicaldoc.AudioBytes("a.wav", bytes.Repeat([]byte("s"), int(size)))
+						note, err := recipe(t.Context(), client, params)
+						mu.Lock()
+						defer mu.Unlock()
+						if err != nil {
+							assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+							undecided++
+							return
+						}
+						told[note.ID] = append(told[note.ID], size)
+					})
+				}
+				workers.Wait()
+				for id, of := range told {
+					assert.Equal(t, []int64{s.notes[id-1].size}, of, "one recording, its own")
+				}
+				assert.Equal(t, 40, len(told)+undecided)
+				assert.LessOrEqual(t, len(s.notes), 40)
+				if sizes == 1 {
+					// The lost responses are found by their sizes; what was not created is not said to be while others explain nothing.
+					assert.Equal(t, 36, len(told))
+				}
+			})
+		})
+	}
+}
+
+// 40 equal dictations one after the other, of which two never reach the service: none of them is taken for another.
+func TestFindCreatedAmongEqualDictationsInARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		posts := 0
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+			time.Sleep(300 * time.Millisecond)
+			if posts++; posts%15 == 0 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return s.commit(r, sent), nil
+		}
+		client := s.client()
+		told := map[int64]bool{}
+		for range 40 {
+			note, err := recipe(t.Context(), client, visit())
+			require.NoError(t, err)
+			assert.False(t, told[note.ID], "one note for one recording")
+			told[note.ID] = true
+		}
+		assert.Len(t, s.notes, 40)
+		assert.Equal(t, 42, posts)
+	})
+}
+
+func TestFindCreatedByItsUniqueName(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		made   func(*shelf)
+		found  bool
+		reason string // of an undecided end; "" and not found: not created
+	}{
+		"whatever else does not fit": {made: func(s *shelf) { s.keep(visited().sized(3).by(5).ago(100 * time.Hour)) }, found: true},
+		"no user is known":           {made: func(s *shelf) { s.keep(visited().by(-1)); s.noUser = true }, found: true},
+		"no Date":                    {made: func(s *shelf) { s.keep(visited()); s.noDate = true }, found: true},
+		"local times":                {made: func(s *shelf) { s.keep(visited()); s.zone = -5 * time.Hour }, found: true},
+		"a list without an end": {made: func(s *shelf) {
+			s.keep(visited())
+			s.list = func(rows []string, _ *http.Request) string { return `{"data":[` + cut(rows, 0, 15) + `]}` }
+		}, found: true},
+		"others do not matter": {made: func(s *shelf) { s.keep(visited().named("Other")) }},
+		"twice":                {made: func(s *shelf) { s.keep(visited(), visited().ago(time.Hour)) }, reason: "several notes fit"},
+		"shortened":            {made: func(s *shelf) { s.keep(visited().named("Vis")) }, reason: "resembles"},
+		"sent in the future":   {made: func(*shelf) {}, reason: "sent in the future"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				if name == "sent in the future" {
+					ago(lost, -time.Hour)
+				}
+				tt.made(s)
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{UniqueName: true})
+				switch {
+				case tt.found:
+					require.NoError(t, err)
+					assert.EqualValues(t, 1, note.ID)
+				case tt.reason != "":
+					requireUndecided(t, note, err, tt.reason)
+				default:
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				}
+			})
+		})
+	}
+}
+
+// The response held the note's id, but nothing more of use.
+func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		made   shelved
+		params findParams
+		sentTo int64 // patient
+		found  bool
+		reason string
+		also   error
+		took   time.Duration
+	}{
+		"there":                      {made: visited().named("Whatever").by(5), sentTo: shelfPatient, found: true},
+		"there, naming no patient":   {made: shelved{name: "Visit"}, sentTo: shelfPatient, found: true},
+		"another patient's":          {made: visited(), sentTo: 5, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
+		"a patient's, none was sent": {made: visited(), reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
+		"excluded":                   {made: visited(), sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "excluded"},
+		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				if tt.made != (shelved{}) {
+					s.keep(tt.made)
+				}
+				lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
+				lost.Params.PatientID = tt.sentTo
+				note, err := s.client().Notes.FindCreated(t.Context(), lost, tt.params)
+				assert.Zero(t, s.lists)
+				if tt.found {
+					require.NoError(t, err)
+					assert.EqualValues(t, 1, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, tt.reason)
+				if tt.also != nil {
+					require.ErrorIs(t, err, tt.also)
+				}
+				assert.Equal(t, tt.took, time.Since(lost.SentAt))
+			})
+		})
+	}
+}
+
+func TestFindCreatedReadsALaggingReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
+		time.AfterFunc(5*time.Second, func() { s.keep(visited()) })
+		note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
 	})
 }
 
 func TestFindCreatedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lost := lostCreate(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.keep(visited().ago(100 * time.Hour))
+		gaveUp := errors.New("Canary gave up")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, gaveUp)
 		defer cancel()
-		client, _ := endless(t, func(int, *http.Request) string { return listed() })
-		_, err := client.Notes.FindCreated(ctx, lost)
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		note, err := client.Notes.FindCreated(ctx, lost, findParams{})
+		again := requireUndecided(t, note, err, "no such note yet, but the service may still be at work: the deadline passed (context deadline exceeded)"+
+			"; it can be decided after 2000-01-01T00:10:00Z")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, gaveUp)
+		assert.NotContains(t, err.Error(), "Canary")
+		assert.Equal(t, 5*time.Second, time.Since(lost.LostAt))
+
+		// Asked again by another process, from what the first one stored: it goes on where that one ended.
+		stored, err := json.Marshal(again)
+		require.NoError(t, err)
+		var restored lostCreate
+		require.NoError(t, json.Unmarshal(stored, &restored))
+		assert.Equal(t, again.Error(), restored.Error())
+		_, err = s.client().Notes.FindCreated(t.Context(), &restored, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
+
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		note, err = client.Notes.FindCreated(over, lost, findParams{})
+		requireUndecided(t, note, err, "the notes could not be listed: the call was cancelled")
+		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
 func TestFindCreatedRefusesWhatItCannotUse(t *testing.T) {
 	t.Parallel()
-	client := serve(t)
-	for _, lost := range []*clinicaldoc.OutcomeUnknownError{nil, {}, {Params: clinicaldoc.CreateNoteParams{Name: "Visit"}}} {
-		_, err := client.Notes.FindCreated(t.Context(), lost)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	s := newShelf(t)
+	client := s.client()
+	good := &lostCreate{Params: visit(), SentAt: time.Now()}
+	nameless := &lostCreate{Params: clinicaldoc.CreateNoteParams{Name: " ", PatientID: 7}, SentAt: time.Now()}
+	for name, tt := range map[string]struct {
+		lost   *lostCreate
+		params findParams
+		opt    clinicaldoc.CallOption
+	}{
+		"needs the error of a Create":         {nil, findParams{}, clinicaldoc.WithoutRetry()},
+		"needs the error of a Create: ":       {&lostCreate{Params: visit()}, findParams{}, clinicaldoc.WithoutRetry()},
+		"ids must not be negative":            {&lostCreate{Params: visit(), SentAt: time.Now(), NoteID: -1}, findParams{}, clinicaldoc.WithoutRetry()},
+		"Settle: must not be negative":        {good, findParams{Settle: -1}, clinicaldoc.WithoutRetry()},
+		"UniqueName: needs a name":            {nameless, findParams{UniqueName: true}, clinicaldoc.WithoutRetry()},
+		"ExcludeIDs: holds an id below 1":     {good, findParams{ExcludeIDs: []int64{5, 0}}, clinicaldoc.WithoutRetry()},
+		"call option: is nil":                 {good, findParams{}, nil},
+		"WithHeader: Authorization is set by": {good, findParams{}, clinicaldoc.WithHeader("Authorization", "x")},
+	} {
+		_, err := client.Notes.FindCreated(t.Context(), tt.lost, tt.params, tt.opt)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+		require.ErrorContains(t, err, name)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	}
-	_, err := client.Notes.FindCreated(t.Context(), &clinicaldoc.OutcomeUnknownError{SentAt: time.Now()})
+	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now()}, findParams{})
+	requireUndecided(t, note, err, "nothing can tell it from others")
+	assert.Zero(t, s.lists)
+}
+
+func TestFindCreatedFillsTheCallersResponse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.keep(visited())
+		var response clinicaldoc.Response
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, clinicaldoc.WithResponse(&response))
+		require.NoError(t, err)
+		assert.Contains(t, string(response.Body), `"total":1`)
+	})
+}
+
+func TestOutcomeUnknownErrorInJSON(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	client := s.client()
+	lost := lose(t, client, visit())
+	assert.EqualValues(t, 5, lost.AudioSize)
+	assert.WithinRange(t, lost.LostAt, lost.SentAt, time.Now())
+	lost.NoteID = 9
+	for _, value := range []any{lost, *lost} {
+		stored, err := json.Marshal(value)
+		require.NoError(t, err)
+		var members map[string]any
+		require.NoError(t, json.Unmarshal(stored, &members))
+		assert.Equal(t, map[string]any{"name": "Visit", "patient_id": float64(shelfPatient), "prompt_id": 3.0}, members["params"])
+		assert.Equal(t, lost.SentAt.UTC().Format(time.RFC3339Nano), members["sent_at"])
+		assert.Equal(t, lost.LostAt.UTC().Format(time.RFC3339Nano), members["lost_at"])
+		assert.InDelta(t, 5, members["audio_size"], 0)
+		assert.InDelta(t, 9, members["note_id"], 0)
+		assert.Equal(t, lost.Err.Error(), members["error"])
+		assert.Len(t, members, 6)
+
+		var restored lostCreate
+		require.NoError(t, json.Unmarshal(stored, &restored))
+		assert.Equal(t, lost.Error(), restored.Error())
+		require.ErrorIs(t, &restored, clinicaldoc.ErrOutcomeUnknown)
+		again, err := json.Marshal(restored)
+		require.NoError(t, err)
+		assert.JSONEq(t, string(stored), string(again))
+		assert.True(t, restored.SentAt.Equal(lost.SentAt))
+	}
+}
+
+func TestOutcomeUnknownErrorInJSONHoldsOnlySafeWords(t *testing.T) {
+	t.Parallel()
+	stored, err := json.Marshal(lostCreate{SentAt: time.Now(), Err: errors.New("Canary")})
+	require.NoError(t, err)
+	assert.NotContains(t, string(stored), "Canary")
+
+	var restored lostCreate
+	require.NoError(t, json.Unmarshal([]byte(`{"params":{"name":"Visit","patient_id":7},"sent_at":"2026-01-02T12:00:00Z","other":1}`), &restored))
+	require.NoError(t, restored.Err)
+	assert.Zero(t, restored.LostAt)
+	assert.EqualValues(t, 7, restored.Params.PatientID)
+	require.Error(t, json.Unmarshal([]byte(`{"sent_at":"soon"}`), &restored))
+	assert.EqualValues(t, 7, restored.Params.PatientID, "what cannot be read changes nothing")
+}
+
+// A stream's size is not known, which is another thing than no recording.
+func TestOutcomeUnknownErrorOfAStream(t *testing.T) {
+	t.Parallel()
+	client := newShelf(t).client()
+	params := visit()
+	params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
+	assert.EqualValues(t, -1, lose(t, client, params).AudioSize)
+	params.Audio = nil
+	assert.Zero(t, lose(t, client, params).AudioSize)
+}
+
+func TestOutcomeUnknownErrorGivesOneAdvice(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+		resp := s.respond(r, http.StatusServiceUnavailable, "")
+		resp.Header.Set("Retry-After", "30")
+		return resp, nil
+	}
+	lost := lose(t, s.client(), visit())
+	assert.Equal(t, "clinicaldoc: Notes.Create (POST /v1/progress-notes): 503 Service Unavailable: the service, or a proxy before it, failed"+
+		"; it may or may not have been carried out: ask Notes.FindCreated before creating again", lost.Error())
+
+	client := serve(t, call{method: "POST", url: "/v1/teams", status: http.StatusBadGateway})
+	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", nil, nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	require.EqualError(t, err, "clinicaldoc: Do (POST /v1/teams): 502 Bad Gateway: the service, or a proxy before it, failed"+
+		"; it may or may not have been carried out: find out before sending it again")
+}
+
+// On the box, in all its variants.
+func TestFindCreatedOnEveryVariant(t *testing.T) {
+	t.Parallel()
+	for _, variant := range clinicaldoctest.Variants() {
+		t.Run(variant.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(variant))
+				defer srv.Close()
+				srv.AddPatient(clinicaldoctest.Patient{ID: 7})
+				params := visit()
+				params.PatientID, params.PromptID = 7, 1
+				find := findParams{TrustPatientFilter: variant.Patient == clinicaldoctest.PatientUnnamed}
+				client := srv.Client()
+
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+				lost := lose(t, client, params)
+				note, err := client.Notes.FindCreated(t.Context(), lost, find)
+				if variant.Pagination == clinicaldoctest.PaginationNone {
+					requireUndecided(t, note, err, "cannot be shown to be whole")
+					find.UniqueName = true
+					note, err = client.Notes.FindCreated(t.Context(), lost, find)
+				}
+				require.NoError(t, err)
+				assert.EqualValues(t, 1, note.ID)
+
+				params.Name = "Another"
+				time.Sleep(48 * time.Hour)
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+				lost = lose(t, client, params)
+				note, err = client.Notes.FindCreated(t.Context(), lost, find)
+				if variant.Pagination == clinicaldoctest.PaginationNone {
+					requireUndecided(t, note, err, "cannot be shown to be whole")
+					return
+				}
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
+			})
+		})
+	}
 }

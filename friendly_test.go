@@ -3,12 +3,19 @@ package clinicaldoc_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -153,7 +160,7 @@ func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
 	t.Parallel()
 	page := socketHandler(t, sockStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 	err := friendlyCall(t, page.URL, nil)
-	assertFriendly(t, err, "200 OK with text/html", "check the base URL", "proxies")
+	assertFriendly(t, err, "is a web page (200 OK with text/html), as of a login", "check the base URL", "proxies")
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 
 	nothing := socketHandler(t, sockStatus(http.StatusNotFound, friendlyAnswer))
@@ -168,6 +175,100 @@ func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
 	ssh := newRawServer(t, func(c *rawConn) { c.head(); c.send("SSH-2.0-CANARY\r\n") })
 	err = friendlyCall(t, ssh.URL, nil)
 	assertFriendly(t, err, "is not HTTP", "are the address and its port right?")
+}
+
+func TestARedirectThatIsNotFollowedIsExplained(t *testing.T) {
+	t.Parallel()
+	const circle, rule = "redirects in a circle, or too often", "redirects are followed only for GET and on the base URL's own origin"
+	for name, tt := range map[string]struct {
+		method, location string
+		body             any
+		words, without   string
+	}{
+		"circle":         {http.MethodGet, "/v1/CANARY", nil, circle, rule},
+		"circle, HEAD":   {http.MethodHead, testBase + "/v1/CANARY", nil, circle, rule},
+		"another origin": {http.MethodGet, "https://CANARY.test/", nil, rule, circle},
+		"with a name":    {http.MethodGet, "https://CANARY@api.clinic.test/", nil, rule, circle},
+		"no address":     {http.MethodGet, "", nil, rule, circle},
+		"with a body":    {http.MethodGet, "/v1/CANARY", "text", rule, circle},
+		"PUT":            {http.MethodPut, "/v1/CANARY", nil, rule, circle},
+	} {
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {tt.location}}, Body: http.NoBody, Request: r}, nil
+		})})
+		err := client.Do(t.Context(), tt.method, "/v1/teams", tt.body, nil)
+		assertFriendly(t, err, tt.words)
+		assert.NotContains(t, err.Error(), tt.without, name)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	}
+}
+
+func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
+	t.Parallel()
+	srv := socketHandler(t, sockStatus(http.StatusNotFound, `{"message":"CANARY"}`))
+	for _, path := range []string{"/v1", "/v1/", "/api/v1"} {
+		assertFriendly(t, friendlyCall(t, srv.URL+path, nil), "404 Not Found", "the base URL ends in /v1, which is added to it; leave it out")
+	}
+	for _, path := range []string{"", "/api", "/v1/api", "/xv1"} {
+		assert.NotContains(t, friendlyCall(t, srv.URL+path, nil).Error(), "/v1,")
+	}
+}
+
+func TestATokenWithItsSchemeIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"Bearer " + friendlyToken, "bearer " + friendlyToken, "Bearer "} {
+		_, err := clinicaldoc.NewClient("https://service.test", token)
+		assertFriendly(t, err, "token", `begins with "Bearer", which is added to it; give the token alone`)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	}
+	_, err := clinicaldoc.NewClient("https://service.test", "Bearer-like"+friendlyToken)
+	require.NoError(t, err)
+}
+
+// A page that a firewall or a portal puts in the way is not explained by the token, the record or the service.
+func TestAPageInTheWayIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
+		page := socketHandler(t, sockStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
+		err := friendlyCall(t, page.URL, nil)
+		assertFriendly(t, err, "this is a web page, as of a firewall, a proxy or another server", "check the base URL")
+		for _, misleading := range []string{"get a new one", "the token's user", "no record was named"} {
+			assert.NotContains(t, err.Error(), misleading)
+		}
+		plain := socketHandler(t, sockStatus(status, `{"message":"CANARY"}`))
+		assert.NotContains(t, friendlyCall(t, plain.URL, nil).Error(), "web page")
+	}
+	portal := socketHandler(t, sockStatus(http.StatusNetworkAuthenticationRequired, friendlyAnswer, "Content-Type", "text/html"))
+	err := friendlyCall(t, portal.URL, nil)
+	assertFriendly(t, err, "511 Network Authentication Required", "not the service but the network responds", "login")
+	assert.NotContains(t, err.Error(), "trying later")
+}
+
+func TestACutUploadIsExplained(t *testing.T) {
+	t.Parallel()
+	for cause, refused := range map[error]bool{syscall.ECONNRESET: true, syscall.EPIPE: true, net.ErrClosed: false, io.ErrUnexpectedEOF: false} {
+		_, err := refusing(t, &net.OpError{Op: "write", Net: "tcp", Err: cause}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
+		assertFriendly(t, err, "the connection ended within the upload", "write tcp: ", cause.Error())
+		if refused {
+			assertFriendly(t, err, "the server refuses it (size, token)")
+		} else {
+			assert.NotContains(t, err.Error(), "size, token", "nothing says so")
+		}
+	}
+}
+
+func TestStoragesRefusalIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
+		storage := socketHandler(t, sockStatus(status, friendlyAnswer))
+		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		assertFriendly(t, err, "the recording's temporary address", "expired")
+		answered, ok := errors.AsType[*clinicaldoc.Error](err)
+		require.True(t, ok)
+		assertFriendly(t, answered, "the recording's temporary address", "expired")
+		assert.NotContains(t, answered.Error(), "token", "storage gets none")
+	}
 }
 
 func TestAnExpiredTokenIsExplained(t *testing.T) {
@@ -210,4 +311,87 @@ func TestAProxysOwnWordsAreNotRepeated(t *testing.T) {
 	err := friendlyCall(t, "https://service.test", through(proxy.URL[len("http://"):]))
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "CANARY")
+}
+
+// rawHTTP2 is a server that takes one stream on each connection and then ends it with the given frames.
+func rawHTTP2(t *testing.T, connections int, frames ...[]byte) (address string, over *http.Transport) {
+	t.Helper()
+	srv := newRawServer(t, slices.Repeat([]func(*rawConn){func(c *rawConn) {
+		_, _ = io.ReadFull(c.in, make([]byte, 24)) // the preface
+		_, _ = c.Write(http2Frame(4, 0, nil))      // SETTINGS
+		for kind := byte(0); kind != 1; {          // HEADERS
+			head := make([]byte, 9)
+			if _, err := io.ReadFull(c.in, head); err != nil {
+				return
+			}
+			kind = head[3]
+			_, _ = io.CopyN(io.Discard, c.in, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
+		}
+		for _, frame := range frames {
+			_, _ = c.Write(frame)
+		}
+	}}, connections)...)
+	tr := socketTransport(t)
+	tr.Protocols = new(http.Protocols)
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	return srv.URL, tr
+}
+
+func http2Frame(kind byte, stream uint32, payload []byte) []byte {
+	frame := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, 0}
+	return append(binary.BigEndian.AppendUint32(frame, stream), payload...)
+}
+
+func goAway(lastStream, code uint32, debug string) []byte {
+	payload := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, lastStream), code)
+	return http2Frame(7, 0, append(payload, debug...))
+}
+
+func TestTheEndsOfHTTP2AreExplained(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		frames [][]byte
+		words  string
+	}{
+		"calmed":   {[][]byte{goAway(1, 11, "debug-CANARY")}, "closed the connection (HTTP/2 GOAWAY): ENHANCE_YOUR_CALM"},
+		"graceful": {[][]byte{goAway(0, 0, "debug-CANARY")}, "closed the connection in good order, as for a restart (HTTP/2 GOAWAY)"},
+		"reset":    {[][]byte{http2Frame(3, 1, []byte{0, 0, 0, 2})}, "ended the request (HTTP/2 stream error): INTERNAL_ERROR"},
+		"garbage":  {[][]byte{[]byte("HTTP/1.1 400 CANARY CANARY\r\n\r\n")}, "the connection failed (HTTP/2)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, tr := rawHTTP2(t, 1, tt.frames...)
+			client, err := clinicaldoc.NewClient(address, friendlyToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}), once)
+			require.NoError(t, err)
+			_, err = client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "CANARY"})
+			assertFriendly(t, err, tt.words)
+			for _, member := range chain(err) {
+				assertSilent(t, fmt.Sprintf("%v %+v %#v", member, member, member), name)
+			}
+		})
+	}
+}
+
+const proxyChild = "CLINICALDOC_TEST_PROXY_CHILD"
+
+// The environment's proxy is read once for a process, so that the test needs one of its own.
+func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(proxyChild) != "" {
+		client, err := clinicaldoc.NewClient("https://service.test", friendlyToken, once)
+		require.NoError(t, err)
+		_, err = client.Users.Me(socketContext(t))
+		assertFriendly(t, err, "the proxy in between refused the connection (500 Internal Server Error); does it let this host through, and reach it?")
+		return
+	}
+	proxy := newRawServer(t, func(c *rawConn) {
+		c.head()
+		c.send("HTTP/1.0 500 Unable to connect CANARY\r\nContent-Length: 0\r\n\r\n")
+	})
+	self, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
+	child.Env = append(os.Environ(), proxyChild+"=1", "HTTPS_PROXY="+proxy.URL, "https_proxy="+proxy.URL, "NO_PROXY=", "no_proxy=")
+	output, err := child.CombinedOutput()
+	require.NoError(t, err, string(output))
 }

@@ -48,13 +48,13 @@ func answerWith(status int, contentType string, body []byte) roundTripper {
 }
 
 // decodingErrors is all that an error of an answer that does not decode may say: constant words, described keys, numbers.
-var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the answer is 200 OK with (no body|application/json), but not what the service describes: (` +
+var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the response is 200 OK with (no body|application/json), but not what the service describes: (` +
 	`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
 	`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
 	`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
-	`want (an? (object|whole number|number|boolean|date-time|token with an id)|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
+	`want (an? (object|whole number|number|boolean|date-time|record with an id)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
 	`|it holds no (id|list|usable url)|it is (another record than the one asked for|empty))` +
-	`(; it may or may not have been carried out: ask Notes\.FindCreated before creating again)?$`)
+	`(; it may or may not have been carried out: ask Notes\.FindCreated before creating again|; an attempt may have had its effect: read the record before trying again)?$`)
 
 // checkDecoding expects either a value or an error whose text holds nothing of the answer.
 func checkDecoding(t *testing.T, value any, err error) {
@@ -95,7 +95,8 @@ func FuzzRecords(f *testing.F) {
 		`{"id":7,"audio":{"duration":-0.0,"bitrate":1e3,"size":9007199254740993,"expires_at":"2024-05-01"},"has":{"signed":"1","content":0}}`,
 		`{"id":2,"name":"Test User","email":"user@clinic.test","created_at":"2024-05-01 10:11:12"}`,
 		`{"id":1,"name":"label","created_at":"2024-05-01T10:11:12.5+0200","last_used_at":null}`,
-		`{"url":"https://storage.clinic.test/7.wav?expires=1714558272"}`, `{"message":"done"}`, `{"id":7,"patient":` + strings.Repeat(`[`, 1200),
+		`{"url":"https://storage.clinic.test/7.wav?expires=1714558272"}`, `{"message":"done"}`, `{"id":7,"more":[ 1 ],"<x>" :"&","more":2,"patient":{"id":7},"patient_id":8}`,
+		`{"id":7,"patient":{"name":"x"},"patient_id":"8 ","":{}}`, `{"id":7,"patient_id":{"id":[{"id":[{"data":7.0}]}]}}`, `{"id":7,"patient":` + strings.Repeat(`[`, 1200),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -161,7 +162,7 @@ func FuzzPages(f *testing.F) {
 				require.Positive(t, note.ID)
 				checkStored(t, note)
 				if params.PatientID != 0 {
-					id, named := note.Patient.ID()
+					id, named := note.PatientID()
 					require.True(t, named)
 					require.Equal(t, params.PatientID, id)
 				}
@@ -181,10 +182,9 @@ func checkListError(t *testing.T, err error) {
 }
 
 var listErrors = regexp.MustCompile(`^(it is another page than the one asked for; does WithQueryNames name the page parameter\?` +
-	`|it holds a row without an id` +
 	`|the list may be incomplete: (page after page brings no new row; does WithQueryNames name the page, size and sort parameters\?` +
 	`|the service tells of more rows than it gives|(nothing tells whether more rows exist|more rows exist than its pages show); does WithQueryNames name the page, size and sort parameters\?)` +
-	`|the service returned another patient's note; does WithQueryNames name the patient parameter\?` +
+	`|the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter\?` +
 	`|the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows)$`)
 
 // FuzzPageWalk lets a service say anything about its pages: the walk ends, and shows every row once.
@@ -394,7 +394,7 @@ func FuzzEnvelope(f *testing.F) {
 			return
 		}
 		require.False(t, unsendable)
-		var want []part
+		want := []part{{"file", base, string(audio)}} // first, so that a cut upload lacks what the service acts on
 		if name != "" {
 			want = append(want, part{name: "name", value: name})
 		}
@@ -404,7 +404,7 @@ func FuzzEnvelope(f *testing.F) {
 		if prompt != 0 {
 			want = append(want, part{name: "prompt_id", value: strconv.FormatInt(prompt, 10)})
 		}
-		require.Equal(t, append(want, part{"file", base, string(audio)}), parts)
+		require.Equal(t, want, parts)
 		require.Len(t, types, 1)
 		kind, params, err := mime.ParseMediaType(types[0])
 		require.NoError(t, err, "%q", types[0])

@@ -2,14 +2,16 @@ package clinicaldoc_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jarcoal/httpmock"
@@ -40,81 +42,69 @@ type call struct {
 	meanwhile    func()
 }
 
-func (c call) key() string {
-	method, url := c.method, c.url
+// request returns the call's method and absolute URL.
+func (c call) request() (method, url string) {
+	method, url = c.method, c.url
 	if method == "" {
 		method = http.MethodGet
 	}
 	if strings.HasPrefix(url, "/") {
 		url = testBase + url
 	}
+	return method, url
+}
+
+func (c call) String() string {
+	method, url := c.request()
 	return method + " " + url
 }
 
-// script answers the expected calls, in their order, and nothing else.
+// script is a mock transport with one responder per expected call, in their order, and nothing else.
 type script struct {
 	t         *testing.T
-	mu        sync.Mutex
-	pending   []call
-	anyOrder  bool
+	next      atomic.Int64 // the call that may come now
 	userAgent string
-	served    int
 }
 
-// newScript returns a script and the HTTP client that it answers. Calls that did not come by the end fail the test.
+// newScript returns a script and the HTTP client whose requests it responds to. A request that is not the next expected one
+// fails the test, and so does a call that did not come by the end.
 func newScript(t *testing.T, calls ...call) (*script, *http.Client) {
 	t.Helper()
-	s := &script{t: t, pending: calls, userAgent: "clinicaldoc-go/" + clinicaldoc.Version}
+	s := &script{t: t, userAgent: "clinicaldoc-go/" + clinicaldoc.Version}
 	transport := httpmock.NewMockTransport()
-	for _, c := range calls {
-		method, url, _ := strings.Cut(c.key(), " ")
-		transport.RegisterResponder(method, url, s.respond)
+	transport.RegisterNoResponder(httpmock.NewNotFoundResponder(t.Error))
+	for i, c := range calls {
+		method, url := c.request()
+		// Without the matcher httpmock would ignore a query too many, and serve a call more than once.
+		isNext := httpmock.NewMatcher(fmt.Sprintf("call %03d", i), func(req *http.Request) bool {
+			return req.URL.String() == url && s.next.CompareAndSwap(int64(i), int64(i+1))
+		})
+		transport.RegisterMatcherResponder(method, url, isNext, s.responder(c))
 	}
-	transport.RegisterNoResponder(s.respond)
 	t.Cleanup(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, c := range s.pending {
-			t.Errorf("expected request did not come: %s", c.key())
+		for _, c := range calls[s.next.Load():] {
+			t.Errorf("expected request did not come: %s", c)
 		}
 	})
 	return s, &http.Client{Transport: transport}
 }
 
-func (s *script) respond(req *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	got := req.Method + " " + req.URL.String()
-	at := 0
-	if s.anyOrder {
-		at = max(0, slices.IndexFunc(s.pending, func(c call) bool { return c.key() == got }))
+func (s *script) responder(want call) httpmock.Responder {
+	return func(req *http.Request) (*http.Response, error) {
+		s.compare(req, want)
+		if want.meanwhile != nil {
+			want.meanwhile()
+		}
+		if want.fail != nil {
+			return nil, want.fail
+		}
+		resp := httpmock.NewStringResponse(cmp.Or(want.status, http.StatusOK), want.answer)
+		resp.Header.Set("Content-Type", "application/json")
+		for key, value := range want.answerHeader {
+			resp.Header.Set(key, value)
+		}
+		return resp, nil
 	}
-	if at >= len(s.pending) || s.pending[at].key() != got {
-		s.t.Errorf("unexpected request: %s", got)
-		s.mu.Unlock()
-		return httpmock.NewStringResponse(http.StatusTeapot, ""), nil
-	}
-	want := s.pending[at]
-	s.pending = slices.Delete(slices.Clone(s.pending), at, at+1)
-	s.served++
-	s.mu.Unlock()
-
-	s.compare(req, want)
-	if want.meanwhile != nil {
-		want.meanwhile()
-	}
-	if want.fail != nil {
-		return nil, want.fail
-	}
-	status := want.status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	resp := httpmock.NewStringResponse(status, want.answer)
-	resp.Header.Set("Content-Type", "application/json")
-	for key, value := range want.answerHeader {
-		resp.Header.Set(key, value)
-	}
-	return resp, nil
 }
 
 // compare holds all of a request against what is expected: a header too many is as wrong as one that is missing.
@@ -123,9 +113,9 @@ func (s *script) compare(req *http.Request, want call) {
 	if req.Body != nil {
 		var err error
 		if body, err = io.ReadAll(req.Body); err != nil {
-			s.t.Errorf("%s: reading the body: %v", want.key(), err)
+			s.t.Errorf("%s: reading the body: %v", want, err)
 		}
-		assert.EqualValues(s.t, len(body), req.ContentLength, want.key())
+		assert.EqualValues(s.t, len(body), req.ContentLength, want)
 	}
 	headers := map[string]string{
 		"Authorization": "Bearer " + testToken,
@@ -139,21 +129,17 @@ func (s *script) compare(req *http.Request, want call) {
 		if want.body != "" {
 			headers["Content-Type"] = "application/json"
 		}
-		assert.Equal(s.t, want.body, string(body), want.key())
+		assert.Equal(s.t, want.body, string(body), want)
 	}
 	maps.Copy(headers, want.header)
 	got := map[string]string{}
 	for key, values := range req.Header {
 		got[key] = strings.Join(values, ", ")
 	}
-	assert.Equal(s.t, headers, got, want.key())
+	assert.Equal(s.t, headers, got, want)
 }
 
-func (s *script) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.served
-}
+func (s *script) count() int { return int(s.next.Load()) }
 
 // once keeps tests that are not about retries to one attempt per call.
 var once = clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})

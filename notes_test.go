@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -260,11 +261,11 @@ func TestNotesSignRefusals(t *testing.T) {
 		match    error
 		mismatch error
 	}{
-		"telling 400":                 {400, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 403":                 {403, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 422":                 {422, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 423":                 {423, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 500":                 {500, telling, "", clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 400":                 {400, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 403":                 {403, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 422":                 {422, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 423":                 {423, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 500":                 {500, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
 		"silent 403, not complete":    {403, silent, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
 		"silent 409, not complete":    {409, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
 		"silent 422, not complete":    {422, `{"message":"The given data was invalid"}`, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
@@ -306,14 +307,43 @@ func TestNotesSignRefusals(t *testing.T) {
 
 func TestNotesSignFindsItselfDone(t *testing.T) {
 	t.Parallel()
-	// The first answer is lost, so the note is read before signing is repeated: it is signed, and that is the result.
-	signed := `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`
-	for _, lost := range []call{{status: http.StatusBadGateway}, {fail: errors.New("connection reset")}} {
-		lost.method, lost.url = "PUT", "/v1/progress-notes/7/sign"
-		client := serve(t, lost, call{url: "/v1/progress-notes/7", answer: signed})
-		note, err := client.Notes.Sign(t.Context(), 7)
-		require.NoError(t, err)
-		assert.True(t, note.Has.Signed)
+	// The first response is lost, so the note is read: it is signed, that is the result, and nothing is signed twice.
+	const note = testBase + "/v1/progress-notes/7"
+	for _, retries := range []int{0, 3} {
+		for name, lost := range map[string]httpmock.Responder{
+			"bad gateway":      httpmock.NewStringResponder(http.StatusBadGateway, ""),
+			"connection reset": httpmock.NewErrorResponder(errors.New("connection reset")),
+		} {
+			transport := httpmock.NewMockTransport()
+			transport.RegisterResponder("PUT", note+"/sign", lost)
+			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK, `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`))
+			client := clientOn(t, &http.Client{Transport: transport}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
+			signed, err := client.Notes.Sign(t.Context(), 7)
+			require.NoError(t, err, name)
+			assert.True(t, signed.Has.Signed)
+			assert.Equal(t, 1, transport.GetCallCountInfo()["PUT "+note+"/sign"], "%s, %d retries", name, retries)
+		}
+	}
+}
+
+func TestNotesCreateForAnotherPatient(t *testing.T) {
+	t.Parallel()
+	for patient, mismatch := range map[string]bool{
+		`"patient":{"id":7},`: false, `"patient_id":"7",`: false, ``: false, `"patient":[],`: false,
+		`"patient":{"id":8},`: true, `"patient_id":8,`: true, `"patient":{"id":7},"patient_id":8,`: true,
+	} {
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "7"}), answer: `{` + patient + smallNote[1:]})
+		note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: 7})
+		if !mismatch {
+			require.NoError(t, err, patient)
+			continue
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch, patient)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it exists")
+		assert.Nil(t, note)
+		var conflict *clinicaldoc.ConflictError
+		require.ErrorAs(t, err, &conflict)
+		assert.EqualValues(t, 7, conflict.Current.ID, "the error carries the note")
 	}
 }
 
@@ -432,7 +462,7 @@ func TestNotesCreate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append(fields[:3:3], tt.want)...), status: http.StatusCreated, answer: fullNote})
+			client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want}, fields...)...), status: http.StatusCreated, answer: fullNote})
 			var progress [][2]int64
 			note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
 				Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: tt.audio,
@@ -449,7 +479,7 @@ func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, answer: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
-		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), answer: fullNote},
+		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), answer: smallNote},
 	)
 	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
@@ -488,6 +518,31 @@ func TestNotesCreateRefusesBadParams(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 		require.ErrorContains(t, err, field, name)
 		assert.Nil(t, note, name)
+	}
+}
+
+func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
+	t.Parallel()
+	typed := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
+	copied := *typed
+	copied.ContentType = "audio/flac"
+	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
+		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
+		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, answer: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		require.NoError(t, err)
+	}
+
+	stream := clinicaldoc.AudioReader("visit.wav", strings.NewReader("sound"))
+	streamCopy := *stream
+	reading := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		_, err := io.Copy(io.Discard, r.Body)
+		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(strings.NewReader(fullNote))}, err
+	})})
+	_, err := reading.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: &streamCopy})
+	require.NoError(t, err)
+	for _, used := range []*clinicaldoc.AudioSource{stream, &streamCopy} {
+		_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: used})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "what is left of a stream is not the recording")
 	}
 }
 

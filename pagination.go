@@ -13,6 +13,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/walk"
 )
 
@@ -86,9 +87,6 @@ func (p ListNotesParams) check(page *Page[ProgressNote]) error {
 	page.Meta.PerPageIgnored = p.PerPage > 0 &&
 		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
 	for i := range page.Items {
-		if page.Items[i].ID < 1 {
-			return sentinelError{"it holds a row without an id", ErrUnexpectedResponse}
-		}
 		if err := p.checkPatient(&page.Items[i]); err != nil {
 			return err
 		}
@@ -100,12 +98,11 @@ func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 	if p.PatientID == 0 {
 		return nil
 	}
-	id, named := note.Patient.ID()
-	switch {
-	case named && id == p.PatientID, !named && p.TrustPatientFilter:
+	switch match := note.comparePatient(p.PatientID); {
+	case match == namesThis, match == namesNone && p.TrustPatientFilter:
 		return nil
-	case named:
-		return mismatch("the service returned another patient's note; does WithQueryNames name the patient parameter?")
+	case match == namesOther:
+		return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
 	}
 	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
 }
@@ -114,21 +111,21 @@ func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientM
 
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.
-func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder)) (*Page[T], error) {
+func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
 	if len(answer) == 0 {
-		return nil, errEmpty
+		return nil, nil, tolerant.ErrEmpty
 	}
 	page := &Page[T]{}
 	d := jsonscan.New(answer)
 	found := d.Kind() == jsonscan.Array
 	if found {
-		page.fillItems(d, size, fill)
+		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
 	} else {
 		for key := range d.Fields() {
 			switch {
 			case string(key) == "data":
 				found = true
-				page.fillItems(d, size, fill)
+				page.Items = tolerant.Rows(d, page.Items, size, fill, id)
 			case string(key) == "meta" && d.Kind() == jsonscan.Object:
 				for key := range d.Fields() {
 					page.fillMeta(string(key), d)
@@ -145,36 +142,26 @@ func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, 
 		}
 	}
 	if err := d.End(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !found {
-		return nil, errNoRows
+		return nil, nil, errNoRows
 	}
 	page.findNext(names)
-	return page, nil
-}
-
-func (p *Page[T]) fillItems(d *jsonscan.Decoder, size int, fill func(*T, *jsonscan.Decoder)) {
-	list(d, func() {
-		if p.Items == nil {
-			p.Items = make([]T, 0, size)
-		}
-		p.Items = append(p.Items, *new(T))
-		fill(&p.Items[len(p.Items)-1], d)
-	})
+	return page, d.Forgiven(), nil
 }
 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as not told.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	switch key {
 	case "current_page":
-		p.Meta.CurrentPage = int(integerOrZero(d))
+		p.Meta.CurrentPage = int(tolerant.IntegerOrZero(d))
 	case "last_page":
-		p.Meta.LastPage = int(integerOrZero(d))
+		p.Meta.LastPage = int(tolerant.IntegerOrZero(d))
 	case "per_page":
-		p.Meta.PerPage = int(integerOrZero(d))
+		p.Meta.PerPage = int(tolerant.IntegerOrZero(d))
 	case "total":
-		p.Meta.Total = int(integerOrZero(d))
+		p.Meta.Total = int(tolerant.IntegerOrZero(d))
 	case "next_cursor":
 		p.saysIfMore = true
 		if d.Kind() == jsonscan.String {
@@ -286,7 +273,7 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 
 func (l noteList) fetch(ctx context.Context, at walk.Position, responded func()) (walk.Page, fetchedPage, error) {
 	var got fetchedPage
-	opts := append(slices.Clip(l.opts), whenAnswered(responded))
+	opts := append(slices.Clip(l.opts), whenResponded(responded))
 	if l.response != nil {
 		opts = append(opts, WithResponse(&got.response))
 	}
@@ -312,6 +299,11 @@ func (p ListNotesParams) at(position walk.Position) ListNotesParams {
 		p.Sort, p.PerPage = Sort(position.Order), position.Size
 	}
 	return p
+}
+
+// after are the params that ask for the page after the one they ask for, given its cursor.
+func (p ListNotesParams) after(cursor string) ListNotesParams {
+	return p.at(walk.Position{Number: p.Page, Cursor: p.Cursor}.After(cursor))
 }
 
 // listError gives a list that cannot be shown to be whole its public error.

@@ -3,6 +3,7 @@ package clinicaldoc_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -85,15 +87,17 @@ func publicSamples(t *testing.T) map[string]sample {
 	meta := clinicaldoc.PageMeta{CurrentPage: 2, NextCursor: canary}
 	return map[string]sample{
 		"AudioInfo":           sampleOf(*note.Audio),
-		"AudioSource":         samplePointer(params.Audio),
+		"AudioSource":         sampleOf(*params.Audio),
 		"AudioURL":            sampleOf(clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?signature=" + canary}),
 		"Attempt":             sampleOf(clinicaldoc.Attempt{Operation: "Notes.Create", Err: &answered}),
 		"Client":              sampleOf(*client),
 		"Completion":          sampleOf(note.Has),
 		"Confirmation":        sampleOf(clinicaldoc.Confirmation{Message: canary}),
+		"ConflictError":       sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
 		"CreateNoteParams":    sampleOf(params),
 		"DownloadParams":      sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
 		"Error":               sampleOf(answered),
+		"FindCreatedParams":   sampleOf(clinicaldoc.FindCreatedParams{Settle: time.Minute, ExcludeIDs: []int64{canaryPatient}}),
 		"ListNotesParams":     sampleOf(clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary}),
 		"NotesService":        sampleOf(*client.Notes),
 		"Object":              sampleOf(note.Patient),
@@ -224,8 +228,9 @@ func TestNilPointersPrint(t *testing.T) {
 	}
 }
 
-func TestNoErrorPrintsSecrets(t *testing.T) {
-	t.Parallel()
+// failures are errors of many origins, each of which had a canary at hand.
+func failures(t *testing.T) map[string]error {
+	t.Helper()
 	folder := filepath.Join(t.TempDir(), canary)
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	_, missing := clinicaldoc.AudioFile(filepath.Join(folder, "visit.wav"))
@@ -242,7 +247,7 @@ func TestNoErrorPrintsSecrets(t *testing.T) {
 		"not JSON":     {answer: canary, answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
 		"wrong kind":   {answer: `{"id":7,"created_at":"` + canary + `"}`},
 		"another":      {answer: `{"id":8,"name":"` + canary + `"}`},
-		"odd key":      {answer: `{"id":7,"has":{"` + canary + ` x":1,"signed":"` + canary + `"}}`},
+		"odd key":      {answer: `{"id":7,"` + canary + ` x":1,"name":{"` + canary + ` x":"` + canary + `"}}`},
 		"URL error":    {fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
 		"plain error":  {fail: errors.New(canary)},
 		"path error":   {fail: &os.PathError{Op: "open", Path: canary, Err: errors.New(canary)}},
@@ -267,7 +272,151 @@ func TestNoErrorPrintsSecrets(t *testing.T) {
 	failures["query key"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithQuery("", canary))
 	failures["header"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithHeader("X-A", canary+"\n"))
 
-	for name, err := range failures {
+	maps.Copy(failures, foreignFailures(t))
+	maps.Copy(failures, socketFailures(t))
+	return failures
+}
+
+// badReader fails with an error that names a file, at the first read or when it has given something.
+type badReader struct{ given bool }
+
+func (r *badReader) Read(p []byte) (int, error) {
+	if !r.given {
+		r.given = true
+		return copy(p, canary), nil
+	}
+	return 0, &os.PathError{Op: "read", Path: canary, Err: errors.New(canary)}
+}
+
+func (r *badReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New(canary) }
+func (r *badReader) Write([]byte) (int, error)         { return 0, errors.New(canary) }
+
+// badCallback is a limiter and a token source that fail.
+type badCallback struct{ err error }
+
+func (c badCallback) Wait(context.Context) error            { return c.err }
+func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }
+
+// foreignSafe is a type of the caller's that calls its text safe, and is not as a whole.
+type foreignSafe struct{ Name string }
+
+func (e foreignSafe) Error() string  { return e.Name }
+func (foreignSafe) SafeText() string { return "safe" }
+
+// foreignFailures are calls that fail by an error of the caller's own code.
+func foreignFailures(t *testing.T) map[string]error {
+	t.Helper()
+	own := map[string]error{
+		"text":      errors.New(canary),
+		"safe":      foreignSafe{canary},
+		"wrapped":   fmt.Errorf(canary+": %w", &url.Error{Op: canary, URL: canary, Err: &os.PathError{Op: canary, Path: canary, Err: os.ErrNotExist}}),
+		"joined":    errors.Join(errors.New(canary), foreignSafe{canary}, context.Canceled),
+		"DNS":       &net.DNSError{Err: canary, Server: canary, Name: "host.test"},
+		"operation": &net.OpError{Op: canary, Net: canary, Source: &net.UnixAddr{Name: canary}, Addr: &net.UnixAddr{Name: canary}, Err: errors.New(canary)},
+		"link":      &os.LinkError{Op: canary, Old: canary, New: canary, Err: errors.New(canary)},
+		"of ours":   fmt.Errorf(canary+": %w", &clinicaldoc.Error{StatusCode: 500, Message: canary, Route: "/x"}),
+	}
+	failures := map[string]error{}
+	for name, err := range own {
+		broken := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Body != nil {
+				if _, failed := io.Copy(io.Discard, r.Body); failed != nil {
+					return nil, failed
+				}
+			}
+			return nil, err
+		})}
+		_, failures["transport, "+name] = clientOn(t, broken).Users.Me(t.Context())
+		_, failures["transport of a create, "+name] = clientOn(t, broken).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary})
+		_, failures["transport of a wait, "+name] = clientOn(t, broken).Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxFailures: 1, Interval: time.Millisecond, MaxInterval: time.Millisecond})
+		_, failures["limiter, "+name] = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithLimiter(badCallback{err})}).Users.Me(t.Context())
+		sourced, failed := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithTokenSource(badCallback{err}))
+		require.NoError(t, failed)
+		_, failures["token source, "+name] = sourced.Users.Me(t.Context())
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(err)
+		_, failures["context, "+name] = serve(t).Users.Me(ctx)
+		failures["a wait's own, "+name] = &clinicaldoc.WaitError{Err: err}
+		failures["an unknown outcome's own, "+name] = &clinicaldoc.OutcomeUnknownError{Err: err}
+		for form, audio := range map[string]*clinicaldoc.AudioSource{
+			"reader": clinicaldoc.AudioReader(canary, new(badReader)), "reader at": clinicaldoc.AudioReaderAt(canary, new(badReader), 5),
+		} {
+			_, failures[form+", "+name] = clientOn(t, broken).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		}
+	}
+	return failures
+}
+
+// socketFailures are calls answered with bytes that are no proper HTTP, each with a canary.
+func socketFailures(t *testing.T) map[string]error {
+	t.Helper()
+	const ok = "HTTP/1.1 200 OK\r\n"
+	failures := map[string]error{}
+	for name, bytes := range map[string]string{
+		"no HTTP":           canary + "\r\n\r\n",
+		"protocol":          canary + "/1.1 200 OK\r\n\r\n",
+		"status":            "HTTP/1.1 " + canary + " OK\r\n\r\n",
+		"version":           "HTTP/" + canary + " 200 OK\r\n\r\n",
+		"header line":       ok + canary + "\r\n\r\n",
+		"header key":        ok + canary + " " + canary + ": x\r\n\r\n",
+		"header value":      ok + "X-A: " + canary + "\x00\r\n\r\n",
+		"continued header":  ok + " " + canary + "\r\n\r\n",
+		"length":            ok + "Content-Length: " + canary + "\r\n\r\n",
+		"two lengths":       ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n" + canary,
+		"transfer encoding": ok + "Transfer-Encoding: " + canary + "\r\n\r\n",
+		"chunk":             ok + "Transfer-Encoding: chunked\r\n\r\n" + canary + "\r\n",
+		"trailer":           ok + "Transfer-Encoding: chunked\r\nTrailer: " + canary + " x\r\n\r\n0\r\n" + canary + "\r\n\r\n",
+		"compression":       ok + "Content-Encoding: gzip\r\nContent-Length: 6\r\n\r\n" + canary,
+		"cut":               ok + "Content-Length: 60\r\n\r\n" + canary,
+		"location":          "HTTP/1.1 302 Found\r\nLocation: %zz" + canary + "\r\nContent-Length: 0\r\n\r\n",
+		"content type":      ok + "Content-Type: " + canary + "/" + canary + "\r\nContent-Length: 6\r\n\r\n" + canary,
+	} {
+		srv := newRawServer(t, slices.Repeat([]func(*rawConn){func(c *rawConn) { c.request(); c.send(bytes) }}, 3)...)
+		client := socketClient(t, srv.URL, once)
+		_, failures["bytes: "+name] = client.Notes.Get(t.Context(), 7)
+		_, failures["bytes to a create: "+name] = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary})
+		storage := clientOn(t, &http.Client{Transport: storageAt(srv.URL)}, clinicaldoc.WithInsecureHTTP())
+		_, failures["bytes of storage: "+name] = storage.Notes.DownloadAudio(t.Context(), 7, new(badReader), clinicaldoc.DownloadParams{})
+	}
+	return failures
+}
+
+// storageAt answers for the service that a recording lies there, and lets all else through.
+func storageAt(address string) roundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.String(), testBase) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` + address + "/" + canary + "?signature=" + canary + `"}`))}, nil
+		}
+		transport := &http.Transport{DisableKeepAlives: true}
+		return transport.RoundTrip(r)
+	}
+}
+
+// unwrapped returns what an error wraps, as a crash reporter sees it.
+func unwrapped(err error) []error {
+	switch parent := err.(type) { //nolint:errorlint // a step of the walk
+	case interface{ Unwrap() error }:
+		if inner := parent.Unwrap(); inner != nil {
+			return []error{inner}
+		}
+	case interface{ Unwrap() []error }:
+		return parent.Unwrap()
+	}
+	return nil
+}
+
+// chain returns an error and all that it wraps.
+func chain(err error) []error {
+	all := []error{err}
+	for _, inner := range unwrapped(err) {
+		all = append(all, chain(inner)...)
+	}
+	return all
+}
+
+func TestNoErrorPrintsSecrets(t *testing.T) {
+	t.Parallel()
+	for name, err := range failures(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Error(t, err)
@@ -282,6 +431,33 @@ func TestNoErrorPrintsSecrets(t *testing.T) {
 			log := slog.New(slog.NewJSONHandler(&encoded, nil))
 			log.InfoContext(t.Context(), "m", "err", err, "wrapped", fmt.Errorf("wrapped: %w", err), "attempt", clinicaldoc.Attempt{Err: err})
 			assertSilent(t, encoded.String(), name+" slog JSON")
+		})
+	}
+}
+
+func TestNoMemberOfAnErrorsChainPrintsSecrets(t *testing.T) {
+	t.Parallel()
+	for name, err := range failures(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var encoded strings.Builder
+			log := slog.New(slog.NewJSONHandler(&encoded, nil))
+			for _, member := range chain(err) {
+				assertSilent(t, member.Error(), name)
+				assertPrintsSilently(t, member, fmt.Sprintf("%s %T", name, member))
+				log.InfoContext(t.Context(), "m", "err", member)
+				switch member.(type) { //nolint:errorlint // this member alone
+				case *clinicaldoc.Error, *clinicaldoc.OutcomeUnknownError, *clinicaldoc.WaitError: // their JSON gives everything, on purpose
+				default:
+					text, failed := json.Marshal(member)
+					require.NoError(t, failed)
+					encoded.Write(text)
+				}
+			}
+			text, failed := json.Marshal(clinicaldoc.Attempt{Operation: "Notes.Get", Err: err})
+			require.NoError(t, failed)
+			encoded.Write(text)
+			assertSilent(t, encoded.String(), name+" JSON")
 		})
 	}
 }

@@ -268,6 +268,25 @@ func TestTimeStall(t *testing.T) {
 			require.NoError(t, err)
 		})
 	})
+	t.Run("a slow update that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				for buffer := make([]byte, 30<<10); ; {
+					if _, err := r.Body.Read(buffer); err != nil {
+						break
+					}
+					time.Sleep(50 * time.Second)
+				}
+				if r.Context().Err() != nil {
+					return nil, r.Context().Err()
+				}
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			}, once)
+			_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new(strings.Repeat("x", 64<<10))})
+			require.NoError(t, err)
+		})
+	})
 }
 
 // slowReader gives 10 bytes after each pause.
@@ -284,192 +303,4 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	n := copy(p[:min(len(p), 10)], r.text)
 	r.text = r.text[n:]
 	return n, nil
-}
-
-// shelf is a service that lists notes and loses the answer of a create.
-type shelf struct {
-	notes     []string // newest first unless ascending
-	ascending bool
-	listed    int
-	ahead     time.Duration // of its clock
-	whileList func(*shelf)
-}
-
-func (s *shelf) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPost {
-		_, _ = io.Copy(io.Discard, r.Body)
-		return nil, io.ErrUnexpectedEOF
-	}
-	s.listed++
-	if s.whileList != nil {
-		s.whileList(s)
-	}
-	rows := append([]string(nil), s.notes...)
-	if s.ascending {
-		for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
-			rows[i], rows[j] = rows[j], rows[i]
-		}
-	}
-	page := 1
-	_, _ = fmt.Sscan(r.URL.Query().Get("page"), &page)
-	last := max(1, (len(rows)+99)/100)
-	from, to := min(len(rows), (page-1)*100), min(len(rows), page*100)
-	body := fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%d,"last_page":%d,"per_page":100}}`, strings.Join(rows[from:to], ","), page, last)
-	return madeResponse(r, http.StatusOK, body, "Date", time.Now().Add(s.ahead).UTC().Format(http.TimeFormat)), nil
-}
-
-func (s *shelf) note(id int64, name string, patient, size int64, at time.Time) string {
-	return fmt.Sprintf(`{"id":%d,"name":%q,"team_id":1,"user_id":1,"patient":{"id":%d},"audio":{"size":%d},"created_at":%q}`,
-		id, name, patient, size, at.Add(s.ahead).UTC().Format(time.RFC3339Nano))
-}
-
-// old adds notes of the past, one a minute, from two hours ago.
-func (s *shelf) old(n int) {
-	for i := range n {
-		s.notes = append(s.notes, s.note(int64(n-i), "Synthetic note", 7, 10, time.Now().Add(-2*time.Hour-time.Duration(i)*time.Minute)))
-	}
-}
-
-// loseCreate makes a create whose answer is lost.
-func loseCreate(t *testing.T, c *clinicaldoc.Client) *clinicaldoc.OutcomeUnknownError {
-	t.Helper()
-	_, err := c.Notes.Create(t.Context(), socketParams(10))
-	var unknown *clinicaldoc.OutcomeUnknownError
-	require.ErrorAs(t, err, &unknown)
-	return unknown
-}
-
-func TestTimeFindCreated(t *testing.T) {
-	t.Parallel()
-	later := func(after int, id int64) func(*shelf) {
-		return func(s *shelf) {
-			if s.listed == after {
-				s.notes = append([]string{s.note(id, "Synthetic note", 7, 10, time.Now())}, s.notes...)
-			}
-		}
-	}
-	for _, tc := range []struct {
-		name    string
-		prepare func(*shelf)
-		id      int64 // of the note found; 0: see want
-		want    []error
-		within  time.Duration
-		lists   int // exactly, when not 0
-	}{
-		{name: "at once", prepare: func(s *shelf) { s.old(20); s.whileList = later(1, 900) }, id: 900, lists: 1},
-		{name: "at once, trimmed name", prepare: func(s *shelf) {
-			s.old(3)
-			s.notes = append([]string{s.note(900, " Synthetic note ", 7, 10, time.Now())}, s.notes...)
-		}, id: 900},
-		{name: "later", prepare: func(s *shelf) { s.old(20); s.whileList = later(6, 901) }, id: 901, within: 10 * time.Second},
-		{name: "many old ones, newest first", prepare: func(s *shelf) { s.old(1000); s.whileList = later(1, 9001) }, id: 9001, lists: 1},
-		{name: "many old ones, oldest first", prepare: func(s *shelf) { s.ascending = true; s.old(1000); s.whileList = later(1, 9001) }, id: 9001, lists: 11},
-		{name: "clock ahead", prepare: func(s *shelf) { s.ahead = 3 * time.Hour; s.old(5); s.whileList = later(1, 902) }, id: 902},
-		{name: "clock behind", prepare: func(s *shelf) { s.ahead = -3 * time.Hour; s.old(5); s.whileList = later(1, 903) }, id: 903},
-		{name: "not created", prepare: func(s *shelf) { s.old(20) }, want: []error{clinicaldoc.ErrNotCreated}, within: 30 * time.Second},
-		{name: "not created, empty list", prepare: func(*shelf) {}, want: []error{clinicaldoc.ErrNotCreated}, within: 30 * time.Second},
-		{name: "other name", prepare: func(s *shelf) { s.notes = []string{s.note(1, "Another note", 7, 10, time.Now())} }, want: []error{clinicaldoc.ErrNotCreated}, within: 30 * time.Second},
-		{name: "other size", prepare: func(s *shelf) { s.notes = []string{s.note(1, "Synthetic note", 7, 11, time.Now())} }, want: []error{clinicaldoc.ErrNotCreated}, within: 30 * time.Second},
-		{name: "several", prepare: func(s *shelf) {
-			s.notes = []string{s.note(2, "Synthetic note", 7, 10, time.Now()), s.note(1, "Synthetic note", 7, 10, time.Now())}
-		}, want: []error{clinicaldoc.ErrOutcomeUnknown}, lists: 1},
-		{name: "another patient's", prepare: func(s *shelf) {
-			s.notes = []string{s.note(2, "Synthetic note", 8, 10, time.Now())}
-		}, want: []error{clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrPatientMismatch}, lists: 1},
-		{name: "no creation times", prepare: func(s *shelf) {
-			s.notes = []string{`{"id":1,"name":"Synthetic note","patient":{"id":7}}`}
-		}, want: []error{clinicaldoc.ErrOutcomeUnknown}, lists: 1},
-		{name: "too many, oldest first", prepare: func(s *shelf) { s.ascending = true; s.old(5100) }, want: []error{clinicaldoc.ErrOutcomeUnknown}, lists: 50},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := &shelf{}
-				tc.prepare(s)
-				c := timedClient(t, s.RoundTrip)
-				unknown := loseCreate(t, c)
-				start := time.Now()
-				note, err := c.Notes.FindCreated(t.Context(), unknown)
-				if tc.id != 0 {
-					require.NoError(t, err)
-					assert.Equal(t, tc.id, note.ID)
-				}
-				for _, want := range tc.want {
-					require.ErrorIs(t, err, want)
-				}
-				if tc.within == 30*time.Second {
-					assert.Equal(t, tc.within, time.Since(start), "surely not created only when the service has had its time")
-					require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-				} else {
-					assert.LessOrEqual(t, time.Since(start), tc.within)
-				}
-				if tc.lists > 0 {
-					assert.Equal(t, tc.lists, s.listed)
-				}
-			})
-		})
-	}
-}
-
-func TestTimeFindCreatedLongAfterwards(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
-		s.old(20)
-		c := timedClient(t, s.RoundTrip)
-		unknown := loseCreate(t, c)
-		time.Sleep(time.Minute)
-		start := time.Now()
-		_, err := c.Notes.FindCreated(t.Context(), unknown)
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		assert.Zero(t, time.Since(start))
-		assert.Equal(t, 1, s.listed)
-	})
-}
-
-func TestTimeFindCreatedOfAStoredError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		// Rebuilt from what a program had stored, it does not tell when the answer was lost: the service is given its time.
-		s := &shelf{}
-		s.old(20)
-		c := timedClient(t, s.RoundTrip)
-		unknown := loseCreate(t, c)
-		start := time.Now()
-		_, err := c.Notes.FindCreated(t.Context(), &clinicaldoc.OutcomeUnknownError{Params: unknown.Params, SentAt: unknown.SentAt})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		assert.Equal(t, 30*time.Second, time.Since(start))
-	})
-}
-
-func TestTimeFindCreatedEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
-		c := timedClient(t, s.RoundTrip)
-		unknown := loseCreate(t, c)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		start := time.Now()
-		_, err := c.Notes.FindCreated(ctx, unknown)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		require.NotErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		assert.Equal(t, 5*time.Second, time.Since(start))
-	})
-}
-
-func TestTimeFindCreatedNeedsSomethingToLookFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
-		c := timedClient(t, s.RoundTrip)
-		_, err := c.Notes.FindCreated(t.Context(), nil)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-		_, err = c.Notes.FindCreated(t.Context(), &clinicaldoc.OutcomeUnknownError{})
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-		_, err = c.Notes.FindCreated(t.Context(), &clinicaldoc.OutcomeUnknownError{SentAt: time.Now()})
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.Zero(t, s.listed)
-	})
 }

@@ -173,6 +173,7 @@ func TestSocketRedirectsAreBounded(t *testing.T) {
 				require.NoError(t, err)
 			} else {
 				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+				assert.Contains(t, err.Error(), "redirects in a circle, or too often")
 			}
 			assert.Len(t, home.requests, 6)
 		})

@@ -16,7 +16,7 @@ var visit = clinicaldoc.CreateNoteParams{
 }
 
 // quickly polls often, since the box is quick.
-var quickly = clinicaldoc.WaitParams{Interval: time.Millisecond}
+var quickly = clinicaldoc.WaitParams{Interval: 50 * time.Millisecond}
 
 func Example() {
 	srv := clinicaldoctest.NewServer()
@@ -78,7 +78,7 @@ func Example_lostAnswer() {
 
 	_, err := client.Notes.Create(ctx, visit)
 	if lost, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
-		note, err := client.Notes.FindCreated(ctx, lost)
+		note, err := client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -101,7 +101,7 @@ func (j job) upload(ctx context.Context, log *journal, path string) (int64, erro
 		return entry.NoteID, nil
 	}
 	if known {
-		note, err := j.client.Notes.FindCreated(ctx, &clinicaldoc.OutcomeUnknownError{Params: params, SentAt: entry.BegunAt})
+		note, err := j.client.Notes.FindCreated(ctx, &clinicaldoc.OutcomeUnknownError{Params: params, SentAt: entry.BegunAt}, clinicaldoc.FindCreatedParams{})
 		if err == nil {
 			return note.ID, log.done(params.Name, note.ID)
 		}
@@ -123,7 +123,7 @@ func (j job) upload(ctx context.Context, log *journal, path string) (int64, erro
 func (j job) create(ctx context.Context, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
 	note, err := j.client.Notes.Create(ctx, params)
 	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
-		return j.client.Notes.FindCreated(ctx, unknown)
+		return j.client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
 	}
 	return note, err
 }

@@ -72,6 +72,7 @@ func TestACrashBetweenUploadAndJournalIsResolvedByTheNextRun(t *testing.T) {
 	require.NoError(t, err)
 	begun := bytes.IndexByte(lines, '\n') + 1
 	require.NoError(t, os.WriteFile(path, lines[:begun+5], 0o600))
+	j.client = srv.Client() // the next process knows nothing of what this one was told
 
 	require.NoError(t, j.run(t.Context(), &bytes.Buffer{}))
 	assert.Equal(t, []string{"recording-0.wav"}, names(srv))

@@ -34,7 +34,7 @@ func New[P comparable, V any](ctx context.Context, depth int, fetch Fetch[P, V],
 type flight[P comparable, V any] struct {
 	at        P
 	responded chan struct{}
-	task      *handover.Task
+	work      *handover.Work
 	value     V
 	err       error
 }
@@ -48,9 +48,9 @@ func (l *Line[P, V]) Get(at P) (V, error) {
 	select {
 	case <-f.responded:
 		l.LookAhead() // while this one is still worked on
-	case <-f.task.Done():
+	case <-f.work.Done():
 	}
-	f.task.Wait()
+	f.work.Wait()
 	return f.value, f.err
 }
 
@@ -79,10 +79,10 @@ func (l *Line[P, V]) Stop() {
 	left := l.pending
 	l.pending, l.cancel = nil, nil
 	for _, f := range left {
-		<-f.task.Done()
+		<-f.work.Done()
 	}
 	for _, f := range left {
-		f.task.Wait()
+		f.work.Wait()
 	}
 }
 
@@ -104,7 +104,7 @@ func (l *Line[P, V]) begin(at P) *flight[P, V] {
 	}
 	ctx := l.flights
 	f := &flight[P, V]{at: at, responded: make(chan struct{})}
-	f.task = handover.Go(func() {
+	f.work = handover.Go(func() {
 		f.value, f.err = l.fetch(ctx, at, func() { close(f.responded) })
 	})
 	return f

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
@@ -41,8 +42,11 @@ func newResolver(ctx context.Context, client *clinicaldoc.Client) *resolver {
 	return v
 }
 
+// settle is longer than the network of the storm can hold anything back.
+const settle = 30 * time.Second
+
 func (v *resolver) lookUp(ctx context.Context, unknown *clinicaldoc.OutcomeUnknownError) answer {
-	note, err := v.client.Notes.FindCreated(ctx, unknown)
+	note, err := v.client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{Settle: settle, UniqueName: true})
 	switch {
 	case err == nil:
 		return answer{found, note.ID}

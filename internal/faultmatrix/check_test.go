@@ -81,6 +81,6 @@ func checkFindCreated(ctx context.Context, v *verdict, w *world, err error) {
 	if !errors.As(err, &lost) {
 		return
 	}
-	found, err := w.client.Notes.FindCreated(ctx, lost)
+	found, err := w.client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{})
 	v.check(err == nil && found.Name == createdName && !slices.Contains(w.notes, found.ID), "FindCreated did not find the note: %v", err)
 }

@@ -72,7 +72,7 @@ func newBox(t *testing.T, variant clinicaldoctest.Variant) *target {
 		},
 		patientID: box.AddPatient(clinicaldoctest.Patient{}).ID, promptID: 1,
 		trustFilter: variant.Patient == clinicaldoctest.PatientUnnamed,
-		namePrefix:  newNamePrefix(), audio: tone(), interval: time.Millisecond,
+		namePrefix:  newNamePrefix(), audio: tone(), interval: 50 * time.Millisecond,
 	}
 }
 
@@ -177,8 +177,9 @@ func (tg *target) deleteLater(t *testing.T, note *clinicaldoc.ProgressNote, err 
 		ctx, cancel := context.WithTimeout(ctx, cleanUpFor)
 		defer cancel()
 		if note == nil {
+			params := clinicaldoc.FindCreatedParams{UniqueName: true, TrustPatientFilter: true}
 			var err error
-			if note, err = tg.client.Notes.FindCreated(ctx, lost); err != nil {
+			if note, err = tg.client.Notes.FindCreated(ctx, lost, params); err != nil {
 				t.Logf("a note may have been left behind: %v", err)
 				return
 			}

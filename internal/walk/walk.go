@@ -131,7 +131,7 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 		}
 		switch step {
 		case Next:
-			at = at.after(page)
+			at = at.After(page.Cursor)
 		case Back:
 			at = Position{Number: w.trail.Before(page)}
 		default:
@@ -200,7 +200,7 @@ func (w *walker[V]) get(at Position) (Page, error) {
 // the one right after it.
 func (w *walker[V]) next(at Position) (Position, bool) {
 	page := w.latest.page
-	next := at.after(page)
+	next := at.After(page.Cursor)
 	if page.Last > 0 && page.Cursor == "" && at.Order == "" {
 		return next, next.Number <= page.Last
 	}
@@ -215,9 +215,9 @@ func (p Position) number() int {
 	return max(p.Number, 1)
 }
 
-// after is the position of the page that follows.
-func (p Position) after(page Page) Position {
-	p.Number, p.Cursor = p.number()+1, page.Cursor
+// After is the position of the page that follows, at a cursor if there is one.
+func (p Position) After(cursor string) Position {
+	p.Number, p.Cursor = p.number()+1, cursor
 	if p.Cursor != "" {
 		p.Number = 0
 	}
@@ -227,7 +227,7 @@ func (p Position) after(page Page) Position {
 // add completes what a page at this position tells.
 func (p Position) add(page Page) Page {
 	page.Number = p.number()
-	page.Stuck = p.after(page) == p
+	page.Stuck = p.After(page.Cursor) == p
 	switch {
 	case p.Cursor != "" && page.Cursor == "":
 		page.More, page.Stuck = page.Told && page.More, true // without a cursor there is no way on

@@ -91,7 +91,7 @@ func Probe(ctx context.Context, options Options) (report *Report, err error) {
 // deleteOwn deletes what this run has created and nothing else.
 func (p *prober) deleteOwn(ctx context.Context) {
 	for _, lost := range p.lost {
-		note, err := p.Client.Notes.FindCreated(ctx, lost)
+		note, err := p.findLost(ctx, lost)
 		switch {
 		case err == nil:
 			p.own[note.ID] = true
@@ -104,6 +104,13 @@ func (p *prober) deleteOwn(ctx context.Context) {
 		_ = p.remove(ctx, id) // what the service keeps is told
 	}
 	p.report.LeftBehind = slices.Sorted(maps.Keys(p.own))
+}
+
+// findLost looks for a note whose creation got no response, for a while; one that comes later is told as uncertain.
+func (p *prober) findLost(ctx context.Context, lost *clinicaldoc.OutcomeUnknownError) (*clinicaldoc.ProgressNote, error) {
+	ctx, cancel := context.WithTimeout(ctx, cleanUpFor/2)
+	defer cancel()
+	return p.Client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{UniqueName: true, TrustPatientFilter: true})
 }
 
 func (p *prober) remove(ctx context.Context, id int64) error {

@@ -1,0 +1,510 @@
+package clinicaldoc_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// deskNote is one note of a service that a test's clinician edits behind the program's back.
+type deskNote struct {
+	Name          string    `json:"name"`
+	Transcription string    `json:"transcription"`
+	Analysis      string    `json:"analysis"`
+	UpdatedAt     time.Time `json:"updated_at,omitzero"`
+	Has           struct {
+		Content       bool `json:"content"`
+		Transcription bool `json:"transcription"`
+		Signed        bool `json:"signed"`
+	} `json:"has"`
+}
+
+// desk is the service: it holds note 9, and each write meets the next fault, if there is one.
+type desk struct {
+	mu      sync.Mutex
+	note    deskNote
+	gone    bool
+	written []string // methods of the writes that came
+	tokens  map[string]bool
+	// fault says how a write goes: whether it is carried out, and its status, 0 for a response that is lost.
+	faults []deskFault
+	reads  []int // statuses of the next reads; 0: as it should
+	clock  time.Duration
+	short  bool // responses to writes leave texts out
+}
+
+type deskFault struct {
+	acts   bool
+	status int
+	then   func(*deskNote) // what somebody else does before the program comes back
+}
+
+func newDesk() *desk {
+	d := &desk{tokens: map[string]bool{}}
+	d.note = deskNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts", UpdatedAt: time.Now().Add(-time.Hour).UTC()}
+	d.note.Has.Content, d.note.Has.Transcription = true, true
+	return d
+}
+
+func (d *desk) render(w http.ResponseWriter, status int, note deskNote) {
+	document, _ := json.Marshal(struct {
+		ID int64 `json:"id"`
+		deskNote
+		CreatedAt time.Time `json:"created_at"`
+	}{9, note, time.Now().Add(-2 * time.Hour)})
+	w.Header().Set("Date", time.Now().Add(d.clock).UTC().Format(http.TimeFormat))
+	w.WriteHeader(status)
+	_, _ = w.Write(document)
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tokens[r.Header.Get("Authorization")] = true
+	if r.Method == http.MethodGet {
+		status := 0
+		if len(d.reads) > 0 {
+			status, d.reads = d.reads[0], d.reads[1:]
+		}
+		switch {
+		case status != 0:
+			w.WriteHeader(status)
+		case d.gone:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			d.render(w, http.StatusOK, d.note)
+		}
+		return
+	}
+	d.written = append(d.written, r.Method)
+	fault := deskFault{acts: true, status: http.StatusOK}
+	if len(d.faults) > 0 {
+		fault, d.faults = d.faults[0], d.faults[1:]
+	}
+	if fault.acts {
+		d.act(r)
+	}
+	written := d.note
+	if fault.then != nil {
+		fault.then(&d.note)
+	}
+	switch {
+	case fault.status == 0:
+		panic(http.ErrAbortHandler)
+	case fault.status != http.StatusOK:
+		w.WriteHeader(fault.status)
+	case r.Method == http.MethodDelete:
+		_, _ = io.WriteString(w, `{"message":"deleted"}`)
+	default:
+		if d.short {
+			written.Transcription, written.Analysis = "", ""
+		}
+		d.render(w, http.StatusOK, written)
+	}
+}
+
+// act carries a write out.
+func (d *desk) act(r *http.Request) {
+	switch {
+	case r.Method == http.MethodDelete:
+		d.gone = true
+	case strings.HasSuffix(r.URL.Path, "/sign"):
+		d.note.Has.Signed = true
+		d.note.UpdatedAt = time.Now().Add(d.clock).UTC()
+	default:
+		body, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(body, &d.note)
+		d.note.UpdatedAt = time.Now().Add(d.clock).UTC()
+	}
+}
+
+// byClinician is somebody else's edit, now.
+func (d *desk) byClinician(n *deskNote) {
+	n.Analysis = "the clinician's words"
+	n.UpdatedAt = time.Now().Add(d.clock).UTC()
+}
+
+func (d *desk) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	srv := socketHandler(t, d.ServeHTTP)
+	return socketClient(t, srv.URL, opts...)
+}
+
+// edits are the three that change a note, for what holds for all of them.
+func edits() map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error {
+	return map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error{
+		"update": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
+			_, err := c.Notes.Update(ctx, 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")}, opts...)
+			return err
+		},
+		"sign": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
+			_, err := c.Notes.Sign(ctx, 9, opts...)
+			return err
+		},
+		"delete": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
+			_, err := c.Notes.Delete(ctx, 9, opts...)
+			return err
+		},
+	}
+}
+
+func TestUpdateAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	lost := func(d *desk, acts bool, then func(*deskNote)) { d.faults = []deskFault{{acts: acts, then: then}} }
+	for name, tc := range map[string]struct {
+		set    func(*desk)
+		puts   int
+		text   string // the analysis in the end
+		errors []error
+	}{
+		"it was carried out":                       {func(d *desk) { lost(d, true, nil) }, 1, "ours", nil},
+		"it was carried out, and trimmed":          {func(d *desk) { lost(d, true, func(n *deskNote) { n.Analysis = "  ours\n" }) }, 1, "  ours\n", nil},
+		"it was not carried out":                   {func(d *desk) { lost(d, false, nil) }, 2, "ours", nil},
+		"carried out, then edited":                 {func(d *desk) { lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"not carried out, but edited":              {func(d *desk) { lost(d, false, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"edited, the service's clock an hour late": {func(d *desk) { d.clock = -time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"edited, the service's clock an hour fast": {func(d *desk) { d.clock = time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"no updated_at to go by": {func(d *desk) {
+			d.note.UpdatedAt = time.Time{}
+			lost(d, false, nil)
+		}, 1, "first thoughts", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"the read fails": {func(d *desk) {
+			d.reads = []int{http.StatusForbidden}
+			lost(d, true, d.byClinician)
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"a 502 that was carried out, then edited": {func(d *desk) {
+			d.faults = []deskFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
+		"a 429 needs no look": {func(d *desk) { d.faults = []deskFault{{status: http.StatusTooManyRequests, then: d.byClinician}} }, 2, "ours", nil},
+		"an earlier attempt may have acted, then 403": {func(d *desk) {
+			d.faults = []deskFault{{}, {status: http.StatusForbidden}}
+		}, 2, "first thoughts", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			tc.set(d)
+			note, err := d.client(t).Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+			if len(tc.errors) == 0 {
+				require.NoError(t, err)
+				assert.Equal(t, "ours", strings.TrimSpace(note.Analysis))
+			}
+			for _, want := range tc.errors {
+				require.ErrorIs(t, err, want)
+			}
+			var conflict *clinicaldoc.ConflictError
+			if errors.As(err, &conflict) {
+				assert.Equal(t, tc.text, conflict.Current.Analysis)
+				assert.NotContains(t, err.Error(), "words")
+			}
+			assert.Len(t, d.written, tc.puts)
+			assert.Equal(t, tc.text, d.note.Analysis, "nobody's edit is overwritten")
+		})
+	}
+}
+
+func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set    func(*desk)
+		puts   int
+		signed bool
+		errors []error
+	}{
+		"it was signed":           {func(d *desk) { d.faults = []deskFault{{acts: true}} }, 1, true, nil},
+		"it was not signed":       {func(d *desk) { d.faults = []deskFault{{}} }, 2, true, nil},
+		"the text changed":        {func(d *desk) { d.faults = []deskFault{{status: 503, then: d.byClinician}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"the note cannot be read": {func(d *desk) { d.faults = []deskFault{{status: 503}}; d.reads = []int{403, 403} }, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"the note is gone":        {func(d *desk) { d.faults = []deskFault{{status: 503}}; d.reads = []int{404, 404} }, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
+		"the note is not complete": {func(d *desk) {
+			d.faults = []deskFault{{status: 503, then: func(n *deskNote) { n.Has.Content = false }}}
+		}, 1, false, []error{clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrServer}},
+		"no updated_at to go by":    {func(d *desk) { d.note.UpdatedAt = time.Time{}; d.faults = []deskFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"signed, and then edited":   {func(d *desk) { d.faults = []deskFault{{acts: true, then: d.byClinician}} }, 1, true, nil},
+		"rate limited and then not": {func(d *desk) { d.faults = []deskFault{{status: 429}} }, 2, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			tc.set(d)
+			note, err := d.client(t).Notes.Sign(socketContext(t), 9)
+			if len(tc.errors) == 0 {
+				require.NoError(t, err)
+				assert.True(t, note.Has.Signed)
+			}
+			for _, want := range tc.errors {
+				require.ErrorIs(t, err, want)
+			}
+			if errors.Is(err, clinicaldoc.ErrNoteIncomplete) {
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "an incomplete note is surely not signed")
+			}
+			assert.Len(t, d.written, tc.puts)
+			assert.Equal(t, tc.signed, d.note.Has.Signed)
+		})
+	}
+}
+
+func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
+	t.Parallel()
+	// The message suggests, the note decides: this one is complete.
+	d := newDesk()
+	d.note.Has.Signed = true
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			d.ServeHTTP(w, r)
+			return
+		}
+		sockStatus(http.StatusForbidden, `{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
+	})
+	_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	require.NotErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
+}
+
+func TestSignDoesNotChangeTheErrorThatObserversHold(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.note.Has.Content = false
+	d.faults = []deskFault{{status: http.StatusUnprocessableEntity}}
+	var seen []error
+	client := d.client(t, clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { seen = append(seen, a.Err) }))
+	_, err := client.Notes.Sign(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
+	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
+	require.ErrorIs(t, seen[0], clinicaldoc.ErrValidation)
+	require.NotErrorIs(t, seen[0], clinicaldoc.ErrNoteIncomplete)
+}
+
+func TestALostEditThatIsNotRetriedSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			d.faults = []deskFault{{}}
+			err := call(socketContext(t), d.client(t), clinicaldoc.WithoutRetry())
+			require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+			assert.Contains(t, err.Error(), "read the record before trying again")
+			var unknown *clinicaldoc.OutcomeUnknownError
+			require.NotErrorAs(t, err, &unknown, "only a create can be searched for")
+			assert.Len(t, d.written, 1)
+		})
+	}
+}
+
+func TestDeleteAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
+		d := newDesk()
+		d.faults = []deskFault{{acts: true}, {status: status}}
+		confirmation, err := d.client(t).Notes.Delete(socketContext(t), 9)
+		require.NoError(t, err)
+		assert.NotNil(t, confirmation)
+		d.faults = []deskFault{{status: status}}
+		_, err = d.client(t).Notes.Delete(socketContext(t), 9)
+		require.Error(t, err, "nothing was lost, so nothing was deleted")
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	}
+}
+
+func TestDoDeleteAfterALostResponseLeavesOutAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.faults = []deskFault{{acts: true}, {status: http.StatusNotFound}}
+	out := map[string]any{"kept": true}
+	require.NoError(t, d.client(t).Do(socketContext(t), http.MethodDelete, "/v1/teams/9", nil, &out))
+	assert.Equal(t, map[string]any{"kept": true}, out)
+}
+
+func TestRevokeOfTheTokenInUseAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.faults = []deskFault{{acts: true}, {status: http.StatusUnauthorized}}
+	_, err := d.client(t).Tokens.Revoke(socketContext(t), 9)
+	require.NoError(t, err, "the retry is refused because the token is revoked")
+	d.faults = []deskFault{{status: http.StatusUnauthorized}}
+	_, err = d.client(t).Tokens.Revoke(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	d.faults = []deskFault{{acts: true}, {status: http.StatusUnauthorized}}
+	_, err = d.client(t).Notes.Delete(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized, "of a note that proves nothing")
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+func TestIfUnchanged(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*deskNote){
+		"nothing":          nil,
+		"the name":         func(n *deskNote) { n.Name = "Other" },
+		"transcription":    func(n *deskNote) { n.Transcription = "other words" },
+		"analysis":         func(n *deskNote) { n.Analysis = "other thoughts" },
+		"the signature":    func(n *deskNote) { n.Has.Signed = true },
+		"a flag":           func(n *deskNote) { n.Has.Content = false },
+		"updated_at alone": func(n *deskNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Second) },
+	}
+	for name, call := range edits() {
+		for what, change := range changes {
+			t.Run(name+", changed: "+what, func(t *testing.T) {
+				t.Parallel()
+				d := newDesk()
+				client := d.client(t)
+				read, err := client.Notes.Get(socketContext(t), 9)
+				require.NoError(t, err)
+				if change == nil {
+					require.NoError(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)))
+					assert.Len(t, d.written, 1)
+					return
+				}
+				change(&d.note)
+				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+				var conflict *clinicaldoc.ConflictError
+				require.ErrorAs(t, err, &conflict)
+				assert.Equal(t, d.note.Analysis, conflict.Current.Analysis)
+				assert.Equal(t, d.note.Has.Signed, conflict.Current.Has.Signed)
+				assert.Empty(t, d.written, "nothing is sent")
+			})
+		}
+	}
+}
+
+func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
+				t.Parallel()
+				d := newDesk()
+				client := d.client(t)
+				read, err := client.Notes.Get(socketContext(t), 9)
+				require.NoError(t, err)
+				d.faults = []deskFault{{status: status, then: d.byClinician}}
+				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+				assert.Equal(t, status == http.StatusServiceUnavailable, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+				assert.Len(t, d.written, 1)
+				assert.Equal(t, "the clinician's words", d.note.Analysis)
+			})
+		}
+	}
+	t.Run("a deletion that was carried out", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk()
+		client := d.client(t)
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.faults = []deskFault{{acts: true}}
+		_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
+		require.NoError(t, err)
+		assert.Len(t, d.written, 1)
+	})
+	t.Run("an update that was not", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk()
+		client := d.client(t)
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.faults = []deskFault{{}}
+		note, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("New")}, clinicaldoc.IfUnchanged(read))
+		require.NoError(t, err)
+		assert.Equal(t, "New", note.Name)
+		assert.Len(t, d.written, 2)
+	})
+}
+
+func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		if name == "delete" {
+			continue
+		}
+		for _, short := range []bool{false, true} {
+			d := newDesk()
+			client := d.client(t)
+			read, err := client.Notes.Get(socketContext(t), 9)
+			require.NoError(t, err)
+			// Somebody writes between the read and the write, so that the service's response shows another text.
+			d.short = short
+			d.faults = []deskFault{{acts: true, status: http.StatusOK}}
+			read.UpdatedAt = d.note.UpdatedAt
+			sneaky := &sneakingTransport{desk: d}
+			client = d.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: sneaky}))
+			err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+			if short {
+				require.NoError(t, err, "a response without texts is accepted")
+				continue
+			}
+			var conflict *clinicaldoc.ConflictError
+			require.ErrorAs(t, err, &conflict, name)
+			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was carried out")
+			assert.Equal(t, "sneaked in", conflict.Current.Transcription)
+			assert.Contains(t, err.Error(), "it was carried out")
+		}
+	}
+}
+
+// sneakingTransport lets somebody change the transcription just before a write.
+type sneakingTransport struct{ desk *desk }
+
+func (s *sneakingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		s.desk.mu.Lock()
+		s.desk.note.Transcription = "sneaked in"
+		s.desk.mu.Unlock()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {
+	t.Parallel()
+	client := serve(t)
+	note := &clinicaldoc.ProgressNote{ID: 9}
+	for name, call := range edits() {
+		for _, wrong := range []*clinicaldoc.ProgressNote{nil, {ID: 10}} {
+			require.ErrorIs(t, call(t.Context(), client, clinicaldoc.IfUnchanged(wrong)), clinicaldoc.ErrInvalidArgument, name)
+		}
+	}
+	for _, e := range endpoints() {
+		if strings.HasPrefix(e.route, "/v1/progress-notes/{id}") && e.method != http.MethodGet {
+			continue
+		}
+		_, err := e.call(t.Context(), client, clinicaldoc.IfUnchanged(note))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
+		require.ErrorContains(t, err, "IfUnchanged")
+	}
+}
+
+func TestWithToken(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			client := d.client(t)
+			read, err := client.Notes.Get(socketContext(t), 9, clinicaldoc.WithToken("another-token"))
+			require.NoError(t, err)
+			d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
+			require.NoError(t, call(socketContext(t), client, clinicaldoc.WithToken("another-token"), clinicaldoc.IfUnchanged(read)))
+			assert.Equal(t, map[string]bool{"Bearer another-token": true}, d.tokens, "every request of the call carries it")
+		})
+	}
+	for _, bad := range []string{"", "two words", "line\nbreak"} {
+		_, err := serve(t).Users.Me(t.Context(), clinicaldoc.WithToken(bad))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		if bad != "" {
+			assert.NotContains(t, err.Error(), bad)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package losses_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func view(m *losses.Memory, l losses.Loss) losses.View {
+	v := m.View(l)
+	if len(v.Claimed) == 0 {
+		v.Claimed = nil
+	}
+	return v
+}
+
+func TestCreatesUnderWay(t *testing.T) {
+	t.Parallel()
+	mine := losses.Of(7, "Visit", 5).Lost(noon)
+	for _, tc := range []struct {
+		name  string
+		other losses.Create
+		want  losses.View
+	}{
+		{"equal", losses.Of(7, "Visit", 5), losses.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
+		{"white space aside", losses.Of(7, " Visit ", 5), losses.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
+		{"a size not known", losses.Of(7, "Visit", -1), losses.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
+		{"another size", losses.Of(7, "Visit", 6), losses.View{UnderWay: true, AlikeUnderWay: true}},
+		{"another name", losses.Of(7, "Other", 5), losses.View{UnderWay: true}},
+		{"another patient", losses.Of(8, "Visit", 5), losses.View{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var m losses.Memory
+			m.Add(mine)
+			end := m.Begin(tc.other)
+			assert.Equal(t, tc.want, view(&m, mine))
+			second := m.Begin(tc.other)
+			end()
+			assert.Equal(t, tc.want, view(&m, mine), "the second one still is")
+			second()
+			assert.Equal(t, losses.View{}, view(&m, mine))
+		})
+	}
+}
+
+func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
+	t.Parallel()
+	var m losses.Memory
+	mine := losses.Of(7, "Visit", -1).Lost(noon)
+	m.Begin(losses.Of(7, "Visit", 5))
+	m.Add(losses.Of(7, "Visit", 6).Lost(noon))
+	assert.Equal(t, losses.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true, EqualLost: true, AlikeLost: true}, view(&m, mine))
+}
+
+func TestOtherLosses(t *testing.T) {
+	t.Parallel()
+	visit := losses.Of(7, "Visit", 5)
+	mine := visit.Lost(noon)
+	later := noon.Add(time.Minute)
+	for _, tc := range []struct {
+		name  string
+		other losses.Loss
+		want  losses.View
+	}{
+		{"the same", visit.Lost(noon), losses.View{}},
+		{"equal", visit.Lost(later), losses.View{EqualLost: true, AlikeLost: true}},
+		{"equal, before", visit.Lost(noon.Add(-time.Minute)), losses.View{EqualLost: true, AlikeLost: true}},
+		{"another size", losses.Of(7, "Visit", 6).Lost(later), losses.View{AlikeLost: true}},
+		{"another name", losses.Of(7, "Other", 5).Lost(later), losses.View{}},
+		{"another patient", losses.Of(8, "Visit", 5).Lost(later), losses.View{}},
+		{"of another day", visit.Lost(noon.Add(26 * time.Hour)), losses.View{}},
+		{"of the other day", visit.Lost(noon.Add(-26 * time.Hour)), losses.View{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var m losses.Memory
+			m.Add(mine)
+			m.Add(tc.other)
+			assert.Equal(t, tc.want, view(&m, mine))
+			m.Remove(tc.other)
+			assert.Equal(t, losses.View{}, view(&m, mine), "it made no note")
+		})
+	}
+}
+
+func TestOneNoteForOneLoss(t *testing.T) {
+	t.Parallel()
+	var m losses.Memory
+	a, b := losses.Of(7, "Visit", 5).Lost(noon), losses.Of(7, "Visit", 5).Lost(noon.Add(time.Second))
+	m.Add(a)
+	m.Add(b)
+	assert.True(t, m.Claim(a, 70))
+	assert.True(t, m.Claim(a, 70), "asked twice, the same note")
+	assert.False(t, m.Claim(b, 70))
+	assert.Equal(t, losses.View{Note: 70, EqualLost: true, AlikeLost: true}, view(&m, a))
+	assert.Equal(t, losses.View{Claimed: map[int64]bool{70: true}}, view(&m, b), "what it made is known")
+	assert.True(t, m.Claim(b, 71))
+	assert.Equal(t, losses.View{Note: 71, Claimed: map[int64]bool{70: true}}, view(&m, b))
+	// One of another process is remembered from when it is found.
+	c := losses.Of(7, "Visit", 5).Lost(noon.Add(time.Hour))
+	assert.True(t, m.Claim(c, 72))
+	assert.EqualValues(t, 72, m.View(c).Note)
+}
+
+func TestItSaysWhatItForgot(t *testing.T) {
+	t.Parallel()
+	var m losses.Memory
+	of := func(i int) losses.Loss {
+		return losses.Of(int64(i+1), "Visit", 5).Lost(noon.Add(time.Duration(i) * time.Second))
+	}
+	for i := range losses.Capacity {
+		m.Add(of(i))
+		m.Add(of(i)) // once is enough
+	}
+	assert.False(t, m.View(of(0)).Forgot)
+	assert.True(t, m.Claim(of(0), 70))
+	m.Add(of(losses.Capacity))
+	assert.Zero(t, m.View(of(0)).Note, "the oldest made room")
+	assert.True(t, m.View(of(1)).Forgot, "it may have had the same note")
+	assert.False(t, m.View(losses.Of(1, "Visit", 5).Lost(noon.Add(27*time.Hour))).Forgot)
+}
+
+func TestManyGoroutinesShareIt(t *testing.T) {
+	t.Parallel()
+	var m losses.Memory
+	var claims sync.Map
+	var workers sync.WaitGroup
+	for worker := range 8 {
+		workers.Go(func() {
+			for i := range 100 {
+				l := losses.Of(7, "Visit", 5).Lost(noon.Add(time.Duration(100*worker+i) * time.Second))
+				end := m.Begin(losses.Of(7, "Visit", 5))
+				m.Add(l)
+				m.View(l)
+				if m.Claim(l, int64(i)) {
+					_, twice := claims.LoadOrStore(i, worker)
+					assert.False(t, twice, i)
+				}
+				end()
+			}
+		})
+	}
+	workers.Wait()
+}

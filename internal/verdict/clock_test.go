@@ -1,0 +1,131 @@
+package verdict_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/verdict"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func dated(at time.Time, age string) http.Header {
+	h := http.Header{"Date": {at.Format(http.TimeFormat)}}
+	if age != "" {
+		h.Set("Age", age)
+	}
+	return h
+}
+
+func TestReadClocks(t *testing.T) {
+	t.Parallel()
+	asked, came := noon.Add(900*time.Millisecond), noon.Add(3100*time.Millisecond)
+	for _, tc := range []struct {
+		header http.Header
+		want   verdict.Clocks
+	}{
+		{http.Header{}, verdict.Clocks{}},
+		{http.Header{"Date": {"yesterday"}}, verdict.Clocks{}},
+		{dated(noon, ""), verdict.Clocks{Told: true}}, // the same second in which it was asked
+		{dated(noon.Add(3*time.Second), ""), verdict.Clocks{Told: true}},
+		{dated(noon.Add(-time.Second), ""), verdict.Clocks{Told: true, Ahead: -1}},
+		{dated(noon.Add(4*time.Second), ""), verdict.Clocks{Told: true, Ahead: 1}},
+		{dated(noon.Add(-time.Hour), "3601"), verdict.Clocks{Told: true, Cached: 3601 * time.Second}},
+		{dated(noon.Add(-time.Hour), "60"), verdict.Clocks{Told: true, Cached: time.Minute, Ahead: -3540}},
+		{dated(noon, "-5"), verdict.Clocks{Told: true}},
+		{dated(noon, "soon"), verdict.Clocks{Told: true}},
+		{http.Header{"Age": {"7"}}, verdict.Clocks{Cached: 7 * time.Second}},
+	} {
+		tc.want.Now = came.Unix()
+		assert.Equal(t, tc.want, verdict.ReadClocks(tc.header, asked, came), "%v", tc.header)
+	}
+}
+
+func TestMade(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	window := verdict.NewWindow(noon.Add(600*time.Millisecond), noon.Add(10*time.Minute))
+	at := func(ahead time.Duration) verdict.Clocks {
+		return verdict.Clocks{Now: noon.Add(time.Minute).Unix(), Ahead: int64(ahead.Seconds()), Told: true}
+	}
+	for _, tc := range []struct {
+		name    string
+		created time.Time
+		clocks  verdict.Clocks
+		want    verdict.Made
+	}{
+		{"the same second", noon, at(0), verdict.MadeSince},
+		{"now", noon.Add(time.Minute), at(0), verdict.MadeSince},
+		{"a second before", noon.Add(-time.Millisecond), at(0), verdict.MadeJustBefore},
+		{"in the future", noon.Add(time.Minute + time.Second), at(0), verdict.MadeUnclear},
+		{"in a local time ahead", noon.Add(2 * time.Hour), at(0), verdict.MadeUnclear},
+		{"in a local time behind", noon.Add(-5 * time.Hour), at(0), verdict.MadeEarlier},
+		{"not told", time.Time{}, at(0), verdict.MadeUnclear},
+		{"no Date", noon.Add(time.Second), verdict.Clocks{Now: noon.Add(time.Minute).Unix()}, verdict.MadeUnclear},
+		{"no Date, before", noon.Add(-time.Second), verdict.Clocks{Now: noon.Add(time.Minute).Unix()}, verdict.MadeJustBefore},
+		{"a service an hour ahead", noon.Add(time.Hour), at(time.Hour), verdict.MadeSince},
+		{"a service an hour ahead, before", noon.Add(time.Hour - time.Second), at(time.Hour), verdict.MadeUnclear},
+		{"a service an hour behind", noon.Add(-time.Hour), at(-time.Hour), verdict.MadeUnclear},
+		{"a service an hour behind, before", noon.Add(-time.Hour - time.Second), at(-time.Hour), verdict.MadeJustBefore},
+		{"15 minutes before", noon.Add(-15 * time.Minute), at(0), verdict.MadeJustBefore},
+		{"more than 15 minutes before", noon.Add(-15*time.Minute - time.Second), at(0), verdict.MadeEarlier},
+		{"26 hours before", noon.Add(-26 * time.Hour), at(0), verdict.MadeEarlier},
+		{"more than 26 hours before", noon.Add(-26*time.Hour - time.Second), at(0), verdict.MadeOutside},
+		{"more than 26 hours before, a service behind", noon.Add(-26*time.Hour - time.Second), at(-time.Minute), verdict.MadeEarlier},
+		{"much later", noon.Add(10*time.Minute + 26*time.Hour + time.Second), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Told: true}, verdict.MadeOutside},
+		{"later, a service ahead", noon.Add(10*time.Minute + 27*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Told: true}, verdict.MadeSince},
+		{"later", noon.Add(10*time.Minute + 26*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Told: true}, verdict.MadeSince},
+	} {
+		assert.Equal(t, tc.want, window.Made(tc.created, tc.clocks), tc.name)
+	}
+}
+
+func TestSentInTheFuture(t *testing.T) {
+	t.Parallel()
+	window := verdict.NewWindow(noon, noon.Add(time.Minute))
+	for want, clocks := range map[verdict.Clock]verdict.Clocks{
+		verdict.ClocksAgree:        {Now: noon.Unix(), Told: true},
+		verdict.SentAheadOfService: {Now: noon.Unix(), Ahead: -1, Told: true},
+		verdict.SentInFuture:       {Now: noon.Unix() - 1, Ahead: 5, Told: true},
+	} {
+		assert.Equal(t, want, window.Clock(clocks))
+	}
+}
+
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	window := verdict.NewWindow(noon, noon.Add(time.Minute))
+	const old = 26*time.Hour + time.Second
+	for _, tc := range []struct {
+		name  string
+		ago   []time.Duration // -1: not told
+		ahead int64
+		past  bool
+	}{
+		{"none", nil, 0, false},
+		{"one", []time.Duration{old}, 0, false},
+		{"newest first", []time.Duration{0, time.Hour, old}, 0, true},
+		{"not far enough", []time.Duration{0, time.Hour, old - time.Second}, 0, false},
+		{"not far enough for a service behind", []time.Duration{0, time.Hour, old}, -1, false},
+		{"far enough for a service ahead", []time.Duration{0, time.Hour, old}, 3600, true},
+		{"all of one second", []time.Duration{old, old - time.Nanosecond, old}, 0, false},
+		{"equal ones in between", []time.Duration{0, 0, old, old}, 0, true},
+		{"oldest first", []time.Duration{2 * old, old}, 0, false},
+		{"once out of order", []time.Duration{0, 2 * time.Hour, time.Hour, old}, 0, false},
+		{"one without a time", []time.Duration{0, -1, old}, 0, false},
+		{"the last without a time", []time.Duration{0, time.Hour, -1}, 0, false},
+	} {
+		var order verdict.Order
+		for _, ago := range tc.ago {
+			created := noon.Add(-ago)
+			if ago < 0 {
+				created = time.Time{}
+			}
+			order.Add(created)
+		}
+		assert.Equal(t, tc.past, order.Past(window, verdict.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Told: true}), tc.name)
+	}
+}

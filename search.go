@@ -1,0 +1,290 @@
+package clinicaldoc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/verdict"
+)
+
+// search is one call of FindCreated: what is looked for, and what was seen of it so far.
+type search struct {
+	OutcomeUnknownError
+	FindCreatedParams
+	notes *NotesService
+	opts  []CallOption
+	loss  losses.Loss
+
+	window    verdict.Window
+	settledAt time.Time // from then on the service has surely done with it
+
+	response *Response // of the latest request
+	clocks   verdict.Clocks
+	cached   time.Duration // the longest that a response of the latest look had been in a cache
+	userID   int64         // of this token; 0: not known
+	looks    int
+	failed   int // looks in a row
+	seen     map[int64]sighting
+	found    *ProgressNote // that fits, or that the response named
+}
+
+// sighting is a note as the list showed it, and in which look last.
+type sighting struct {
+	verdict.Note
+	row  *ProgressNote
+	look int
+}
+
+func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, opts []CallOption) (*search, error) {
+	switch {
+	case lost == nil || lost.SentAt.IsZero():
+		return nil, invalid("Notes.FindCreated", "needs the error of a Create")
+	case lost.NoteID < 0 || lost.Params.PatientID < 0:
+		return nil, invalid("Notes.FindCreated", "needs the error of a Create; its ids must not be negative")
+	case params.Settle < 0:
+		return nil, invalid("Notes.FindCreated: Settle", "must not be negative")
+	case params.UniqueName && strings.TrimSpace(lost.Params.Name) == "":
+		return nil, invalid("Notes.FindCreated: UniqueName", "needs a name in the params of the Create")
+	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
+		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
+	}
+	caller, err := newCallOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	l := &search{OutcomeUnknownError: *lost, FindCreatedParams: params, notes: s, response: caller.response, seen: map[int64]sighting{}}
+	if l.response == nil {
+		l.response = new(Response)
+	}
+	// What a cache gives may be older than the note.
+	l.opts = append(slices.Clip(opts), WithResponse(l.response), WithHeader("Cache-Control", "no-cache"))
+	if l.Settle == 0 {
+		l.Settle = defaultSettle
+	}
+	lostAt := l.LostAt
+	switch {
+	case lostAt.IsZero():
+		lostAt = time.Now()
+	case lostAt.Before(l.SentAt):
+		lostAt = l.SentAt
+	default:
+		l.Settle = max(l.Settle, lostAt.Sub(l.SentAt))
+	}
+	l.settledAt = lostAt.Add(l.Settle)
+	l.AudioSize = lost.audioSize()
+	l.window = verdict.NewWindow(l.SentAt, l.settledAt)
+	l.loss = lost.loss()
+	s.client.losses.Add(l.loss)
+	return l, nil
+}
+
+// look gathers evidence. The error, if any, is why there is not more of it.
+func (l *search) look(ctx context.Context) (verdict.Evidence, error) {
+	l.looks++
+	asked := time.Now()
+	l.clocks, l.cached = verdict.Clocks{Now: asked.Unix()}, 0
+	e := verdict.Evidence{UniqueName: l.UniqueName}
+	var err error
+	// A note that was found for this very loss before is as good as named.
+	if id := cmp.Or(l.NoteID, l.notes.client.losses.View(l.loss).Note); id != 0 {
+		e.Named, err = l.readNamed(ctx, id)
+	} else {
+		e.Look, err = l.list(ctx)
+	}
+	if err != nil && e.Named == verdict.NotNamed {
+		if l.failed++; mayRecover(err) && l.failed < maxFailedLooks {
+			e.Look = verdict.LookFailing
+		}
+	} else {
+		l.failed = 0
+	}
+	e.Clock = l.window.Clock(l.clocks)
+	e.Settled = !asked.Add(-l.cached).Before(l.settledAt)
+	l.compare(&e)
+	return e, err
+}
+
+// compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
+// ends in between has left its note's id by then.
+func (l *search) compare(e *verdict.Evidence) {
+	view := l.notes.client.losses.View(l.loss)
+	e.Forgot = view.Forgot || !l.notes.client.created.Forgot().Before(l.SentAt)
+	sized := true
+	for id, s := range l.seen {
+		s.Known = l.known(id, view)
+		gone := s.look != l.looks
+		e.Add(s.Note, gone)
+		if !gone && s.Fits(l.UniqueName) {
+			l.found = s.row
+			sized = sized && s.Size == verdict.SizeEqual
+		}
+	}
+	equalUnderWay, equalLost := view.EqualUnderWay, view.EqualLost
+	if !sized {
+		equalUnderWay, equalLost = view.AlikeUnderWay, view.AlikeLost
+	}
+	switch {
+	case equalLost:
+		e.Others = verdict.EqualLost
+	case equalUnderWay:
+		e.Others = verdict.EqualUnderWay
+	case view.UnderWay:
+		e.Others = verdict.OthersUnderWay
+	}
+}
+
+func (l *search) known(id int64, view losses.View) verdict.Known {
+	switch {
+	case slices.Contains(l.ExcludeIDs, id), l.notes.client.created.Has(id):
+		return verdict.Explained
+	case view.Claimed[id]:
+		return verdict.Claimed
+	}
+	return verdict.Unexplained
+}
+
+// readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's.
+func (l *search) readNamed(ctx context.Context, id int64) (verdict.Named, error) {
+	note, err := l.notes.Get(ctx, id, l.opts...)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return verdict.NamedGone, err
+	case err != nil:
+		return verdict.NotNamed, err
+	}
+	patient, named := note.Patient.ID()
+	if named && patient != l.Params.PatientID || l.Params.PatientID == 0 && !namesNoPatient(note) {
+		return verdict.NamedOther, mismatch("the note names another patient than the create did")
+	}
+	if l.known(id, l.notes.client.losses.View(l.loss)) != verdict.Unexplained {
+		return verdict.NamedOther, nil
+	}
+	l.found = note
+	return verdict.NamedHere, nil
+}
+
+// list looks through the list, and a second time where it has several pages: a note deleted meanwhile moves the others up, and
+// one of them past the reader.
+func (l *search) list(ctx context.Context) (verdict.Look, error) {
+	if l.userID == 0 && !l.UniqueName {
+		if user, err := l.notes.client.Users.Me(ctx, l.opts...); err == nil {
+			l.userID = user.ID
+		}
+	}
+	look, pages, err := l.walk(ctx)
+	if err == nil && pages > 1 && (look == verdict.LookToEnd || look == verdict.LookPastWindow) {
+		look, _, err = l.walk(ctx)
+	}
+	return look, err
+}
+
+const errTooMany = safeError("there are too many notes to search; does WithQueryNames name the sort parameter?")
+
+// walk goes through the pages, newest first if the service does as it is asked, until it is proven that no more can matter.
+// A page that only brings known notes proves nothing: the service may not know the page parameter.
+func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err error) {
+	list := ListNotesParams{PatientID: l.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.TrustPatientFilter}
+	var order verdict.Order
+	walked := map[int64]bool{}
+	for pages = 1; ; pages++ {
+		asked := time.Now()
+		page, err := l.notes.List(ctx, list, l.opts...)
+		if err != nil {
+			return verdict.LookRefused, pages, err
+		}
+		l.clocks = verdict.ReadClocks(l.response.Header, asked, time.Now())
+		l.cached = max(l.cached, l.clocks.Cached)
+		known := len(walked)
+		for i := range page.Items {
+			row := &page.Items[i]
+			order.Add(row.CreatedAt)
+			walked[row.ID] = true
+			l.see(row)
+		}
+		// A service that tells nothing of its pages may count them from 0: it is asked for the first one by its number too.
+		unnumbered := page.Meta.CurrentPage == 0 && page.Meta.NextCursor == ""
+		switch {
+		case order.Past(l.window, l.clocks):
+			return verdict.LookPastWindow, pages, nil
+		case !page.HasNext() && page.Meta.Total <= len(walked):
+			return verdict.LookToEnd, pages, nil
+		case !page.HasNext(), len(walked) == known && !(unnumbered && list.Page == 1):
+			return verdict.LookUnproven, pages, nil
+		case len(walked) >= maxSearchedRows:
+			return verdict.LookRefused, pages, errTooMany
+		case page.Meta.NextCursor != "":
+			list.Cursor, list.Page = page.Meta.NextCursor, 0
+		case unnumbered:
+			list.Page++
+		default:
+			list.Page = max(list.Page, 1) + 1
+		}
+	}
+}
+
+// see holds a row against what was to be created.
+func (l *search) see(row *ProgressNote) {
+	note := verdict.Note{
+		Patient: l.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
+		Name:    verdict.CompareNames(l.Params.Name, row.Name),
+		Size:    l.compareSize(row),
+		User:    l.compareUser(row),
+		Made:    l.window.Made(row.CreatedAt, l.clocks),
+	}
+	if note.Resembles(l.UniqueName) {
+		l.seen[row.ID] = sighting{note, row, l.looks}
+	}
+}
+
+func (l *search) compareSize(row *ProgressNote) verdict.Size {
+	told := int64(0)
+	if row.Audio != nil {
+		told = row.Audio.Size
+	}
+	switch sent := l.AudioSize; {
+	case sent > 0 && told > 0 && sent == told:
+		return verdict.SizeEqual
+	case sent > 0 && told > 0:
+		return verdict.SizeOther
+	case sent > 0, sent < 0 && told > 0:
+		return verdict.SizeOneSided
+	}
+	return verdict.SizeUntold
+}
+
+func (l *search) compareUser(row *ProgressNote) verdict.User {
+	inside, named := row.User.ID()
+	id := cmp.Or(row.UserID, inside)
+	switch {
+	case l.userID == 0, id <= 0, named && inside != id:
+		return verdict.UserUntold
+	case id == l.userID:
+		return verdict.UserOwn
+	}
+	return verdict.UserOther
+}
+
+// namesNoPatient is strict: a patient that is there but has no readable id is one.
+func namesNoPatient(note *ProgressNote) bool {
+	raw, err := note.Patient.MarshalJSON()
+	return err == nil && slices.Contains([]string{"null", "{}", "[]"}, string(raw))
+}
+
+// mayRecover reports whether a list that failed may work later.
+func mayRecover(err error) bool {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return retry.Reads.MayRepeat(retry.Outcome{Status: refused.StatusCode})
+	}
+	for _, lasting := range []error{ErrInvalidArgument, ErrPatientMismatch, ErrUnexpectedResponse, errTooMany} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
+	return !retry.Permanent(err)
+}

@@ -1,0 +1,411 @@
+package clinicaldoc_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// bare is a list that tells nothing of its pages, of which the first has that number.
+func bare(size, first int) func([]string, *http.Request) string {
+	return func(rows []string, r *http.Request) string {
+		page := 0
+		if r.URL.Query().Has("page") {
+			page = pageOf(r) - first
+		}
+		return `{"data":[` + cut(rows, page, size) + `],"links":{},"meta":{}}`
+	}
+}
+
+// deaf is a list that does not know the page parameter.
+func deaf(size int) func([]string, *http.Request) string {
+	return func(rows []string, _ *http.Request) string { return `{"data":[` + cut(rows, 0, size) + `]}` }
+}
+
+func simple(rows []string, r *http.Request) string {
+	page := max(pageOf(r), 1)
+	next := "null"
+	if page*100 < len(rows) {
+		next = fmt.Sprintf("%q", fmt.Sprintf("http://elsewhere.test/?page=%d", page+1))
+	}
+	return fmt.Sprintf(`{"data":[%s],"links":{"next":%s},"meta":{"current_page":%d}}`, cut(rows, page-1, 100), next, page)
+}
+
+func cursors(rows []string, r *http.Request) string {
+	page := 0
+	_, _ = fmt.Sscanf(r.URL.Query().Get("cursor"), "c%d", &page)
+	next := "null"
+	if (page+1)*100 < len(rows) {
+		next = fmt.Sprintf(`"c%d"`, page+1)
+	}
+	return fmt.Sprintf(`{"data":[%s],"meta":{"next_cursor":%s}}`, cut(rows, page, 100), next)
+}
+
+// "Not created" rests on a list that was seen to its end, or newest first to before the window, and on nothing else.
+func TestFindCreatedNeedsAListWithAProvenEnd(t *testing.T) {
+	t.Parallel()
+	hourly := func(n int) func(*shelf) {
+		return func(s *shelf) {
+			for i := range n {
+				s.keep(visited().named("Earlier").sized(6).by(5).ago(time.Duration(n-i) * time.Hour))
+			}
+		}
+	}
+	together := func(s *shelf) { // all in one second, so that no order shows
+		for range 250 {
+			s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
+		}
+	}
+	for name, tt := range map[string]struct {
+		list   func([]string, *http.Request) string
+		fill   func(*shelf)
+		oldest bool
+		pages  int    // of one look
+		reason string // "": proven
+	}{
+		"numbered, one page":              {nil, hourly(20), false, 1, ""},
+		"numbered, empty":                 {nil, hourly(0), false, 1, ""},
+		"numbered, past the window":       {nil, hourly(250), false, 1, ""},
+		"numbered, oldest first":          {nil, hourly(250), true, 6, ""},
+		"numbered, no order":              {nil, together, false, 6, ""},
+		"simple":                          {simple, together, false, 6, ""},
+		"cursors":                         {cursors, together, false, 6, ""},
+		"bare, empty":                     {bare(100, 1), hourly(0), false, 1, ""},
+		"bare, one page":                  {bare(100, 1), hourly(20), false, 6, ""},
+		"bare, small pages":               {bare(15, 1), hourly(20), false, 8, ""},
+		"bare, past the window":           {bare(100, 1), hourly(50), false, 1, ""},
+		"bare, counted from 0":            {bare(15, 0), hourly(20), false, 6, ""},
+		"everything at once":              {deaf(1000), hourly(20), false, 3, "cannot be shown to be whole"},
+		"everything, past the window":     {deaf(1000), hourly(50), false, 1, ""},
+		"the first rows only":             {deaf(15), hourly(20), false, 3, "cannot be shown to be whole"},
+		"the first rows, oldest first":    {deaf(15), hourly(50), true, 3, "cannot be shown to be whole"},
+		"a total that was not reached":    {short, hourly(20), false, 1, "cannot be shown to be whole"},
+		"too many, oldest first":          {nil, hourly(5100), true, 50, "too many notes to search"},
+		"pages that bring nothing new":    {stuck, hourly(20), false, 2, "cannot be shown to be whole"},
+		"another page than the one asked": {stubborn, together, false, 2, "another page than the one asked for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				s.list, s.oldest = tt.list, tt.oldest
+				client := s.client()
+				tt.fill(s)
+				lost := lose(t, client, visit())
+				ago(lost, defaultSettle)
+				begin := time.Now()
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if tt.reason == "" {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				} else {
+					requireUndecided(t, note, err, tt.reason)
+				}
+				assert.Equal(t, tt.pages, s.lists)
+				assert.Zero(t, time.Since(begin), "waiting cannot help")
+			})
+		})
+	}
+}
+
+// short tells of more rows than it gives.
+func short(rows []string, _ *http.Request) string {
+	return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":1,"last_page":1,"total":%d}}`, strings.Join(rows, ","), len(rows)+1)
+}
+
+// stuck always says that more follows.
+func stuck(rows []string, r *http.Request) string {
+	return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%d,"last_page":9}}`, strings.Join(rows, ","), max(pageOf(r), 1))
+}
+
+// stubborn gives its first page, whatever is asked for.
+func stubborn(rows []string, _ *http.Request) string {
+	return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":1,"last_page":3}}`, cut(rows, 0, 100))
+}
+
+// A note that is deleted between two pages moves the lost one to the page that was read before.
+func TestFindCreatedIsNotFooledByRowsThatMove(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		s.oldest = true
+		client := s.client()
+		first := s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
+		for range 99 {
+			s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
+		}
+		lost := lose(t, s.client(), visit())
+		ago(lost, defaultSettle) // so that one look decides
+		id := s.keep(visited())  // the first row of the second page
+		s.keep(visited().named("Later").sized(6).by(5))
+		s.onList = func() {
+			if s.lists == 1 {
+				s.change(first, func(n *shelved) { n.id = 0 })
+				s.keep(visited().named("Later").sized(6).by(5)) // so that the total does not tell
+			}
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
+func TestFindCreatedReadsOnWhereTheOrderIsNotKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		for i := range 150 {
+			s.keep(visited().named("Earlier").by(5).ago(time.Duration(i+1) * time.Hour))
+		}
+		id := s.keep(visited())
+		s.list = func(rows []string, r *http.Request) string {
+			rows[50], rows[51] = rows[51], rows[50]
+			return numbered(append(rows[1:len(rows):len(rows)], rows[0]), r) // the newest one last
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
+func TestFindCreatedNeedsRowsOfThePatient(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		patient int64
+		params  findParams
+		found   bool
+	}{
+		"another patient's":           {patient: 5},
+		"another patient's, trusting": {patient: 5, params: findParams{TrustPatientFilter: true}},
+		"naming none":                 {patient: 0},
+		"naming none, trusting":       {patient: 0, params: findParams{TrustPatientFilter: true}, found: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client(clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "filter"})) // which it does not know
+				lost := lose(t, client, visit())
+				n := visited()
+				n.patient = tt.patient
+				id := s.keep(n)
+				note, err := client.Notes.FindCreated(t.Context(), lost, tt.params)
+				assert.Equal(t, 1, s.lists, "waiting cannot help")
+				if tt.found {
+					require.NoError(t, err)
+					assert.Equal(t, id, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, "the notes could not be listed: the service returned a")
+				require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
+			})
+		})
+	}
+}
+
+func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		status, times int
+		want          error // nil: found
+		lists         int
+	}{
+		"for a while":       {http.StatusBadGateway, 5, nil, 6},
+		"too many requests": {http.StatusTooManyRequests, 2, nil, 3},
+		"for good":          {http.StatusBadGateway, 1000, clinicaldoc.ErrServer, 10},
+		"not allowed":       {http.StatusForbidden, 1000, clinicaldoc.ErrForbidden, 1},
+		"token revoked":     {http.StatusUnauthorized, 1000, clinicaldoc.ErrUnauthorized, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				failures := 0
+				client := s.client(clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet && r.URL.Path == notesPath {
+						if failures++; failures <= tt.times {
+							return s.respond(r, tt.status, `{"message":"Canary"}`), nil
+						}
+						return s.page(r)
+					}
+					if r.Method == http.MethodPost {
+						return s.create(r)
+					}
+					return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+				})}))
+				lost := lose(t, client, visit())
+				id := s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				assert.Equal(t, tt.lists, failures)
+				if tt.want == nil {
+					require.NoError(t, err)
+					assert.Equal(t, id, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, "the notes could not be listed")
+				require.ErrorIs(t, err, tt.want)
+				assert.NotContains(t, err.Error(), "Canary")
+			})
+		})
+	}
+}
+
+// A response from a cache tells how things were.
+func TestFindCreatedKnowsThatACacheIsOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		s.age = 2 * time.Minute
+		client := s.client()
+		lost := lose(t, client, visit())
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, defaultSettle+s.age, time.Since(lost.LostAt))
+	})
+}
+
+func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+		fresh := map[string]string{"Cache-Control": "no-cache"}
+		now := map[string]string{"Date": time.Now().UTC().Format(http.TimeFormat)}
+		s := newShelf(t)
+		n := visited()
+		n.id = 7
+		client := serve(t,
+			call{url: "/user", header: fresh, answer: `{"id":2}`},
+			call{url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: fresh, answer: `{"data":[` + s.json(n) + `],"meta":{"current_page":1,"last_page":1}}`, answerHeader: now},
+		)
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 7, note.ID)
+	})
+}
+
+func TestFindCreatedNeedsAClockOnlyOnce(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ahead time.Duration
+		found bool
+	}{
+		"ahead":          {3 * time.Hour, true},
+		"a little ahead": {2 * time.Second, true},
+		"the same":       {0, true},
+		"behind":         {-3 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				s.ahead = tt.ahead
+				client := s.client()
+				lost := lose(t, client, visit())
+				s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if tt.found {
+					require.NoError(t, err)
+					assert.EqualValues(t, 1, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, "check the clocks")
+			})
+		})
+	}
+}
+
+// The user whom a note names twice, differently, is nobody.
+func TestFindCreatedHoldsBothNamesOfTheUserAgainstTheTokens(t *testing.T) {
+	t.Parallel()
+	for user, found := range map[string]bool{
+		`"user_id":2`: true, `"user":{"id":2}`: true, `"user_id":2,"user":{"id":2}`: true, `"user_id":2,"user":{"name":"x"}`: true,
+		`"user_id":2,"user":{"id":5}`: false, `"user_id":5,"user":{"id":2}`: false, `"user_id":5`: false, `"user_id":0`: false,
+	} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				s.keep(visited())
+				s.list = func(rows []string, r *http.Request) string {
+					return numbered([]string{strings.Replace(rows[0], `"user_id":2`, user, 1)}, r)
+				}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if found {
+					require.NoError(t, err)
+					return
+				}
+				requireUndecided(t, note, err, "")
+			})
+		})
+	}
+}
+
+func TestFindCreatedWithoutAPatientTakesNoRowThatNamesOne(t *testing.T) {
+	t.Parallel()
+	for patient, found := range map[string]bool{
+		`"x":1`: true, `"patient":null`: true, `"patient":[]`: true, `"patient":{}`: true,
+		`"patient":{"name":"x"}`: false, `"patient":{"id":"?"}`: false, `"patient_id":5`: false, `"patient":5`: false,
+	} {
+		t.Run(patient, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				params := visit()
+				params.PatientID = 0
+				lost := lose(t, client, params)
+				s.keep(visited())
+				s.list = func(rows []string, r *http.Request) string {
+					return numbered([]string{strings.Replace(rows[0], `"patient":{"id":4711}`, patient, 1)}, r)
+				}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if found {
+					require.NoError(t, err)
+					return
+				}
+				requireUndecided(t, note, err, "resembles")
+			})
+		})
+	}
+}
+
+// What it no longer knows it does not take for granted.
+func TestFindCreatedAfterMoreCreatesThanItRemembers(t *testing.T) {
+	t.Parallel()
+	for creates, found := range map[int]bool{4096: true, 4097: false} {
+		t.Run(fmt.Sprint(creates), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+				other := visit()
+				other.PatientID = 5
+				for range creates {
+					_, err := client.Notes.Create(t.Context(), other)
+					require.NoError(t, err)
+				}
+				id := s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if found {
+					require.NoError(t, err)
+					assert.Equal(t, id, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, "this client has made too many since")
+			})
+		})
+	}
+}
