@@ -3,6 +3,7 @@ package clinicaldoc_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -232,7 +233,7 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
 			dir := t.TempDir()
 			files := maps.Clone(others)
-			if tt.err == fs.ErrExist {
+			if errors.Is(tt.err, fs.ErrExist) {
 				files[companionName] = *tt.companion
 			}
 			for name, content := range files {
@@ -253,7 +254,7 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 					assert.Equal(t, fs.FileMode(0o640), info.Mode().Perm(), name)
 				}
 			}
-			if tt.err == fs.ErrExist {
+			if errors.Is(tt.err, fs.ErrExist) {
 				assert.Len(t, fileNames(t, dir), len(files), "nothing is added")
 				assert.Zero(t, a.addresses, "and nothing is asked for")
 				assert.NotContains(t, err.Error(), "visit", "a file's name may tell a patient's")

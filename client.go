@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-cleanhttp"
-
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
@@ -21,6 +19,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/transport"
 )
 
 // Version is the version of this SDK, sent in the User-Agent header.
@@ -89,7 +88,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 		cfg.tokenSource = func(context.Context) (string, error) { return token, nil }
 	}
 	if cfg.httpClient == nil {
-		cfg.httpClient = &http.Client{Transport: newTransport()}
+		cfg.httpClient = &http.Client{Transport: transport.New()}
 	}
 	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs), losses: new(losses.Memory)}
 	c.peer = &exchange.Peer{
@@ -130,15 +129,6 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data to the network; use https, or WithInsecureHTTP on a network you trust")
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
-}
-
-// newTransport is the transport of clients that bring none. No timeout covers a whole transfer: the stall timeout does.
-func newTransport() *http.Transport {
-	t := cleanhttp.DefaultPooledTransport()
-	t.MaxIdleConnsPerHost = 64
-	t.MaxResponseHeaderBytes = 1 << 20
-	t.OnProxyConnectResponse = redact.OnProxyConnectResponse
-	return t
 }
 
 // Do calls an endpoint that this package has no method for, through the same path as all others: token, limits, retries,

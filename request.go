@@ -138,7 +138,7 @@ func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 	case exchange.Source:
 		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a)
 	case exchange.Commit:
-		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause}}
+		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
 		return r.noResponse(redact.Cause(a.Cause), a)
 	}

@@ -3,18 +3,11 @@ package clinicaldoc_test
 import (
 	"compress/gzip"
 	"context"
-	"crypto/tls"
-	"encoding/binary"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -140,19 +133,6 @@ func TestSocketTruncatedAnswersToTheEnd(t *testing.T) {
 	}
 }
 
-// h2Server is an httptest server that speaks HTTP/2.
-func h2Server(t *testing.T, h http.HandlerFunc) *httptest.Server {
-	t.Helper()
-	srv := httptest.NewUnstartedServer(h)
-	srv.EnableHTTP2 = true
-	srv.StartTLS()
-	t.Cleanup(srv.Close)
-	if tr, ok := srv.Client().Transport.(*http.Transport); assert.True(t, ok) {
-		tr.ExpectContinueTimeout = 10 * time.Second
-	}
-	return srv
-}
-
 func TestSocketHTTP2(t *testing.T) {
 	t.Parallel()
 	const size = 5 << 20
@@ -201,67 +181,13 @@ func TestSocketHTTP2(t *testing.T) {
 func TestSocketHTTP2RefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	// Each connection is met with GOAWAY before its stream: net/http would connect again without pause or end.
-	certificate := h2Server(t, func(http.ResponseWriter, *http.Request) {})
-	config := certificate.TLS.Clone()
-	config.NextProtos = []string{"h2"}
-	var listen net.ListenConfig
-	plain, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ln := tls.NewListener(plain, config)
-	var connections atomic.Int32
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			connections.Add(1)
-			running.Go(func() { refuseStreams(conn) })
-		}
+	url, httpClient, connections := frameServer(t, func(c *h2Conn) {
+		c.request(false)
+		c.goAway(0)
+		_ = c.Close()
 	})
-	tr := socketTransport(t)
-	tr.TLSClientConfig = certificate.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	tr.ForceAttemptHTTP2 = true
-	t.Cleanup(func() {
-		_ = ln.Close()
-		tr.CloseIdleConnections()
-		running.Wait()
-	})
-	c := socketClient(t, fmt.Sprintf("https://%s", plain.Addr()), clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
-	_, err = c.Notes.Get(socketContext(t), 9)
+	_, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Get(socketContext(t), 9)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	assert.LessOrEqual(t, connections.Load(), int32(4*11), "eleven connections for each of four attempts")
-}
-
-// refuseStreams speaks just enough HTTP/2 to refuse the first stream with GOAWAY(0) and close.
-func refuseStreams(conn net.Conn) {
-	defer conn.Close()
-	frame := func(kind, flags byte, payload []byte) []byte {
-		head := make([]byte, 9, 9+len(payload))
-		binary.BigEndian.PutUint32(head, uint32(len(payload))<<8|uint32(kind))
-		head[4] = flags
-		return append(head, payload...)
-	}
-	if _, err := io.ReadFull(conn, make([]byte, 24)); err != nil { // the preface
-		return
-	}
-	if _, err := conn.Write(frame(4, 0, nil)); err != nil { // SETTINGS
-		return
-	}
-	for {
-		head := make([]byte, 9)
-		if _, err := io.ReadFull(conn, head); err != nil {
-			return
-		}
-		length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
-		if _, err := io.CopyN(io.Discard, conn, length); err != nil {
-			return
-		}
-		if head[3] == 1 { // HEADERS
-			_, _ = conn.Write(frame(7, 0, make([]byte, 8))) // GOAWAY, last stream 0, no error
-			return
-		}
-	}
+	assert.LessOrEqual(t, connections(), 4*11, "eleven connections for each of four attempts")
 }

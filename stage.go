@@ -90,6 +90,6 @@ func (n ProgressNote) Stage() Stage {
 
 // onlyTexts reports whether the note has both texts while no flag is set and no time is told.
 func (n *ProgressNote) onlyTexts() bool {
-	return n.Transcription != "" && n.Analysis != "" && true &&
+	return n.Transcription != "" && n.Analysis != "" && n.Has == Completion{} &&
 		n.TranscriptionStartedAt.IsZero() && n.TranscriptionCompletedAt.IsZero() && n.AnalysisStartedAt.IsZero() && n.AnalysisCompletedAt.IsZero()
 }

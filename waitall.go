@@ -31,8 +31,8 @@ const (
 // at most 10 pages, as long as that takes fewer requests than reading the notes one by one. A row of the list only tells
 // that a note has ended: the note is then read. What the list does not show is read in turn, after each pause at most 10
 // notes for each of its seconds, but 20 in any case. One of the listed notes is read too, until a row has shown an end. A
-// list that fails three times in a row, or does not tell stages, is not asked again. MaxFailures counts for each note,
-// OnUpdate is called for changes of any.
+// list that fails three times in a row (other than by 429), or does not tell stages, is not asked again. MaxFailures counts
+// for each note, and a tick in which none can be read counts for all. OnUpdate is called for changes of any.
 //
 // It polls only while it is ranged over, and can be ranged over again. An id below 1 and senseless params are
 // [ErrInvalidArgument], yielded once with a nil note before any request.
@@ -50,10 +50,7 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		all := newWaitAllState(p, ids, yield)
-		for all.goesOn() {
-			if all.tick(ctx); !all.goesOn() {
-				return
-			}
+		for all.tick(ctx); all.goesOn(); all.tick(ctx) {
 			if err := p.sleep(ctx); err != nil {
 				all.endAll(err)
 			}
@@ -88,8 +85,8 @@ type awaited struct {
 	rowEnded bool // a row has shown its end, and it was not read since
 	over     bool // it has been yielded
 
-	rowStage   Stage     // as its latest row tells
-	rowUpdated time.Time // likewise; zero when it does not tell
+	rowStage   Stage // as its latest row tells
+	rowUpdated time.Time
 }
 
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
@@ -211,8 +208,10 @@ func (s *waitAllState) seeRows(rows []ProgressNote, number int, expected map[int
 			w.found() // no news; the note as it was read is worth more than its row
 			continue
 		}
+		if w.note != nil {
+			w.read = -1 // it has changed: the first to be read, if any is
+		}
 		w.see(s.poller, &row)
-		w.read = 0 // the first to be read, if any is
 	}
 }
 
@@ -280,13 +279,13 @@ func (s *waitAllState) toRead() []*awaited {
 	byWaiting := func(a, b *awaited) int { return cmp.Compare(a.read, b.read) }
 	slices.SortStableFunc(others, byWaiting)
 	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause().Seconds()))
-	notes := append(due, others[:min(len(others), allowed)]...)
+	notes := slices.Concat(due, others[:min(len(others), allowed)])
 	if probe != nil {
 		notes = append(notes, probe)
 	}
 	slices.SortStableFunc(notes, byWaiting)
 	if s.shuffle { // a few notes that cannot be read must not stand for all of them
-		rand.Shuffle(len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] })
+		rand.Shuffle(len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] }) //nolint:gosec // it protects nothing
 		s.shuffle = false
 	}
 	return notes

@@ -281,13 +281,13 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 		w, service, client := newWard(t, n)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		usual := service.answer
-		current, used := time.Duration(-1), 0
+		began, used := -window, 0
 		service.answer = func(n int, at time.Duration, r *http.Request) *reply {
-			if at/window != current {
-				current, used = at/window, 0
+			if at >= began+window {
+				began, used = at.Truncate(window), 0
 			}
 			if used++; used > limit {
-				rest := (current+1)*window - at
+				rest := began + window - at
 				return made(r, 429, `{}`, "Retry-After", strconv.Itoa(int((rest + time.Second - 1).Seconds())))
 			}
 			return usual(n, at, r)
@@ -642,7 +642,7 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newWard(t, 90)
 		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
-			if id == 31 && at >= time.Minute || at >= time.Hour {
+			if id == 80 && at >= time.Minute || at >= time.Hour {
 				return clinicaldoc.StageComplete
 			}
 			return clinicaldoc.StageTranscribing
@@ -653,7 +653,7 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 		started := time.Now()
 		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
 			require.NoError(t, err)
-			assert.Equal(t, int64(31), note.ID)
+			assert.Equal(t, int64(80), note.ID)
 			assert.Less(t, time.Since(started), time.Minute+3*time.Second)
 			break
 		}

@@ -19,10 +19,10 @@ import (
 // Attempt is what one attempt came to.
 type Attempt struct {
 	Number        int
-	Started       time.Time
-	Duration      time.Duration
-	BytesSent     int64 // of the body
-	BytesReceived int64 // of the body
+	Started       time.Time     // when it began to send; the limiter's time is before that
+	Duration      time.Duration // of all steps
+	BytesSent     int64         // of the body
+	BytesReceived int64         // of the body
 
 	Status  int // of the response; 0 when none came whole
 	Header  http.Header
@@ -31,6 +31,7 @@ type Attempt struct {
 
 	Step  Step  // that failed; None for a response
 	Cause error // why
+	Ended error // of the caller's context, if that was over too
 	Sent  retry.Sent
 	Err   error // as Explain put it; nil for a 2xx
 
@@ -59,21 +60,24 @@ func (a *Attempt) Outcome() retry.Outcome {
 	return retry.Outcome{Status: a.Status, Sent: a.Sent, Permanent: a.permanent}
 }
 
-func (a *Attempt) success() bool { return a.Status >= 200 && a.Status <= 299 }
+func success(status int) bool { return status >= 200 && status <= 299 }
 
 // attempt goes through the steps once. What it returns is for the loop: the response, whose body has been read, or the
 // attempt itself as the error.
 func (c *Call) attempt(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	c.Attempts++
-	a := &Attempt{Number: c.Attempts, Started: time.Now(), permanent: true}
+	began := time.Now()
+	a := &Attempt{Number: c.Attempts, Started: began, permanent: true} // until something is sent
 	resp := c.steps(ctx, req, a)
-	a.Duration = time.Since(a.Started)
-	if !a.success() || a.TooLong {
+	a.Duration = time.Since(began)
+	if !success(a.Status) || a.TooLong {
 		a.Err = c.Explain(a)
 	}
 	c.Last = a
-	c.Unsure = c.Unsure || !a.Outcome().NotProcessed()
+	if !c.Unsure && !a.Outcome().NotProcessed() {
+		c.Unsure, c.doubtful = true, a
+	}
 	if c.Report != nil {
 		c.Report(ctx, a)
 	}
@@ -102,19 +106,18 @@ func (c *Call) steps(ctx context.Context, req *http.Request, a *Attempt) *http.R
 	defer watchdog.Stop()
 	watched, cancel := stall.WithTimeout(watched, c.Peer.Timeout)
 	defer cancel()
-	state := &sending.State{Watchdog: watchdog, Started: a.Started, Once: c.Effect == retry.Creates, BeforeCommit: c.BeforeCommit}
+	state := &sending.State{Watchdog: watchdog, Once: c.Effect == retry.Creates, BeforeCommit: c.BeforeCommit}
+	a.Started = time.Now()
 	out := req.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
 	out.Header = c.header(token)
 	resp, err := c.send(out, state)
 	if err == nil {
 		a.Sent = retry.Wholly // it responds, so it has what it wants
-		err = c.read(resp, a, watchdog)
-		c.learn(resp, a, state)
+		err = c.read(resp, a, watchdog, state)
 	} else {
 		a.Sent = state.Settle(err)
 	}
-	a.BytesSent = state.BytesSent()
-	a.permanent = false
+	a.BytesSent, a.permanent = state.BytesSent(), false
 	if err != nil {
 		a.judge(ctx, watched, state, err)
 		return nil
@@ -227,45 +230,41 @@ func (c *Call) attach(out *http.Request, state *sending.State) {
 	}
 }
 
-// read takes the response in, up to the limit. A refusal that breaks off or is too long is a refusal all the same.
-func (c *Call) read(resp *http.Response, a *Attempt, watchdog *stall.Watchdog) error {
+// read takes the response in, up to the limit, and ends what is left of the sending. A refusal that breaks off or is too
+// long is a refusal all the same.
+func (c *Call) read(resp *http.Response, a *Attempt, watchdog *stall.Watchdog, state *sending.State) error {
 	defer func() { _ = resp.Body.Close() }()
-	success := resp.StatusCode >= 200 && resp.StatusCode <= 299
-	limit := c.Peer.MaxBody
-	if !success {
+	succeeded, limit := success(resp.StatusCode), c.Peer.MaxBody
+	if !succeeded {
 		limit = min(limit, maxErrorBody)
+		if c.Body != nil && resp.ProtoMajor < 2 {
+			state.Retire()
+		}
 	}
 	if c.buffer == nil {
 		c.buffer = buffers.Take()
 	}
 	c.buffer.Reset()
-	watchdog.Bound(maxReadTime * c.Peer.StallTimeout)
+	watchdog.Bound(maxReadTime)
 	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
 	n, err := c.buffer.ReadFrom(io.LimitReader(watchdog.Reader(resp.Body), max(limit, limit+1)))
 	a.BytesReceived = n
-	if err != nil && success {
+	state.Close()
+	if err != nil && succeeded {
 		return err
 	}
-	a.Status, a.Header, a.Body = resp.StatusCode, resp.Header, c.buffer.Bytes()[:min(n, limit)]
-	a.TooLong = success && n > limit
-	return nil
-}
-
-// learn draws conclusions from a response for the requests after it.
-func (c *Call) learn(resp *http.Response, a *Attempt, state *sending.State) {
-	state.Stop()
-	switch {
-	case c.Body == nil || !c.Body.Streamed():
-	case !a.success() && resp.ProtoMajor < 2:
-		state.Drop() // some servers take the rest of a refused upload for the next request
-	case a.success() && state.IgnoredExpect():
+	if succeeded && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)
 	}
+	a.Status, a.Header, a.Body = resp.StatusCode, resp.Header, c.buffer.Bytes()[:min(n, limit)]
+	a.TooLong = succeeded && n > limit
+	return nil
 }
 
 // judge finds the cause of an attempt without a response where it is told best: at our own end, in the caller's context,
 // in the watchdog, or else in the transport's error.
 func (a *Attempt) judge(ctx, watched context.Context, state *sending.State, err error) {
+	a.Ended = redact.ContextErr(ctx)
 	refused, failed := state.Failure()
 	cause := context.Cause(watched)
 	switch {
@@ -273,8 +272,8 @@ func (a *Attempt) judge(ctx, watched context.Context, state *sending.State, err 
 		a.Step, a.Cause, a.Sent, a.permanent = Commit, refused, retry.Partly, true
 	case failed != nil:
 		a.Step, a.Cause, a.Sent, a.permanent = Source, failed, retry.Partly, true
-	case ctx.Err() != nil:
-		a.Step, a.Cause, a.permanent = Context, redact.ContextErr(ctx), true
+	case a.Ended != nil:
+		a.Step, a.Cause, a.permanent = Context, a.Ended, true
 	case cause != nil:
 		a.Step, a.Cause = Network, cause
 	default:

@@ -65,7 +65,8 @@ type Call struct {
 
 	// Explain turns a failed attempt into the error that Do returns and observers see.
 	Explain func(*Attempt) error
-	// BeforeRetry is asked before each retry. An error ends the call.
+	// BeforeRetry is asked before each retry, with the first attempt that may have acted, or else the last. An error ends
+	// the call.
 	BeforeRetry func(context.Context, *Attempt) error
 	// Progress is told how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
 	// the call. Both run in the goroutine of Do.
@@ -76,9 +77,10 @@ type Call struct {
 	Last     *Attempt // nil before the first
 	Unsure   bool     // an attempt may have had its effect
 
-	cuts   int           // attempts that ended within the body
-	spread float64       // of back-off, between 0 and 1
-	buffer *bytes.Buffer // holds the response's body
+	doubtful *Attempt      // the first that may have had its effect
+	cuts     int           // attempts that ended within the body
+	spread   float64       // of back-off, between 0 and 1
+	buffer   *bytes.Buffer // holds the response's body
 }
 
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
@@ -88,30 +90,19 @@ func (c *Call) Do(ctx context.Context) error {
 	req := &http.Request{Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	loop := retryablehttp.Client{
 		// As a transport a call has no CloseIdleConnections, so that a failure leaves the caller's pool alone.
-		HTTPClient:   &http.Client{Transport: roundTripper{c}},
-		RetryMax:     c.MaxRetries,
-		RetryWaitMin: c.Peer.MinWait,
-		RetryWaitMax: c.Peer.MaxWait,
-		CheckRetry:   c.mayRetry,
-		Backoff:      c.pause,
-		PrepareRetry: c.beforeRetry,
+		HTTPClient: &http.Client{Transport: roundTripper(c.attempt)},
+		RetryMax:   c.MaxRetries, RetryWaitMin: c.Peer.MinWait, RetryWaitMax: c.Peer.MaxWait,
+		CheckRetry: c.mayRetry, Backoff: c.pause, PrepareRetry: c.beforeRetry,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	resp, err := loop.Do(&retryablehttp.Request{Request: req.WithContext(ctx)})
-	if resp != nil {
-		_ = resp.Body.Close() // the attempt has read it; closed for form's sake
-	}
+	_, err := loop.Do(&retryablehttp.Request{Request: req.WithContext(ctx)}) //nolint:bodyclose // it is empty: the attempt has read it
 	switch {
-	case err == nil:
-		return c.Last.Err
-	case c.Last != nil && errors.Is(err, c.Last):
+	case c.Last == nil:
+		return &Stopped{Reason: err}
+	case err == nil, errors.Is(err, c.Last):
 		return c.Last.Err
 	}
-	stopped := &Stopped{Reason: err}
-	if c.Last != nil {
-		stopped.Err = c.Last.Err
-	}
-	return stopped
+	return &Stopped{Reason: err, Err: c.Last.Err}
 }
 
 // Stopped is a call that was ended between two attempts, by its context or by BeforeRetry.
@@ -131,11 +122,9 @@ func (c *Call) Release() {
 }
 
 // roundTripper makes an attempt of each round trip that the loop asks for.
-type roundTripper struct{ call *Call }
+type roundTripper func(*http.Request) (*http.Response, error)
 
-func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
-	return r.call.attempt(req)
-}
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // mayRetry decides by effect and outcome, and only for a wait that fits the policy and the context.
 func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
@@ -149,11 +138,12 @@ func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bo
 			return false, nil
 		}
 	}
-	if retryAfter(resp) > c.Peer.MaxWait || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
+	wait := c.pause(c.Peer.MinWait, c.Peer.MaxWait, c.Attempts-1, resp)
 	deadline, limited := ctx.Deadline()
-	return !limited || time.Until(deadline) > c.pause(c.Peer.MinWait, c.Peer.MaxWait, c.Attempts-1, resp), nil
+	return wait <= c.Peer.MaxWait && (!limited || time.Until(deadline) > wait), nil
 }
 
 func outcomeOf(resp *http.Response, err error) retry.Outcome {
@@ -163,24 +153,24 @@ func outcomeOf(resp *http.Response, err error) retry.Outcome {
 	if err != nil {
 		return retry.Outcome{Sent: retry.Wholly, Permanent: true} // none of ours: nothing is known
 	}
-	return retry.Outcome{Status: resp.StatusCode}
+	return retry.Outcome{Status: resp.StatusCode, Sent: retry.Wholly}
 }
 
 // pause is the wait before a retry, the same however often it is asked.
 func (c *Call) pause(least, most time.Duration, retries int, resp *http.Response) time.Duration {
-	return retry.Wait(retries, least, most, retryAfter(resp), c.spread)
-}
-
-func retryAfter(resp *http.Response) time.Duration {
-	if resp == nil {
-		return 0
+	asked := time.Duration(0)
+	if resp != nil {
+		asked = retry.After(resp.Header.Get("Retry-After"), time.Now())
 	}
-	return retry.After(resp.Header.Get("Retry-After"), time.Now())
+	return retry.Wait(retries, least, most, asked, c.spread)
 }
 
 func (c *Call) beforeRetry(req *http.Request) error {
 	if c.BeforeRetry == nil {
 		return nil
 	}
-	return c.BeforeRetry(req.Context(), c.Last)
+	if c.doubtful == nil {
+		return c.BeforeRetry(req.Context(), c.Last)
+	}
+	return c.BeforeRetry(req.Context(), c.doubtful)
 }

@@ -11,7 +11,7 @@ func answers() []fault {
 	believed := nothing.with(succeeds(1).lying(), "Delete", "Revoke")
 	json := believed.with(succeeds(1).lying(), "DoGET", "DoPOST")
 	list := json.with(succeeds(1).lying(), "List", "All", "Tokens")
-	other := promises{}.with(fails(1, clinicaldoc.ErrUnexpectedResponse), "Get", "Update", "Sign")
+	other := promises{}.with(fails(1, clinicaldoc.ErrUnexpectedResponse), "Get").with(unknown(1, clinicaldoc.ErrUnexpectedResponse), "Update", "Sign")
 	return []fault{
 		{name: "200 in HTML", strike: says(200, "<!DOCTYPE html><html>"+canary+"</html>", "Content-Type", "text/html"), promises: nothing},
 		{name: "200 in HTML called JSON", strike: says(200, "<!DOCTYPE html><html>"+canary+"</html>"), promises: nothing},

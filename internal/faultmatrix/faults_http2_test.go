@@ -15,6 +15,7 @@ func http2Faults() []fault {
 	unseen := everywhere(succeeds(1).upTo(2)).with(settles(1).upTo(2), "DoPOST")
 	seen := safeToRepeat(succeeds(1).upTo(2), unknown(1))
 	never := everywhere(fails(2)).with(breaks(1).upTo(2), "DoPOST")
+	never.repeats = breaks(2) // net/http does not say why it tried so often
 	return []fault{
 		{name: "GOAWAY before the stream", promises: unseen, frames: func(c *h2Conn) {
 			if _, ok := c.request(false); ok {

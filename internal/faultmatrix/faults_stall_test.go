@@ -14,6 +14,8 @@ func timedOut(err error) bool {
 // stalls keep the connection and move nothing.
 func stalls() []fault {
 	patience := setting{policy: onceAgain, stall: stallAfter}
+	neverRead := everywhere(fails(2).thatIs(timedOut)).with(unknown(1).thatIs(timedOut), "DoPOST")
+	neverRead.repeats.result = unknownOutcome
 	forEverStalled := safeToRepeat(fails(2).thatIs(timedOut), unknown(1).thatIs(timedOut))
 	return []fault{
 		{
@@ -23,7 +25,7 @@ func stalls() []fault {
 		},
 		{
 			name: "request never read", setting: patience, strike: (*strike).untilOver, times: forEver,
-			promises: everywhere(fails(2).thatIs(timedOut)).with(unknown(1).thatIs(timedOut), "DoPOST"),
+			promises: neverRead,
 		},
 		{
 			name: "upload stalls half-way", setting: patience, strike: func(s *strike) {

@@ -80,10 +80,14 @@ func everywhere(p promise) promises {
 	return promises{reads: p, repeats: p, creates: p, storage: p}
 }
 
-// safeToRepeat is a row on which only creates differ.
+// safeToRepeat is a row on which creates differ. Where they may have been carried out, so may other changes, and a
+// failure says so.
 func safeToRepeat(others, creates promise) promises {
 	p := everywhere(others)
 	p.creates = creates
+	if others.result == failure && creates.result == unknownOutcome {
+		p.repeats.result = unknownOutcome
+	}
 	return p
 }
 

@@ -64,7 +64,7 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 		500: Retry, 501: Stop, 502: Retry, 503: Retry, 504: Retry, 505: Stop,
 	} {
 		resp := respond(status, bytes.NewReader([]byte("https://storage.clinic.test/7?X-Amz-Signature=SYNTHETIC")), -1, "Retry-After", "7", "X-Request-Id", "1")
-		_, err := newTest(io.Discard).Take(t.Context(), resp, new(tracked))
+		_, err := take(t, newTest(io.Discard), resp)
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, Refused, failure.Kind, status)
@@ -77,7 +77,7 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 		assert.Equal(t, !silent, strings.Contains(failure.Error(), ";"), "it says what it may mean: %d", status)
 	}
 	for _, status := range []int{201, 202, 204, 299} {
-		_, err := newTest(io.Discard).Take(t.Context(), respond(status, http.NoBody, 0), new(tracked))
+		_, err := take(t, newTest(io.Discard), respond(status, http.NoBody, 0))
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, Unexpected, failure.Kind, status)
@@ -109,7 +109,7 @@ func TestARequestIsForWhatIsMissing(t *testing.T) {
 		if received == 300 {
 			break
 		}
-		_, err = d.Take(t.Context(), respond(status, cutAfter(audio(1000)[received:], 100+received), int64(1000-received), header...), new(tracked))
+		_, err = take(t, d, respond(status, cutAfter(audio(1000)[received:], 100+received), int64(1000-received), header...))
 		require.Error(t, err)
 	}
 }
@@ -135,7 +135,7 @@ func TestAddressesThatAreNotUsed(t *testing.T) {
 func TestATargetThatCannotGoOnIsRewoundFirst(t *testing.T) {
 	t.Parallel()
 	d := newTest(new(bytes.Buffer))
-	_, err := d.Take(t.Context(), respond(200, cutAfter(audio(1000), 100), 1000), new(tracked))
+	_, err := take(t, d, respond(200, cutAfter(audio(1000), 100), 1000))
 	require.Error(t, err)
 	err = d.Prepare(t.Context())
 	var failure *Error

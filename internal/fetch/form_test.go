@@ -76,7 +76,7 @@ func TestTheBeginningIsJudgedWhole(t *testing.T) {
 			for _, length := range []int64{int64(len(tt.body)), -1} {
 				var got bytes.Buffer
 				d := newTest(&got)
-				_, err := d.Take(t.Context(), respond(200, read(bytes.NewReader(tt.body)), length, "Content-Type", "application/octet-stream"), new(tracked))
+				_, err := take(t, d, respond(200, read(bytes.NewReader(tt.body)), length, "Content-Type", "application/octet-stream"))
 				if tt.taken {
 					require.NoError(t, err, name, how)
 					assert.Equal(t, tt.body, got.Bytes(), name, how)
@@ -112,10 +112,10 @@ func TestTheBeginningIsJudgedAcrossCuts(t *testing.T) {
 			file, err := os.Create(path)
 			require.NoError(t, err)
 			d := newTest(file)
-			_, err = d.Take(t.Context(), respond(200, cutAfter(tt.body, at), int64(len(tt.body)), header...), new(tracked))
+			_, err = take(t, d, respond(200, cutAfter(tt.body, at), int64(len(tt.body)), header...))
 			require.ErrorContains(t, err, "broke off", "a few bytes prove nothing yet")
 			require.Equal(t, int64(at), d.Received())
-			_, err = d.Take(t.Context(), respond(200, bytes.NewReader(tt.body), int64(len(tt.body)), header...), new(tracked))
+			_, err = take(t, d, respond(200, bytes.NewReader(tt.body), int64(len(tt.body)), header...))
 			got, readErr := os.ReadFile(path)
 			require.NoError(t, readErr)
 			require.NoError(t, file.Close())
@@ -138,7 +138,7 @@ func TestWhatIsNoTextIsNotHeldBack(t *testing.T) {
 	var got bytes.Buffer
 	data := append([]byte("ID3"), audio(1000)...)
 	reads := 0
-	_, err := newTest(&got).Take(t.Context(), respond(200, readerFunc(func(p []byte) (int, error) {
+	_, err := take(t, newTest(&got), respond(200, readerFunc(func(p []byte) (int, error) {
 		reads++
 		switch reads {
 		case 1:
@@ -150,7 +150,7 @@ func TestWhatIsNoTextIsNotHeldBack(t *testing.T) {
 			assert.Equal(t, 100, got.Len(), "this will not")
 		}
 		return copy(p, data[100:]), nil
-	}), int64(len(data))), new(tracked))
+	}), int64(len(data))))
 	require.NoError(t, err)
 	assert.Equal(t, data, got.Bytes())
 }
@@ -158,7 +158,7 @@ func TestWhatIsNoTextIsNotHeldBack(t *testing.T) {
 func TestAnEmptyRecordingIsNone(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{0, -1} {
-		_, err := newTest(io.Discard).Take(t.Context(), respond(200, strings.NewReader(""), length, "Content-Type", "audio/wav"), new(tracked))
+		_, err := take(t, newTest(io.Discard), respond(200, strings.NewReader(""), length, "Content-Type", "audio/wav"))
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
 		assert.Equal(t, Unexpected, failure.Kind)

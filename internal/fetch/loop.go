@@ -96,10 +96,7 @@ func explain(ctx, guarded context.Context, err error) error {
 
 // ended is the end of the caller's context, beside what failed before it.
 func ended(ctx context.Context, text string, earlier ...error) error {
-	causes := append([]error{ctx.Err()}, earlier...)
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		causes = append(causes, cause)
-	}
+	causes := append([]error{ctx.Err(), context.Cause(ctx)}, earlier...)
 	return failed(text+": "+redact.Cause(ctx.Err()), causes...)
 }
 

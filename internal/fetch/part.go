@@ -139,7 +139,7 @@ func openRegular(name string) (*os.File, error) {
 	opened, err := file.Stat()
 	if err == nil {
 		var named fs.FileInfo
-		if named, err = os.Lstat(name); err == nil && !(os.SameFile(opened, named) && opened.Mode().IsRegular()) {
+		if named, err = os.Lstat(name); err == nil && (!opened.Mode().IsRegular() || !os.SameFile(opened, named)) {
 			err = errNotRegular
 		}
 	}

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -163,7 +164,7 @@ func (d *Download) receive(resp *http.Response, skip int64, watch Watch) (count 
 			count, held = count+int64(n), held+n
 			watch.Progress()
 		}
-		complete := d.complete(resp, int64(held), err)
+		complete := d.complete(resp, int64(held), err == io.EOF) // the bare one: only that ends a body well
 		if err == nil && !complete && len(d.head)+held < headSize && isText(piece[:held]) {
 			continue // too little to judge it by
 		}
@@ -182,18 +183,17 @@ func (d *Download) receive(resp *http.Response, skip int64, watch Watch) (count 
 	}
 }
 
-// complete reports whether the recording ends with what was received and the bytes at hand. Where storage tells no
-// length, only the bare EOF ends a body well.
-func (d *Download) complete(resp *http.Response, held int64, err error) bool {
+// complete reports whether the recording ends with what was received and the bytes at hand.
+func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
 	if d.total >= 0 {
 		return d.received+held == d.total
 	}
-	return err == io.EOF && (marksEnd(resp) || d.received+held == d.size)
+	return ended && (marksEnd(resp) || d.received+held == d.size)
 }
 
 // cut is a body that ended too early.
 func cut(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return Break(err)

@@ -32,16 +32,30 @@ func newTest(w io.Writer) *Download {
 	}, NewWriter(w))
 }
 
-// respond makes a response with these headers; its length is told if header has none of its own.
-func respond(status int, body io.Reader, length int64, header ...string) *http.Response {
-	resp := &http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: length, Header: http.Header{}, Body: io.NopCloser(body)}
-	if length < 0 {
+// reply is a response of storage.
+type reply struct {
+	status   int
+	body     io.Reader
+	length   int64    // -1: not told
+	header   []string // keys and values
+	unmarked bool     // without a length, its end is that of the connection
+}
+
+func respond(status int, body io.Reader, length int64, header ...string) reply {
+	return reply{status: status, body: body, length: length, header: header}
+}
+
+// take gives a reply to a download, under the watch if there is one.
+func take(t *testing.T, d *Download, r reply, watches ...Watch) (int64, error) {
+	t.Helper()
+	resp := &http.Response{StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: r.length, Header: http.Header{}, Body: io.NopCloser(r.body)}
+	if r.length < 0 && !r.unmarked {
 		resp.TransferEncoding = []string{"chunked"}
 	}
-	for i := 0; i+1 < len(header); i += 2 {
-		resp.Header.Set(header[i], header[i+1])
+	for i := 0; i+1 < len(r.header); i += 2 {
+		resp.Header.Set(r.header[i], r.header[i+1])
 	}
-	return resp
+	return d.Take(t.Context(), resp, append(watches, new(tracked))[0])
 }
 
 // audio is made of bytes that are no text.
@@ -60,11 +74,11 @@ func TestTakeSkipsWhatIsThereToAByte(t *testing.T) {
 		for _, length := range []int64{40, -1} {
 			var got bytes.Buffer
 			d := newTest(&got)
-			_, err := d.Take(t.Context(), respond(200, io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(io.ErrUnexpectedEOF)), length, "ETag", `"1"`), new(tracked))
+			_, err := take(t, d, respond(200, io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(io.ErrUnexpectedEOF)), length, "ETag", `"1"`))
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			require.Equal(t, int64(at), d.Received())
 			watch := new(tracked)
-			n, err := d.Take(t.Context(), respond(200, iotest.OneByteReader(bytes.NewReader(data)), length, "ETag", `"1"`), watch)
+			n, err := take(t, d, respond(200, iotest.OneByteReader(bytes.NewReader(data)), length, "ETag", `"1"`), watch)
 			require.NoError(t, err, at)
 			assert.Equal(t, int64(40), n)
 			assert.Equal(t, data, got.Bytes(), fmt.Sprint(at, length))
@@ -82,7 +96,7 @@ func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size   int64
 		length int64
-		framed bool // the end of the body is marked
+		marked bool // the end of the body is
 		kind   Kind
 		none   bool // no error
 		got    int
@@ -91,10 +105,10 @@ func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
 		"told by storage alone":           {size: -1, length: 1000, none: true, got: 1000},
 		"told otherwise":                  {size: 800, length: 1000, kind: SizeMismatch, got: 1000},
 		"longer than told":                {size: 1000, length: 900, kind: Unexpected, got: 800},
-		"marked":                          {size: 1000, length: -1, framed: true, none: true, got: 1000},
-		"marked, nobody tells":            {size: -1, length: -1, framed: true, none: true, got: 1000},
-		"marked, the service says less":   {size: 800, length: -1, framed: true, kind: SizeMismatch, got: 800},
-		"marked, the service says more":   {size: 1001, length: -1, framed: true, kind: SizeMismatch, got: 1000},
+		"marked":                          {size: 1000, length: -1, marked: true, none: true, got: 1000},
+		"marked, nobody tells":            {size: -1, length: -1, marked: true, none: true, got: 1000},
+		"marked, the service says less":   {size: 800, length: -1, marked: true, kind: SizeMismatch, got: 800},
+		"marked, the service says more":   {size: 1001, length: -1, marked: true, kind: SizeMismatch, got: 1000},
 		"unmarked":                        {size: 1000, length: -1, none: true, got: 1000},
 		"unmarked, nobody tells":          {size: -1, length: -1, kind: Unexpected},
 		"unmarked, the service says less": {size: 800, length: -1, kind: SizeMismatch, got: 800},
@@ -107,10 +121,8 @@ func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
 			asked := 0
 			d.source.Size = func(context.Context) int64 { asked++; return tt.size }
 			resp := respond(200, pieces(), tt.length)
-			if !tt.framed {
-				resp.TransferEncoding = nil
-			}
-			_, err := d.Take(t.Context(), resp, new(tracked))
+			resp.unmarked = !tt.marked
+			_, err := take(t, d, resp)
 			if err == nil {
 				err = d.CheckSize(t.Context())
 			}
@@ -139,7 +151,7 @@ func TestStorageIsNotBlamedForTheTimeOfOthers(t *testing.T) {
 		return -1
 	}
 	body := bytes.NewReader(audio(100_000))
-	_, err := d.Take(t.Context(), respond(200, readerFunc(func(p []byte) (int, error) {
+	_, err := take(t, d, respond(200, readerFunc(func(p []byte) (int, error) {
 		assert.False(t, watch.paused, "a slow storage")
 		return body.Read(p)
 	}), -1), watch)

@@ -3,6 +3,7 @@ package sending
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/handover"
 )
@@ -11,20 +12,23 @@ import (
 // stays free to end with the context, and to run what the caller wants to have run here.
 func (s *State) Accompany(ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error)) (*http.Response, error) {
 	var resp *http.Response
-	err := error(errCallOver)
+	var err error
 	work := handover.Go(func() { resp, err = deliver() }) //nolint:bodyclose // the caller does, or leave
+	returned := false
 	defer func() {
-		select {
-		case <-work.Done():
-		default: // the context ended, or a callback panicked
+		if !returned { // the context ended, or something of the caller's panicked
 			s.leave(work, &resp)
 		}
 	}()
 	if !s.untilDelivered(ctx, progress, work.Done()) {
 		return nil, context.Cause(ctx)
 	}
-	s.body.Load().end.Raise()
+	s.source.Raise()
 	work.Wait()
+	if refused := s.refused.Load(); refused != nil && err == nil && resp.StatusCode/100 != 2 {
+		return nil, *refused // whatever the server thought of a part of the request
+	}
+	returned = true
 	return resp, err
 }
 
@@ -51,21 +55,62 @@ func (s *State) untilDelivered(ctx context.Context, progress func(sent int64), d
 	}
 	report(0)
 	for {
-		body := s.body.Load()
 		select {
 		case <-delivered:
-			report(body.left())
+			report(s.body.Load().left())
 			return true
-		case <-body.progress:
-			report(body.left())
-		case reply := <-body.commits:
-			body.runCommit(ctx, reply)
+		case <-s.progress:
+			report(s.body.Load().left())
+		case reply := <-s.commits:
+			s.runCommit(ctx, reply)
 		case <-ctx.Done():
-			if body.stop() {
-				<-delivered // nothing blocks it any more
-				return true
-			}
-			return false
+			return s.body.Load().stop() && within(grace, delivered)
 		}
+	}
+}
+
+func within(d time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// commit is the fence before the last bytes: it opens when Do's goroutine says so.
+func (s *State) commit(quit <-chan struct{}) error {
+	if s.BeforeCommit == nil {
+		return nil
+	}
+	reply := make(chan error, 1)
+	select {
+	case s.commits <- reply:
+		return <-reply
+	case <-quit:
+		return errCallOver
+	}
+}
+
+// runCommit runs BeforeCommit for a body that waits at the fence. The context's end before or while it runs keeps the
+// fence shut, and so does an earlier refusal.
+func (s *State) runCommit(ctx context.Context, reply chan<- error) {
+	err := error(errCallOver) // also if it panics
+	defer func() { reply <- err }()
+	if ctx.Err() != nil || s.refused.Load() != nil {
+		return
+	}
+	s.Watchdog.Pause()
+	began := time.Now()
+	refusal := s.BeforeCommit(ctx)
+	s.held.Add(int64(time.Since(began)))
+	s.Watchdog.Progress()
+	switch {
+	case refusal != nil:
+		s.refused.Store(&refusal)
+	case ctx.Err() == nil:
+		err = nil
 	}
 }

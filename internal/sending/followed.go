@@ -1,14 +1,16 @@
 package sending
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
+)
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/handover"
+const (
+	kernelBuffers = 4 << 20 // what may have left us and not arrived
+	leastRate     = 64 << 10
 )
 
 // followedBody is the body of one attempt as net/http takes it, until stop.
@@ -16,19 +18,15 @@ type followedBody struct {
 	state     *State
 	announced bool // by Expect: 100-continue
 
-	reading  sync.Mutex // held while the source is read
-	head     io.Reader  // nil when it has been read
-	tail     []byte
-	stopped  atomic.Bool
-	quit     chan struct{} // closed by stop
-	taken    atomic.Int64
-	before   atomic.Int64          // the latest read: these have left, as net/http reads on when it has written
-	whole    atomic.Bool           // the last bytes have begun to leave
-	failed   atomic.Pointer[error] // the source's own
-	end      handover.End          // of the source's Read
-	progress chan struct{}         // net/http has read on
-	commits  chan chan error       // asks Do's goroutine to run BeforeCommit
-	refused  atomic.Pointer[error] // what that said
+	reading sync.Mutex // held while the source is read
+	head    io.Reader  // nil when it has been read
+	tail    []byte
+	begun   time.Time // when the first byte was asked for
+	stopped atomic.Bool
+	quit    chan struct{} // closed by stop
+	taken   atomic.Int64
+	before  atomic.Int64 // the latest read: these have left, as net/http reads on when it has written
+	whole   atomic.Bool  // the last bytes have begun to leave
 }
 
 // Close leaves the source to whoever owns it.
@@ -37,26 +35,24 @@ func (b *followedBody) Close() error { return nil }
 func (b *followedBody) Read(p []byte) (int, error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if b.announced && b.state.waits.Load() && b.state.responded.Load() {
-		// The response comes before the body was asked for: net/http would begin to send it to save the connection.
-		select {
-		case <-b.state.goOn:
-		case <-b.quit:
-		}
+	if b.begun.IsZero() {
+		b.awaitContinue()
+		b.begun = time.Now()
 	}
 	if b.stopped.Load() {
 		return 0, errCallOver
 	}
 	b.before.Store(b.taken.Load())
 	select {
-	case b.progress <- struct{}{}:
+	case b.state.progress <- struct{}{}:
 	default:
 	}
 	n, err := b.next(p)
 	switch taken := b.taken.Add(int64(n)); {
 	case n > 0 && len(b.tail) == 0:
 		// Nothing has to move until the server has worked through what is on its way.
-		b.state.Watchdog.Allow(time.Since(b.state.Started) + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
+		sending := time.Since(b.begun) - time.Duration(b.state.held.Load())
+		b.state.Watchdog.Allow(sending + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
 	case n > 0:
 		b.state.Watchdog.Progress()
 	}
@@ -64,6 +60,17 @@ func (b *followedBody) Read(p []byte) (int, error) {
 		return 0, errCallOver // asked after whole is set: Settle has seen that, or these bytes go nowhere
 	}
 	return n, err
+}
+
+// awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save the
+// connection.
+func (b *followedBody) awaitContinue() {
+	if b.announced && b.state.waits.Load() && b.state.responded.Load() {
+		select {
+		case <-b.state.goOn:
+		case <-b.quit:
+		}
+	}
 }
 
 // left is how many bytes have left.
@@ -81,14 +88,14 @@ func (b *followedBody) next(p []byte) (int, error) {
 		case errors.Is(err, io.EOF):
 			b.head, err = nil, nil
 		case err != nil:
-			b.fail(err)
+			b.state.fail(err)
 		}
 		if n > 0 || err != nil || b.head != nil {
 			return n, err
 		}
 	}
 	if !b.whole.Load() {
-		if err := b.commit(); err != nil {
+		if err := b.state.commit(b.quit); err != nil {
 			return 0, err
 		}
 		b.whole.Store(true)
@@ -102,7 +109,7 @@ func (b *followedBody) next(p []byte) (int, error) {
 }
 
 // fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
-func (b *followedBody) fail(err error) { b.failed.CompareAndSwap(nil, &err) }
+func (s *State) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 
 // readHead reads the caller's source, in a goroutine of net/http's, where its panic could not be recovered.
 func (b *followedBody) readHead(p []byte) (n int, err error) {
@@ -113,53 +120,25 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 			b.state.Watchdog.Cancel(errCallOver)
 		}
 	}()
-	defer b.end.Catch(&returned)
+	defer b.state.source.Catch(&returned)
 	n, err = b.head.Read(p)
 	returned = true
 	return n, err
 }
 
-// commit is the fence before the last bytes: it opens when Do's goroutine says so.
-func (b *followedBody) commit() error {
-	if b.state.BeforeCommit == nil {
-		return nil
-	}
-	reply := make(chan error, 1)
-	select {
-	case b.commits <- reply:
-		return <-reply
-	case <-b.quit:
-		return errCallOver
-	}
-}
-
-// runCommit runs BeforeCommit for a body that waits at the fence. The context's end while it runs keeps the fence shut.
-func (b *followedBody) runCommit(ctx context.Context, reply chan<- error) {
-	b.state.Watchdog.Pause()
-	err := error(errCallOver) // also if it panics
-	defer func() { reply <- err }()
-	err = b.state.BeforeCommit(ctx)
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		b.refused.Store(&err)
-	}
-	b.state.Watchdog.Progress()
-}
-
-// sourceGrace is how long stop waits for a read of the source that is under way: the caller may reuse the source
-// afterwards, but a read of a pipe may block for ever.
-const sourceGrace = time.Second
+// grace is how long the end of an attempt waits for what is under way: the caller may reuse the source afterwards, but a
+// read of a pipe may block for ever.
+const grace = time.Second
 
 // stop ends the reading and reports whether nobody reads the source any more. After it reads fail, so that what was
-// concluded stays true.
+// concluded stays true. Only the first call waits.
 func (b *followedBody) stop() (free bool) {
 	if b.stopped.CompareAndSwap(false, true) {
 		close(b.quit)
+	} else {
+		return b.free()
 	}
-	if b.reading.TryLock() {
-		b.reading.Unlock()
+	if b.free() {
 		return true
 	}
 	unlocked := make(chan struct{})
@@ -168,12 +147,20 @@ func (b *followedBody) stop() (free bool) {
 		defer b.reading.Unlock()
 		close(unlocked)
 	}()
-	grace := time.NewTimer(sourceGrace)
-	defer grace.Stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	select {
 	case <-unlocked:
 		return true
-	case <-grace.C:
+	case <-timer.C:
 		return false
 	}
+}
+
+func (b *followedBody) free() bool {
+	free := b.reading.TryLock()
+	if free {
+		b.reading.Unlock()
+	}
+	return free
 }

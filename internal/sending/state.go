@@ -13,44 +13,52 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/handover"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 const (
-	maxConnections = 10      // that net/http may try by itself within one attempt
-	kernelBuffers  = 4 << 20 // what may have left us and not arrived
-	leastRate      = 64 << 10
+	maxConnections = 10 // that net/http may try by itself within one attempt
+	maxInterim     = 10 // interim responses to one attempt
 )
 
 var (
 	errCallOver   = redact.Text("the call is over")
 	errManyTries  = redact.Text("the connection was refused again and again without a response")
+	errInterim    = redact.Text("there were interim responses without end")
 	errSecondTime = redact.Text("the transport wanted to send a request a second time that must not be sent twice")
 )
 
-// State follows the request of one attempt on its way out: how much of it can the server have? The error of net/http
-// alone does not say.
+// State follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 type State struct {
 	Watchdog *stall.Watchdog
-	Started  time.Time
 	Once     bool // the request must not reach the server twice
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
 	BeforeCommit func(context.Context) error
+	Unfollowed   int64 // size of a body that leaves with the headers
 
 	traced       atomic.Bool  // the transport reports its steps
 	wroteHeaders atomic.Bool  // at least into a buffer
+	wroteRequest atomic.Bool  // likewise
 	connections  atomic.Int32 // that were asked for
+	twice        atomic.Bool  // one more was asked for when something had left
 	conn         atomic.Pointer[net.Conn]
+	retired      atomic.Bool   // the connection is not to serve another request
 	waits        atomic.Bool   // for 100 Continue
 	responded    atomic.Bool   // a first byte of what is not that has come back
 	goOn         chan struct{} // closed when an interim response says, or shows, that the body is wanted
 	goingOn      sync.Once
-	small        int64 // size of a body that is not followed
-	body         atomic.Pointer[followedBody]
+	interim      int                          // interim responses that have come
+	body         atomic.Pointer[followedBody] // the latest
 
-	Unfollowed int64 // size of a body that leaves with the headers
+	progress chan struct{}         // net/http has read on
+	commits  chan chan error       // asks Do's goroutine to run BeforeCommit
+	refused  atomic.Pointer[error] // what that said
+	held     atomic.Int64          // nanoseconds that it took
+	failed   atomic.Pointer[error] // the source's own
+	source   handover.End          // of the source's Read
 }
 
 // Trace makes the transport report its steps.
@@ -59,23 +67,33 @@ func (s *State) Trace() *httptrace.ClientTrace {
 	if s.Once {
 		s.goOn = make(chan struct{})
 		trace.GotConn = s.gotConn
+		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.wroteRequest.Store(true); s.retire() }
 		trace.GotFirstResponseByte = func() { s.responded.Store(true) }
 		trace.Wait100Continue = func() { s.waits.Store(true) }
 		trace.Got100Continue = s.proceed
-		trace.Got1xxResponse = func(int, textproto.MIMEHeader) error { s.proceed(); return nil }
+		trace.Got1xxResponse = s.gotInterim
 	}
 	return trace
 }
 
+// gotInterim bounds what net/http leaves to whoever listens.
+func (s *State) gotInterim(int, textproto.MIMEHeader) error {
+	s.proceed()
+	if s.interim++; s.interim > maxInterim {
+		return errInterim
+	}
+	return nil
+}
+
 func (s *State) proceed() { s.goingOn.Do(func() { close(s.goOn) }) }
 
-// gotContinue reports whether the server sent 100 Continue or another interim response.
-func (s *State) gotContinue() bool {
+// IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
+func (s *State) IgnoredExpect() bool {
 	select {
 	case <-s.goOn:
-		return true
-	default:
 		return false
+	default:
+		return s.waits.Load()
 	}
 }
 
@@ -86,25 +104,45 @@ func (s *State) getConn(string) {
 	if s.connections.Add(1) > maxConnections {
 		s.Watchdog.Cancel(errManyTries)
 	}
-	if s.secondTime() {
+	body := s.body.Load()
+	if s.Once && s.connections.Load() > 1 && s.wroteHeaders.Load() && (body == nil || body.taken.Load() > 0) {
+		s.twice.Store(true)
 		s.Watchdog.Cancel(errSecondTime)
 	}
 }
 
 func (s *State) gotConn(info httptrace.GotConnInfo) {
 	s.conn.Store(&info.Conn)
-	if s.secondTime() {
-		s.Drop() // HTTP/1.1 may write before it notices that the context is over
+	if s.twice.Load() {
+		s.forbidWrites() // HTTP/1.1 may write before it notices that the context is over
 	}
 }
 
-func (s *State) secondTime() bool {
-	body := s.body.Load()
-	return s.Once && s.connections.Load() > 1 && s.wroteHeaders.Load() && (body == nil || body.taken.Load() > 0)
+// Retire keeps the HTTP/1.1 connection of a refused upload from serving another request: some servers take the rest of
+// the upload for that. It must come before the response is read, with whose end the connection is free for others; they
+// then find that they can write nothing, and take another. An upload that is still on its way is left alone, because
+// net/http gives the response up when a write fails.
+func (s *State) Retire() {
+	s.retired.Store(true)
+	s.retire()
 }
 
-// Drop keeps an HTTP/1.1 connection from being used again. One of HTTP/2 serves other requests too.
-func (s *State) Drop() {
+func (s *State) retire() {
+	if s.retired.Load() && s.wroteRequest.Load() {
+		s.forbidWrites()
+	}
+}
+
+// Close ends the sending once the response has been read, and with it a retired connection.
+func (s *State) Close() {
+	s.Stop()
+	if conn := s.conn.Load(); conn != nil && s.retired.Load() {
+		_ = (*conn).Close()
+	}
+}
+
+// forbidWrites leaves HTTP/2 alone: its connection serves other requests too.
+func (s *State) forbidWrites() {
 	conn := s.conn.Load()
 	if conn == nil {
 		return
@@ -112,19 +150,17 @@ func (s *State) Drop() {
 	if secured, ok := (*conn).(*tls.Conn); ok && secured.ConnectionState().NegotiatedProtocol == "h2" {
 		return
 	}
-	_ = (*conn).Close()
+	_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 }
 
 // Settle ends the sending and concludes what the server can have. Where the transport reports nothing, the body alone is
 // evidence.
 func (s *State) Settle(err error) retry.Sent {
+	s.Stop()
 	body := s.body.Load()
-	if body != nil {
-		body.stop()
-	}
 	switch {
-	case retry.Refused(err):
-		return retry.Never
+	case s.traced.Load() && !s.twice.Load() && retry.Refused(err):
+		return retry.Never // it speaks of the only sending there was
 	case body != nil && body.whole.Load():
 		return retry.Wholly
 	case s.traced.Load() && !s.wroteHeaders.Load():
@@ -149,8 +185,8 @@ func (s *State) BytesSent() int64 {
 // Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
 func (s *State) Follow(body Body, announced bool) io.ReadCloser {
 	b := &followedBody{state: s, announced: announced, quit: make(chan struct{})}
-	if body.Streamed() {
-		b.progress, b.commits = make(chan struct{}, 1), make(chan chan error)
+	if s.commits == nil && body.Streamed() {
+		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
 	}
 	b.head, b.tail = body.Open()
 	if earlier := s.body.Swap(b); earlier != nil {
@@ -168,16 +204,11 @@ func (s *State) Stop() {
 
 // Failure tells what ended the sending at our own end: BeforeCommit, or the source of the body.
 func (s *State) Failure() (refused, failed error) {
-	if body := s.body.Load(); body != nil {
-		if err := body.refused.Load(); err != nil {
-			refused = *err
-		}
-		if err := body.failed.Load(); err != nil {
-			failed = *err
-		}
+	if err := s.refused.Load(); err != nil {
+		refused = *err
+	}
+	if err := s.failed.Load(); err != nil {
+		failed = *err
 	}
 	return refused, failed
 }
-
-// IgnoredExpect reports whether the server was asked to say 100 Continue and did not.
-func (s *State) IgnoredExpect() bool { return s.waits.Load() && !s.gotContinue() }

@@ -4,6 +4,7 @@ package stall
 import (
 	"context"
 	"io"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -39,12 +40,19 @@ func (w *Watchdog) Progress() {
 // Allow is Progress after which nothing has to move for longer than usual.
 func (w *Watchdog) Allow(longer time.Duration) {
 	if !w.stopped.Load() {
-		w.timer.Reset(w.after + longer)
+		w.timer.Reset(max(w.after, w.after+longer)) // the sum may wrap
 	}
 }
 
-// Bound ends the work once the given time has passed, even if a byte moves now and then.
-func (w *Watchdog) Bound(total time.Duration) { w.until.Store(time.Now().Add(total).UnixNano()) }
+// Bound ends work that moves a byte now and then once so many times the patience with a stall have passed.
+func (w *Watchdog) Bound(times int) {
+	if w.after < longest {
+		w.until.Store(time.Now().Add(time.Duration(times) * w.after).UnixNano())
+	}
+}
+
+// longest is a patience that needs no bound: a thousand of it would not fit a duration.
+const longest = math.MaxInt64 / 1000
 
 // Reader is r whose bytes are progress.
 func (w *Watchdog) Reader(r io.Reader) io.Reader { return progressReader{r, w} }
