@@ -69,6 +69,8 @@ var (
 	ErrStalled = stall.ErrStalled
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
 	ErrPatientMismatch = redact.New("patient mismatch")
+	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole.
+	ErrIncompleteList = redact.New("list may be incomplete")
 )
 
 // Error returns a text that is safe to log.
@@ -228,6 +230,14 @@ func Retryable(err error) bool {
 	var own interface{ retryable() bool }
 	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()
 }
+
+// sentinelError gives a sentinel a text of its own.
+type sentinelError struct {
+	safeError
+	sentinel error
+}
+
+func (e sentinelError) Unwrap() error { return e.sentinel }
 
 // Bounds on what is kept of an error's body.
 const (

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -74,6 +75,39 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	return note, err
 }
 
+// Sort is the order of a list.
+type Sort string
+
+// The orders the service knows. Its default is not described.
+const (
+	SortLatest Sort = "latest"
+	SortOldest Sort = "oldest"
+)
+
+// ListNotesParams selects and orders notes. Zero fields are not sent.
+type ListNotesParams struct {
+	PatientID int64  `url:"patient_id,omitempty"` // only this patient's notes; every row is checked
+	PerPage   int    `url:"per_page,omitempty"`   // 1 to 100
+	Sort      Sort   `url:"sort,omitempty"`
+	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
+	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
+
+	// Prefetch is how many pages All requests ahead of the one being read, at most, up to 64; 0 requests each when it is
+	// needed. More than one at a time needs a service that tells its last page.
+	Prefetch int `url:"-"`
+	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
+	// all the same.
+	TrustPatientFilter bool `url:"-"`
+	// Verify makes All walk through the list again until a walk brings nothing new, five times at most: for exports that
+	// must be whole, and for services that do not tell how many notes there are.
+	Verify bool `url:"-"`
+}
+
+const (
+	maxPerPage  = 100
+	maxPrefetch = 64
+)
+
 // List returns one page of notes. See [NotesService.All] for all of them.
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
@@ -105,12 +139,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // over again, asks nothing more after a break, and yields no note twice. An error is yielded once, with a nil note, and
 // ends it; see List for the errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	fetch := func(ctx context.Context, at position, opts []CallOption) (*Page[ProgressNote], error) {
-		page := params
-		page.Page, page.Cursor = at.page, at.cursor
-		return s.List(ctx, page, opts...)
-	}
-	return walk(ctx, position{params.Page, params.Cursor}, params.PerPage, params.Prefetch, opts, fetch, (*ProgressNote).id)
+	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
@@ -305,4 +334,17 @@ func (p CreateNoteParams) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (p CreateNoteParams) Format(s fmt.State, _ rune) {
 	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
+}
+
+// LogValue lists what may be logged of the params: whether a patient is named, not which.
+func (p ListNotesParams) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("patient", p.PatientID != 0), slog.String("sort", string(p.Sort)),
+		slog.String("page", strconv.Itoa(p.Page)), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (p ListNotesParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.ListNotesParams", p)
 }

@@ -129,7 +129,7 @@ func TestNotesList(t *testing.T) {
 func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
 	for query, params := range map[string]clinicaldoc.ListNotesParams{
-		"":                {Prefetch: 3, TrustPatientFilter: true},
+		"":                {Prefetch: 3, TrustPatientFilter: true, Verify: true},
 		"?patient_id=1":   {PatientID: 1},
 		"?per_page=100":   {PerPage: 100},
 		"?sort=latest":    {Sort: clinicaldoc.SortLatest},
@@ -146,31 +146,35 @@ func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 
 func TestNotesListRefusesBadParams(t *testing.T) {
 	t.Parallel()
-	for name, params := range map[string]clinicaldoc.ListNotesParams{
-		"PatientID":      {PatientID: -1},
-		"PerPage":        {PerPage: -1},
-		"PerPage: 101":   {PerPage: 101},
-		"Sort":           {Sort: "newest"},
-		"Page":           {Page: -1},
-		"Page: ":         {Page: 1, Cursor: "c"},
-		"Prefetch":       {Prefetch: -1},
-		"Prefetch: 65":   {Prefetch: 65},
-		"PatientID: min": {PatientID: math.MinInt64},
+	for _, tt := range []struct {
+		text   string // what the error says of the field
+		params clinicaldoc.ListNotesParams
+	}{
+		{"PatientID: must not be negative", clinicaldoc.ListNotesParams{PatientID: -1}},
+		{"PatientID: must not be negative", clinicaldoc.ListNotesParams{PatientID: math.MinInt64}},
+		{"PerPage: -1 is outside 1 to 100", clinicaldoc.ListNotesParams{PerPage: -1}},
+		{"PerPage: 101 is outside 1 to 100", clinicaldoc.ListNotesParams{PerPage: 101}},
+		{"Sort: is neither SortLatest nor SortOldest", clinicaldoc.ListNotesParams{Sort: "newest"}},
+		{"Page: must not be negative", clinicaldoc.ListNotesParams{Page: -1}},
+		{"Page: cannot be combined with Cursor", clinicaldoc.ListNotesParams{Page: 1, Cursor: "c"}},
+		{"Prefetch: -1 is outside 0 to 64", clinicaldoc.ListNotesParams{Prefetch: -1}},
+		{"Prefetch: 65 is outside 0 to 64", clinicaldoc.ListNotesParams{Prefetch: 65}},
 	} {
-		field, _, _ := strings.Cut(name, ":")
+		want := "clinicaldoc: Notes.List: " + tt.text + ": invalid argument"
 		client := serve(t)
-		page, err := client.Notes.List(t.Context(), params)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
-		require.ErrorContains(t, err, field, name)
-		assert.Nil(t, page, name)
+		page, err := client.Notes.List(t.Context(), tt.params)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, tt.text)
+		require.EqualError(t, err, want)
+		assert.Nil(t, page, tt.text)
 
 		yielded := 0
-		for note, err := range client.Notes.All(t.Context(), params) {
+		for note, err := range client.Notes.All(t.Context(), tt.params) {
 			yielded++
-			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
-			assert.Nil(t, note, name)
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, tt.text)
+			require.EqualError(t, err, want)
+			assert.Nil(t, note, tt.text)
 		}
-		assert.Equal(t, 1, yielded, name)
+		assert.Equal(t, 1, yielded, tt.text)
 	}
 }
 

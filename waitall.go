@@ -132,10 +132,10 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 			expected[w.id] = w
 		}
 	}
-	at := position{}
+	at := ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}
 	for number, beyond := 1, 0; ; number++ {
 		page, err := ask(s.poller, func(opts []CallOption) (*Page[ProgressNote], error) {
-			return s.service.List(ctx, ListNotesParams{Sort: SortLatest, PerPage: maxPerPage, Page: at.page, Cursor: at.cursor}, opts...)
+			return s.service.List(ctx, at, opts...)
 		})
 		if err != nil {
 			s.listFailed(err, expected)
@@ -149,7 +149,7 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 		if number >= depth {
 			beyond++ // looking further than where notes were last seen must not cost more than reading them
 		}
-		next := page.after(at)
+		next := at.after(page.Meta.NextCursor)
 		if beyond >= len(expected) || !page.HasNext() || number == maxListPages || next == at {
 			break
 		}
