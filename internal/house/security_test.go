@@ -45,7 +45,7 @@ func TestEveryPromiseIsHeldByATest(t *testing.T) {
 			assert.True(t, tests[match[1]], "there is no %s", match[1])
 		}
 		promise = strings.TrimSpace(promise)
-		if promise == "" || strings.HasPrefix(promise, "**") || strings.HasPrefix(promise, "| what |") {
+		if promise == "" || strings.HasPrefix(promise, "**") || strings.HasPrefix(promise, "## ") || strings.HasPrefix(promise, "| what |") {
 			continue
 		}
 		promises++
