@@ -35,6 +35,7 @@ type shelf struct {
 	post   func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
 	list   func(rows []string, r *http.Request) string                 // nil: numbered pages
 	onList func()                                                      // before each page
+	fail   func(list int) int                                          // status of the list of that number; 0: it succeeds
 	oldest bool                                                        // first, whatever is asked for
 	ahead  time.Duration                                               // of its clock
 	zone   time.Duration                                               // its times are local, given as if they were UTC
@@ -55,6 +56,8 @@ type shelved struct {
 const (
 	shelfUser    = 2
 	shelfPatient = 4711
+
+	shelfRetryAfter = 30 * time.Second
 )
 
 func newShelf(t *testing.T) *shelf { return &shelf{t: t} }
@@ -197,6 +200,13 @@ func (s *shelf) page(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists++
+	if s.fail != nil {
+		if status := s.fail(s.lists); status != 0 {
+			resp := s.respond(r, status, `{"message":"Canary"}`)
+			resp.Header.Set("Retry-After", strconv.Itoa(int(shelfRetryAfter.Seconds())))
+			return resp, nil
+		}
+	}
 	notes := slices.Clone(s.notes)
 	if patient := r.URL.Query().Get("patient_id"); patient != "" {
 		notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
@@ -631,6 +641,42 @@ func TestFindCreatedOneAfterTheOther(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		assert.Equal(t, []int64{1, 2, 3}, ids)
+	})
+}
+
+// It was not created, so it was created again: the first one no longer stands in the way.
+func TestFindCreatedOfASecondTry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+			s.commit(r, sent)
+			return nil, io.ErrUnexpectedEOF
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+	})
+}
+
+// Two equal losses of another process: this one knows of the first from when it was asked about it.
+func TestFindCreatedRemembersWhatItWasAskedAbout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		first := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		note, err := client.Notes.FindCreated(ctx, first, findParams{})
+		requireUndecided(t, note, err, "may still be at work")
+		s.keep(visited())
+		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+		requireUndecided(t, note, err, "an equal create was lost too")
 	})
 }
 
