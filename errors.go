@@ -69,7 +69,8 @@ var (
 	ErrStalled = stall.ErrStalled
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
 	ErrPatientMismatch = redact.New("patient mismatch")
-	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole.
+	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole: fewer rows came than the
+	// service counts, its pages repeat and nothing tells whether more exist, or rows moved to where they cannot be followed.
 	ErrIncompleteList = redact.New("list may be incomplete")
 )
 

@@ -103,11 +103,6 @@ type ListNotesParams struct {
 	Verify bool `url:"-"`
 }
 
-const (
-	maxPerPage  = 100
-	maxPrefetch = 64
-)
-
 // List returns one page of notes. See [NotesService.All] for all of them.
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
@@ -135,9 +130,11 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 	return page, nil
 }
 
-// All ranges over all notes that params select, page by page. It asks nothing before it is ranged over, can be ranged
-// over again, asks nothing more after a break, and yields no note twice. An error is yielded once, with a nil note, and
-// ends it; see List for the errors.
+// All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
+// over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
+// deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is [ErrIncompleteList].
+// A service that tells neither a total nor a cursor cannot show every deletion; Verify helps there. An error is yielded
+// once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }

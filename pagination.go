@@ -44,6 +44,11 @@ type PageMeta struct {
 // the service tells nothing of it, only an empty page is known to be the last.
 func (p *Page[T]) HasNext() bool { return p.more }
 
+const (
+	maxPerPage  = 100
+	maxPrefetch = 64
+)
+
 // query checks the params and gives them the service's names.
 func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
 	switch {

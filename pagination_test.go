@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -624,6 +625,43 @@ func TestPrefetchKeepsOrderAndItsLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// heldLog is a log that lets a test hold up whoever writes to it.
+type heldLog func(line string)
+
+func (f heldLog) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }
+
+func TestPrefetchAsksAheadBeforeAPageIsDecoded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fourth := make(chan struct{})
+		transport := roundTripper(func(req *http.Request) (*http.Response, error) {
+			number, _ := strconv.Atoi(req.URL.Query().Get("page"))
+			number = max(number, 1)
+			row := fmt.Sprintf(`{"id":%d}`, number)
+			switch number {
+			case 2:
+				row = `{"id":2,"has":{"signed":"nobody knows"}}` // of which the log is told in the middle of decoding
+			case 4:
+				close(fourth)
+			}
+			body := fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%d,"last_page":5,"total":5}}`, row, number)
+			return answerWith(http.StatusOK, "application/json", []byte(body))(req)
+		})
+		held := 0
+		log := slog.New(slog.NewTextHandler(heldLog(func(line string) {
+			if strings.Contains(line, "cannot be read") {
+				held++
+				<-fourth // or for ever, which the bubble reports
+			}
+		}), &slog.HandlerOptions{Level: slog.LevelWarn}))
+		client := clientOn(t, &http.Client{Transport: transport}, clinicaldoc.WithLogger(log))
+		ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 2}))
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 2, 3, 4, 5}, ids)
+		assert.Equal(t, 1, held)
+	})
 }
 
 func TestPrefetchWithoutKnownEndAsksOnePageAhead(t *testing.T) {
