@@ -324,7 +324,7 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 						stop()
 					}
 				}
-				srv, _ := formServer(t)
+				srv := socketHandler(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
 			},
 			"source over HTTP/1.1": func(t *testing.T) {
