@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,7 +117,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return nil // nothing was done, or doing it twice changes nothing
 	}
 	var response Response
-	current, err := e.service.Get(ctx, e.id, append(e.reads[:len(e.reads):len(e.reads)], WithResponse(&response))...)
+	current, err := e.service.Get(ctx, e.id, append(slices.Clip(e.reads), WithResponse(&response))...)
 	switch {
 	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound):
 		return errAlreadyDone

@@ -214,7 +214,7 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 			return verdict.LookPastWindow, pages, nil
 		case !page.HasNext() && page.Meta.Total <= len(walked):
 			return verdict.LookToEnd, pages, nil
-		case !page.HasNext(), len(walked) == known && !(unnumbered && list.Page == 1):
+		case !page.HasNext(), len(walked) == known && (!unnumbered || list.Page != 1):
 			return verdict.LookUnproven, pages, nil
 		case len(walked) >= maxSearchedRows:
 			return verdict.LookRefused, pages, errTooMany
