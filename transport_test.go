@@ -553,6 +553,24 @@ func TestUploadOnItsWayIsNoStall(t *testing.T) {
 	}
 }
 
+func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// It took a quarter of an hour to leave, and so may take that to arrive.
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			for block := make([]byte, 1000); ; time.Sleep(50 * time.Second) {
+				if _, err := r.Body.Read(block); err != nil {
+					break
+				}
+			}
+			time.Sleep(10 * time.Minute)
+			return madeResponse(r, http.StatusCreated, socketNote(47)), r.Context().Err()
+		})
+		_, err := c.Notes.Create(t.Context(), socketParams(20_000))
+		require.NoError(t, err)
+	})
+}
+
 func TestInterimResponsesAreBounded(t *testing.T) {
 	t.Parallel()
 	srv := newRawServer(t, func(c *rawConn) {
