@@ -31,6 +31,7 @@ type shelf struct {
 	mu    sync.Mutex
 	notes []shelved // in the order of their making
 	lists int       // pages that were asked for
+	users int       // how often the user was
 
 	post   func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
 	list   func(rows []string, r *http.Request) string                 // nil: numbered pages
@@ -48,7 +49,7 @@ type shelf struct {
 type shelved struct {
 	id            int64
 	name          string
-	patient, size int64
+	patient, size int64 // -1: a patient without an id
 	user          int64 // -1: not told
 	made          time.Time
 }
@@ -107,6 +108,7 @@ func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	transport.RegisterResponder(http.MethodGet, testBase+notesPath, s.page)
 	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
 	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
+		s.users++
 		if s.noUser {
 			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
 		}
@@ -166,7 +168,10 @@ func (s *shelf) commit(r *http.Request, sent shelved) *http.Response {
 
 func (s *shelf) json(n shelved) string {
 	fields := []string{fmt.Sprintf(`"id":%d,"name":%q`, n.id, n.name)}
-	if n.patient != 0 {
+	if n.patient < 0 {
+		fields = append(fields, `"patient":{"name":"not told"}`)
+	}
+	if n.patient > 0 {
 		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d}`, n.patient))
 	}
 	if n.size != 0 {
@@ -339,6 +344,11 @@ func TestFindCreatedSaysNotCreatedOnlyWhenItIsSettled(t *testing.T) {
 				assert.Equal(t, tt.want, time.Since(begin))
 				assert.Less(t, s.lists, 60, "in growing pauses")
 				assert.Equal(t, tt.want > 0, s.lists > 1)
+				if tt.params.UniqueName {
+					assert.Zero(t, s.users)
+				} else {
+					assert.Equal(t, 1, s.users)
+				}
 			})
 		})
 	}
@@ -452,10 +462,10 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 		"Date 10 s ahead": {made: func(s *shelf, _ *lostCreate) {
 			s.keep(visited().ago(10 * time.Second))
 			s.ahead = 10 * time.Second
-		}, reason: "does not tell enough"},
+		}, reason: "not enough of it is told"},
 		"service behind":        {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.ahead = -time.Hour }, reason: "sent in the future"},
-		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "does not tell enough"},
-		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "does not tell enough"},
+		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "not enough of it is told"},
+		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "not enough of it is told"},
 		"local times, west":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = -12 * time.Hour }, reason: "resembles"},
 		"sent by a clock ahead": {made: func(s *shelf, e *lostCreate) { s.keep(visited()); ago(e, -time.Hour) }, reason: "sent in the future"},
 		"sent by a clock ahead, asked later": {made: func(s *shelf, e *lostCreate) {
@@ -463,8 +473,8 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 			ago(e, -time.Hour)
 			time.Sleep(3 * time.Hour)
 		}, reason: "resembles"},
-		"user not told": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "does not tell enough"},
-		"/user fails":   {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "does not tell enough"},
+		"user not told": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "not enough of it is told"},
+		"/user fails":   {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is told"},
 		"found and gone": {made: func(s *shelf, _ *lostCreate) {
 			id := s.keep(visited().named("Visit 2"))
 			s.onList = func() {
@@ -500,14 +510,14 @@ func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
 		reason string
 	}{
 		"made before it was sent":        {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
-		"before, with a stale Date":      {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "does not tell enough"},
+		"before, with a stale Date":      {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "not enough of it is told"},
 		"before, from a cache":           {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
 		"a colleague's":                  {made: func(s *shelf) { s.keep(visited().by(5)) }},
 		"a colleague's, no patient sent": {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
 		"a patient's, no patient sent":   {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
-		"no size on either side":         {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "does not tell enough"},
-		"no recording was sent":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "does not tell enough"},
-		"no name was sent, no size told": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "does not tell enough"},
+		"no size on either side":         {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is told"},
+		"no recording was sent":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "not enough of it is told"},
+		"no name was sent, no size told": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is told"},
 		"two fit":                        {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
 		"one fits, one may":              {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
 	} {
@@ -622,6 +632,36 @@ func TestFindCreatedTwoEqualLostCreates(t *testing.T) {
 	}
 }
 
+// Of another size, which tells them apart only where the service tells sizes.
+func TestFindCreatedTwoLostCreatesOfDifferentSizes(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]bool{"told": true, "not told": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				other := visit()
+				other.Audio = clinicaldoc.AudioBytes("a.wav", []byte("longer sound"))
+				lose(t, client, other)
+				n := visited()
+				if !told {
+					n.size = 0
+				}
+				id := s.keep(n)
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if told {
+					require.NoError(t, err)
+					assert.Equal(t, id, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, "an equal create was lost too")
+			})
+		})
+	}
+}
+
 // The first one was resolved before the second was sent: each gets its own.
 func TestFindCreatedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
@@ -692,7 +732,7 @@ func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
 		_, err := client.Notes.FindCreated(t.Context(), first, findParams{})
 		require.NoError(t, err)
 		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
-		requireUndecided(t, note, err, "")
+		requireUndecided(t, note, err, "found for another create")
 		s.keep(visited())
 		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
 		requireUndecided(t, note, err, "several notes fit")
@@ -884,6 +924,7 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 		"there, naming no patient":   {made: shelved{name: "Visit"}, sentTo: shelfPatient, found: true},
 		"another patient's":          {made: visited(), sentTo: 5, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
 		"a patient's, none was sent": {made: visited(), reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
+		"someone's, none was sent":   {made: shelved{name: "Visit", patient: -1}, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
 		"excluded":                   {made: visited(), sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "excluded"},
 		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
 	} {
