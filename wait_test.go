@@ -517,6 +517,25 @@ func TestWaitSurvivesALaggingReplicaJustAfterCreate(t *testing.T) {
 	}
 }
 
+func TestOnlyA404IsSurvivedJustAfterCreate(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{401, 403, 410, 422} {
+		synctest.Test(t, func(t *testing.T) {
+			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
+				if n == 1 {
+					return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+				}
+				return made(r, status, `{}`)
+			})
+			_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+			require.NoError(t, err)
+			_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+			require.Error(t, err)
+			assert.Len(t, service.polls, 2, status)
+		})
+	}
+}
+
 func TestAWaitThatEndsOnALaggingReplicaTellsOfIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -259,8 +259,8 @@ func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 	return succeeded
 }
 
-// toRead returns the notes to read in this tick, the one that waited longest first: all that are due, and of those that
-// the list did not show as many as the pause before allows. As long as the list has not shown an end, one of the listed
+// toRead returns the notes to read in this tick: all that are due, and of those that the list did not show as many as the
+// pause before allows, the one that waited longest first. As long as the list has not shown an end, one of the listed
 // notes joins them: rows without flags and times would look like notes that nobody works on.
 func (s *waitAllState) toRead() []*awaited {
 	var due, others []*awaited
@@ -276,14 +276,12 @@ func (s *waitAllState) toRead() []*awaited {
 			probe = w
 		}
 	}
-	byWaiting := func(a, b *awaited) int { return cmp.Compare(a.read, b.read) }
-	slices.SortStableFunc(others, byWaiting)
+	slices.SortStableFunc(others, func(a, b *awaited) int { return cmp.Compare(a.read, b.read) })
 	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause().Seconds()))
 	notes := slices.Concat(due, others[:min(len(others), allowed)])
 	if probe != nil {
 		notes = append(notes, probe)
 	}
-	slices.SortStableFunc(notes, byWaiting)
 	if s.shuffle { // a few notes that cannot be read must not stand for all of them
 		rand.Shuffle(len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] }) //nolint:gosec // it protects nothing
 		s.shuffle = false

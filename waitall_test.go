@@ -692,6 +692,22 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 	})
 }
 
+func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 20)
+		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+			if w.gets == 1 {
+				return made(r, 200, noteIn(id, clinicaldoc.StageComplete)) // it ended just after it was listed
+			}
+			return nil
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 20)
+		assert.Equal(t, w.ticks(), w.lists)
+	})
+}
+
 func TestWaitAllTellsOfChangedRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
