@@ -201,7 +201,7 @@ func (w *walker[V]) get(at Position) (Page, error) {
 func (w *walker[V]) next(at Position) (Position, bool) {
 	page := w.latest.page
 	next := at.After(page.Cursor)
-	if page.Last > 0 && page.Cursor == "" && at.Order == "" {
+	if page.Last > 0 && page.Cursor == "" {
 		return next, next.Number <= page.Last
 	}
 	return next, at == w.at && page.More

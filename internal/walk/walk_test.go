@@ -229,6 +229,40 @@ func TestWhatASilentServiceHides(t *testing.T) {
 	}
 }
 
+func TestASecondWalkEndsWhenNothingIsMissing(t *testing.T) {
+	t.Parallel()
+	list := []int64{1, 2, 3, 4, 5, 6}
+	s := &shelf{}
+	s.serve = func(at walk.Position) (walk.Page, error) {
+		n := max(at.Number, 1)
+		page := numbered(n, len(list), list[3*(n-1):min(3*n, len(list))]...)
+		if n == 1 && len(s.asked) == 1 {
+			list = slices.Insert(list, 0, 7) // pushes 6 to a third page
+		}
+		return page, nil
+	}
+	var shown int
+	for visit, err := range walk.Through(t.Context(), walk.List[string]{Fetch: s.fetch}) {
+		require.NoError(t, err)
+		shown += len(visit.New)
+	}
+	assert.Equal(t, 7, shown)
+	assert.Equal(t, at(0, 2, 3, 0), s.asked, "the first page is enough to find what was inserted")
+}
+
+func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	s := &shelf{serve: func(at walk.Position) (walk.Page, error) {
+		if at.Order != "" {
+			return walk.Page{Rows: []int64{1}, More: true}, nil
+		}
+		return walk.Page{Rows: []int64{1, 2, 3}, More: true}, nil
+	}}
+	_, err := s.through(t, walk.List[string]{})
+	require.NoError(t, err)
+	assert.Equal(t, append(at(0, 2), walk.Position{Order: "other", Size: 4}, walk.Position{Order: "own", Size: 1}), s.asked)
+}
+
 func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
 	t.Parallel()
 	// 150 rows, all pages the first 100, which is the most that can be asked for; the order is not heeded.
