@@ -15,7 +15,8 @@ func http2Faults() []fault {
 	unseen := everywhere(succeeds(1).upTo(2)).with(settles(1).upTo(2), "DoPOST")
 	seen := safeToRepeat(succeeds(1).upTo(2), unknown(1))
 	never := everywhere(fails(2)).with(breaks(1).upTo(2), "DoPOST")
-	never.repeats = breaks(2) // net/http does not say why it tried so often
+	never.repeats = breaks(2)                       // net/http does not say why it tried so often
+	never = never.with(breaks(1), "Update", "Sign") // and then the note cannot be read either
 	return []fault{
 		{name: "GOAWAY before the stream", promises: unseen, frames: func(c *h2Conn) {
 			if _, ok := c.request(false); ok {
