@@ -58,6 +58,15 @@ func stalls() []fault {
 			promises: seenToBeDone(safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut))),
 		},
 		{
+			// As when a firewall has forgotten the connection: nobody reads what is sent, and nobody says so.
+			name: "kept connection silent", setting: patience, warm: func(s *strike) { s.keep, s.silent = false, true },
+			promises: everywhere(succeeds(2).wire(1, 1)).with(unknown(1).thatIs(timedOut).wire(0, 0), "DoPOST"),
+		},
+		{
+			name: "new connection silent", setting: patience, accept: (*strike).untilOver,
+			promises: everywhere(succeeds(2).wire(1, 1)).with(unknown(1).thatIs(timedOut).wire(0, 0), "DoPOST"),
+		},
+		{
 			name: "never an answer", setting: patience, times: forEver, strike: func(s *strike) { s.take(); s.untilClosed() },
 			promises: forEverStalled,
 		},
