@@ -15,13 +15,14 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
 // The failures a newcomer meets first. Each text must say what to do, and none may hold a secret.
@@ -89,16 +90,6 @@ func friendlyCall(t *testing.T, baseURL string, adapt func(*http.Transport), opt
 	require.NoError(t, err)
 	_, err = client.Users.Me(socketContext(t))
 	return err
-}
-
-// closedAddress is an address of this machine where nobody listens.
-func closedAddress(t *testing.T) string {
-	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
 }
 
 func TestAnUnreachableServerIsExplained(t *testing.T) {
@@ -394,4 +385,64 @@ func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
 	child.Env = append(os.Environ(), proxyChild+"=1", "HTTPS_PROXY="+proxy.URL, "https_proxy="+proxy.URL, "NO_PROXY=", "no_proxy=")
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, string(output))
+}
+
+func TestErrorTextsHoldNoWordsOfTheService(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{302, 400, 401, 403, 404, 409, 413, 422, 429, 500} {
+		answered := answeredWith(t, call{
+			status: status,
+			answer: `{"message":"secret","errors":{"name":["secret"],"patient_id":["secret"],"secret of Jane":["x"],"` + strings.Repeat("secret", 20) + `":["x"]}}`,
+			answerHeader: map[string]string{
+				"X-Request-Id": "req-5", "Retry-After": "7", "Location": "https://evil.test/secret", "Content-Type": "secret", "Www-Authenticate": "secret",
+			},
+		})
+		for _, text := range []string{answered.Error(), answered.SafeText(), fmt.Sprintf("%v %+v %#v %s %q %d %x", answered, answered, answered, answered, answered, answered, answered)} {
+			assert.NotContains(t, text, "secret")
+			assert.Contains(t, text, "[fields: name, patient_id]")
+			assert.Contains(t, text, "(request id req-5)")
+			assert.Contains(t, text, "(retry after 7s)")
+			assert.Contains(t, text, "GET /v1/progress-notes/{id}")
+		}
+		assert.Equal(t, "secret", answered.Message)
+		assert.Equal(t, []string{"secret"}, answered.Fields["name"])
+	}
+}
+
+func TestErrorTextsAdvise(t *testing.T) {
+	t.Parallel()
+	for status, advice := range map[int]string{
+		302: "check the base URL", 304: "is a cache in between?", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
+		429: "WithLimiter", 503: "trying later may help", 511: "the network responds: it wants a login first",
+	} {
+		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status, Method: http.MethodGet}).Error(), advice)
+	}
+	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 304}).Error(), "redirect")
+	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 511}).Error(), "later")
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
+		text := (&clinicaldoc.Error{StatusCode: 502, Method: method}).Error()
+		assert.Contains(t, text, "the service, or a proxy before it, failed")
+		assert.NotContains(t, text, "later", "it may have been carried out")
+	}
+	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 418 I'm a teapot", (&clinicaldoc.Error{StatusCode: 418, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
+	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 499", (&clinicaldoc.Error{StatusCode: 499, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
+}
+
+func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
+	t.Parallel()
+	for contentType, want := range map[string]string{
+		"application/json; charset=utf-8": "200 OK with application/json,",
+		"Text/Plain":                      "200 OK with text/plain,",
+		"text/xml;x=" + canary:            "200 OK with text/xml,",
+		"application/" + canary:           "200 OK with no content type that is known,",
+		canary + "/" + canary:             "200 OK with no content type that is known,",
+		"":                                "200 OK with no content type that is known,",
+		"text/html; charset=" + canary:    "is a web page (200 OK with text/html)",
+		"application/xhtml+xml":           "is a web page (200 OK with text/html)",
+	} {
+		_, err := serve(t, call{url: "/user", answer: "x", answerHeader: map[string]string{"Content-Type": contentType}}).Users.Me(t.Context())
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Contains(t, err.Error(), want, contentType)
+		assert.NotContains(t, err.Error(), canary)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -347,3 +349,60 @@ func requireUnknown(t *testing.T, err error, params clinicaldoc.CreateNoteParams
 	assert.WithinRange(t, unknown.SentAt, started, time.Now())
 	return unknown
 }
+
+// timedClient is a client in virtual time, whose transport is a function, with the default retry policy.
+func timedClient(t *testing.T, transport sockTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	all := append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})}, opts...)
+	c, err := clinicaldoc.NewClient("https://api.clinic.test", socketToken, all...)
+	require.NoError(t, err)
+	return c
+}
+
+// slowReader gives 10 bytes after each pause.
+type slowReader struct {
+	text  string
+	pause time.Duration
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	if r.text == "" {
+		return 0, io.EOF
+	}
+	time.Sleep(r.pause)
+	n := copy(p[:min(len(p), 10)], r.text)
+	r.text = r.text[n:]
+	return n, nil
+}
+
+// closedAddress is an address of this machine where nobody listens.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// badReader fails with an error that names a file, at the first read or when it has given something.
+type badReader struct{ given bool }
+
+func (r *badReader) Read(p []byte) (int, error) {
+	if !r.given {
+		r.given = true
+		return copy(p, canary), nil
+	}
+	return 0, &os.PathError{Op: "read", Path: canary, Err: errors.New(canary)}
+}
+
+func (r *badReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New(canary) }
+
+func (r *badReader) Write([]byte) (int, error) { return 0, errors.New(canary) }
+
+// badCallback is a limiter and a token source that fail.
+type badCallback struct{ err error }
+
+func (c badCallback) Wait(context.Context) error { return c.err }
+
+func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }

@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -683,4 +687,132 @@ func TestSocketUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Less(t, time.Since(started), 10*time.Second)
 	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+// FuzzEnvelope reads an upload back with the standard library: it holds what was given, and nothing else.
+func FuzzEnvelope(f *testing.F) {
+	f.Add("visit.wav", "", "Follow-up", int64(7), int64(1), []byte("RIFF"))
+	f.Add(`C:\audio\a"b;c=d.mp3`, "audio/mpeg; codecs=\"a;b\"", "", int64(0), int64(0), []byte("x"))
+	f.Add("n\r\nX-Injected: yes\r\n\r\n", "audio/wav\r\nX-Injected: yes", "a\r\n--b", int64(-1), int64(2), []byte("--"))
+	f.Add("日本語\u2028.ogg", "audio/ogg; title*=utf-8''%e2%82%ac", "Naïve", int64(1), int64(2), []byte("\r\n--\r\n"))
+	f.Add("..", "audio", "\xff", int64(1), int64(2), []byte{})
+	f.Add("a%22b%0d%0a.wav", "audio/x-a; b=\"\"; c*0=d; c*1=e", "n", int64(1), int64(2), []byte{0})
+	f.Add(strings.Repeat("x", 256), "text/plain; a=\u00e9", "n", int64(1), int64(2), []byte{0})
+	f.Fuzz(func(t *testing.T, fileName, contentType, name string, patient, prompt int64, audio []byte) {
+		type part struct{ name, file, value string }
+		var parts []part
+		var types []string
+		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.EqualValues(t, len(body), r.ContentLength)
+			kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+			require.NoError(t, err)
+			require.Equal(t, "multipart/form-data", kind)
+			reader := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+			for {
+				p, err := reader.NextRawPart()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				value, err := io.ReadAll(p)
+				require.NoError(t, err)
+				kind, disposition, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+				require.NoError(t, err)
+				require.Equal(t, "form-data", kind)
+				allowed := 1
+				if disposition["name"] == "file" {
+					allowed = 2
+					types = append(types, p.Header["Content-Type"]...)
+				}
+				require.Len(t, p.Header, allowed, "no header beside its own")
+				parts = append(parts, part{disposition["name"], disposition["filename"], string(value)})
+				delete(disposition, "name")
+				delete(disposition, "filename")
+				require.Empty(t, disposition)
+			}
+			return answerWith(http.StatusCreated, "application/json", []byte(smallNote))(r)
+		})
+		source := clinicaldoc.AudioBytes(fileName, audio)
+		source.ContentType = contentType
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: name, PatientID: patient, PromptID: prompt, Audio: source})
+
+		base := fileName[strings.LastIndexAny(fileName, `/\`)+1:]
+		unsendable := base == "" || base == "." || base == ".." || len(base) > 255 || !utf8.ValidString(base) || hasControl(base)
+		if err != nil {
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+			require.Empty(t, parts, "nothing is sent")
+			require.Regexp(t, `^clinicaldoc: (Audio|Audio: ContentType|Notes\.Create: [A-Za-z]+): [A-Za-z0-9 ,;/-]+: invalid argument$`, err.Error())
+			kind, params, badType := mime.ParseMediaType(contentType)
+			require.True(t, unsendable || patient < 0 || prompt < 0 || !utf8.ValidString(name) || len(audio) == 0 || badType != nil ||
+				!strings.Contains(kind, "/") || hasControl(contentType) || mime.FormatMediaType(kind, params) == "", err)
+			return
+		}
+		require.False(t, unsendable)
+		want := []part{{"file", base, string(audio)}} // first, so that a cut upload lacks what the service acts on
+		if name != "" {
+			want = append(want, part{name: "name", value: name})
+		}
+		if patient != 0 {
+			want = append(want, part{name: "patient_id", value: strconv.FormatInt(patient, 10)})
+		}
+		if prompt != 0 {
+			want = append(want, part{name: "prompt_id", value: strconv.FormatInt(prompt, 10)})
+		}
+		require.Equal(t, want, parts)
+		require.Len(t, types, 1)
+		kind, params, err := mime.ParseMediaType(types[0])
+		require.NoError(t, err, "%q", types[0])
+		if contentType != "" {
+			wantKind, wantParams, err := mime.ParseMediaType(contentType)
+			require.NoError(t, err)
+			require.Equal(t, wantKind, kind)
+			require.Equal(t, wantParams, params)
+		}
+	})
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
+	t.Parallel()
+	typed := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
+	copied := *typed
+	copied.ContentType = "audio/flac"
+	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
+		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
+		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, answer: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		require.NoError(t, err)
+	}
+
+	stream := clinicaldoc.AudioReader("visit.wav", strings.NewReader("sound"))
+	streamCopy := *stream
+	reading := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		_, err := io.Copy(io.Discard, r.Body)
+		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(strings.NewReader(fullNote))}, err
+	})})
+	_, err := reading.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: &streamCopy})
+	require.NoError(t, err)
+	for _, used := range []*clinicaldoc.AudioSource{stream, &streamCopy} {
+		_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: used})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "what is left of a stream is not the recording")
+	}
+}
+
+func TestAudioFileRefusals(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	empty := filepath.Join(folder, "empty.wav")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, path := range []string{"", folder, empty, filepath.Join(folder, "secret.wav")} {
+		source, err := clinicaldoc.AudioFile(path)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, path)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Nil(t, source, path)
+	}
+	_, err := clinicaldoc.AudioFile(filepath.Join(folder, "secret.wav"))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

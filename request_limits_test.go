@@ -2,12 +2,13 @@ package clinicaldoc_test
 
 import (
 	"compress/gzip"
-	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -133,61 +134,139 @@ func TestSocketTruncatedAnswersToTheEnd(t *testing.T) {
 	}
 }
 
-func TestSocketHTTP2(t *testing.T) {
+func TestAnswersAreBoundedByDefault(t *testing.T) {
 	t.Parallel()
-	const size = 5 << 20
-	var protocol atomic.Int32
-	srv := h2Server(t, func(w http.ResponseWriter, r *http.Request) {
-		protocol.Store(int32(r.ProtoMajor))
-		if r.Method == http.MethodPost {
-			form, err := readForm(r)
-			assert.NoError(t, err)
-			assert.Equal(t, syntheticAudio(size).bytes(), form.file)
-			assert.Greater(t, form.length, int64(size))
-		}
-		sockStatus(http.StatusOK, socketNote(9))(w, r)
-	})
-	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()))
-	_, err := c.Notes.Create(socketContext(t), socketParams(size))
-	require.NoError(t, err)
-	assert.EqualValues(t, 2, protocol.Load())
-	_, err = c.Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
-
-	t.Run("refused early", func(t *testing.T) {
-		t.Parallel()
-		refusing := h2Server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
-		var sent int64
-		c := socketClient(t, refusing.URL, clinicaldoc.WithHTTPClient(refusing.Client()),
-			clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { sent = a.BytesSent }))
-		_, err := c.Notes.Create(socketContext(t), socketParams(size))
-		require.ErrorIs(t, err, clinicaldoc.ErrTooLarge)
-		assert.Zero(t, sent)
-	})
-	t.Run("stream reset after the whole request", func(t *testing.T) {
-		t.Parallel()
-		var requests atomic.Int32
-		aborting := h2Server(t, func(_ http.ResponseWriter, r *http.Request) {
-			requests.Add(1)
-			_, _ = io.Copy(io.Discard, r.Body)
-			panic(http.ErrAbortHandler)
+	endless := func(status int) (int64, error) {
+		body := new(endlessBody)
+		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: body, Request: r}, nil
 		})
-		_, err := socketClient(t, aborting.URL, clinicaldoc.WithHTTPClient(aborting.Client())).Notes.Create(socketContext(t), socketParams(100))
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.EqualValues(t, 1, requests.Load())
-	})
+		_, err := client.Notes.Get(t.Context(), 7)
+		return body.read, err
+	}
+	read, err := endless(http.StatusOK)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	require.ErrorContains(t, err, "it is longer than the limit of WithMaxResponseSize")
+	assert.EqualValues(t, 64<<20+1, read, "one byte more tells that it is too long")
+
+	read, err = endless(http.StatusNotFound)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	assert.EqualValues(t, 64<<10+1, read)
 }
 
-func TestSocketHTTP2RefusalsAreBounded(t *testing.T) {
+func TestDeepAnswersAreRefused(t *testing.T) {
 	t.Parallel()
-	// Each connection is met with GOAWAY before its stream: net/http would connect again without pause or end.
-	url, httpClient, connections := frameServer(t, func(c *h2Conn) {
-		c.request(false)
-		c.goAway(0)
-		_ = c.Close()
+	for depth, fits := range map[int]bool{999: true, 1000: false} { // the note itself is one level
+		patient := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		_, err := get(t, withField(`"patient":`+patient))
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Contains(t, err.Error(), "nested too deeply")
+	}
+	for depth, fits := range map[int]bool{10_000: true, 10_001: false} {
+		var out any
+		answer := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		err := fuzzClient(t, answerWith(http.StatusOK, "application/json", []byte(answer))).Do(t.Context(), http.MethodGet, "/v1/other", nil, &out)
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	}
+}
+
+// The transport is the SDK's own, which no other test uses on sockets.
+func TestHeadersAreBoundedByDefault(t *testing.T) {
+	t.Parallel()
+	for size, fits := range map[int]bool{900 << 10: true, 1100 << 10: false} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for range size >> 10 {
+				w.Header().Add("X-Padding", strings.Repeat("x", 1<<10))
+			}
+			_, _ = io.WriteString(w, smallNote)
+		}))
+		t.Cleanup(srv.Close)
+		client, err := clinicaldoc.NewClient(srv.URL, testToken, once)
+		require.NoError(t, err)
+		_, err = client.Notes.Get(t.Context(), 7)
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "the response's header is too large")
+	}
+}
+
+func TestTimeStall(t *testing.T) {
+	t.Parallel()
+	t.Run("no answer", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+			_, err := c.Notes.Get(t.Context(), 9)
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), "no byte moved for 1m0s")
+			assert.Equal(t, time.Minute, time.Since(start))
+		})
 	})
-	_, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Get(socketContext(t), 9)
-	require.Error(t, err)
-	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	assert.LessOrEqual(t, connections(), 4*11, "eleven connections for each of four attempts")
+	t.Run("a slow answer that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				resp := madeResponse(r, http.StatusOK, "")
+				resp.Body = io.NopCloser(&slowReader{text: socketNote(9), pause: 50 * time.Second})
+				return resp, nil
+			})
+			_, err := c.Notes.Get(t.Context(), 9)
+			require.NoError(t, err)
+			assert.Greater(t, time.Since(start), 10*time.Minute)
+		})
+	})
+	t.Run("a slow upload that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				buffer := make([]byte, 1000)
+				for {
+					if _, err := r.Body.Read(buffer); err != nil {
+						break
+					}
+					time.Sleep(50 * time.Second)
+				}
+				if r.Context().Err() != nil {
+					return nil, r.Context().Err()
+				}
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			})
+			_, err := c.Notes.Create(t.Context(), socketParams(20_000))
+			require.NoError(t, err)
+		})
+	})
+	t.Run("a slow update that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				for buffer := make([]byte, 30<<10); ; {
+					if _, err := r.Body.Read(buffer); err != nil {
+						break
+					}
+					time.Sleep(50 * time.Second)
+				}
+				if r.Context().Err() != nil {
+					return nil, r.Context().Err()
+				}
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			}, once)
+			_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new(strings.Repeat("x", 64<<10))})
+			require.NoError(t, err)
+		})
+	})
 }

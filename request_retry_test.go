@@ -414,67 +414,6 @@ func TestSocketBytesThatComeTooLateGoNowhere(t *testing.T) {
 	<-finished
 }
 
-func TestSocketDeleteAfterALostAnswer(t *testing.T) {
-	t.Parallel()
-	missing := sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
-	gone := sockStatus(http.StatusOK, `{"message":"deleted"}`)
-	limited := sockStatus(http.StatusTooManyRequests, `{}`)
-	failed := sockStatus(http.StatusBadGateway, "")
-	for _, tc := range []struct {
-		name     string
-		steps    []http.HandlerFunc
-		requests int
-		want     error
-	}{
-		{"lost, then missing", []http.HandlerFunc{sockLost(t), missing}, 2, nil},
-		{"bad gateway, then missing", []http.HandlerFunc{failed, missing}, 2, nil},
-		{"lost, limited, then missing", []http.HandlerFunc{sockLost(t), limited, missing}, 3, nil},
-		{"lost, then deleted", []http.HandlerFunc{sockLost(t), gone}, 2, nil},
-		{"missing", []http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
-		{"limited, then missing", []http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
-		{"failing to the end", []http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			for _, remove := range []func(*clinicaldoc.Client, context.Context) (*clinicaldoc.Confirmation, error){
-				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
-					return c.Notes.Delete(ctx, 9)
-				},
-				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
-					return c.Tokens.Revoke(ctx, 9)
-				},
-			} {
-				script := newSockSteps(tc.steps...)
-				srv := socketHandler(t, script.ServeHTTP)
-				confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
-				if tc.want == nil {
-					require.NoError(t, err)
-					assert.NotNil(t, confirmation)
-				} else {
-					require.ErrorIs(t, err, tc.want)
-				}
-				assert.Len(t, script.requests(), tc.requests)
-			}
-		})
-	}
-}
-
-func TestSocketDeleteThatWasNeverSentIsMissing(t *testing.T) {
-	t.Parallel()
-	var dials atomic.Int32
-	script := newSockSteps(sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
-	srv := socketHandler(t, script.ServeHTTP)
-	tr := socketTransport(t)
-	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if dials.Add(1) == 1 {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Delete(socketContext(t), 9)
-	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
-}
-
 func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
 	t.Parallel()
 	cut := func(header string) http.HandlerFunc {
@@ -580,83 +519,61 @@ func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 	assert.Equal(t, before, connections.Load())
 }
 
-func TestSocketCallersHTTPClientIsNotChanged(t *testing.T) {
+func TestSocketHTTP2(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockLost(t), sockStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), sockStatus(http.StatusOK, socketNote(9)))
-	srv := socketHandler(t, script.ServeHTTP)
-	tr := socketTransport(t)
-	asked := 0
-	own := &http.Client{
-		Transport: tr, Timeout: 17 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { asked++; return http.ErrUseLastResponse },
-	}
-	before := *own
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
-	assert.Same(t, tr, own.Transport)
-	assert.Equal(t, before.Timeout, own.Timeout)
-	assert.NotNil(t, own.CheckRedirect)
-	assert.Nil(t, own.Jar)
-	assert.Zero(t, asked, "the SDK's own redirect rules apply")
-}
-
-func TestSocketTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
-	t.Parallel()
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	script := newSockSteps(hang, sockStatus(http.StatusOK, socketNote(9)))
-	srv := socketHandler(t, script.ServeHTTP)
-	own := &http.Client{Transport: socketTransport(t), Timeout: 300 * time.Millisecond}
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
-	assert.Len(t, script.requests(), 2)
-}
-
-func TestSocketManyGoroutinesShareAClient(t *testing.T) {
-	t.Parallel()
-	var notes atomic.Int64
-	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
-		switch r.Method {
-		case http.MethodPost:
+	const size = 5 << 20
+	var protocol atomic.Int32
+	srv := h2Server(t, func(w http.ResponseWriter, r *http.Request) {
+		protocol.Store(int32(r.ProtoMajor))
+		if r.Method == http.MethodPost {
 			form, err := readForm(r)
 			assert.NoError(t, err)
-			assert.Len(t, form.file, 50<<10)
-			sockStatus(http.StatusCreated, socketNote(notes.Add(1)))(w, r)
-		case http.MethodDelete:
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			var id int64
-			_, _ = fmt.Sscanf(r.URL.Path, "/v1/progress-notes/%d", &id)
-			if id%5 == 0 && r.Header.Get("X-Synthetic") == "" {
-				sockReset(t, w)
-				return
-			}
-			sockStatus(http.StatusOK, socketNote(id))(w, r)
+			assert.Equal(t, syntheticAudio(size).bytes(), form.file)
+			assert.Greater(t, form.length, int64(size))
 		}
+		sockStatus(http.StatusOK, socketNote(9))(w, r)
 	})
-	c := socketClient(t, srv.URL)
-	ctx := socketContext(t)
-	shared := clinicaldoc.AudioBytes("folder/synthetic.wav", syntheticAudio(50<<10).bytes())
-	failures := make(chan error, 64)
-	for i := range 64 {
-		go func() {
-			failures <- func() error {
-				id := int64(i + 1)
-				if _, err := c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Synthetic", Audio: shared}); err != nil {
-					return err
-				}
-				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil || note.ID != id {
-					return fmt.Errorf("note %d: %w", id, err)
-				}
-				if _, err := c.Notes.Get(ctx, 5); err == nil {
-					return errors.New("a connection that always breaks gave a note")
-				}
-				_, err := c.Notes.Delete(ctx, id)
-				return err
-			}()
-		}()
-	}
-	for range 64 {
-		require.NoError(t, <-failures)
-	}
-	assert.EqualValues(t, 64, notes.Load())
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()))
+	_, err := c.Notes.Create(socketContext(t), socketParams(size))
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, protocol.Load())
+	_, err = c.Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+
+	t.Run("refused early", func(t *testing.T) {
+		t.Parallel()
+		refusing := h2Server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
+		var sent int64
+		c := socketClient(t, refusing.URL, clinicaldoc.WithHTTPClient(refusing.Client()),
+			clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { sent = a.BytesSent }))
+		_, err := c.Notes.Create(socketContext(t), socketParams(size))
+		require.ErrorIs(t, err, clinicaldoc.ErrTooLarge)
+		assert.Zero(t, sent)
+	})
+	t.Run("stream reset after the whole request", func(t *testing.T) {
+		t.Parallel()
+		var requests atomic.Int32
+		aborting := h2Server(t, func(_ http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			panic(http.ErrAbortHandler)
+		})
+		_, err := socketClient(t, aborting.URL, clinicaldoc.WithHTTPClient(aborting.Client())).Notes.Create(socketContext(t), socketParams(100))
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.EqualValues(t, 1, requests.Load())
+	})
+}
+
+func TestSocketHTTP2RefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	// Each connection is met with GOAWAY before its stream: net/http would connect again without pause or end.
+	url, httpClient, connections := frameServer(t, func(c *h2Conn) {
+		c.request(false)
+		c.goAway(0)
+		_ = c.Close()
+	})
+	_, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Get(socketContext(t), 9)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	assert.LessOrEqual(t, connections(), 4*11, "eleven connections for each of four attempts")
 }
