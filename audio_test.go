@@ -877,7 +877,7 @@ func TestASlowWriterIsNoStall(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatHasExpiredIsNotTriedAgain(t *testing.T) {
+func TestAnExpiredURLIsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}", func(n int, r *http.Request) *reply {
@@ -895,7 +895,7 @@ func TestAnAddressThatHasExpiredIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestThisMachinesClockDoesNotJudgeAFreshAddress(t *testing.T) {
+func TestThisMachinesClockDoesNotJudgeAFreshURL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires=1000", func(_ int, r *http.Request) *reply { return audioAnswer(r) })
@@ -920,7 +920,7 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 	})
 }
 
-func TestUnsafeAddressesAreNotUsed(t *testing.T) {
+func TestUnsafeURLsAreNotUsed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		address string
@@ -1041,7 +1041,7 @@ func TestNotesAudioURL(t *testing.T) {
 	}
 }
 
-func TestNotesAudioURLRefusesOtherAnswers(t *testing.T) {
+func TestNotesAudioURLRefusesOtherResponses(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,

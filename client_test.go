@@ -275,7 +275,7 @@ func TestDoErrors(t *testing.T) {
 	require.NotErrorAs(t, err, &unknown)
 }
 
-func TestSocketManyGoroutinesShareAClient(t *testing.T) {
+func TestManyGoroutinesShareAClientOnSockets(t *testing.T) {
 	t.Parallel()
 	var notes atomic.Int64
 	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -284,17 +284,17 @@ func TestSocketManyGoroutinesShareAClient(t *testing.T) {
 			form, err := readForm(r)
 			assert.NoError(t, err)
 			assert.Len(t, form.file, 50<<10)
-			sockStatus(http.StatusCreated, socketNote(notes.Add(1)))(w, r)
+			socketStatus(http.StatusCreated, socketNote(notes.Add(1)))(w, r)
 		case http.MethodDelete:
 			w.WriteHeader(http.StatusNoContent)
 		default:
 			var id int64
 			_, _ = fmt.Sscanf(r.URL.Path, "/v1/progress-notes/%d", &id)
 			if id%5 == 0 && r.Header.Get("X-Synthetic") == "" {
-				sockReset(t, w)
+				socketReset(t, w)
 				return
 			}
-			sockStatus(http.StatusOK, socketNote(id))(w, r)
+			socketStatus(http.StatusOK, socketNote(id))(w, r)
 		}
 	})
 	c := socketClient(t, srv.URL)

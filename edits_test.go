@@ -123,7 +123,7 @@ func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
 			d.ServeHTTP(w, r)
 			return
 		}
-		sockStatus(http.StatusForbidden, `{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
+		socketStatus(http.StatusForbidden, `{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
 	})
 	_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
@@ -344,22 +344,22 @@ func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestSocketDeleteAfterALostAnswer(t *testing.T) {
+func TestDeleteIsRetriedAfterALostResponse(t *testing.T) {
 	t.Parallel()
-	missing := sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
-	gone := sockStatus(http.StatusOK, `{"message":"deleted"}`)
-	limited := sockStatus(http.StatusTooManyRequests, `{}`)
-	failed := sockStatus(http.StatusBadGateway, "")
+	missing := socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
+	gone := socketStatus(http.StatusOK, `{"message":"deleted"}`)
+	limited := socketStatus(http.StatusTooManyRequests, `{}`)
+	failed := socketStatus(http.StatusBadGateway, "")
 	for _, tc := range []struct {
 		name     string
 		steps    []http.HandlerFunc
 		requests int
 		want     error
 	}{
-		{"lost, then missing", []http.HandlerFunc{sockLost(t), missing}, 2, nil},
+		{"lost, then missing", []http.HandlerFunc{socketLost(t), missing}, 2, nil},
 		{"bad gateway, then missing", []http.HandlerFunc{failed, missing}, 2, nil},
-		{"lost, limited, then missing", []http.HandlerFunc{sockLost(t), limited, missing}, 3, nil},
-		{"lost, then deleted", []http.HandlerFunc{sockLost(t), gone}, 2, nil},
+		{"lost, limited, then missing", []http.HandlerFunc{socketLost(t), limited, missing}, 3, nil},
+		{"lost, then deleted", []http.HandlerFunc{socketLost(t), gone}, 2, nil},
 		{"missing", []http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
 		{"limited, then missing", []http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
 		{"failing to the end", []http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
@@ -374,7 +374,7 @@ func TestSocketDeleteAfterALostAnswer(t *testing.T) {
 					return c.Tokens.Revoke(ctx, 9)
 				},
 			} {
-				script := newSockSteps(tc.steps...)
+				script := newSocketSteps(tc.steps...)
 				srv := socketHandler(t, script.ServeHTTP)
 				confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
 				if tc.want == nil {
@@ -389,10 +389,10 @@ func TestSocketDeleteAfterALostAnswer(t *testing.T) {
 	}
 }
 
-func TestSocketDeleteThatWasNeverSentIsMissing(t *testing.T) {
+func TestDeleteThatWasNeverSentIsMissing(t *testing.T) {
 	t.Parallel()
 	var dials atomic.Int32
-	script := newSockSteps(sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
+	script := newSocketSteps(socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
 	srv := socketHandler(t, script.ServeHTTP)
 	tr := socketTransport(t)
 	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -389,7 +389,7 @@ func reading(t *testing.T, err error) *clinicaldoc.Client {
 func TestRetryableAfterADownload(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{403: false, 404: false, 429: true, 503: true} {
-		storage := socketHandler(t, sockStatus(status, ""))
+		storage := socketHandler(t, socketStatus(status, ""))
 		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
 		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
 		assert.Equal(t, want, clinicaldoc.Retryable(err), "%v", err)

@@ -139,7 +139,7 @@ func TestACertificateThatCannotBeVerifiedIsExplained(t *testing.T) {
 
 func TestTheWrongSchemeIsExplained(t *testing.T) {
 	t.Parallel()
-	plain := socketHandler(t, sockStatus(http.StatusOK, friendlyAnswer))
+	plain := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer))
 	err := friendlyCall(t, "https"+plain.URL[len("http"):], nil)
 	assertFriendly(t, err, "does not speak TLS", "is the base URL's scheme right?")
 	secure := secureServer(t, nil)
@@ -149,17 +149,17 @@ func TestTheWrongSchemeIsExplained(t *testing.T) {
 
 func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
 	t.Parallel()
-	page := socketHandler(t, sockStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
+	page := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 	err := friendlyCall(t, page.URL, nil)
 	assertFriendly(t, err, "is a web page (200 OK with text/html), as of a login", "check the base URL", "proxies")
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 
-	nothing := socketHandler(t, sockStatus(http.StatusNotFound, friendlyAnswer))
+	nothing := socketHandler(t, socketStatus(http.StatusNotFound, friendlyAnswer))
 	err = friendlyCall(t, nothing.URL+"/wrong-prefix", nil)
 	assertFriendly(t, err, "404 Not Found", "is the base URL's path right?")
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 
-	login := socketHandler(t, sockStatus(http.StatusFound, friendlyAnswer, "Location", "https://login.test/?from=CANARY"))
+	login := socketHandler(t, socketStatus(http.StatusFound, friendlyAnswer, "Location", "https://login.test/?from=CANARY"))
 	err = friendlyCall(t, login.URL, nil)
 	assertFriendly(t, err, "302 Found", "check the base URL")
 
@@ -196,7 +196,7 @@ func TestARedirectThatIsNotFollowedIsExplained(t *testing.T) {
 
 func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
 	t.Parallel()
-	srv := socketHandler(t, sockStatus(http.StatusNotFound, `{"message":"CANARY"}`))
+	srv := socketHandler(t, socketStatus(http.StatusNotFound, `{"message":"CANARY"}`))
 	for _, path := range []string{"/v1", "/v1/", "/api/v1"} {
 		assertFriendly(t, friendlyCall(t, srv.URL+path, nil), "404 Not Found", "the base URL ends in /v1, which is added to it; leave it out")
 	}
@@ -220,16 +220,16 @@ func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 func TestAPageInTheWayIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
-		page := socketHandler(t, sockStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
+		page := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 		err := friendlyCall(t, page.URL, nil)
 		assertFriendly(t, err, "this is a web page, as of a firewall, a proxy or another server", "check the base URL")
 		for _, misleading := range []string{"get a new one", "the token's user", "no record was named"} {
 			assert.NotContains(t, err.Error(), misleading)
 		}
-		plain := socketHandler(t, sockStatus(status, `{"message":"CANARY"}`))
+		plain := socketHandler(t, socketStatus(status, `{"message":"CANARY"}`))
 		assert.NotContains(t, friendlyCall(t, plain.URL, nil).Error(), "web page")
 	}
-	portal := socketHandler(t, sockStatus(http.StatusNetworkAuthenticationRequired, friendlyAnswer, "Content-Type", "text/html"))
+	portal := socketHandler(t, socketStatus(http.StatusNetworkAuthenticationRequired, friendlyAnswer, "Content-Type", "text/html"))
 	err := friendlyCall(t, portal.URL, nil)
 	assertFriendly(t, err, "511 Network Authentication Required", "not the service but the network responds", "login")
 	assert.NotContains(t, err.Error(), "trying later")
@@ -251,7 +251,7 @@ func TestACutUploadIsExplained(t *testing.T) {
 func TestStoragesRefusalIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
-		storage := socketHandler(t, sockStatus(status, friendlyAnswer))
+		storage := socketHandler(t, socketStatus(status, friendlyAnswer))
 		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
 		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
 		assertFriendly(t, err, "the recording's temporary address", "expired")
@@ -264,7 +264,7 @@ func TestStoragesRefusalIsExplained(t *testing.T) {
 
 func TestAnExpiredTokenIsExplained(t *testing.T) {
 	t.Parallel()
-	srv := socketHandler(t, sockStatus(http.StatusUnauthorized, `{"message":"`+friendlyAnswer+`"}`))
+	srv := socketHandler(t, socketStatus(http.StatusUnauthorized, `{"message":"`+friendlyAnswer+`"}`))
 	err := friendlyCall(t, srv.URL, nil)
 	assertFriendly(t, err, "401 Unauthorized", "expired", "get a new one")
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
@@ -288,7 +288,7 @@ func TestAProxyInBetweenIsExplained(t *testing.T) {
 		http.StatusBadGateway:         {"refused the connection (502 Bad Gateway); does it let this host through, and reach it?", "the service, or a proxy before it, failed"},
 		http.StatusServiceUnavailable: {"refused the connection (503 Service Unavailable)", "the service, or a proxy before it, failed"},
 	} {
-		proxy := socketHandler(t, sockStatus(status, friendlyAnswer, "Content-Type", "text/html"))
+		proxy := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html"))
 		err = friendlyCall(t, "https://service.test", through(proxy.Listener.Addr().String()))
 		assertFriendly(t, err, "the proxy in between", advice.tunnel)
 		err = friendlyCall(t, "http://service.test", through(proxy.Listener.Addr().String()), clinicaldoc.WithInsecureHTTP())
@@ -296,7 +296,7 @@ func TestAProxyInBetweenIsExplained(t *testing.T) {
 	}
 }
 
-func TestAProxysOwnWordsAreNotRepeated(t *testing.T) {
+func TestAProxysOwnWordsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	proxy := newRawServer(t, func(c *rawConn) { c.head(); c.send("HTTP/1.1 403 password-CANARY\r\nContent-Length: 0\r\n\r\n") })
 	err := friendlyCall(t, "https://service.test", through(proxy.URL[len("http://"):]))

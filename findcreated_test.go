@@ -52,7 +52,7 @@ func TestFindCreatedFindsTheNote(t *testing.T) {
 	})
 }
 
-func TestFindCreatedSaysNotCreatedOnlyWhenItIsSettled(t *testing.T) {
+func TestFindCreatedSaysNotCreatedOnlyAfterTheSettleTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		params findParams

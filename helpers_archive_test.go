@@ -170,3 +170,14 @@ func fileNames(t *testing.T, path string) []string {
 	}
 	return list
 }
+
+// storageAt answers for the service that a recording lies there, and lets all else through.
+func storageAt(address string) roundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.String(), testBase) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` + address + "/" + canary + "?signature=" + canary + `"}`))}, nil
+		}
+		transport := &http.Transport{DisableKeepAlives: true}
+		return transport.RoundTrip(r)
+	}
+}

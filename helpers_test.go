@@ -259,7 +259,7 @@ func keys(t *testing.T, document string) []string {
 	return slices.Collect(maps.Keys(fields))
 }
 
-// roundTripper answers requests in this process.
+// roundTripper is a transport within this process. It knows nothing of httptrace.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -294,17 +294,6 @@ func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
 func refusing(t *testing.T, err error, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
 	return clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, err })}, opts...)
-}
-
-// storageAt answers for the service that a recording lies there, and lets all else through.
-func storageAt(address string) roundTripper {
-	return func(r *http.Request) (*http.Response, error) {
-		if strings.HasPrefix(r.URL.String(), testBase) {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` + address + "/" + canary + "?signature=" + canary + `"}`))}, nil
-		}
-		transport := &http.Transport{DisableKeepAlives: true}
-		return transport.RoundTrip(r)
-	}
 }
 
 var blanks = strings.Repeat(" ", 32<<10)

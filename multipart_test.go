@@ -34,7 +34,7 @@ func formServer(t *testing.T) (*httptest.Server, <-chan sentForm) {
 		form, err := readForm(r)
 		assert.NoError(t, err)
 		forms <- form
-		sockStatus(http.StatusCreated, socketNote(21))(w, r)
+		socketStatus(http.StatusCreated, socketNote(21))(w, r)
 	})
 	return srv, forms
 }
@@ -46,7 +46,7 @@ func writeAudio(t *testing.T, size int64) string {
 	return path
 }
 
-func TestSocketUploadArrivesExactly(t *testing.T) {
+func TestUploadArrivesExactly(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{1, 4096, 1 << 20, 1<<20 + 1, 3<<20 + 17} {
 		want := syntheticAudio(size).bytes()
@@ -84,7 +84,7 @@ func TestSocketUploadArrivesExactly(t *testing.T) {
 	}
 }
 
-func TestSocketUploadWithoutAudioOrFields(t *testing.T) {
+func TestUploadWithoutAudioOrFields(t *testing.T) {
 	t.Parallel()
 	srv, forms := formServer(t)
 	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{})
@@ -94,7 +94,7 @@ func TestSocketUploadWithoutAudioOrFields(t *testing.T) {
 	assert.Empty(t, form.fileName)
 }
 
-func TestSocketUploadFileNamesAndTypes(t *testing.T) {
+func TestUploadFileNamesAndTypes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, contentType, wantName, wantType string }{
 		{"plain.wav", "", "plain.wav", "audio/wav"},
@@ -125,7 +125,7 @@ func TestSocketUploadFileNamesAndTypes(t *testing.T) {
 	}
 }
 
-func TestSocketUploadRefusesUnusableSources(t *testing.T) {
+func TestUploadRefusesUnusableSources(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, func(http.ResponseWriter, *http.Request) { assert.Fail(t, "nothing may be sent") })
 	c := socketClient(t, srv.URL)
@@ -164,7 +164,7 @@ func TestSocketUploadRefusesUnusableSources(t *testing.T) {
 	assert.NotContains(t, err.Error(), "missing-synthetic")
 }
 
-func TestSocketUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
+func TestUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]error{401: clinicaldoc.ErrUnauthorized, 413: clinicaldoc.ErrTooLarge, 422: clinicaldoc.ErrValidation} {
 		for _, abrupt := range []bool{false, true} {
@@ -193,7 +193,7 @@ func TestSocketUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
 	}
 }
 
-func TestSocketUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
+func TestUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
 		for name, source := range map[string]func() *clinicaldoc.AudioSource{
@@ -232,7 +232,7 @@ func TestSocketUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
 	}
 }
 
-func TestSocketUploadOfAHalfReadStreamIsNotSentAgain(t *testing.T) {
+func TestUploadOfAHalfReadStreamIsNotRetried(t *testing.T) {
 	t.Parallel()
 	// The server lets the upload begin and answers 417 then. What is left of the stream is no recording.
 	srv := newRawServer(t, func(c *rawConn) {
@@ -250,7 +250,7 @@ func TestSocketUploadOfAHalfReadStreamIsNotSentAgain(t *testing.T) {
 	assert.EqualValues(t, 1, srv.accepted.Load())
 }
 
-func TestSocketUploadOfAStreamIsRepeatedOnlyUnread(t *testing.T) {
+func TestUploadOfAStreamIsRetriedOnlyUnread(t *testing.T) {
 	t.Parallel()
 	t.Run("unread", func(t *testing.T) {
 		t.Parallel()
@@ -286,7 +286,7 @@ func TestSocketUploadOfAStreamIsRepeatedOnlyUnread(t *testing.T) {
 	})
 }
 
-func TestSocketUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
+func TestUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
 	const size = 96 << 20
 	var peak atomic.Uint64
 	var base runtime.MemStats
@@ -305,7 +305,7 @@ func TestSocketUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // 
 				break
 			}
 		}
-		sockStatus(http.StatusCreated, socketNote(24))(w, r)
+		socketStatus(http.StatusCreated, socketNote(24))(w, r)
 	})
 	runtime.GC()
 	runtime.ReadMemStats(&base)
@@ -333,7 +333,7 @@ func (w *watchedAudio) ReadAt(p []byte, off int64) (int, error) {
 	return w.ReaderAt.ReadAt(p, off)
 }
 
-func TestSocketUploadIsNotReadAfterTheCall(t *testing.T) {
+func TestUploadIsNotReadAfterTheCall(t *testing.T) {
 	t.Parallel()
 	// net/http goes on reading a body after an early answer and after a cancelled call.
 	early := func(c *rawConn) {
@@ -386,13 +386,13 @@ func TestSocketUploadIsNotReadAfterTheCall(t *testing.T) {
 	}
 }
 
-func TestSocketUploadIsClosedToATransportThatReadsOn(t *testing.T) {
+func TestUploadIsClosedToATransportThatReadsOn(t *testing.T) {
 	t.Parallel()
 	// As net/http may, but surely: this transport answers early and reads the rest when the call is over.
 	audio := &watchedAudio{ReaderAt: syntheticAudio(1 << 20)}
 	returned, finished := make(chan struct{}), make(chan struct{})
 	var reports atomic.Int32
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		_, _ = io.CopyN(io.Discard, r.Body, 100<<10)
 		go func() {
 			defer close(finished)
@@ -415,7 +415,7 @@ func TestSocketUploadIsClosedToATransportThatReadsOn(t *testing.T) {
 	assert.Equal(t, before, reports.Load())
 }
 
-func TestSocketUploadedFileIsClosed(t *testing.T) {
+func TestUploadedFileIsClosed(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("needs /proc")
@@ -461,7 +461,7 @@ func openCount(t *testing.T, path string) int {
 	return count
 }
 
-func TestSocketUploadOfAFileThatChanges(t *testing.T) {
+func TestUploadOfAFileThatChanges(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20
 	change := func(change func(path string) error) func(*testing.T) {
@@ -516,7 +516,7 @@ func (f failingAudio) ReadAt(p []byte, off int64) (int, error) {
 	return f.syntheticAudio.ReadAt(p, off)
 }
 
-func TestSocketUploadOfASourceThatFails(t *testing.T) {
+func TestUploadOfASourceThatFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic-disk-failure")
 	const size = 8 << 20
@@ -553,10 +553,10 @@ func TestSocketUploadOfASourceThatFails(t *testing.T) {
 	}
 }
 
-func TestSocketUploadProgress(t *testing.T) {
+func TestUploadProgress(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
-	script := newSockSteps(sockStatus(http.StatusTooManyRequests, ""), sockStatus(http.StatusCreated, socketNote(26)))
+	script := newSocketSteps(socketStatus(http.StatusTooManyRequests, ""), socketStatus(http.StatusCreated, socketNote(26)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var mu sync.Mutex
 	var told []int64
@@ -587,7 +587,7 @@ func TestSocketUploadProgress(t *testing.T) {
 	assert.EqualValues(t, size, told[len(told)-1])
 }
 
-func TestSocketUploadStalls(t *testing.T) {
+func TestUploadStalls(t *testing.T) {
 	t.Parallel()
 	const patience = 150 * time.Millisecond
 	t.Run("within the body", func(t *testing.T) {
@@ -670,7 +670,7 @@ func (b blockedAudio) ReadAt([]byte, int64) (int, error) {
 	return 0, errors.New("synthetic")
 }
 
-func TestSocketUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
+func TestUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	pipe, unblock := io.Pipe()
 	t.Cleanup(func() { _ = unblock.Close() })

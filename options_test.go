@@ -233,7 +233,7 @@ func TestHTTPClientIsCopied(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAnswersBeyondTheLimitAreRefused(t *testing.T) {
+func TestResponsesBeyondTheLimitAreRefused(t *testing.T) {
 	t.Parallel()
 	answer := `{"id":2,"name":"` + strings.Repeat("x", 100) + `"}`
 	size := int64(len(answer))
@@ -272,9 +272,9 @@ func TestWithToken(t *testing.T) {
 	}
 }
 
-func TestSocketCallersHTTPClientIsNotChanged(t *testing.T) {
+func TestCallersHTTPClientIsNotChanged(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockLost(t), sockStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), sockStatus(http.StatusOK, socketNote(9)))
+	script := newSocketSteps(socketLost(t), socketStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), socketStatus(http.StatusOK, socketNote(9)))
 	srv := socketHandler(t, script.ServeHTTP)
 	tr := socketTransport(t)
 	asked := 0
@@ -292,10 +292,10 @@ func TestSocketCallersHTTPClientIsNotChanged(t *testing.T) {
 	assert.Zero(t, asked, "the SDK's own redirect rules apply")
 }
 
-func TestSocketTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
+func TestTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
 	t.Parallel()
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	script := newSockSteps(hang, sockStatus(http.StatusOK, socketNote(9)))
+	script := newSocketSteps(hang, socketStatus(http.StatusOK, socketNote(9)))
 	srv := socketHandler(t, script.ServeHTTP)
 	own := &http.Client{Transport: socketTransport(t), Timeout: 300 * time.Millisecond}
 	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)

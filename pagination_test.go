@@ -127,7 +127,7 @@ func TestAllOfNothing(t *testing.T) {
 	}
 }
 
-func TestListRefusesOtherAnswers(t *testing.T) {
+func TestListRefusesOtherResponses(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		`{}`, `null`, `{"notes":[]}`, `{"data":{}}`, `{"data":{"id":1}}`, `{"data":"secret"}`, `"secret"`, `[5]`, `["secret"]`, `{"data":[{"name":"secret"}]}`, `{"data":[{"id":0}]}`,
@@ -165,7 +165,7 @@ func TestAllAsksNothingBeforeTheRange(t *testing.T) {
 	}
 }
 
-func TestAllCanBeRangedAgain(t *testing.T) {
+func TestAllCanBeRangedTwice(t *testing.T) {
 	t.Parallel()
 	first := pagedCall("?per_page=2", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":2}}`)
 	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3)+`,"meta":{"current_page":2,"last_page":2}}`)
@@ -292,7 +292,7 @@ func endless(t *testing.T, answer func(n int, req *http.Request) string) (client
 	return client, func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
-func TestAllEndsWhateverTheServiceAnswers(t *testing.T) {
+func TestAllEndsWhateverTheServiceSends(t *testing.T) {
 	t.Parallel()
 	page := func(req *http.Request) int {
 		number, err := strconv.Atoi(req.URL.Query().Get("page"))

@@ -16,7 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestSocketAnswerSizeIsBounded(t *testing.T) {
+func TestResponseSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
 	padded := func(size int) string {
@@ -42,14 +42,14 @@ func TestSocketAnswerSizeIsBounded(t *testing.T) {
 		answer http.HandlerFunc
 		fits   bool
 	}{
-		{"at the limit", sockStatus(http.StatusOK, padded(limit)), true},
-		{"a byte beyond", sockStatus(http.StatusOK, padded(limit+1)), false},
+		{"at the limit", socketStatus(http.StatusOK, padded(limit)), true},
+		{"a byte beyond", socketStatus(http.StatusOK, padded(limit+1)), false},
 		{"endless", endless, false},
 		{"gzip bomb", bomb, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			script := newSockSteps(tc.answer)
+			script := newSocketSteps(tc.answer)
 			srv := socketHandler(t, script.ServeHTTP)
 			var response clinicaldoc.Response
 			_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
@@ -65,19 +65,19 @@ func TestSocketAnswerSizeIsBounded(t *testing.T) {
 	}
 }
 
-func TestSocketCreateWithAnOversizedAnswerIsUnknown(t *testing.T) {
+func TestCreateWithAnOversizedResponseIsUnknown(t *testing.T) {
 	t.Parallel()
-	srv := socketHandler(t, sockStatus(http.StatusCreated, socketNote(9)))
+	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
 	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(10)).Notes.Create(socketContext(t), socketParams(10))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
-func TestSocketErrorBodyIsCut(t *testing.T) {
+func TestErrorBodyIsCut(t *testing.T) {
 	t.Parallel()
 	t.Run("long", func(t *testing.T) {
 		t.Parallel()
-		srv := socketHandler(t, sockStatus(http.StatusNotFound, `{"message":"synthetic"}`+strings.Repeat(" ", 1<<20)))
+		srv := socketHandler(t, socketStatus(http.StatusNotFound, `{"message":"synthetic"}`+strings.Repeat(" ", 1<<20)))
 		var response clinicaldoc.Response
 		_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
 		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
@@ -109,7 +109,7 @@ func TestSocketErrorBodyIsCut(t *testing.T) {
 	})
 	t.Run("longer than a small limit", func(t *testing.T) {
 		t.Parallel()
-		srv := socketHandler(t, sockStatus(http.StatusNotFound, strings.Repeat("x", 1000)))
+		srv := socketHandler(t, socketStatus(http.StatusNotFound, strings.Repeat("x", 1000)))
 		var response clinicaldoc.Response
 		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(100)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
 		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
@@ -117,7 +117,7 @@ func TestSocketErrorBodyIsCut(t *testing.T) {
 	})
 }
 
-func TestSocketTruncatedAnswersToTheEnd(t *testing.T) {
+func TestTruncatedResponsesToTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{"length": "Content-Length: 500", "chunks": "Transfer-Encoding: chunked"} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestSocketTruncatedAnswersToTheEnd(t *testing.T) {
 	}
 }
 
-func TestAnswersAreBoundedByDefault(t *testing.T) {
+func TestResponsesAreBoundedByDefault(t *testing.T) {
 	t.Parallel()
 	endless := func(status int) (int64, error) {
 		body := new(endlessBody)
@@ -154,7 +154,7 @@ func TestAnswersAreBoundedByDefault(t *testing.T) {
 	assert.EqualValues(t, 64<<10+1, read)
 }
 
-func TestDeepAnswersAreRefused(t *testing.T) {
+func TestDeepResponsesAreRefused(t *testing.T) {
 	t.Parallel()
 	for depth, fits := range map[int]bool{999: true, 1000: false} { // the note itself is one level
 		patient := strings.Repeat("[", depth) + strings.Repeat("]", depth)
@@ -200,7 +200,7 @@ func TestHeadersAreBoundedByDefault(t *testing.T) {
 	}
 }
 
-func TestTimeStall(t *testing.T) {
+func TestStalledAttemptsEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("no answer", func(t *testing.T) {
 		t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestTimeBackoffGrowsWithJitter(t *testing.T) {
+func TestBackoffGrowsWithJitter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		distinct := map[time.Duration]bool{}
@@ -41,7 +41,7 @@ func TestTimeBackoffGrowsWithJitter(t *testing.T) {
 	})
 }
 
-func TestTimeRetryAfter(t *testing.T) {
+func TestRetryAfterIsHeeded(t *testing.T) {
 	t.Parallel()
 	const never = -1
 	for _, tc := range []struct {
@@ -101,7 +101,7 @@ func TestTimeRetryAfter(t *testing.T) {
 	}
 }
 
-func TestTimeWaitThatDoesNotFitTheDeadline(t *testing.T) {
+func TestPauseThatDoesNotFitTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -121,7 +121,7 @@ func TestTimeWaitThatDoesNotFitTheDeadline(t *testing.T) {
 	})
 }
 
-func TestTimeContextEndsDuringTheWait(t *testing.T) {
+func TestContextEndsDuringThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -143,7 +143,7 @@ func TestTimeContextEndsDuringTheWait(t *testing.T) {
 	})
 }
 
-func TestTimeCreateWhoseContextEndsDuringTheWait(t *testing.T) {
+func TestCreateWhoseContextEndsDuringThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestTimeCreateWhoseContextEndsDuringTheWait(t *testing.T) {
 	})
 }
 
-func TestTimeNoRetries(t *testing.T) {
+func TestNoRetries(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		option []clinicaldoc.Option
@@ -187,7 +187,7 @@ func TestTimeNoRetries(t *testing.T) {
 	}
 }
 
-func TestTimeLimiterIsAskedPerAttempt(t *testing.T) {
+func TestLimiterIsAskedBeforeEachAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked, attempts := 0, 0

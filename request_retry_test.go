@@ -20,9 +20,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestSocketCreateIsRepeatedAfterARefusedDial(t *testing.T) {
+func TestCreateIsRetriedAfterARefusedDial(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockStatus(http.StatusCreated, socketNote(11)))
+	script := newSocketSteps(socketStatus(http.StatusCreated, socketNote(11)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var config net.ListenConfig
 	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ func TestSocketCreateIsRepeatedAfterARefusedDial(t *testing.T) {
 	assert.Len(t, script.requests(), 1)
 }
 
-func TestSocketCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
+func TestCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	tr := socketTransport(t)
 	tr.DialContext = func(_ context.Context, network, _ string) (net.Conn, error) {
@@ -72,9 +72,9 @@ func (c brokenConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func TestSocketCreateOnAReusedConnectionThatIsDead(t *testing.T) {
+func TestCreateOnAReusedConnectionThatIsDead(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockStatus(http.StatusOK, socketNote(5)), sockStatus(http.StatusCreated, socketNote(12)))
+	script := newSocketSteps(socketStatus(http.StatusOK, socketNote(5)), socketStatus(http.StatusCreated, socketNote(12)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var broken atomic.Bool
 	var dials atomic.Int32
@@ -96,7 +96,7 @@ func TestSocketCreateOnAReusedConnectionThatIsDead(t *testing.T) {
 	assert.Equal(t, []string{"GET /v1/progress-notes/5", "POST /v1/progress-notes"}, script.requests())
 }
 
-func TestSocketCreateOnAConnectionClosedWhileIdle(t *testing.T) {
+func TestCreateOnAConnectionClosedWhileIdle(t *testing.T) {
 	t.Parallel()
 	srv := newRawServer(t, func(c *rawConn) {
 		c.request()
@@ -144,7 +144,7 @@ func cutUpload(c *rawConn) {
 	resetConn(c.Conn)
 }
 
-func TestSocketCreateCutWithinTheBodyIsRepeatedOnce(t *testing.T) {
+func TestCreateCutWithinTheBodyIsRetriedOnce(t *testing.T) {
 	t.Parallel()
 	params := socketParams(cutSize)
 
@@ -180,7 +180,7 @@ func TestSocketCreateCutWithinTheBodyIsRepeatedOnce(t *testing.T) {
 	})
 }
 
-func TestSocketCreateWhoseAnswerIsLost(t *testing.T) {
+func TestCreateWhoseResponseIsLost(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*rawConn){
 		"reset":                func(c *rawConn) { resetConn(c.Conn) },
@@ -209,7 +209,7 @@ func TestSocketCreateWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-func TestSocketCreateByStatus(t *testing.T) {
+func TestCreateByStatus(t *testing.T) {
 	t.Parallel()
 	type outcome int
 	const (
@@ -242,7 +242,7 @@ func TestSocketCreateByStatus(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.code), func(t *testing.T) {
 			t.Parallel()
-			script := newSockSteps(sockStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere", "Retry-After", "0"))
+			script := newSocketSteps(socketStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere", "Retry-After", "0"))
 			srv := socketHandler(t, script.ServeHTTP)
 			params, started := socketParams(64), time.Now()
 			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
@@ -262,20 +262,20 @@ func TestSocketCreateByStatus(t *testing.T) {
 	}
 }
 
-func TestSocketCreateAnsweredWithoutANote(t *testing.T) {
+func TestCreateWhoseResponseIsNoNote(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
-		"HTML":       sockStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
-		"empty":      sockStatus(http.StatusCreated, ""),
+		"HTML":       socketStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
+		"empty":      socketStatus(http.StatusCreated, ""),
 		"no content": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
-		"object":     sockStatus(http.StatusOK, "{}"),
-		"list":       sockStatus(http.StatusOK, "[]"),
-		"id 0":       sockStatus(http.StatusOK, `{"id":0,"name":"Synthetic"}`),
-		"half":       sockStatus(http.StatusOK, `{"id":1,"name":"Syn`),
+		"object":     socketStatus(http.StatusOK, "{}"),
+		"list":       socketStatus(http.StatusOK, "[]"),
+		"id 0":       socketStatus(http.StatusOK, `{"id":0,"name":"Synthetic"}`),
+		"half":       socketStatus(http.StatusOK, `{"id":1,"name":"Syn`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			script := newSockSteps(answer)
+			script := newSocketSteps(answer)
 			srv := socketHandler(t, script.ServeHTTP)
 			params, started := socketParams(64), time.Now()
 			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
@@ -286,12 +286,12 @@ func TestSocketCreateAnsweredWithoutANote(t *testing.T) {
 	}
 }
 
-func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
+func TestCreateIsRetriedAfter429(t *testing.T) {
 	t.Parallel()
-	limited := sockStatus(http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`, "Retry-After", "0")
+	limited := socketStatus(http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`, "Retry-After", "0")
 	t.Run("then it works", func(t *testing.T) {
 		t.Parallel()
-		script := newSockSteps(limited, limited, sockStatus(http.StatusCreated, socketNote(14)))
+		script := newSocketSteps(limited, limited, socketStatus(http.StatusCreated, socketNote(14)))
 		srv := socketHandler(t, script.ServeHTTP)
 		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
 		require.NoError(t, err)
@@ -300,7 +300,7 @@ func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
 	})
 	t.Run("to the end", func(t *testing.T) {
 		t.Parallel()
-		script := newSockSteps(limited)
+		script := newSocketSteps(limited)
 		srv := socketHandler(t, script.ServeHTTP)
 		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
@@ -309,7 +309,7 @@ func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
 	})
 	t.Run("then the answer is lost", func(t *testing.T) {
 		t.Parallel()
-		script := newSockSteps(limited, sockLost(t))
+		script := newSocketSteps(limited, socketLost(t))
 		srv := socketHandler(t, script.ServeHTTP)
 		params, started := socketParams(1<<10), time.Now()
 		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
@@ -318,7 +318,7 @@ func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
 	})
 }
 
-func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
+func TestCreateThroughATransportWithoutTrace(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic transport failure")
 	for _, tc := range []struct {
@@ -340,7 +340,7 @@ func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var attempts atomic.Int32
-			tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 				attempts.Add(1)
 				tc.take(r)
 				return nil, broken
@@ -354,13 +354,13 @@ func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
 	}
 }
 
-func TestSocketFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
+func TestFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
 	t.Parallel()
 	// A transport may read on after it has failed. What it reads then must not complete a request that is being repeated.
 	var attempts atomic.Int32
 	var late atomic.Int64
 	proceed, finished := make(chan struct{}), make(chan struct{})
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		if attempts.Add(1) == 1 {
 			_, _ = io.CopyN(io.Discard, r.Body, 100)
 			go func() {
@@ -387,7 +387,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestSocketBytesThatComeTooLateGoNowhere(t *testing.T) {
+func TestBytesThatComeTooLateGoNowhere(t *testing.T) {
 	t.Parallel()
 	// A read of the source is under way when the call ends as not sent: what it brings then would complete the request.
 	ctx, cancel := context.WithCancel(socketContext(t))
@@ -398,7 +398,7 @@ func TestSocketBytesThatComeTooLateGoNowhere(t *testing.T) {
 		<-released
 		return copy(p, "synthetic"), io.EOF
 	})
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		defer close(finished)
 		_, _ = r.Body.Read(make([]byte, 4<<10)) // what stands before the audio
 		late, err := io.Copy(io.Discard, r.Body)
@@ -414,7 +414,7 @@ func TestSocketBytesThatComeTooLateGoNowhere(t *testing.T) {
 	<-finished
 }
 
-func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
+func TestGetIsRetriedAfterTransientFailures(t *testing.T) {
 	t.Parallel()
 	cut := func(header string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -425,36 +425,36 @@ func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
 			}
 		}
 	}
-	good := sockStatus(http.StatusOK, socketNote(9))
+	good := socketStatus(http.StatusOK, socketNote(9))
 	for _, tc := range []struct {
 		name     string
 		first    http.HandlerFunc
 		repeated bool
 	}{
-		{"reset", sockLost(t), true},
+		{"reset", socketLost(t), true},
 		{"truncated", cut("Content-Length: 400"), true},
 		{"truncated chunks", cut("Transfer-Encoding: chunked"), true},
-		{"408", sockStatus(http.StatusRequestTimeout, ""), true},
-		{"425", sockStatus(http.StatusTooEarly, ""), true},
-		{"429", sockStatus(http.StatusTooManyRequests, ""), true},
-		{"500", sockStatus(http.StatusInternalServerError, ""), true},
-		{"502", sockStatus(http.StatusBadGateway, ""), true},
-		{"503", sockStatus(http.StatusServiceUnavailable, ""), true},
-		{"504", sockStatus(http.StatusGatewayTimeout, ""), true},
-		{"400", sockStatus(http.StatusBadRequest, ""), false},
-		{"401", sockStatus(http.StatusUnauthorized, ""), false},
-		{"403", sockStatus(http.StatusForbidden, ""), false},
-		{"404", sockStatus(http.StatusNotFound, ""), false},
-		{"409", sockStatus(http.StatusConflict, ""), false},
-		{"422", sockStatus(http.StatusUnprocessableEntity, ""), false},
-		{"501", sockStatus(http.StatusNotImplemented, ""), false},
-		{"505", sockStatus(http.StatusHTTPVersionNotSupported, ""), false},
-		{"200 that is no note", sockStatus(http.StatusOK, "{}"), false},
-		{"200 that is another note", sockStatus(http.StatusOK, socketNote(10)), false},
+		{"408", socketStatus(http.StatusRequestTimeout, ""), true},
+		{"425", socketStatus(http.StatusTooEarly, ""), true},
+		{"429", socketStatus(http.StatusTooManyRequests, ""), true},
+		{"500", socketStatus(http.StatusInternalServerError, ""), true},
+		{"502", socketStatus(http.StatusBadGateway, ""), true},
+		{"503", socketStatus(http.StatusServiceUnavailable, ""), true},
+		{"504", socketStatus(http.StatusGatewayTimeout, ""), true},
+		{"400", socketStatus(http.StatusBadRequest, ""), false},
+		{"401", socketStatus(http.StatusUnauthorized, ""), false},
+		{"403", socketStatus(http.StatusForbidden, ""), false},
+		{"404", socketStatus(http.StatusNotFound, ""), false},
+		{"409", socketStatus(http.StatusConflict, ""), false},
+		{"422", socketStatus(http.StatusUnprocessableEntity, ""), false},
+		{"501", socketStatus(http.StatusNotImplemented, ""), false},
+		{"505", socketStatus(http.StatusHTTPVersionNotSupported, ""), false},
+		{"200 that is no note", socketStatus(http.StatusOK, "{}"), false},
+		{"200 that is another note", socketStatus(http.StatusOK, socketNote(10)), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			script := newSockSteps(tc.first, good)
+			script := newSocketSteps(tc.first, good)
 			srv := socketHandler(t, script.ServeHTTP)
 			note, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
 			if tc.repeated {
@@ -469,7 +469,7 @@ func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
 	}
 }
 
-func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
+func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	hold := make(chan struct{})
@@ -481,11 +481,11 @@ func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 				close(hold)
 			}
 			<-hold
-			sockStatus(http.StatusOK, socketNote(1))(w, r)
+			socketStatus(http.StatusOK, socketNote(1))(w, r)
 		case "/v1/progress-notes/2":
-			sockStatus(http.StatusInternalServerError, "")(w, r)
+			socketStatus(http.StatusInternalServerError, "")(w, r)
 		default:
-			sockStatus(http.StatusOK, socketNote(3))(w, r)
+			socketStatus(http.StatusOK, socketNote(3))(w, r)
 		}
 	})
 	tr := socketTransport(t)
@@ -519,7 +519,7 @@ func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 	assert.Equal(t, before, connections.Load())
 }
 
-func TestSocketHTTP2(t *testing.T) {
+func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	const size = 5 << 20
 	var protocol atomic.Int32
@@ -531,7 +531,7 @@ func TestSocketHTTP2(t *testing.T) {
 			assert.Equal(t, syntheticAudio(size).bytes(), form.file)
 			assert.Greater(t, form.length, int64(size))
 		}
-		sockStatus(http.StatusOK, socketNote(9))(w, r)
+		socketStatus(http.StatusOK, socketNote(9))(w, r)
 	})
 	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()))
 	_, err := c.Notes.Create(socketContext(t), socketParams(size))
@@ -564,7 +564,7 @@ func TestSocketHTTP2(t *testing.T) {
 	})
 }
 
-func TestSocketHTTP2RefusalsAreBounded(t *testing.T) {
+func TestHTTP2RefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	// Each connection is met with GOAWAY before its stream: net/http would connect again without pause or end.
 	url, httpClient, connections := frameServer(t, func(c *h2Conn) {

@@ -614,7 +614,7 @@ var changes = []string{
 	noteAt(7, clinicaldoc.StageUploaded, 2), noteAt(7, clinicaldoc.StageTranscribing, 2), noteAt(7, clinicaldoc.StageTranscribing, 2), noteAt(7, clinicaldoc.StageComplete, 3),
 }
 
-func TestWatchYieldsChangesAndCanBeRepeated(t *testing.T) {
+func TestWatchYieldsChangesAndCanBeRangedTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []clinicaldoc.Stage
@@ -706,7 +706,7 @@ func TestWaitEndsAtOnceOnAMisconfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
 		client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", clinicaldoc.WithHTTPClient(&http.Client{
-			Transport: sockTripper(func(*http.Request) (*http.Response, error) { requests++; return nil, http.ErrSchemeMismatch }),
+			Transport: roundTripper(func(*http.Request) (*http.Response, error) { requests++; return nil, http.ErrSchemeMismatch }),
 		}))
 		require.NoError(t, err)
 		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
