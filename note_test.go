@@ -1,10 +1,8 @@
 package clinicaldoc_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +12,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
-
-// get reads one note out of an answer of the service.
-func get(t *testing.T, answer string) (*clinicaldoc.ProgressNote, error) {
-	t.Helper()
-	client := serve(t, call{url: "/v1/progress-notes/7", answer: answer})
-	return client.Notes.Get(t.Context(), 7)
-}
-
-// withField is a note with one more field.
-func withField(field string) string { return `{"id":7,` + field + `}` }
 
 func TestDecodeToleratesForms(t *testing.T) {
 	t.Parallel()
@@ -131,14 +119,6 @@ func TestDecodeToleratesForms(t *testing.T) {
 			assert.Equal(t, time.UTC, got.CreatedAt.Location(), answer)
 		}
 	}
-}
-
-// object is the Object that a JSON value reads as.
-func object(t *testing.T, document string) clinicaldoc.Object {
-	t.Helper()
-	var o clinicaldoc.Object
-	require.NoError(t, o.UnmarshalJSON([]byte(document)))
-	return o
 }
 
 // fields lets a failed comparison show what a note's own printing does not.
@@ -365,23 +345,6 @@ func TestDecodeRefusals(t *testing.T) {
 		require.ErrorContains(t, err, "Notes.Get (GET /v1/progress-notes/{id}): the response is 200 OK", answer)
 		require.ErrorContains(t, err, tells, answer)
 		assert.NotContains(t, err.Error(), "secret", answer)
-	}
-}
-
-// warnings returns a client option whose log lines, at Warn and above, are read with the function.
-func warnings(t *testing.T) (option clinicaldoc.Option, read func() []map[string]any) {
-	t.Helper()
-	var lines bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return clinicaldoc.WithLogger(logger), func() []map[string]any {
-		assert.NotContains(t, lines.String(), "secret")
-		var read []map[string]any
-		for line := range bytes.Lines(lines.Bytes()) {
-			var attributes map[string]any
-			require.NoError(t, json.Unmarshal(line, &attributes))
-			read = append(read, attributes)
-		}
-		return read
 	}
 }
 

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"mime"
-	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,36 +19,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
-
-// fullNote has every field of the description, each with a value of its own.
-const fullNote = `{
-	"id": 7,
-	"name": "Synthetic visit",
-	"transcription": "Doctor: how are you?\nPatient: \u00e9 <fine> & well",
-	"analysis": "Nothing to see",
-	"template": {"id": 11, "name": "SOAP", "description": "Four parts"},
-	"patient": {"id": 4711, "name": "Test Patient", "tags": ["a", "b"]},
-	"audio": {
-		"duration": 61.25, "bitrate": 128000, "size": 980123,
-		"uploaded_at": "2024-05-01T10:00:01.000001Z", "expires_at": "2024-06-01T10:00:02Z",
-		"file_url": "https:\/\/storage.clinic.test\/7.wav?signature=s"
-	},
-	"has": {"content": true, "transcription": true, "signed": false},
-	"team_id": 21,
-	"user_id": 22,
-	"user": {"id": 22, "name": "Test User"},
-	"transcription_started_at": "2024-05-01T10:00:03Z",
-	"transcription_completed_at": "2024-05-01T10:00:04Z",
-	"analysis_started_at": "2024-05-01T10:00:05Z",
-	"analysis_completed_at": "2024-05-01T10:00:06Z",
-	"error_state": "none to speak of",
-	"created_at": "2024-05-01T10:00:07.123456Z",
-	"updated_at": "2024-05-01T12:00:08+02:00"
-}`
-
-func moment(second, nanosecond int) time.Time {
-	return time.Date(2024, 5, 1, 10, 0, second, nanosecond, time.UTC)
-}
 
 // assertFullNote compares every field with fullNote.
 func assertFullNote(t *testing.T, note *clinicaldoc.ProgressNote) {
@@ -347,38 +314,6 @@ func TestNotesCreateForAnotherPatient(t *testing.T) {
 	}
 }
 
-func TestNotesAudioURL(t *testing.T) {
-	t.Parallel()
-	const address = "https://storage.clinic.test/7.wav"
-	tests := map[string]clinicaldoc.AudioURL{
-		`{"url":"` + address + `?signature=s"}`:                                              {URL: address + "?signature=s"},
-		`{"data":{"url":"` + address + `?signature=s"}}`:                                     {URL: address + "?signature=s"},
-		`{"url":"https:\/\/storage.clinic.test\/7.wav?expires=1714558272\u0026signature=s"}`: {URL: address + "?expires=1714558272&signature=s", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
-		`{"url":"` + address + `?Expires=1714558272"}`:                                       {URL: address + "?Expires=1714558272", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
-		`{"url":"` + address + `?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672"}`:            {URL: address + "?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
-		`{"url":"` + address + `?X-Amz-Date=today&X-Amz-Expires=672"}`:                       {URL: address + "?X-Amz-Date=today&X-Amz-Expires=672"},
-	}
-	for answer, want := range tests {
-		client := serve(t, call{method: "GET", url: "/v1/progress-notes/7/audio-url", answer: answer})
-		got, err := client.Notes.AudioURL(t.Context(), 7)
-		require.NoError(t, err, answer)
-		assert.True(t, want == *got, answer) //nolint:testifylint // Equal would print redacted values
-	}
-}
-
-func TestNotesAudioURLRefusesOtherAnswers(t *testing.T) {
-	t.Parallel()
-	for _, answer := range []string{
-		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
-	} {
-		client := serve(t, call{url: "/v1/progress-notes/7/audio-url", answer: answer})
-		got, err := client.Notes.AudioURL(t.Context(), 7)
-		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
-		assert.NotContains(t, err.Error(), "secret")
-		assert.Nil(t, got)
-	}
-}
-
 func TestIDsBelowOneAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, id := range []int64{0, -1, math.MinInt64} {
@@ -398,39 +333,6 @@ func TestIDsBelowOneAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, operation+": id")
 			assert.Nil(t, value, operation)
 		}
-	}
-}
-
-// part is one part of a multipart body.
-type part struct {
-	disposition string
-	contentType string
-	body        string
-}
-
-// checkParts compares a multipart body part by part, in order.
-func checkParts(want ...part) func(t *testing.T, contentType string, body []byte) {
-	return func(t *testing.T, contentType string, body []byte) {
-		t.Helper()
-		kind, params, err := mime.ParseMediaType(contentType)
-		if err != nil || kind != "multipart/form-data" {
-			t.Errorf("content type %q: %v", contentType, err)
-			return
-		}
-		var got []part
-		for reader := multipart.NewReader(bytes.NewReader(body), params["boundary"]); ; {
-			p, err := reader.NextRawPart()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Errorf("multipart body: %v", err)
-				return
-			}
-			content, _ := io.ReadAll(p)
-			got = append(got, part{p.Header.Get("Content-Disposition"), p.Header.Get("Content-Type"), string(content)})
-		}
-		assert.Equal(t, want, got)
 	}
 }
 
@@ -519,46 +421,6 @@ func TestNotesCreateRefusesBadParams(t *testing.T) {
 		require.ErrorContains(t, err, field, name)
 		assert.Nil(t, note, name)
 	}
-}
-
-func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
-	t.Parallel()
-	typed := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
-	copied := *typed
-	copied.ContentType = "audio/flac"
-	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
-		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
-		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, answer: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
-		require.NoError(t, err)
-	}
-
-	stream := clinicaldoc.AudioReader("visit.wav", strings.NewReader("sound"))
-	streamCopy := *stream
-	reading := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		_, err := io.Copy(io.Discard, r.Body)
-		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(strings.NewReader(fullNote))}, err
-	})})
-	_, err := reading.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: &streamCopy})
-	require.NoError(t, err)
-	for _, used := range []*clinicaldoc.AudioSource{stream, &streamCopy} {
-		_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: used})
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "what is left of a stream is not the recording")
-	}
-}
-
-func TestAudioFileRefusals(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	empty := filepath.Join(folder, "empty.wav")
-	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	for _, path := range []string{"", folder, empty, filepath.Join(folder, "secret.wav")} {
-		source, err := clinicaldoc.AudioFile(path)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, path)
-		assert.NotContains(t, err.Error(), "secret")
-		assert.Nil(t, source, path)
-	}
-	_, err := clinicaldoc.AudioFile(filepath.Join(folder, "secret.wav"))
-	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestNotesCreateNoticesChangedFile(t *testing.T) {

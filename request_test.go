@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestEveryEndpointRefusesAnswersThatAreNone(t *testing.T) {
+func TestEveryEndpointRefusesOtherResponses(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		for name, answer := range map[string]call{

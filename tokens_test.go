@@ -40,7 +40,7 @@ func TestTokensListEmpty(t *testing.T) {
 	}
 }
 
-func TestTokensListRefusesOtherAnswers(t *testing.T) {
+func TestTokensListRefusesOtherResponses(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "null", "{}", "<html>secret", `{"data":{}}`, `{"tokens":{"id":1}}`, `{"tokens":"secret"}`, `{"tokens":["secret"]}`, `{"tokens":[{"name":"secret"}]}`,

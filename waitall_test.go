@@ -789,7 +789,7 @@ func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
 	})
 }
 
-func TestWaitAllEndsAllThatAreLeft(t *testing.T) {
+func TestWaitAllEndsAllThatRemain(t *testing.T) {
 	t.Parallel()
 	t.Run("deadline", func(t *testing.T) {
 		t.Parallel()

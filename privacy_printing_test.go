@@ -28,12 +28,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// canary stands in every field that may hold a secret or a patient's data; canaryPatient in every number that names a patient.
-const (
-	canary              = "CANARY"
-	canaryPatient int64 = 9876598765432 // too long to occur in a time or an address
-)
-
 // sample is a value of a public type in all the shapes a program may print it in.
 type sample struct {
 	direct []any // the value and a pointer to it
@@ -119,16 +113,6 @@ func publicSamples(t *testing.T) map[string]sample {
 		"WaitParams":          sampleOf(clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
 	}
 }
-
-// assertSilent fails when a text holds a canary in any of the spellings that fmt gives it.
-func assertSilent(t *testing.T, text, how string) {
-	t.Helper()
-	for _, spelling := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), fmt.Sprintf("% x", canary), strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"), fmt.Sprint(canaryPatient), fmt.Sprintf("%x", canaryPatient)} {
-		assert.NotContains(t, text, spelling, how)
-	}
-}
-
-var verbs = []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "% x", "%-10s"}
 
 func assertPrintsSilently(t *testing.T, value any, what string) {
 	t.Helper()
@@ -277,26 +261,6 @@ func failures(t *testing.T) map[string]error {
 	return failures
 }
 
-// badReader fails with an error that names a file, at the first read or when it has given something.
-type badReader struct{ given bool }
-
-func (r *badReader) Read(p []byte) (int, error) {
-	if !r.given {
-		r.given = true
-		return copy(p, canary), nil
-	}
-	return 0, &os.PathError{Op: "read", Path: canary, Err: errors.New(canary)}
-}
-
-func (r *badReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New(canary) }
-func (r *badReader) Write([]byte) (int, error)         { return 0, errors.New(canary) }
-
-// badCallback is a limiter and a token source that fail.
-type badCallback struct{ err error }
-
-func (c badCallback) Wait(context.Context) error            { return c.err }
-func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }
-
 // foreignSafeError is a type of the caller's that calls its text safe, and is not as a whole.
 type foreignSafeError struct{ Name string }
 
@@ -379,39 +343,6 @@ func socketFailures(t *testing.T) map[string]error {
 		_, failures["bytes of storage: "+name] = storage.Notes.DownloadAudio(t.Context(), 7, new(badReader), clinicaldoc.DownloadParams{})
 	}
 	return failures
-}
-
-// storageAt answers for the service that a recording lies there, and lets all else through.
-func storageAt(address string) roundTripper {
-	return func(r *http.Request) (*http.Response, error) {
-		if strings.HasPrefix(r.URL.String(), testBase) {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` + address + "/" + canary + "?signature=" + canary + `"}`))}, nil
-		}
-		transport := &http.Transport{DisableKeepAlives: true}
-		return transport.RoundTrip(r)
-	}
-}
-
-// unwrapped returns what an error wraps, as a crash reporter sees it.
-func unwrapped(err error) []error {
-	switch parent := err.(type) { //nolint:errorlint // a step of the walk
-	case interface{ Unwrap() error }:
-		if inner := parent.Unwrap(); inner != nil {
-			return []error{inner}
-		}
-	case interface{ Unwrap() []error }:
-		return parent.Unwrap()
-	}
-	return nil
-}
-
-// chain returns an error and all that it wraps.
-func chain(err error) []error {
-	all := []error{err}
-	for _, inner := range unwrapped(err) {
-		all = append(all, chain(inner)...)
-	}
-	return all
 }
 
 func TestNoErrorPrintsSecrets(t *testing.T) {
