@@ -10,14 +10,14 @@ import (
 // Line holds what is being fetched ahead of a reader. It belongs to the reader's goroutine; a panic of a fetch comes out
 // there.
 type Line[P comparable, V any] struct {
-	ctx   context.Context //nolint:containedctx // a line lives within one range over an iterator
+	ctx   context.Context
 	depth int
 	fetch Fetch[P, V]
 	next  func(P) (P, bool)
 
 	current P // what was read last, or is being read
 	pending []*flight[P, V]
-	flights context.Context //nolint:containedctx // of those begun since Stop
+	flights context.Context // of those begun since Stop
 	cancel  context.CancelFunc
 }
 

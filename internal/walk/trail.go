@@ -17,13 +17,13 @@ type Trail struct {
 	start  int  // number of the first page to read; 0: it stands at a cursor
 	verify bool // walk again until a walk brings nothing new
 
-	shown   idset.Set // rows of all walks
+	shown   *idset.Set // rows of all walks
 	walks   int
 	brought bool
 
-	seen   idset.Set // rows of this walk
-	latest Page      // the page used last
-	barren int       // pages in a row without a new row
+	seen   *idset.Set // rows of this walk; in the first the same as shown
+	latest Page       // the page used last
+	barren int        // pages in a row without a new row
 	edge   edge
 }
 
@@ -40,7 +40,10 @@ type edge struct {
 
 // NewTrail returns the trail of a walk that starts at the page of that number, 0 for a cursor. With verify it ends when
 // a whole walk brought nothing new.
-func NewTrail(start int, verify bool) *Trail { return &Trail{start: start, verify: verify, walks: 1} }
+func NewTrail(start int, verify bool) *Trail {
+	rows := new(idset.Set)
+	return &Trail{start: start, verify: verify, walks: 1, shown: rows, seen: rows}
+}
 
 // Judge says how to go on after a page that was read, and which of its rows no walk has shown yet.
 func (t *Trail) Judge(p Page) (step Step, fresh []int) {
@@ -81,7 +84,7 @@ func (t *Trail) Finish() Ending {
 	ending := Conclude(Findings{Short: t.short(), Verify: t.verify, Brought: t.brought, Spent: t.walks == maxWalks})
 	if ending == Again {
 		told := Page{Total: t.latest.Total, Size: t.latest.Size}
-		*t = Trail{start: t.start, verify: t.verify, shown: t.shown, walks: t.walks + 1, latest: told}
+		*t = Trail{start: t.start, verify: t.verify, walks: t.walks + 1, shown: t.shown, seen: new(idset.Set), latest: told}
 	}
 	return ending
 }
@@ -104,10 +107,11 @@ func (t *Trail) use(p Page) (fresh []int) {
 	}
 	t.barren++
 	for i, id := range p.Rows {
-		if t.seen.Add(id) {
-			t.barren = 0
+		if !t.seen.Add(id) {
+			continue
 		}
-		if t.shown.Add(id) {
+		t.barren = 0
+		if t.walks == 1 || t.shown.Add(id) {
 			fresh = append(fresh, i)
 		}
 	}
