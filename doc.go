@@ -15,7 +15,7 @@
 //
 // # Errors
 //
-// An answer that is no success is an [*Error], tested with [errors.Is] and a sentinel such as [ErrNotFound] or
+// A response that is no success is an [*Error], tested with [errors.Is] and a sentinel such as [ErrNotFound] or
 // [ErrValidation]. Arguments that cannot be right are refused before any request with [ErrInvalidArgument]. A success
 // that is not what the service describes is [ErrUnexpectedResponse], never a zero value; only an optional member that
 // cannot be read is zero, and the logger is told of it. Error texts are safe to log: they hold the operation, the route, the status, the request id and names of fields, a note's id, the host that could not be
@@ -23,14 +23,14 @@
 //
 // # Retries
 //
-// A failed attempt is repeated up to three times by default (see [WithRetry]), after a growing, jittered wait or what
+// A failed attempt is retried up to three times by default (see [WithRetry]), after a growing, jittered wait or what
 // Retry-After asks for, unless the wait exceeds the policy or the context's deadline; then the typed error comes at once.
 //
-//   - Reads, updates, deletions and signing are repeated after 408, 425, 429, 5xx but 501 and 505, and failures of the
-//     connection that may pass, as those of an unknown host or certificate do not. A deletion whose repeat finds nothing is
-//     done. Before signing is repeated the note is read.
-//   - Creating a note is repeated only when the service cannot have processed it: nothing or only a part was sent, or the
-//     answer was 429. There are never two notes for one Create. When the outcome is not known, the error is an
+//   - Reads, updates, deletions and signing are retried after 408, 425, 429, 5xx but 501 and 505, and failures of the
+//     connection that may pass, as those of an unknown host or certificate do not. A deletion whose retry finds nothing is
+//     done. Before signing is retried the note is read.
+//   - Creating a note is retried only when the service cannot have processed it: nothing or only a part was sent, or the
+//     response was 429. There are never two notes for one Create. When the outcome is not known, the error is an
 //     [*OutcomeUnknownError] and [NotesService.FindCreated] resolves it.
 //
 // These rules may become stricter or more lenient in a minor version, but never so that a Create makes two notes.
