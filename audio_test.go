@@ -1034,7 +1034,7 @@ func TestNotesAudioURL(t *testing.T) {
 		`{"url":"` + address + `?X-Amz-Date=today&X-Amz-Expires=672"}`:                       {URL: address + "?X-Amz-Date=today&X-Amz-Expires=672"},
 	}
 	for answer, want := range tests {
-		client := serve(t, call{method: "GET", url: "/v1/progress-notes/7/audio-url", answer: answer})
+		client := serve(t, call{method: "GET", url: "/v1/progress-notes/7/audio-url", response: answer})
 		got, err := client.Notes.AudioURL(t.Context(), 7)
 		require.NoError(t, err, answer)
 		assert.True(t, want == *got, answer) //nolint:testifylint // Equal would print redacted values
@@ -1046,7 +1046,7 @@ func TestNotesAudioURLRefusesOtherResponses(t *testing.T) {
 	for _, answer := range []string{
 		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
 	} {
-		client := serve(t, call{url: "/v1/progress-notes/7/audio-url", answer: answer})
+		client := serve(t, call{url: "/v1/progress-notes/7/audio-url", response: answer})
 		got, err := client.Notes.AudioURL(t.Context(), 7)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
 		assert.NotContains(t, err.Error(), "secret")

@@ -109,7 +109,7 @@ func TestNewClientFromEnv(t *testing.T) {
 				assert.Nil(t, client)
 				return
 			}
-			_, httpClient := newScript(t, call{url: strings.TrimSuffix(tt.baseURL, "/") + "/user", answer: `{"id":2}`})
+			_, httpClient := newScript(t, call{url: strings.TrimSuffix(tt.baseURL, "/") + "/user", response: `{"id":2}`})
 			client, err := clinicaldoc.NewClientFromEnv(append(tt.opts, clinicaldoc.WithHTTPClient(httpClient))...)
 			require.NoError(t, err)
 			_, err = client.Users.Me(t.Context())
@@ -185,11 +185,11 @@ func TestEveryEndpointEndsWithItsContext(t *testing.T) {
 func TestDoSendsAndDecodes(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "POST", url: "/v1/teams?dry_run=1", body: `{"name":"North"}`, header: map[string]string{"X-Tenant": "7"}, status: http.StatusCreated, answer: `{"id":5}`},
-		call{url: "/v1/teams/5", answer: `{"id":5}`},
+		call{method: "POST", url: "/v1/teams?dry_run=1", body: `{"name":"North"}`, header: map[string]string{"X-Tenant": "7"}, status: http.StatusCreated, response: `{"id":5}`},
+		call{url: "/v1/teams/5", response: `{"id":5}`},
 		call{method: "DELETE", url: "/v1/teams/5", status: http.StatusNoContent},
 		call{method: "HEAD", url: "/v1/teams/5"},
-		call{method: "PATCH", url: "/v1/teams/a%20b", body: `null`, answer: `[]`},
+		call{method: "PATCH", url: "/v1/teams/a%20b", body: `null`, response: `[]`},
 	)
 	var team struct{ ID int }
 	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", map[string]string{"name": "North"}, &team,
@@ -226,8 +226,8 @@ func TestDoRefusesWhatWouldLeaveTheBaseURL(t *testing.T) {
 func TestDoErrors(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{url: "/v1/teams/5/Jane-Doe", status: http.StatusNotFound, answer: `{"message":"Resource not found"}`},
-		call{url: "/v1/teams", answer: "<html>secret</html>"},
+		call{url: "/v1/teams/5/Jane-Doe", status: http.StatusNotFound, response: `{"message":"Resource not found"}`},
+		call{url: "/v1/teams", response: "<html>secret</html>"},
 		call{method: "HEAD", url: "/v1/teams"},
 		call{method: "POST", url: "/v1/teams", status: http.StatusBadGateway},
 		call{method: "PUT", url: "/v1/teams", status: http.StatusBadGateway},

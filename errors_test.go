@@ -45,7 +45,7 @@ func TestStatusesMatchTheirSentinels(t *testing.T) {
 		400: "", 402: "", 405: "", 410: "", 415: "", 418: "", 419: "", 423: "", 451: "", 499: "",
 	}
 	for status, sentinel := range want {
-		answered := answeredWith(t, call{status: status, answer: `{"message":"m"}`})
+		answered := answeredWith(t, call{status: status, response: `{"message":"m"}`})
 		assert.Equal(t, &clinicaldoc.Error{
 			StatusCode: status, Message: "m", Operation: "Notes.Get", Method: http.MethodGet, Route: "/v1/progress-notes/{id}",
 		}, answered)
@@ -64,10 +64,10 @@ func TestEveryEndpointReportsItself(t *testing.T) {
 			t.Run(fmt.Sprint(e.operation, status), func(t *testing.T) {
 				t.Parallel()
 				request := e.request()
-				request.status, request.answer = status, `{"message":"m"}`
+				request.status, request.response = status, `{"message":"m"}`
 				calls := []call{request}
 				if e.operation == "Notes.Sign" && status != 401 && status != 404 && status != 429 {
-					calls = append(calls, call{url: "/v1/progress-notes/7", answer: `{"id":7,"has":{"content":true,"transcription":true}}`})
+					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"has":{"content":true,"transcription":true}}`})
 				}
 				value, err := e.call(t.Context(), serve(t, calls...))
 				assert.Empty(t, value)
@@ -131,16 +131,16 @@ func TestErrorBodies(t *testing.T) {
 		`{"trace":"` + long + `","message":"m"}`:                              {},
 	}
 	for body, want := range tests {
-		answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, answer: body})
+		answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, response: body})
 		assert.Equal(t, want.message, answered.Message, body)
 		assert.Equal(t, want.fields, answered.Fields, body)
 	}
 
-	answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, answer: `{"errors":{` + strings.Join(many, ",") + `,"z":["` + strings.Repeat(`m","`, 50) + `m"]}}`})
+	answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{` + strings.Join(many, ",") + `,"z":["` + strings.Repeat(`m","`, 50) + `m"]}}`})
 	assert.Len(t, answered.Fields, 100)
-	answered = answeredWith(t, call{status: http.StatusUnprocessableEntity, answer: `{"errors":{"z":["` + strings.Repeat(`m","`, 50) + `m"]}}`})
+	answered = answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{"z":["` + strings.Repeat(`m","`, 50) + `m"]}}`})
 	assert.Len(t, answered.Fields["z"], 20)
-	answered = answeredWith(t, call{status: http.StatusUnprocessableEntity, answer: `{"errors":{` + strings.Join(many, ",") + `}}`})
+	answered = answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{` + strings.Join(many, ",") + `}}`})
 	_, names, _ := strings.Cut(answered.Error(), "[fields: ")
 	names, _, _ = strings.Cut(names, "]")
 	assert.Len(t, strings.Split(names, ", "), 10, "a text stays short")
@@ -268,7 +268,7 @@ func TestTheContextsCauseIsKept(t *testing.T) {
 		},
 		"in a pause of a wait": func() error {
 			ctx, cancel := running()
-			_, err := serve(t, call{url: "/v1/progress-notes/7", answer: smallNote}).Notes.Wait(ctx, 7, clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { cancel(reason) }})
+			_, err := serve(t, call{url: "/v1/progress-notes/7", response: smallNote}).Notes.Wait(ctx, 7, clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { cancel(reason) }})
 			return err
 		},
 	}
@@ -366,7 +366,7 @@ func TestRetryable(t *testing.T) {
 		"late":                          {get(serve(t), late), false},
 		"a limiter's refusal":           {get(refusing(t, reset, clinicaldoc.WithLimiter(badCallback{io.EOF})), t.Context()), false},
 		"a reader's failure":            {create(reading(t, reset), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", new(badReader))}), false},
-		"no JSON":                       {get(serve(t, call{url: "/v1/progress-notes/7", answer: "<html>"}), t.Context()), false},
+		"no JSON":                       {get(serve(t, call{url: "/v1/progress-notes/7", response: "<html>"}), t.Context()), false},
 		"a conflict":                    {errors.Join(clinicaldoc.ErrConflict, &clinicaldoc.Error{StatusCode: 503, Method: "GET"}), false},
 		"a failed note":                 {&clinicaldoc.WaitError{Err: clinicaldoc.ErrProcessingFailed}, false},
 		"a wait's end":                  {&clinicaldoc.WaitError{Err: context.DeadlineExceeded}, false},

@@ -87,7 +87,7 @@ func statusText(status int) string {
 }
 
 // isIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
-// server sent may then be repeated in a log line.
+// server sent may then stand in a log line.
 func isIdentifier(s string, maxLen int, extra string) bool {
 	if s == "" || len(s) > maxLen {
 		return false

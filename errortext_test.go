@@ -391,8 +391,8 @@ func TestErrorTextsHoldNoWordsOfTheService(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{302, 400, 401, 403, 404, 409, 413, 422, 429, 500} {
 		answered := answeredWith(t, call{
-			status: status,
-			answer: `{"message":"secret","errors":{"name":["secret"],"patient_id":["secret"],"secret of Jane":["x"],"` + strings.Repeat("secret", 20) + `":["x"]}}`,
+			status:   status,
+			response: `{"message":"secret","errors":{"name":["secret"],"patient_id":["secret"],"secret of Jane":["x"],"` + strings.Repeat("secret", 20) + `":["x"]}}`,
 			answerHeader: map[string]string{
 				"X-Request-Id": "req-5", "Retry-After": "7", "Location": "https://evil.test/secret", "Content-Type": "secret", "Www-Authenticate": "secret",
 			},
@@ -440,7 +440,7 @@ func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
 		"text/html; charset=" + canary:    "is a web page (200 OK with text/html)",
 		"application/xhtml+xml":           "is a web page (200 OK with text/html)",
 	} {
-		_, err := serve(t, call{url: "/user", answer: "x", answerHeader: map[string]string{"Content-Type": contentType}}).Users.Me(t.Context())
+		_, err := serve(t, call{url: "/user", response: "x", answerHeader: map[string]string{"Content-Type": contentType}}).Users.Me(t.Context())
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.Contains(t, err.Error(), want, contentType)
 		assert.NotContains(t, err.Error(), canary)

@@ -39,7 +39,7 @@ type call struct {
 	checkBody func(t *testing.T, contentType string, body []byte)
 
 	status       int // 200 when 0
-	answer       string
+	response     string
 	answerHeader map[string]string
 	fail         error // instead of an answer
 	meanwhile    func()
@@ -101,7 +101,7 @@ func (s *script) responder(want call) httpmock.Responder {
 		if want.fail != nil {
 			return nil, want.fail
 		}
-		resp := httpmock.NewStringResponse(cmp.Or(want.status, http.StatusOK), want.answer)
+		resp := httpmock.NewStringResponse(cmp.Or(want.status, http.StatusOK), want.response)
 		resp.Header.Set("Content-Type", "application/json")
 		for key, value := range want.answerHeader {
 			resp.Header.Set(key, value)
@@ -232,7 +232,7 @@ const anyBody = "multipart"
 
 // request returns the endpoint's request, to be answered with its ok answer.
 func (e endpoint) request() call {
-	c := call{method: e.method, url: e.path, body: e.body, answer: e.ok}
+	c := call{method: e.method, url: e.path, body: e.body, response: e.ok}
 	if e.body == anyBody {
 		c.checkBody = func(t *testing.T, contentType string, body []byte) {
 			t.Helper()
@@ -312,7 +312,7 @@ func (b *endlessBody) Close() error { return nil }
 // get reads one note out of an answer of the service.
 func get(t *testing.T, answer string) (*clinicaldoc.ProgressNote, error) {
 	t.Helper()
-	client := serve(t, call{url: "/v1/progress-notes/7", answer: answer})
+	client := serve(t, call{url: "/v1/progress-notes/7", response: answer})
 	return client.Notes.Get(t.Context(), 7)
 }
 
@@ -402,7 +402,7 @@ func collect(t *testing.T, notes iter.Seq2[*clinicaldoc.ProgressNote, error]) ([
 }
 
 // pagedCall expects a request for one page.
-func pagedCall(query, answer string) call { return call{url: notesPath + query, answer: answer} }
+func pagedCall(query, answer string) call { return call{url: notesPath + query, response: answer} }
 
 // warnings returns a client option whose log lines, at Warn and above, are read with the function.
 func warnings(t *testing.T) (option clinicaldoc.Option, read func() []map[string]any) {

@@ -784,7 +784,7 @@ func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
 	copied.ContentType = "audio/flac"
 	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
 		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
-		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, answer: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, response: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
 		require.NoError(t, err)
 	}
 

@@ -46,12 +46,12 @@ type Template struct {
 	Description string `json:"description,omitempty"`
 }
 
-// AudioInfo describes a note's recording. FileURL is a temporary, signed address: whoever has it can listen. It is not
+// AudioInfo describes a note's recording. FileURL is a temporary, signed URL: whoever has it can listen. It is not
 // printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
 type AudioInfo struct {
 	Duration   float64   `json:"duration,omitempty"` // in seconds
 	Bitrate    int64     `json:"bitrate,omitempty"`
-	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not told
+	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not known
 	UploadedAt time.Time `json:"uploaded_at,omitzero"`
 	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
 	FileURL    string    `json:"file_url,omitempty"`
@@ -175,9 +175,9 @@ func (c *Completion) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) { c.fillFlag(key, d) })
 }
 
-// fillFlag reports whether the member is a flag that is told.
+// fillFlag reports whether the member is a flag that is present.
 func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
-	told := d.Kind() != jsonscan.Null
+	present := d.Kind() != jsonscan.Null
 	switch string(key) {
 	case "content":
 		c.Content = tolerant.Bool(d)
@@ -188,7 +188,7 @@ func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
 	default:
 		return false
 	}
-	return told
+	return present
 }
 
 // errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
@@ -240,7 +240,7 @@ func (n ProgressNote) MarshalJSON() ([]byte, error) {
 	}
 	type described ProgressNote // has no methods
 	if n.onlyTexts() && !n.unflagged {
-		return tolerant.Marshal(struct { // flags that were never told are not written: they would read as denied
+		return tolerant.Marshal(struct { // flags that never came are not written: they would read as denied
 			described
 			Has bool `json:"has,omitempty"`
 		}{described: described(n)}, others.Extra.raw)

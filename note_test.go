@@ -257,7 +257,7 @@ func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
 	t.Parallel()
 	for field, want := range patientShapes {
 		for _, trust := range []bool{false, true} {
-			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", answer: `{"data":[{"id":1,"patient":{"id":7}},` + withField(field) + `]}`}).
+			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", response: `{"data":[{"id":1,"patient":{"id":7}},` + withField(field) + `]}`}).
 				Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 7, TrustPatientFilter: trust})
 			if want.names == "7" || want.names == "none" && trust {
 				require.NoError(t, err, "%s trust=%v", field, trust)
@@ -375,7 +375,7 @@ func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
 	}
 	for field, logged := range tests {
 		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: withField(field)}).Notes.Get(t.Context(), 7)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: withField(field)}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, field)
 		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7}, *note, field)
 		lines := read()
@@ -389,7 +389,7 @@ func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
 	}
 
 	option, read := warnings(t)
-	note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: fullNote}).Notes.Get(t.Context(), 7)
+	note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: fullNote}).Notes.Get(t.Context(), 7)
 	require.NoError(t, err)
 	assert.NotZero(t, note.ID)
 	assert.Empty(t, read(), "nothing to tell of")
@@ -415,7 +415,7 @@ func TestUnreadableMembersOfAudio(t *testing.T) {
 	}
 	for audio, logged := range tests {
 		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: `{"data":{"id":7,"audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: `{"data":{"id":7,"audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, audio)
 		assert.Equal(t, clinicaldoc.AudioInfo{}, *note.Audio, audio)
 		lines := read()
@@ -431,7 +431,7 @@ func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
 	for i := range rows {
 		rows[i] = fmt.Sprintf(`{"id":%d,"updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
 	}
-	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", answer: `{"data":[` + strings.Join(rows, ",") + `]}`}).
+	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", response: `{"data":[` + strings.Join(rows, ",") + `]}`}).
 		Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
 	require.NoError(t, err)
 	require.Len(t, page.Items, len(rows))
@@ -465,7 +465,7 @@ func TestMembersNobodyDescribedAreKept(t *testing.T) {
 			require.NoError(t, err, answer)
 			assertExtra(t, want, *note)
 		}
-		page, err := serve(t, call{url: "/v1/progress-notes", answer: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
 		require.NoError(t, err, members)
 		for _, note := range page.Items {
 			assertExtra(t, want, note)
@@ -494,7 +494,7 @@ func assertExtra(t *testing.T, want string, note clinicaldoc.ProgressNote) {
 func TestAnUnreadableOptionalMemberDoesNotCostTheCreate(t *testing.T) {
 	t.Parallel()
 	create := func(answer string) (*clinicaldoc.ProgressNote, error) {
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, answer: answer})
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, response: answer})
 		return client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
 	}
 	note, err := create(`{"id":5,"created_at":"2024-05-01T10:11:12Z","updated_at":"secret","audio":{"duration":"soon"}}`)

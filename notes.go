@@ -38,8 +38,8 @@ type CreateNoteParams struct {
 	PatientID int64        // whose encounter was recorded
 	PromptID  int64        // the prompt to use
 	Audio     *AudioSource // the recording; nil: none is sent
-	// OnProgress, when set, is told how many bytes of the audio have left, and of how many (-1 when not known), in the
-	// goroutine of Create. A retried upload starts at 0 again.
+	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
+	// goroutine of Create. A retried upload starts at 0.
 	OnProgress func(sent, total int64)
 	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been given
 	// to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of the
@@ -106,14 +106,14 @@ type ListNotesParams struct {
 // List returns one page of notes. See [NotesService.All] for all of them.
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
-// than the one asked for is [ErrUnexpectedResponse]; another page size is told by Meta.PerPageIgnored.
+// than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
 func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
 	query, err := params.query(s.client.config.names)
 	if err != nil {
 		return nil, err
 	}
-	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(answer []byte) (*Page[ProgressNote], error) {
-		page, unreadable, err := decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
+	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(response []byte) (*Page[ProgressNote], error) {
+		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
 		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
 		return page, err
 	})
@@ -262,8 +262,8 @@ func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure erro
 
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
 func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
-	return func(answer []byte) (*ProgressNote, error) {
-		note, unreadable, err := tolerant.Record(answer, (*ProgressNote).fill, (*ProgressNote).id)
+	return func(response []byte) (*ProgressNote, error) {
+		note, unreadable, err := tolerant.Record(response, (*ProgressNote).fill, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
 			return nil, errOtherID
 		}
@@ -278,12 +278,12 @@ type Confirmation struct {
 }
 
 // decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
-func decodeConfirmation(answer []byte) (*Confirmation, error) {
+func decodeConfirmation(response []byte) (*Confirmation, error) {
 	c := new(Confirmation)
-	if len(bytes.TrimSpace(answer)) == 0 {
+	if len(bytes.TrimSpace(response)) == 0 {
 		return c, nil
 	}
-	d := jsonscan.New(answer)
+	d := jsonscan.New(response)
 	if d.Kind() == jsonscan.Object {
 		c.fill(d)
 	} else {

@@ -65,7 +65,7 @@ func assertFullNote(t *testing.T, note *clinicaldoc.ProgressNote) {
 
 func TestNotesGet(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{method: "GET", url: "/v1/progress-notes/7", answer: fullNote})
+	client := serve(t, call{method: "GET", url: "/v1/progress-notes/7", response: fullNote})
 	note, err := client.Notes.Get(t.Context(), 7)
 	require.NoError(t, err)
 	assertFullNote(t, note)
@@ -73,7 +73,7 @@ func TestNotesGet(t *testing.T) {
 
 func TestNotesGetLargestID(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", answer: `{"id":9223372036854775807}`})
+	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807}`})
 	note, err := client.Notes.Get(t.Context(), math.MaxInt64)
 	require.NoError(t, err)
 	assert.Equal(t, int64(math.MaxInt64), note.ID)
@@ -83,7 +83,7 @@ func TestNotesList(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{
 		method: "GET", url: "/v1/progress-notes?page=2&patient_id=4711&per_page=1&sort=oldest",
-		answer: `{"data":[` + fullNote + `],"links":{"first":"x","last":"x","prev":null,"next":"x"},"meta":{"current_page":2,"from":2,"last_page":3,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","per_page":1,"to":2,"total":3}}`,
+		response: `{"data":[` + fullNote + `],"links":{"first":"x","last":"x","prev":null,"next":"x"},"meta":{"current_page":2,"from":2,"last_page":3,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","per_page":1,"to":2,"total":3}}`,
 	})
 	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2})
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 		"?page=1":         {Page: 1},
 		"?cursor=a%2B%3D": {Cursor: "a+="},
 	} {
-		client := serve(t, call{url: "/v1/progress-notes" + query, answer: `{"data":[]}`})
+		client := serve(t, call{url: "/v1/progress-notes" + query, response: `{"data":[]}`})
 		page, err := client.Notes.List(t.Context(), params)
 		require.NoError(t, err)
 		assert.Empty(t, page.Items)
@@ -155,7 +155,7 @@ func TestNotesUpdate(t *testing.T) {
 		`{"analysis":"line\n\u003cb\u003e \u0026 \"quoted\" é"}`: {Analysis: &text},
 	}
 	for body, params := range tests {
-		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", body: body, answer: fullNote})
+		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", body: body, response: fullNote})
 		note, err := client.Notes.Update(t.Context(), 7, params)
 		require.NoError(t, err)
 		assertFullNote(t, note)
@@ -165,8 +165,8 @@ func TestNotesUpdate(t *testing.T) {
 func TestNotesUpdateErrors(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden, answer: `{"message":"You do not have permission to modify this note"}`},
-		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusUnprocessableEntity, answer: `{"message":"The given data was invalid","errors":{"name":["Too long.","Too odd."]}}`},
+		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden, response: `{"message":"You do not have permission to modify this note"}`},
+		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusUnprocessableEntity, response: `{"message":"The given data was invalid","errors":{"name":["Too long.","Too odd."]}}`},
 	)
 	note, err := client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
@@ -180,7 +180,7 @@ func TestNotesUpdateErrors(t *testing.T) {
 
 func TestNotesDelete(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{method: "DELETE", url: "/v1/progress-notes/7", answer: `{"message":"Note deleted"}`})
+	client := serve(t, call{method: "DELETE", url: "/v1/progress-notes/7", response: `{"message":"Note deleted"}`})
 	confirmation, err := client.Notes.Delete(t.Context(), 7)
 	require.NoError(t, err)
 	assert.Equal(t, &clinicaldoc.Confirmation{Message: "Note deleted"}, confirmation)
@@ -189,24 +189,24 @@ func TestNotesDelete(t *testing.T) {
 func TestConfirmationsMayBeEmpty(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []call{
-		{status: http.StatusNoContent}, {}, {answer: " \n"}, {answer: "null"}, {answer: "[]"}, {answer: "{}"}, {answer: "true"}, {answer: `"done"`}, {answer: `{"message":null}`},
+		{status: http.StatusNoContent}, {}, {response: " \n"}, {response: "null"}, {response: "[]"}, {response: "{}"}, {response: "true"}, {response: `"done"`}, {response: `{"message":null}`},
 	} {
 		del, revoke := answer, answer
 		del.method, del.url = "DELETE", "/v1/progress-notes/7"
 		revoke.method, revoke.url = "DELETE", "/v1/auth/tokens/7"
 		client := serve(t, del, revoke)
 		confirmation, err := client.Notes.Delete(t.Context(), 7)
-		require.NoError(t, err, "%q", answer.answer)
+		require.NoError(t, err, "%q", answer.response)
 		assert.Equal(t, &clinicaldoc.Confirmation{}, confirmation)
 		confirmation, err = client.Tokens.Revoke(t.Context(), 7)
-		require.NoError(t, err, "%q", answer.answer)
+		require.NoError(t, err, "%q", answer.response)
 		assert.Equal(t, &clinicaldoc.Confirmation{}, confirmation)
 	}
 }
 
 func TestNotesSign(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7/sign", answer: fullNote})
+	client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7/sign", response: fullNote})
 	note, err := client.Notes.Sign(t.Context(), 7)
 	require.NoError(t, err)
 	assertFullNote(t, note)
@@ -250,13 +250,13 @@ func TestNotesSignRefusals(t *testing.T) {
 		for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
 			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
 				t.Parallel()
-				calls := []call{{method: "PUT", url: "/v1/progress-notes/7/sign", status: tt.status, answer: tt.answer}}
+				calls := []call{{method: "PUT", url: "/v1/progress-notes/7/sign", status: tt.status, response: tt.answer}}
 				switch tt.read {
 				case "":
 				case "gone":
 					calls = append(calls, call{url: "/v1/progress-notes/7", status: http.StatusNotFound})
 				default:
-					calls = append(calls, call{url: "/v1/progress-notes/7", answer: tt.read})
+					calls = append(calls, call{url: "/v1/progress-notes/7", response: tt.read})
 				}
 				note, err := serve(t, calls...).Notes.Sign(t.Context(), 7, opts...)
 				require.ErrorIs(t, err, tt.match)
@@ -299,7 +299,7 @@ func TestNotesCreateForAnotherPatient(t *testing.T) {
 		`"patient":{"id":7},`: false, `"patient_id":"7",`: false, ``: false, `"patient":[],`: false,
 		`"patient":{"id":8},`: true, `"patient_id":8,`: true, `"patient":{"id":7},"patient_id":8,`: true,
 	} {
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "7"}), answer: `{` + patient + smallNote[1:]})
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "7"}), response: `{` + patient + smallNote[1:]})
 		note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: 7})
 		if !mismatch {
 			require.NoError(t, err, patient)
@@ -364,7 +364,7 @@ func TestNotesCreate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want}, fields...)...), status: http.StatusCreated, answer: fullNote})
+			client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want}, fields...)...), status: http.StatusCreated, response: fullNote})
 			var progress [][2]int64
 			note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
 				Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: tt.audio,
@@ -380,8 +380,8 @@ func TestNotesCreate(t *testing.T) {
 func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, answer: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
-		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), answer: smallNote},
+		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, response: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
+		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), response: smallNote},
 	)
 	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
@@ -451,8 +451,8 @@ func TestNotesCreateUnknownOutcomes(t *testing.T) {
 		"lost answer": {call{fail: reset}, reset, true},
 		"500":         {call{status: 500}, clinicaldoc.ErrServer, true},
 		"503":         {call{status: 503}, clinicaldoc.ErrServer, true},
-		"no note":     {call{answer: `{"status":"queued"}`}, clinicaldoc.ErrUnexpectedResponse, true},
-		"HTML":        {call{answer: `<html>`}, clinicaldoc.ErrUnexpectedResponse, true},
+		"no note":     {call{response: `{"status":"queued"}`}, clinicaldoc.ErrUnexpectedResponse, true},
+		"HTML":        {call{response: `<html>`}, clinicaldoc.ErrUnexpectedResponse, true},
 		"nothing":     {call{status: 204}, clinicaldoc.ErrUnexpectedResponse, true},
 		"302":         {call{status: 302, answerHeader: map[string]string{"Location": "/login"}}, clinicaldoc.ErrUnexpectedResponse, true},
 		"308":         {call{status: 308, answerHeader: map[string]string{"Location": "/v2"}}, clinicaldoc.ErrUnexpectedResponse, false},

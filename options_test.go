@@ -142,7 +142,7 @@ func TestInvalidCallOptionsAreRefused(t *testing.T) {
 
 func TestUserAgentIsReplaced(t *testing.T) {
 	t.Parallel()
-	s, httpClient := newScript(t, call{url: "/user", answer: `{"id":2}`})
+	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
 	s.userAgent = "ward-app/3 (test)"
 	client := clientOn(t, httpClient, clinicaldoc.WithUserAgent("ward-app/3 (test)"))
 	_, err := client.Users.Me(t.Context())
@@ -152,8 +152,8 @@ func TestUserAgentIsReplaced(t *testing.T) {
 func TestTokenSourceIsAskedForEachCall(t *testing.T) {
 	t.Parallel()
 	_, httpClient := newScript(t,
-		call{url: "/user", answer: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-1"}},
-		call{url: "/user", answer: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-2"}},
+		call{url: "/user", response: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-1"}},
+		call{url: "/user", response: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-2"}},
 	)
 	asked := 0
 	client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(httpClient),
@@ -202,7 +202,7 @@ func TestTokenSourceFailures(t *testing.T) {
 
 func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
 	t.Parallel()
-	s, httpClient := newScript(t, call{url: "/user", answer: `{"id":2}`})
+	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
 	refuse := errors.New("budget of secret spent")
 	waits := 0
 	client := clientOn(t, httpClient, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error {
@@ -223,7 +223,7 @@ func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
 
 func TestHTTPClientIsCopied(t *testing.T) {
 	t.Parallel()
-	_, httpClient := newScript(t, call{url: "/user", answer: `{"id":2}`})
+	_, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
 	httpClient.Timeout = time.Minute
 	before := *httpClient
 	client := clientOn(t, httpClient)
@@ -237,11 +237,11 @@ func TestResponsesBeyondTheLimitAreRefused(t *testing.T) {
 	t.Parallel()
 	answer := `{"id":2,"name":"` + strings.Repeat("x", 100) + `"}`
 	size := int64(len(answer))
-	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size)}, call{url: "/user", answer: answer})
+	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size)}, call{url: "/user", response: answer})
 	_, err := client.Users.Me(t.Context())
 	require.NoError(t, err)
 
-	client = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size - 1)}, call{url: "/user", answer: answer})
+	client = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size - 1)}, call{url: "/user", response: answer})
 	var response clinicaldoc.Response
 	_, err = client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)

@@ -116,12 +116,12 @@ func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientM
 
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.
-func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
-	if len(answer) == 0 {
+func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
+	if len(response) == 0 {
 		return nil, nil, tolerant.ErrEmpty
 	}
 	page := &Page[T]{}
-	d := jsonscan.New(answer)
+	d := jsonscan.New(response)
 	found := d.Kind() == jsonscan.Array
 	if found {
 		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
@@ -156,7 +156,7 @@ func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, 
 	return page, d.Forgiven(), nil
 }
 
-// fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as not told.
+// fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	switch key {
 	case "current_page":
@@ -287,14 +287,14 @@ func (l noteList) fetch(ctx context.Context, at walk.Position, responded func())
 		return walk.Page{}, got, err
 	}
 	got.Page = page
-	told := walk.Page{
+	read := walk.Page{
 		Rows: make([]int64, len(page.Items)), Told: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
 		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
 	}
 	for i := range page.Items {
-		told.Rows[i] = page.Items[i].ID
+		read.Rows[i] = page.Items[i].ID
 	}
-	return told, got, nil
+	return read, got, nil
 }
 
 // at are the params that ask for the page at that position.

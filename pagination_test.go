@@ -218,7 +218,7 @@ func TestAllYieldsAnErrorOnceAndEnds(t *testing.T) {
 	for prefetch := range 3 {
 		client := serve(t,
 			pagedCall("", `{"data":`+rows(1)+`,"links":{"next":"x"}}`),
-			call{url: notesPath + "?page=2", status: http.StatusForbidden, answer: `{"message":"m"}`},
+			call{url: notesPath + "?page=2", status: http.StatusForbidden, response: `{"message":"m"}`},
 		)
 		ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
 		require.ErrorIs(t, err, clinicaldoc.ErrForbidden)

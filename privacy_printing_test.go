@@ -226,12 +226,12 @@ func failures(t *testing.T) map[string]error {
 
 	path := "/v1/progress-notes/7"
 	for name, answer := range map[string]call{
-		"validation":   {status: 422, answer: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":["x"]}}`, answerHeader: map[string]string{"X-Request-Id": canary + " " + canary}},
+		"validation":   {status: 422, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":["x"]}}`, answerHeader: map[string]string{"X-Request-Id": canary + " " + canary}},
 		"redirect":     {status: 302, answerHeader: map[string]string{"Location": "https://" + canary + ".test/" + canary}},
-		"not JSON":     {answer: canary, answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
-		"wrong kind":   {answer: `{"id":7,"created_at":"` + canary + `"}`},
-		"another":      {answer: `{"id":8,"name":"` + canary + `"}`},
-		"odd key":      {answer: `{"id":7,"` + canary + ` x":1,"name":{"` + canary + ` x":"` + canary + `"}}`},
+		"not JSON":     {response: canary, answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
+		"wrong kind":   {response: `{"id":7,"created_at":"` + canary + `"}`},
+		"another":      {response: `{"id":8,"name":"` + canary + `"}`},
+		"odd key":      {response: `{"id":7,"` + canary + ` x":1,"name":{"` + canary + ` x":"` + canary + `"}}`},
 		"URL error":    {fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
 		"plain error":  {fail: errors.New(canary)},
 		"path error":   {fail: &os.PathError{Op: "open", Path: canary, Err: errors.New(canary)}},
@@ -241,10 +241,10 @@ func failures(t *testing.T) map[string]error {
 		answer.url = path
 		_, failures[name] = serve(t, answer).Notes.Get(t.Context(), 7)
 	}
-	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary, canaryPatient), answer: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
+	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary, canaryPatient), response: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
 		Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary})
 	_, failures["sort"] = serve(t).Notes.List(t.Context(), clinicaldoc.ListNotesParams{Sort: canary})
-	_, failures["create"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, status: 502, answer: canary}).
+	_, failures["create"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, status: 502, response: canary}).
 		Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
 	_, failures["file name"] = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes(canary+"\n", []byte(canary))})
 	_, failures["unreadable audio"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, fail: errors.New(canary)}).
@@ -252,7 +252,7 @@ func failures(t *testing.T) map[string]error {
 	failures["Do path"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x?"+canary, nil, nil)
 	failures["Do method"] = serve(t).Do(t.Context(), canary+" x", "/v1/x", nil, nil)
 	failures["Do body"] = serve(t).Do(t.Context(), http.MethodPost, "/v1/"+canary, map[string]any{canary: func() {}}, nil)
-	failures["Do answer"] = serve(t, call{url: "/v1/" + canary, answer: `{"a":"` + canary + `"}`}).Do(t.Context(), http.MethodGet, "/v1/"+canary, nil, new(struct{ A int }))
+	failures["Do answer"] = serve(t, call{url: "/v1/" + canary, response: `{"a":"` + canary + `"}`}).Do(t.Context(), http.MethodGet, "/v1/"+canary, nil, new(struct{ A int }))
 	failures["query key"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithQuery("", canary))
 	failures["header"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithHeader("X-A", canary+"\n"))
 

@@ -98,7 +98,7 @@ func TestRequestIDs(t *testing.T) {
 func TestResponseTellsOfFailures(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{url: "/user", status: http.StatusTooManyRequests, answer: `{"message":"m"}`, answerHeader: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "many"}},
+		call{url: "/user", status: http.StatusTooManyRequests, response: `{"message":"m"}`, answerHeader: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "many"}},
 		call{url: "/user", fail: errors.New("reset")},
 	)
 	response := clinicaldoc.Response{StatusCode: 1, Body: []byte("stale")}
@@ -153,11 +153,11 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 			seen = append(seen, a)
 		}),
 	},
-		call{method: "PUT", url: path + "?q=" + canary, body: body, header: map[string]string{"X-Custom": canary}, answer: note, answerHeader: requestID},
-		call{url: path, status: http.StatusUnprocessableEntity, answer: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":[]}}`},
+		call{method: "PUT", url: path + "?q=" + canary, body: body, header: map[string]string{"X-Custom": canary}, response: note, answerHeader: requestID},
+		call{url: path, status: http.StatusUnprocessableEntity, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":[]}}`},
 		call{url: path, fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
-		call{url: path, answer: `{"id":7,"name":` + canary + `}`, answerHeader: map[string]string{"X-Request-Id": "two words " + canary, "Content-Type": canary + " x"}},
-		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=4711&per_page=1", answer: rows},
+		call{url: path, response: `{"id":7,"name":` + canary + `}`, answerHeader: map[string]string{"X-Request-Id": "two words " + canary, "Content-Type": canary + " x"}},
+		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=4711&per_page=1", response: rows},
 	)
 	ctx := context.WithValue(t.Context(), contextKey{}, "call")
 	_, err := client.Notes.Update(ctx, 7, clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary), clinicaldoc.WithHeader("X-Custom", canary))

@@ -243,16 +243,16 @@ func (l *search) see(row *ProgressNote) {
 }
 
 func (l *search) compareSize(row *ProgressNote) verdict.Size {
-	told := int64(0)
+	size := int64(0)
 	if row.Audio != nil {
-		told = row.Audio.Size
+		size = row.Audio.Size
 	}
 	switch sent := l.AudioSize; {
-	case sent > 0 && told > 0 && sent == told:
+	case sent > 0 && size > 0 && sent == size:
 		return verdict.SizeEqual
-	case sent > 0 && told > 0:
+	case sent > 0 && size > 0:
 		return verdict.SizeOther
-	case sent > 0, sent < 0 && told > 0:
+	case sent > 0, sent < 0 && size > 0:
 		return verdict.SizeOneSided
 	}
 	return verdict.SizeUntold

@@ -25,7 +25,7 @@ const (
 // WaitAll waits for many notes and yields each as it ends: with no error when it has come to params.Until, as Get gives
 // it, else with its [*WaitError] and as last seen (nil if it never was), which may be a row of the list. One note's end does
 // not end the others: every id is yielded exactly once, in the order in which the notes end; an id given twice counts once.
-// When the context ends, or the service responds with 401, all that are left are yielded with that error.
+// When the context ends, or the service responds with 401, all that remain are yielded with that error.
 //
 // It looks for every note once, and then polls by the schedule of Wait. Each tick lists the newest notes, 100 to a page and
 // at most 10 pages, as long as that takes fewer requests than reading the notes one by one. A row of the list only tells
