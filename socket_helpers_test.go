@@ -137,6 +137,7 @@ type rawServer struct {
 	URL      string
 	accepted atomic.Int32
 	finished sync.WaitGroup
+	scripts  sync.WaitGroup
 }
 
 func newRawServer(t *testing.T, scripts ...func(*rawConn)) *rawServer {
@@ -161,7 +162,9 @@ func newRawServer(t *testing.T, scripts ...func(*rawConn)) *rawServer {
 			mu.Lock()
 			open = append(open, conn)
 			mu.Unlock()
+			s.scripts.Add(1)
 			s.finished.Go(func() {
+				defer s.scripts.Done()
 				defer conn.Close()
 				scripts[n-1](&rawConn{t: t, Conn: conn, in: bufio.NewReader(conn)})
 			})
@@ -178,6 +181,9 @@ func newRawServer(t *testing.T, scripts ...func(*rawConn)) *rawServer {
 	})
 	return s
 }
+
+// wait waits for the ends of the connections' scripts.
+func (s *rawServer) wait() { s.scripts.Wait() }
 
 // rawConn is one scripted connection.
 type rawConn struct {

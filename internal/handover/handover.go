@@ -2,74 +2,45 @@
 // runtime.Goexit, comes out where the work is waited for, and can be recovered there.
 package handover
 
-import (
-	"runtime"
-	"sync"
-)
-
-// End is how a function ended, if not by returning. The zero value is ready to use.
-type End struct {
-	mu     sync.Mutex
-	value  any // of a panic
-	exited bool
-}
-
-// Catch is to be deferred by the function that it watches, with a variable that becomes true before that returns. A panic
-// goes no further; Goexit cannot be held up, but is remembered.
-func (e *End) Catch(returned *bool) {
-	if *returned {
-		return
-	}
-	value := recover() // never nil for a panic
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.value, e.exited = value, value == nil
-}
-
-// Caught reports whether there is anything to raise.
-func (e *End) Caught() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.value != nil || e.exited
-}
-
-// Raise ends this goroutine as the other one ended: it panics with the same value, exits, or returns.
-func (e *End) Raise() {
-	e.mu.Lock()
-	value, exited := e.value, e.exited
-	e.mu.Unlock()
-	switch {
-	case value != nil:
-		panic(value)
-	case exited:
-		runtime.Goexit()
-	}
-}
+import "runtime"
 
 // Work is a function that runs in a goroutine of its own.
 type Work struct {
-	end  End
-	done chan struct{}
+	done     chan struct{}
+	returned bool // it neither panicked nor exited
+	panicked any  // with this value; never nil for a panic
 }
 
-// Go runs f in a goroutine.
+// Go runs f in a goroutine. Somebody has to call Wait, or a panic is lost.
 func Go(f func()) *Work {
 	w := &Work{done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		returned := false
-		defer w.end.Catch(&returned)
-		f()
-		returned = true
-	}()
+	go w.run(f)
 	return w
+}
+
+func (w *Work) run(f func()) {
+	defer close(w.done)
+	defer func() {
+		if !w.returned {
+			w.panicked = recover()
+		}
+	}()
+	f()
+	w.returned = true
 }
 
 // Done is closed when the work has ended, in whatever way.
 func (w *Work) Done() <-chan struct{} { return w.done }
 
-// Wait waits for the work's end and raises it here.
+// Wait waits for the work's end and ends likewise: it returns, panics with the same value, or ends this goroutine. It may
+// be called more than once.
 func (w *Work) Wait() {
 	<-w.done
-	w.end.Raise()
+	switch {
+	case w.returned:
+	case w.panicked != nil:
+		panic(w.panicked)
+	default:
+		runtime.Goexit()
+	}
 }

@@ -20,10 +20,13 @@ func (s *State) Accompany(ctx context.Context, progress func(sent int64), delive
 			s.leave(work, &resp)
 		}
 	}()
-	if !s.untilDelivered(ctx, progress, work.Done()) {
+	delivered := s.untilDelivered(ctx, progress, work.Done())
+	if source := s.wrecked.Load(); source != nil {
+		source.Wait()
+	}
+	if !delivered {
 		return nil, context.Cause(ctx)
 	}
-	s.source.Raise()
 	work.Wait()
 	if refused := s.refused.Load(); refused != nil && err == nil && resp.StatusCode/100 != 2 {
 		return nil, *refused // whatever the server thought of a part of the request

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/handover"
 )
 
 const (
@@ -17,9 +19,11 @@ const (
 type followedBody struct {
 	state     *State
 	announced bool // by Expect: 100-continue
+	streamed  bool
 
 	reading sync.Mutex // held while the source is read
 	head    io.Reader  // nil when it has been read
+	source  *source    // nil when it is not read, or never was
 	tail    []byte
 	begun   time.Time // when the first byte was asked for
 	stopped atomic.Bool
@@ -87,6 +91,7 @@ func (b *followedBody) next(p []byte) (int, error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			b.head, err = nil, nil
+			b.release()
 		case err != nil:
 			b.state.fail(err)
 		}
@@ -111,19 +116,57 @@ func (b *followedBody) next(p []byte) (int, error) {
 // fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
 func (s *State) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 
-// readHead reads the caller's source, in a goroutine of net/http's, where its panic could not be recovered.
-func (b *followedBody) readHead(p []byte) (n int, err error) {
-	returned := false
-	defer func() {
-		if !returned {
-			err = errCallOver
-			b.state.Watchdog.Cancel(errCallOver)
+// source reads a caller's reader in a goroutine of its own: in net/http's a panic of it could not be recovered, and
+// runtime.Goexit would leave net/http waiting for ever.
+type source struct {
+	io.Reader
+	work  *handover.Work
+	asks  chan []byte
+	reads chan read
+}
+
+type read struct {
+	n   int
+	err error
+}
+
+func newSource(r io.Reader) *source {
+	s := &source{Reader: r, asks: make(chan []byte), reads: make(chan read)}
+	s.work = handover.Go(func() {
+		for p := range s.asks {
+			n, err := s.Reader.Read(p)
+			s.reads <- read{n, err}
 		}
-	}()
-	defer b.state.source.Catch(&returned)
-	n, err = b.head.Read(p)
-	returned = true
-	return n, err
+	})
+	return s
+}
+
+// readHead is the reader's Read.
+func (b *followedBody) readHead(p []byte) (int, error) {
+	if !b.streamed {
+		return b.head.Read(p)
+	}
+	if b.source == nil {
+		b.source = newSource(b.head)
+	}
+	b.source.asks <- p
+	select {
+	case r := <-b.source.reads:
+		return r.n, r.err
+	case <-b.source.work.Done():
+		b.state.wrecked.Store(b.source.work)
+		b.state.Watchdog.Cancel(errCallOver)
+		b.head, b.source = nil, nil
+		return 0, errCallOver
+	}
+}
+
+// release lets the goroutine of the source go, when nobody reads.
+func (b *followedBody) release() {
+	if b.source != nil {
+		close(b.source.asks)
+	}
+	b.source = nil
 }
 
 // grace is how long the end of an attempt waits for what is under way: the caller may reuse the source afterwards, but a
@@ -133,11 +176,10 @@ const grace = time.Second
 // stop ends the reading and reports whether nobody reads the source any more. After it reads fail, so that what was
 // concluded stays true. Only the first call waits.
 func (b *followedBody) stop() (free bool) {
-	if b.stopped.CompareAndSwap(false, true) {
-		close(b.quit)
-	} else {
+	if !b.stopped.CompareAndSwap(false, true) {
 		return b.free()
 	}
+	close(b.quit)
 	if b.free() {
 		return true
 	}
@@ -145,22 +187,17 @@ func (b *followedBody) stop() (free bool) {
 	go func() {
 		b.reading.Lock()
 		defer b.reading.Unlock()
+		b.release()
 		close(unlocked)
 	}()
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-unlocked:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return within(grace, unlocked)
 }
 
 func (b *followedBody) free() bool {
-	free := b.reading.TryLock()
-	if free {
-		b.reading.Unlock()
+	if !b.reading.TryLock() {
+		return false
 	}
-	return free
+	defer b.reading.Unlock()
+	b.release()
+	return true
 }

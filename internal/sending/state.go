@@ -53,12 +53,12 @@ type State struct {
 	interim      int                          // interim responses that have come
 	body         atomic.Pointer[followedBody] // the latest
 
-	progress chan struct{}         // net/http has read on
-	commits  chan chan error       // asks Do's goroutine to run BeforeCommit
-	refused  atomic.Pointer[error] // what that said
-	held     atomic.Int64          // nanoseconds that it took
-	failed   atomic.Pointer[error] // the source's own
-	source   handover.End          // of the source's Read
+	progress chan struct{}                 // net/http has read on
+	commits  chan chan error               // asks Do's goroutine to run BeforeCommit
+	refused  atomic.Pointer[error]         // what that said
+	held     atomic.Int64                  // nanoseconds that it took
+	failed   atomic.Pointer[error]         // the source's own
+	wrecked  atomic.Pointer[handover.Work] // reading the source, which panicked or ended its goroutine
 }
 
 // Trace makes the transport report its steps.
@@ -184,8 +184,8 @@ func (s *State) BytesSent() int64 {
 
 // Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
 func (s *State) Follow(body Body, announced bool) io.ReadCloser {
-	b := &followedBody{state: s, announced: announced, quit: make(chan struct{})}
-	if s.commits == nil && body.Streamed() {
+	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), quit: make(chan struct{})}
+	if s.commits == nil && b.streamed {
 		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
 	}
 	b.head, b.tail = body.Open()

@@ -13,6 +13,7 @@ import (
 
 // Watchdog cancels its context when Progress has not been called for a while.
 type Watchdog struct {
+	ctx     context.Context //nolint:containedctx // the one it cancels
 	after   time.Duration
 	timer   *time.Timer
 	cancel  context.CancelCauseFunc
@@ -24,7 +25,7 @@ type Watchdog struct {
 // given time. Stop must be called when the work is over.
 func Guard(ctx context.Context, after time.Duration) (context.Context, *Watchdog) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &Watchdog{after: after, cancel: cancel}
+	w := &Watchdog{ctx: ctx, after: after, cancel: cancel}
 	w.timer = time.AfterFunc(after, w.expire)
 	return ctx, w
 }
@@ -54,7 +55,7 @@ func (w *Watchdog) Bound(times int) {
 // longest is a patience that needs no bound: a thousand of it would not fit a duration.
 const longest = math.MaxInt64 / 1000
 
-// Reader is r whose bytes are progress.
+// Reader is r whose bytes are progress. It ends with the work, also if r does not notice.
 func (w *Watchdog) Reader(r io.Reader) io.Reader { return progressReader{r, w} }
 
 type progressReader struct {
@@ -66,6 +67,9 @@ func (r progressReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if n > 0 {
 		r.watchdog.Progress()
+	}
+	if err == nil && r.watchdog.ctx.Err() != nil {
+		err = context.Cause(r.watchdog.ctx)
 	}
 	return n, err
 }
