@@ -101,7 +101,7 @@ func ended(ctx context.Context, text string, earlier ...error) error {
 }
 
 // pause waits before the next attempt, or reports that the wait does not fit.
-func (l Loop) pause(ctx context.Context, next Next) bool {
+func (l Loop) pause(ctx context.Context, next retry.Next) bool {
 	wait := retry.Backoff(next.Failures-1, l.MinWait, l.MaxWait, next.RetryAfter)
 	if deadline, limited := ctx.Deadline(); next.RetryAfter > l.MaxWait || limited && time.Until(deadline) <= wait {
 		return false
