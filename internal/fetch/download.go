@@ -145,6 +145,12 @@ func (d *Download) Next(err error, maxRetries int) retry.Next {
 	return retry.Next{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
 }
 
+// Judged reports whether the error is the download's own, and not that of a request or a response that broke off.
+func (d *Download) Judged(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Kind != Broken
+}
+
 // start is called with the first byte of a recording at hand. What the target has of another one is dropped.
 func (d *Download) start(r recording) error {
 	if err := d.restart("storage answered with the whole recording instead of the rest"); err != nil {
