@@ -7,20 +7,18 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strconv"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fetch"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
@@ -191,20 +189,33 @@ func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
 // download brings the note's recording to the target, and returns how much of it is there.
 func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
 	d := fetch.New(s.audioSource(id, params, opts), to)
-	config := s.client.config
-	if options.noRetry {
-		config.retry.MaxRetries = 0
+	call := &exchange.Call{
+		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
+		MaxRetries: s.client.config.retry.MaxRetries, Report: s.client.reportDownload,
+		Explain: func(a *exchange.Attempt) error { return brokenOff(ctx, a) },
 	}
-	err := fetch.Loop{
-		Transport:    config.httpClient.Transport,
-		StallTimeout: config.stallTimeout,
-		Trace: func(ctx context.Context, watchdog *stall.Watchdog) context.Context {
-			return httptrace.WithClientTrace(ctx, (&sending.State{Watchdog: watchdog}).Trace()) // ends silent retries of net/http's own
-		},
-		MaxRetries: config.retry.MaxRetries, MinWait: config.retry.MinWait, MaxWait: config.retry.MaxWait,
-		Report: s.client.reportDownload,
-	}.Run(ctx, d)
+	if options.noRetry {
+		call.MaxRetries = 0
+	}
+	err := call.Do(ctx)
+	if err == nil {
+		err = d.CheckSize(ctx)
+	}
+	if stopped, ok := errors.AsType[*exchange.Stopped](err); ok {
+		err = stopped.Reason // of the call for an address, in that call's words
+		if errors.Is(ctx.Err(), err) {
+			err = fetch.Ended(ctx, "gave up waiting to retry", stopped.Err)
+		}
+	}
 	return d.Received(), downloadError(err)
+}
+
+// brokenOff is the error of one attempt, for the download to decide by.
+func brokenOff(ctx context.Context, a *exchange.Attempt) error {
+	if a.Step == exchange.Context {
+		return fetch.Ended(ctx, "the download broke off")
+	}
+	return fetch.Break(a.Cause)
 }
 
 // audioSource is what a download needs of the service.
@@ -236,11 +247,11 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallO
 	return source
 }
 
-func (c *Client) reportDownload(ctx context.Context, a fetch.Attempt) {
+func (c *Client) reportDownload(ctx context.Context, a *exchange.Attempt) {
 	c.observe(ctx, Attempt{
 		Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
-		Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration, RequestID: requestID(a.Header),
-		BytesReceived: a.Received, Err: downloadError(a.Err),
+		Number: a.Number, StatusCode: a.Status, Duration: a.Duration, RequestID: requestID(a.Header),
+		BytesReceived: a.BytesReceived, Err: downloadError(a.Err),
 	})
 }
 

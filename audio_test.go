@@ -920,6 +920,84 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 	})
 }
 
+func TestStorageIsNotFollowedToTheServiceEither(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(w, r, a.api.URL+"/v1/progress-notes/7", http.StatusFound)
+		return true
+	}
+	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+	require.ErrorContains(t, err, "redirects of storage are not followed")
+	assert.Len(t, a.seen(), 1)
+	assert.Zero(t, a.reads)
+}
+
+// slow is a body that takes a while for each piece.
+type slow struct{ io.ReadCloser }
+
+func (s slow) Read(p []byte) (int, error) {
+	time.Sleep(20 * time.Second)
+	return s.ReadCloser.Read(p[:min(len(p), 100)])
+}
+
+func TestBoundsOfCallsToTheServiceAreNotStorages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		toService, admitted := 0, 0
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "api.clinic.test" {
+				toService++
+				return madeResponse(r, 200, `{"url":"https://storage.clinic.test/7"}`), nil
+			}
+			resp := audioAnswer(r)
+			resp.Body = slow{cancellable{resp.Body, r.Context()}}
+			return resp.Response, nil
+		})
+		client, err := clinicaldoc.NewClient("https://api.clinic.test", testToken,
+			clinicaldoc.WithHTTPClient(&http.Client{Transport: transport, Timeout: 5 * time.Second}),
+			clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { admitted++; return nil })))
+		require.NoError(t, err)
+		n, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true}, clinicaldoc.WithoutRetry())
+		require.NoError(t, err)
+		assert.Equal(t, int64(1000), n)
+		assert.Equal(t, 1, toService)
+		assert.Equal(t, 1, admitted)
+	})
+}
+
+func TestWhatTheServiceFailsWithComesOutAsItIs(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]bool{"refused": false, "the context ends meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			addresses := 0
+			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+				switch {
+				case r.URL.Host != "api.clinic.test":
+					return madeResponse(r, 403, ""), nil
+				case addresses == 0:
+					addresses++
+					return madeResponse(r, 200, `{"url":"https://storage.clinic.test/7"}`), nil
+				case ends:
+					cancel()
+					return nil, ctx.Err()
+				}
+				return madeResponse(r, 404, ""), nil
+			})
+			client, err := clinicaldoc.NewClient("https://api.clinic.test", testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
+			require.NoError(t, err)
+			_, err = client.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{})
+			require.ErrorContains(t, err, "Notes.AudioURL (GET /v1/progress-notes/{id}/audio-url)")
+			assert.Equal(t, ends, errors.Is(err, context.Canceled))
+			assert.Equal(t, !ends, errors.Is(err, clinicaldoc.ErrNotFound))
+			assert.NotErrorIs(t, err, clinicaldoc.ErrForbidden)
+		})
+	}
+}
+
 func TestUnsafeURLsAreNotUsed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

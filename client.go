@@ -36,6 +36,7 @@ type Client struct {
 	base    string // scheme, host and path prefix, without a trailing slash
 	baseURL *url.URL
 	peer    *exchange.Peer
+	storage *exchange.Peer
 
 	created *recent.IDs    // of the notes that Create returned
 	losses  *losses.Memory // of the creates under way, those whose response was lost, and what FindCreated found for them
@@ -95,6 +96,10 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Token: checkedToken(cfg.tokenSource),
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
 		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
+	}
+	// Storage is another server: it gets no token, is not meant by the limits, and sends recordings for as long as they take.
+	c.storage = &exchange.Peer{
+		Transport: cfg.httpClient.Transport, StallTimeout: cfg.stallTimeout, MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
 	if cfg.limiter != nil {
 		c.peer.Limit = cfg.limiter.Wait

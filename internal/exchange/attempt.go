@@ -24,7 +24,7 @@ type Attempt struct {
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
 
-	Status  int // of the response; 0 when none came whole
+	Status  int // of the response; 0 when none came whole, but for a stream
 	Header  http.Header
 	Body    []byte // valid until Release
 	TooLong bool   // a success whose body is longer than it may be
@@ -50,6 +50,7 @@ const (
 	Commit         // BeforeCommit refused; the server cannot have all of it
 	Context        // the caller's context ended
 	Network        // no response, or only a part of one
+	Content        // the stream cannot use the response, or has no request
 )
 
 // Error makes an attempt the error by which the retry loop learns of it.
@@ -71,7 +72,7 @@ func (c *Call) attempt(req *http.Request) (*http.Response, error) {
 	a := &Attempt{Number: c.Attempts, Started: began, permanent: true} // until something is sent
 	resp := c.steps(ctx, req, a)
 	a.Duration = time.Since(began)
-	if !success(a.Status) || a.TooLong {
+	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
 		a.Err = c.Explain(a)
 	}
 	c.Last = a
@@ -102,6 +103,12 @@ func (c *Call) steps(ctx context.Context, req *http.Request, a *Attempt) *http.R
 		a.Step, a.Cause = Authorize, err
 		return nil
 	}
+	if c.Stream != nil {
+		if req, err = c.Stream.Request(ctx); err != nil {
+			a.Step, a.Cause = Content, err
+			return nil
+		}
+	}
 	watched, watchdog := stall.Guard(ctx, c.Peer.StallTimeout)
 	defer watchdog.Stop()
 	watched, cancel := stall.WithTimeout(watched, c.Peer.Timeout)
@@ -109,13 +116,18 @@ func (c *Call) steps(ctx context.Context, req *http.Request, a *Attempt) *http.R
 	state := &sending.State{Watchdog: watchdog, Once: c.Effect == retry.Creates, BeforeCommit: c.BeforeCommit}
 	a.Started = time.Now()
 	out := req.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
-	out.Header = c.header(token)
+	if c.Stream == nil {
+		out.Header = c.header(token)
+	}
 	resp, err := c.send(out, state)
-	if err == nil {
-		a.Sent = retry.Wholly // it responds, so it has what it wants
-		err = c.read(resp, a, watchdog, state)
-	} else {
+	a.Sent = retry.Wholly // if it responds, it has what it wants
+	switch {
+	case err != nil:
 		a.Sent = state.Settle(err)
+	case c.Stream != nil:
+		err = c.take(ctx, resp, a, watchdog)
+	default:
+		err = c.read(resp, a, watchdog, state)
 	}
 	a.BytesSent, a.permanent = state.BytesSent(), false
 	if err != nil {
@@ -261,13 +273,15 @@ func (c *Call) read(resp *http.Response, a *Attempt, watchdog *stall.Watchdog, s
 	return nil
 }
 
-// judge finds the cause of an attempt without a response where it is told best: at our own end, in the caller's context,
-// in the watchdog, or else in the transport's error.
+// judge finds the cause of an attempt without a response where it is told best: by the stream, at our own end, in the
+// caller's context, in the watchdog, or else in the transport's error.
 func (a *Attempt) judge(ctx, watched context.Context, state *sending.State, err error) {
 	a.Ended = redact.ContextErr(ctx)
 	refused, failed := state.Failure()
 	cause := context.Cause(watched)
 	switch {
+	case a.Step == Content:
+		a.Cause = err
 	case refused != nil:
 		a.Step, a.Cause, a.Sent, a.permanent = Commit, refused, retry.Partly, true
 	case failed != nil:

@@ -4,7 +4,7 @@
 // One call goes down this way and comes back up:
 //
 //	Call.Do      builds the request; go-retryablehttp drives the attempts
-//	  attempt      one value, made new each time
+//	  attempt      one value, made new each time; a Stream builds its own request, and takes and judges the response
 //	    limit        wait for the limiter: before the token, which must not age in a queue
 //	    authorize    ask for the token: for each attempt, since it may have been renewed
 //	    watch        the stall watchdog and the send state, around all that touches the network
@@ -21,6 +21,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -38,7 +39,7 @@ import (
 type Peer struct {
 	Transport    http.RoundTripper
 	Timeout      time.Duration                         // of an attempt; 0: none
-	Origin       *url.URL                              // redirects stay on it
+	Origin       *url.URL                              // redirects stay on it; nil: none is followed
 	Limit        func(context.Context) error           // nil: none
 	Token        func(context.Context) (string, error) // nil: none is sent
 	UserAgent    string
@@ -57,6 +58,7 @@ type Call struct {
 	URL        *url.URL
 	Header     http.Header  // beside those that every request has
 	Body       sending.Body // nil: none
+	Stream     Stream       // instead of URL, Header, Body and Token; nil: the response is read into memory
 	Effect     retry.Effect
 	MaxRetries int
 	Token      func(context.Context) (string, error) // instead of the peer's; nil: the peer's
@@ -78,20 +80,28 @@ type Call struct {
 	Unsure   bool     // an attempt may have had its effect
 
 	doubtful *Attempt      // the first that may have had its effect
+	next     retry.Next    // what the stream said of the last attempt
 	cuts     int           // attempts that ended within the body
 	spread   float64       // of back-off, between 0 and 1
 	buffer   *bytes.Buffer // holds the response's body
 }
 
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
-// context or BeforeRetry ended is a [*Stopped] around it.
+// context, BeforeRetry or Prepare ended is a [*Stopped] around it.
 func (c *Call) Do(ctx context.Context) error {
 	c.spread = rand.Float64() //nolint:gosec // spreads load; it protects nothing
+	retries := c.MaxRetries
+	if c.Stream != nil {
+		retries = math.MaxInt // the stream counts by itself
+		if err := c.Stream.Prepare(ctx); err != nil {
+			return &Stopped{Reason: err}
+		}
+	}
 	req := &http.Request{Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	loop := retryablehttp.Client{
 		// As a transport a call has no CloseIdleConnections, so that a failure leaves the caller's pool alone.
 		HTTPClient: &http.Client{Transport: roundTripper(c.attempt)},
-		RetryMax:   c.MaxRetries, RetryWaitMin: c.Peer.MinWait, RetryWaitMax: c.Peer.MaxWait,
+		RetryMax:   retries, RetryWaitMin: c.Peer.MinWait, RetryWaitMax: c.Peer.MaxWait,
 		CheckRetry: c.mayRetry, Backoff: c.pause, PrepareRetry: c.beforeRetry,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
@@ -105,7 +115,7 @@ func (c *Call) Do(ctx context.Context) error {
 	return &Stopped{Reason: err, Err: c.Last.Err}
 }
 
-// Stopped is a call that was ended between two attempts, by its context or by BeforeRetry.
+// Stopped is a call that was ended between two attempts: by its context, BeforeRetry or the stream's Prepare.
 type Stopped struct {
 	Reason error
 	Err    error // of the last attempt; nil when there was none
@@ -129,10 +139,14 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 // mayRetry decides by effect and outcome, and only for a wait that fits the policy and the context.
 func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	outcome := outcomeOf(resp, err)
-	if !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable() {
+	switch {
+	case c.Stream != nil:
+		if !c.goesOn(err) {
+			return false, nil
+		}
+	case !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable():
 		return false, nil
-	}
-	if c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly {
+	case c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly:
 		// A server that cuts an upload often means to refuse it; one more try tells.
 		if c.cuts++; c.cuts > 1 {
 			return false, nil
@@ -159,17 +173,24 @@ func outcomeOf(resp *http.Response, err error) retry.Outcome {
 // pause is the wait before a retry, the same however often it is asked.
 func (c *Call) pause(least, most time.Duration, retries int, resp *http.Response) time.Duration {
 	asked := time.Duration(0)
-	if resp != nil {
+	switch {
+	case c.next.AtOnce:
+		return 0
+	case c.Stream != nil:
+		retries, asked = c.next.Failures-1, c.next.RetryAfter
+	case resp != nil:
 		asked = retry.After(resp.Header.Get("Retry-After"), time.Now())
 	}
 	return retry.Wait(retries, least, most, asked, c.spread)
 }
 
 func (c *Call) beforeRetry(req *http.Request) error {
-	if c.BeforeRetry == nil {
+	switch {
+	case c.Stream != nil:
+		return c.Stream.Prepare(req.Context())
+	case c.BeforeRetry == nil:
 		return nil
-	}
-	if c.doubtful == nil {
+	case c.doubtful == nil:
 		return c.BeforeRetry(req.Context(), c.Last)
 	}
 	return c.BeforeRetry(req.Context(), c.doubtful)

@@ -252,7 +252,8 @@ func TestJudge(t *testing.T) {
 		a := &Attempt{Sent: retry.Wholly}
 		a.judge(tc.ctx, tc.watched, new(sending.State), lost)
 		assert.Equal(t, tc.step, a.Step, name)
-		assert.Equal(t, tc.cause, a.Cause, name)
+		require.ErrorIs(t, a.Cause, tc.cause, name)
+		assert.Equal(t, tc.step == Context, errors.Is(a.Cause, context.Canceled), name)
 		assert.Equal(t, tc.permanent, a.permanent, name)
 		assert.Equal(t, retry.Wholly, a.Sent, name)
 	}
@@ -291,7 +292,7 @@ func TestMayRetry(t *testing.T) {
 			c := newCall(tc.effect, nil)
 			c.Attempts = 1
 			again, err := c.mayRetry(tc.ctx, tc.resp, tc.err)
-			require.NoError(t, err)
+			assert.Equal(t, tc.ctx.Err(), err, "%s: what would be retried but for the context ends with that", name)
 			assert.Equal(t, tc.want, again, name)
 		}
 
@@ -320,7 +321,7 @@ func TestPause(t *testing.T) {
 	assert.Equal(t, 40*time.Second, c.pause(time.Second, time.Minute, 2, responds(429, "", "Retry-After", "40")))
 }
 
-func TestBeforeRetryIsAskedOnceAnAttemptMayHaveActed(t *testing.T) {
+func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{429, 503, 429, 200}
@@ -333,7 +334,7 @@ func TestBeforeRetryIsAskedOnceAnAttemptMayHaveActed(t *testing.T) {
 		var asked []int
 		c.BeforeRetry = func(_ context.Context, a *Attempt) error { asked = append(asked, c.Attempts, a.Number); return nil }
 		require.NoError(t, c.Do(t.Context()))
-		assert.Equal(t, []int{2, 2, 3, 2}, asked, "before the third and the fourth attempt, for the sake of the second")
+		assert.Equal(t, []int{1, 1, 2, 2, 3, 2}, asked, "of the last one while none may have")
 		assert.True(t, c.Unsure)
 		assert.Equal(t, 4, c.Attempts)
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
 // Source is what a download is told of the recording by others than storage.
@@ -125,17 +126,9 @@ func (d *Download) Request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// Next is what may follow a failed attempt.
-type Next struct {
-	Retry      bool          // another attempt may be made
-	AtOnce     bool          // without a pause: with a fresh address
-	Failures   int           // attempts since the last new byte, for the length of the pause
-	RetryAfter time.Duration // what storage asked for
-}
-
-// Next decides what may follow the attempt that failed with err. It must be asked once after each. Attempts count anew
-// with every new byte, and so does the one fresh address.
-func (d *Download) Next(err error, maxRetries int) Next {
+// Next decides what may follow the attempt that failed with err. It must be asked once after each. Failures count anew
+// with every new byte, and so does the one fresh address, with which the next attempt is made at once.
+func (d *Download) Next(err error, maxRetries int) retry.Next {
 	if d.furthest > d.counted {
 		d.failures, d.renewed = 0, false
 	}
@@ -144,12 +137,18 @@ func (d *Download) Next(err error, maxRetries int) Next {
 	switch {
 	case known && failed.Then == Renew && !d.renewed && maxRetries > 0:
 		d.renewed, d.address = true, Address{}
-		return Next{Retry: true, AtOnce: true}
+		return retry.Next{Retry: true, AtOnce: true}
 	case !known || failed.Then != Retry || d.failures >= maxRetries:
-		return Next{}
+		return retry.Next{}
 	}
 	d.failures++
-	return Next{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
+	return retry.Next{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
+}
+
+// Judged reports whether the error is the download's own, and not that of a request or a response that broke off.
+func (d *Download) Judged(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Kind != Broken
 }
 
 // start is called with the first byte of a recording at hand. What the target has of another one is dropped.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
 func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
@@ -20,12 +22,12 @@ func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
 	d := newTest(io.Discard)
 	broken := Break(io.ErrUnexpectedEOF)
 	for n := 1; n <= 3; n++ {
-		assert.Equal(t, Next{Retry: true, Failures: n}, d.Next(broken, 3))
+		assert.Equal(t, retry.Next{Retry: true, Failures: n}, d.Next(broken, 3))
 	}
-	assert.Equal(t, Next{}, d.Next(broken, 3))
+	assert.Equal(t, retry.Next{}, d.Next(broken, 3))
 	d.furthest++
-	assert.Equal(t, Next{Retry: true, Failures: 1}, d.Next(broken, 3))
-	assert.Equal(t, Next{Retry: true, Failures: 2}, d.Next(broken, 3), "the byte counts once")
+	assert.Equal(t, retry.Next{Retry: true, Failures: 1}, d.Next(broken, 3))
+	assert.Equal(t, retry.Next{Retry: true, Failures: 2}, d.Next(broken, 3), "the byte counts once")
 }
 
 func TestNextAsksForOneFreshAddress(t *testing.T) {
@@ -38,23 +40,23 @@ func TestNextAsksForOneFreshAddress(t *testing.T) {
 		return Address{URL: "https://storage.clinic.test/7"}, nil
 	}
 	require.NoError(t, d.Prepare(t.Context()))
-	assert.Equal(t, Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
+	assert.Equal(t, retry.Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
 	require.NoError(t, d.Prepare(t.Context()))
 	assert.Equal(t, 2, asked)
-	assert.Equal(t, Next{}, d.Next(refusal, 1))
+	assert.Equal(t, retry.Next{}, d.Next(refusal, 1))
 	d.furthest++
-	assert.Equal(t, Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
-	assert.Equal(t, Next{}, newTest(io.Discard).Next(refusal, 0), "without retries none at all")
+	assert.Equal(t, retry.Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
+	assert.Equal(t, retry.Next{}, newTest(io.Discard).Next(refusal, 0), "without retries none at all")
 }
 
 func TestNextStopsWhereNothingHelps(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Kind: Changed}, unexpected(textDocument)} {
-		assert.Equal(t, Next{}, newTest(io.Discard).Next(err, 3))
+		assert.Equal(t, retry.Next{}, newTest(io.Discard).Next(err, 3))
 	}
 	after := &Error{Kind: Refused, Then: Retry, RetryAfter: time.Minute}
-	assert.Equal(t, Next{Retry: true, Failures: 1, RetryAfter: time.Minute}, newTest(io.Discard).Next(after, 3))
-	assert.Equal(t, Next{}, newTest(io.Discard).Next(after, 0))
+	assert.Equal(t, retry.Next{Retry: true, Failures: 1, RetryAfter: time.Minute}, newTest(io.Discard).Next(after, 3))
+	assert.Equal(t, retry.Next{}, newTest(io.Discard).Next(after, 0))
 }
 
 func TestWhatMayFollowAStatus(t *testing.T) {

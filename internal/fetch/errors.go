@@ -1,12 +1,15 @@
 package fetch
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
 // Error is why an attempt or the whole download failed.
@@ -52,9 +55,22 @@ func (e *Error) SafeText() string { return e.Text }
 
 func (e *Error) Unwrap() []error { return e.Causes }
 
-// Break is a request or a response that broke off. Who drives the download may know better why, and that it is in vain.
+// Break is a request or a response that broke off; what is one already stays as it is. Who drives the download may know
+// better why.
 func Break(err error) *Error {
+	if broken, ok := errors.AsType[*Error](err); ok {
+		return broken
+	}
+	if retry.Permanent(err) {
+		return &Error{Text: "no answer: " + redact.Cause(err), Causes: []error{err}}
+	}
 	return &Error{Kind: Broken, Text: "the download broke off: " + redact.Cause(err), Causes: []error{err}, Then: Retry}
+}
+
+// Ended is the end of the caller's context, beside what failed before it.
+func Ended(ctx context.Context, text string, earlier ...error) error {
+	causes := append([]error{ctx.Err(), context.Cause(ctx)}, earlier...)
+	return failed(text+": "+redact.Cause(ctx.Err()), causes...)
 }
 
 func failed(text string, causes ...error) error { return &Error{Text: text, Causes: causes} }

@@ -10,17 +10,12 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
-
-// Watch is told what a download does, so that it can end one that stalls; a [stall.Watchdog] is one.
-type Watch interface {
-	Progress() // a byte came
-	Pause()    // until the next Progress nothing is expected of storage
-}
 
 // Take judges the response by its status and writes what it brings to the target. It returns how many bytes the body
 // gave. A nil error means that the recording is complete. The body stays open.
-func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (int64, error) {
+func (d *Download) Take(ctx context.Context, resp *http.Response, watch stall.Watch) (int64, error) {
 	var skip int64
 	var err error
 	switch resp.StatusCode {
@@ -41,7 +36,7 @@ func (d *Download) Take(ctx context.Context, resp *http.Response, watch Watch) (
 
 // acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
 // skipped: some storages know no ranges.
-func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch Watch) (skip int64, err error) {
+func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch stall.Watch) (skip int64, err error) {
 	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
 		return 0, err
 	}
@@ -143,7 +138,7 @@ func refusalAdvice(status int) string {
 var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // receive writes the response's body to the target, but for its first bytes if those are to be skipped.
-func (d *Download) receive(resp *http.Response, skip int64, watch Watch) (count int64, err error) {
+func (d *Download) receive(resp *http.Response, skip int64, watch stall.Watch) (count int64, err error) {
 	d.report()
 	piece, _ := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)

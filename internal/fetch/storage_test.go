@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 // tracked is a watch that can be looked at.
@@ -46,7 +48,7 @@ func respond(status int, body io.Reader, length int64, header ...string) reply {
 }
 
 // take gives a reply to a download, under the watch if there is one.
-func take(t *testing.T, d *Download, r reply, watches ...Watch) (int64, error) {
+func take(t *testing.T, d *Download, r reply, watches ...stall.Watch) (int64, error) {
 	t.Helper()
 	resp := &http.Response{StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: r.length, Header: http.Header{}, Body: io.NopCloser(r.body)}
 	if r.length < 0 && !r.unmarked {

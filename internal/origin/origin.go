@@ -37,7 +37,8 @@ func port(u *url.URL) string {
 	return ""
 }
 
-// Redirect returns where the response to a GET or HEAD leads if it leads to the given origin, else nil.
+// Redirect returns where the response to a GET or HEAD leads if it leads to the given origin, else nil. Without an origin
+// it is always nil.
 func Redirect(resp *http.Response, req *http.Request, home *url.URL) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -47,7 +48,7 @@ func Redirect(resp *http.Response, req *http.Request, home *url.URL) *url.URL {
 	location := resp.Header.Get("Location")
 	target, err := req.URL.Parse(location)
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
-	if !reads || location == "" || err != nil || target.User != nil || !Same(target, home) {
+	if home == nil || !reads || location == "" || err != nil || target.User != nil || !Same(target, home) {
 		return nil
 	}
 	return target

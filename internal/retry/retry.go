@@ -77,6 +77,14 @@ func transient(status int) bool {
 	return status >= 500
 }
 
+// Next is what may follow a failed attempt.
+type Next struct {
+	Retry      bool          // another attempt may be made
+	AtOnce     bool          // without a pause
+	Failures   int           // in a row, for the length of the pause
+	RetryAfter time.Duration // what the server asked for
+}
+
 // Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
 // half of it random so that many clients do not come back together, and never less than what the server asked for.
 func Backoff(n int, least, most, retryAfter time.Duration) time.Duration {

@@ -21,6 +21,12 @@ type Watchdog struct {
 	until   atomic.Int64 // when the work must be over although it moves, in nanoseconds since 1970; 0: never
 }
 
+// Watch is what those who read a response tell a Watchdog.
+type Watch interface {
+	Progress() // something moved
+	Pause()    // until the next Progress nothing is expected to
+}
+
 // Guard returns a context that is cancelled, with an *Error as its cause, once Progress has not been called for the
 // given time. Stop must be called when the work is over.
 func Guard(ctx context.Context, after time.Duration) (context.Context, *Watchdog) {

@@ -1,0 +1,45 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
+)
+
+// Stream takes in what is too large for memory, over any number of attempts. All of it runs in the goroutine of Do.
+type Stream interface {
+	// Prepare comes before each attempt and is no part of it: it may take other calls. An error ends the call.
+	Prepare(ctx context.Context) error
+	// Request builds the request of one attempt, with all its headers.
+	Request(ctx context.Context) (*http.Request, error)
+	// Take reads the response, without closing it, and returns how many bytes it gave. A nil error ends the call well. The
+	// context is the one of the call; time between the watch's Pause and Progress is not held against the server.
+	Take(ctx context.Context, resp *http.Response, watch stall.Watch) (received int64, err error)
+	// Judged tells an error with which Take judged the response or failed by itself from a response that broke off.
+	Judged(err error) bool
+	// Next decides what may follow the attempt that Explain gave this error. It is asked once after each.
+	Next(err error, maxRetries int) retry.Next
+}
+
+// take gives the stream the response.
+func (c *Call) take(ctx context.Context, resp *http.Response, a *Attempt, watchdog *stall.Watchdog) (err error) {
+	defer func() { _ = resp.Body.Close() }()
+	a.Status, a.Header = resp.StatusCode, resp.Header
+	a.BytesReceived, err = c.Stream.Take(ctx, resp, watchdog)
+	if err != nil && c.Stream.Judged(err) {
+		a.Step = Content
+	}
+	return err
+}
+
+// goesOn asks the stream whether another attempt may follow the one that ended with err.
+func (c *Call) goesOn(err error) bool {
+	failed, ok := errors.AsType[*Attempt](err)
+	if ok {
+		c.next = c.Stream.Next(failed.Err, c.MaxRetries)
+	}
+	return ok && c.next.Retry
+}
