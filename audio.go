@@ -2,29 +2,39 @@ package clinicaldoc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fetch"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// AudioURL is a temporary, signed address of a recording: whoever has it can listen. It does not print. Fetch it without
+// AudioURL is a temporary, signed URL of a recording: whoever has it can listen. It does not print. Fetch it without
 // the token: storage refuses requests that carry both.
 type AudioURL struct {
 	URL       string    `json:"url"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero when the address does not tell
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero when the URL does not say
 }
 
 var audioURL = operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{id}/audio-url", retry.Reads}
 
-// AudioURL asks for a temporary address of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
-// answer holds no http or https address.
+// AudioURL asks for a temporary URL of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
+// response holds no http or https URL.
 func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOption) (*AudioURL, error) {
 	r, err := audioURL.withID(id)
 	if err != nil {
@@ -33,33 +43,25 @@ func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOptio
 	return do(ctx, s.client, r, opts, decodeAudioURL)
 }
 
-func decodeAudioURL(answer []byte) (*AudioURL, error) {
-	if len(answer) == 0 {
-		return nil, errEmpty
+func decodeAudioURL(response []byte) (*AudioURL, error) {
+	if len(response) == 0 {
+		return nil, tolerant.ErrEmpty
 	}
-	var address string
-	read := func(document []byte) error {
-		d := jsonscan.New(document)
-		object(d, func(key []byte) {
-			if string(key) == "url" {
-				address = textOrEmpty(d)
-			}
-		})
-		return d.End()
-	}
-	if err := read(answer); err != nil {
+	var signed string
+	d := jsonscan.New(tolerant.Unwrap(response, "url"))
+	tolerant.Object(d, func(key []byte) {
+		if string(key) == "url" {
+			signed = tolerant.RequiredText(d)
+		}
+	})
+	if err := d.End(); err != nil {
 		return nil, err
 	}
-	if inner := wrapped(answer); address == "" && inner != nil {
-		if err := read(inner); err != nil {
-			return nil, err
-		}
-	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(signed)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, errNoURL
 	}
-	return &AudioURL{URL: address, ExpiresAt: urlExpiry(u.Query())}, nil
+	return &AudioURL{URL: signed, ExpiresAt: urlExpiry(u.Query())}, nil
 }
 
 // urlExpiry reads the expiry from a signed URL: date plus lifetime as S3 and Google's storage write it, or a Unix time as
@@ -93,8 +95,180 @@ func encodable(t time.Time) time.Time {
 	return t
 }
 
-// LogValue lists what may be logged of the address: when it expires.
+// LogValue lists what may be logged of the URL: when it expires.
 func (u AudioURL) LogValue() slog.Value { return slog.GroupValue(slog.Time("expires_at", u.ExpiresAt)) }
 
 // Format prints what LogValue lists for every verb.
 func (u AudioURL) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioURL", u) }
+
+// DownloadParams adjusts a download. The zero value is ready to use.
+type DownloadParams struct {
+	// OnProgress, when set, gets how many bytes of the recording are written, and of how many (-1 when not known): once
+	// at the start and after every piece. The number grows; a download that has to restart begins with 0. It is called
+	// in the goroutine of the download.
+	OnProgress func(received, total int64)
+
+	// IgnoreSize takes the recording although its length is not the note's audio.size, as when the service keeps the size
+	// of what was uploaded and stores it re-encoded. The length that storage tells is checked all the same.
+	IgnoreSize bool
+}
+
+var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", retry.Reads}
+
+// DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
+//
+// The recording comes from storage, whose temporary URL it asks the service for, without the token, cookies, the
+// limiter or the client's timeout. Storage must be reached by https; plain http is accepted with [WithInsecureHTTP], and
+// on this machine when the base URL is plain http too. Redirects of storage are not followed.
+//
+// A download that is cut goes on where it was, and asks for a fresh URL when the old one has expired. The client's
+// retry policy says how often and how soon; it counts anew with every new byte, and so does the one fresh URL. Going
+// on needs a strong ETag that stays the same; where storage knows no ranges, what is there already is skipped. Without such
+// an ETag, or when it has changed, the download restarts if w has Seek and Truncate as an *os.File has and holds
+// nothing behind the recording, else it fails with [ErrAudioChanged].
+//
+// The length is checked against what storage tells and, with one Get, against the note's audio.size: [ErrSizeMismatch], if
+// [DownloadParams] does not ignore it. [ErrUnexpectedResponse] is a response that is empty, compressed, longer than it was
+// said to be, XML, HTML or JSON, or text that is not even called audio, and one whose end nothing proves. What storage
+// refuses also matches the status' sentinel, such as [ErrNotFound] or [ErrForbidden]. The call options apply to the
+// requests to the service; with [WithoutRetry] storage too is asked once.
+func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
+	if w == nil {
+		return 0, invalid("Notes.DownloadAudio: w", "is nil")
+	}
+	options, err := downloadOptions(id, opts)
+	if err != nil {
+		return 0, err
+	}
+	return s.download(ctx, id, fetch.NewWriter(w), params, options, opts)
+}
+
+// DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
+// can read, and returns its size. An existing file is replaced.
+//
+// The recording is collected in a hidden file beside it, such as ".visit.wav.clinicaldoc-part-5e1f...", and gets its name
+// only when it is complete and on disk: nothing half-written ever stands under path. When the download fails, the part
+// stays, with a small ".visit.wav.clinicaldoc-part.json" that says what it is a part of, and the next call for the same
+// note and path goes on from there, also in another process, if the recording's ETag is still the same. After a crash up
+// to 16 MiB are fetched again. Other files are never touched: one that is in the way is [os.ErrExist].
+//
+// One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
+// as are an empty path and one of a directory. Errors of the file system match what they are, such as [os.ErrPermission];
+// the others are those of DownloadAudio.
+func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
+	if path == "" {
+		return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
+	}
+	options, err := downloadOptions(id, opts)
+	if err != nil {
+		return 0, err
+	}
+	part, err := fetch.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
+	case err != nil:
+		return 0, downloadError(err)
+	}
+	defer part.Leave() // also when a callback of the caller's panics
+	n, err := s.download(ctx, id, part, params, options, opts)
+	if err != nil {
+		return n, err
+	}
+	return n, downloadError(part.Finish())
+}
+
+func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
+	if _, err := downloadAudio.withID(id); err != nil {
+		return callOptions{}, err
+	}
+	return newCallOptions(opts)
+}
+
+// download brings the note's recording to the target, and returns how much of it is there.
+func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
+	d := fetch.New(s.audioSource(id, params, opts), to)
+	config := s.client.config
+	if options.noRetry {
+		config.retry.MaxRetries = 0
+	}
+	err := fetch.Loop{
+		Transport:    config.httpClient.Transport,
+		StallTimeout: config.stallTimeout,
+		Trace: func(ctx context.Context, watchdog *stall.Watchdog) context.Context {
+			return httptrace.WithClientTrace(ctx, (&sending.State{Watchdog: watchdog}).Trace()) // ends silent retries of net/http's own
+		},
+		MaxRetries: config.retry.MaxRetries, MinWait: config.retry.MinWait, MaxWait: config.retry.MaxWait,
+		Report: s.client.reportDownload,
+	}.Run(ctx, d)
+	return d.Received(), downloadError(err)
+}
+
+// audioSource is what a download needs of the service.
+func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallOption) fetch.Source {
+	c := s.client
+	source := fetch.Source{
+		Address: func(ctx context.Context) (fetch.Address, error) {
+			signed, err := s.AudioURL(ctx, id, opts...)
+			if err != nil {
+				return fetch.Address{}, err
+			}
+			return fetch.Address(*signed), nil
+		},
+		PlainHTTP: func(u *url.URL) bool {
+			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && origin.Loopback(u)
+		},
+		UserAgent: c.config.userAgent,
+		Progress:  params.OnProgress,
+	}
+	if !params.IgnoreSize {
+		source.Size = func(ctx context.Context) int64 {
+			note, err := s.Get(ctx, id, opts...)
+			if err != nil || note.Audio == nil {
+				return -1
+			}
+			return note.Audio.Size
+		}
+	}
+	return source
+}
+
+func (c *Client) reportDownload(ctx context.Context, a fetch.Attempt) {
+	c.observe(ctx, Attempt{
+		Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
+		Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration, RequestID: requestID(a.Header),
+		BytesReceived: a.Received, Err: downloadError(a.Err),
+	})
+}
+
+// downloadError gives a failure the shape of this package's errors. What the service failed with has it already.
+func downloadError(err error) error {
+	failure, ok := err.(*fetch.Error) //nolint:errorlint // what wraps one is no failure of storage
+	if !ok {
+		return err
+	}
+	var causes []error
+	detail := failure.Text
+	switch failure.Kind {
+	case fetch.Unexpected:
+		causes = append(causes, ErrUnexpectedResponse)
+	case fetch.SizeMismatch:
+		causes = append(causes, ErrSizeMismatch, ErrUnexpectedResponse)
+		detail += " (the note's audio.size); if the service re-encodes recordings, set DownloadParams.IgnoreSize"
+	case fetch.Changed:
+		causes = append(causes, ErrAudioChanged)
+	case fetch.Refused:
+		causes = append(causes, &Error{
+			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,
+			Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
+		})
+	default: // the causes say it
+	}
+	for _, cause := range failure.Causes {
+		causes = append(causes, downloadError(cause))
+	}
+	return &callError{op: downloadAudio, detail: detail, causes: causes, transient: failure.Then == fetch.Retry}
+}

@@ -12,13 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-cleanhttp"
-
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/recent"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/transport"
 )
 
 // Version is the version of this SDK, sent in the User-Agent header.
@@ -31,15 +32,16 @@ type Client struct {
 	Tokens *TokensService // the user's access tokens
 	Users  *UsersService  // the authenticated user
 
-	config config
-	base   string // scheme, host and path prefix, without a trailing slash
-	home   *url.URL
+	config  config
+	base    string // scheme, host and path prefix, without a trailing slash
+	baseURL *url.URL
+	peer    *exchange.Peer
 
 	created *recent.IDs    // of the notes that Create returned
 	losses  *losses.Memory // of the creates under way, those whose response was lost, and what FindCreated found for them
 }
 
-// NewClient returns a client for the service at baseURL: the address before /v1 and /user, which may carry a path prefix,
+// NewClient returns a client for the service at baseURL: the URL before /v1 and /user, which may carry a path prefix,
 // with or without a slash at its end. It makes no request.
 //
 // The token is sent to the origin of baseURL and nowhere else, and nothing prints it. An unusable base URL, an empty
@@ -74,7 +76,7 @@ func NewClientFromEnv(opts ...Option) (*Client, error) {
 
 // newClient names in its errors where the base URL and the token came from.
 func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, error) {
-	home, err := parseBaseURL(urlName, baseURL, cfg.insecureHTTP)
+	parsed, err := parseBaseURL(urlName, baseURL, cfg.insecureHTTP)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +88,17 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 		cfg.tokenSource = func(context.Context) (string, error) { return token, nil }
 	}
 	if cfg.httpClient == nil {
-		cfg.httpClient = &http.Client{Transport: newTransport()}
+		cfg.httpClient = &http.Client{Transport: transport.New()}
 	}
-	c := &Client{config: cfg, base: home.String(), home: home, created: new(recent.IDs), losses: new(losses.Memory)}
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs), losses: new(losses.Memory)}
+	c.peer = &exchange.Peer{
+		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Token: checkedToken(cfg.tokenSource),
+		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
+		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
+	}
+	if cfg.limiter != nil {
+		c.peer.Limit = cfg.limiter.Wait
+	}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil
 }
@@ -121,23 +131,16 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
 }
 
-// newTransport is the transport of clients that bring none. No timeout covers a whole transfer: the stall timeout does.
-func newTransport() *http.Transport {
-	t := cleanhttp.DefaultPooledTransport()
-	t.MaxIdleConnsPerHost = 64
-	t.MaxResponseHeaderBytes = 1 << 20
-	return t
-}
-
 // Do calls an endpoint that this package has no method for, through the same path as all others: token, limits, retries,
 // typed errors.
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
-// as JSON. A non-nil out receives the answer as [json.Unmarshal] does; then an answer without a JSON body is
-// [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are repeated after transient failures; any other method
+// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then an response without a JSON body is
+// [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
-// In logs and errors, segments of the path other than lower-case words and versions are shown as {}.
+// In logs and errors, the path is shown by its first two segments, if these are lower-case words or a version, and the
+// others as {}: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: retry.Creates}
 	switch method {
@@ -155,13 +158,13 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if err != nil {
 			return &callError{op: op, detail: "the body cannot be encoded as JSON", causes: []error{ErrInvalidArgument, err}}
 		}
-		r.body = jsonBody(encoded)
+		r.body = sending.JSON(encoded)
 	}
-	_, err := do(ctx, c, r, opts, func(answer []byte) (*struct{}, error) {
+	_, err := do(ctx, c, r, opts, func(response []byte) (*struct{}, error) {
 		if out == nil {
 			return new(struct{}), nil
 		}
-		return new(struct{}), json.Unmarshal(answer, out)
+		return new(struct{}), json.Unmarshal(response, out)
 	})
 	return err
 }
@@ -182,11 +185,12 @@ func checkPath(method, path string) error {
 }
 
 func maskedRoute(path string) string {
+	const shown = 1 + 2 // the empty one before the first slash, then two
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
 		word := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
 		version := len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
-		if !word && !version {
+		if i >= shown && s != "" || !word && !version {
 			segments[i] = "{}"
 		}
 	}
@@ -206,10 +210,13 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// checkToken tells what keeps a token from standing in an Authorization header. The error does not repeat the token.
+// checkToken refuses a token that cannot stand in an Authorization header. The error does not hold the token.
 func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty; want an access token of the service")
+	}
+	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
+		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
 	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
@@ -219,6 +226,20 @@ func checkToken(token string) error {
 	return nil
 }
 
+// checkedToken refuses a token of the source that cannot be sent.
+func checkedToken(source func(context.Context) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		token, err := source(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err := checkToken(token); err != nil {
+			return "", sentinelError{safeError("its token " + err.Error()), ErrInvalidArgument}
+		}
+		return token, nil
+	}
+}
+
 // LogValue lists what may be logged of the client: where it points.
 func (c *Client) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("base_url", c.base))
@@ -226,38 +247,3 @@ func (c *Client) LogValue() slog.Value {
 
 // Format prints the client without its token for every verb.
 func (c *Client) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Client", c) }
-
-// Attempt is what an observer is told of one attempt of a call: an allow-list without URLs, bodies or patients' data.
-type Attempt struct {
-	Operation     string        // such as "Notes.Get"
-	Method        string        // HTTP method
-	Route         string        // path template, such as "/v1/progress-notes/{id}"
-	Number        int           // 1 for the first attempt of a call
-	StatusCode    int           // 0 when no answer came
-	Duration      time.Duration // from the start of the attempt to the end of the answer
-	RequestID     string        // as the service gave it; empty when it gave none
-	BytesSent     int64         // of the body
-	BytesReceived int64         // of the body
-	Err           error         // nil for a 2xx answer, also if it turns out not to be what the service describes
-}
-
-// LogValue lists the attempt's fields.
-func (a Attempt) LogValue() slog.Value { return slog.GroupValue(a.attrs()...) }
-
-func (a Attempt) attrs() []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("operation", a.Operation),
-		slog.String("method", a.Method),
-		slog.String("route", a.Route),
-		slog.Int("attempt", a.Number),
-		slog.Int("status", a.StatusCode),
-		slog.Duration("duration", a.Duration),
-		slog.String("request_id", a.RequestID),
-		slog.Int64("bytes_sent", a.BytesSent),
-		slog.Int64("bytes_received", a.BytesReceived),
-	}
-	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", a.Err.Error()))
-	}
-	return attrs
-}

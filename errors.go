@@ -7,15 +7,16 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// Error is an answer of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
+// Error is a response of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
 // with [errors.As], or for its kind with [errors.Is] and one of the sentinels ([ErrNotFound], [ErrValidation] ...).
 //
 // The error's text holds the operation, the route, the status, the request id and the names of invalid fields. The
@@ -30,57 +31,48 @@ type Error struct {
 	Method     string              // HTTP method
 	Route      string              // path template, such as "/v1/progress-notes/{id}"
 
-	incomplete bool // Sign was refused because the note is not complete
+	advice string // what the response says beyond its status; empty: advise by status
 }
 
 // Sentinels for [errors.Is] on an [*Error], by status.
 var (
-	ErrUnauthorized = errors.New("unauthorized")      // 401
-	ErrForbidden    = errors.New("forbidden")         // 403
-	ErrNotFound     = errors.New("not found")         // 404
-	ErrConflict     = errors.New("conflict")          // 409
-	ErrTooLarge     = errors.New("request too large") // 413
-	ErrValidation   = errors.New("invalid data")      // 422
-	ErrRateLimited  = errors.New("rate limited")      // 429
-	ErrServer       = errors.New("server error")      // 5xx
+	ErrUnauthorized = redact.New("unauthorized")      // 401
+	ErrForbidden    = redact.New("forbidden")         // 403
+	ErrNotFound     = redact.New("not found")         // 404
+	ErrConflict     = redact.New("conflict")          // 409
+	ErrTooLarge     = redact.New("request too large") // 413
+	ErrValidation   = redact.New("invalid data")      // 422
+	ErrRateLimited  = redact.New("rate limited")      // 429
+	ErrServer       = redact.New("server error")      // 5xx
 )
 
 // Sentinels for [errors.Is] that do not follow from a status alone.
 var (
 	// ErrNoteIncomplete: Sign was refused because transcription and analysis are not both complete. Wait for the note, then sign.
-	ErrNoteIncomplete = errors.New("note is not complete")
+	ErrNoteIncomplete = redact.New("note is not complete")
 	// ErrInvalidArgument: the SDK refused the arguments before any request was made.
-	ErrInvalidArgument = errors.New("invalid argument")
-	// ErrUnexpectedResponse: a 2xx answer that is not what the service describes (HTML, empty, no id, another note), or a redirect.
-	ErrUnexpectedResponse = errors.New("unexpected response")
+	ErrInvalidArgument = redact.New("invalid argument")
+	// ErrUnexpectedResponse: a 2xx response that is not what the service describes (HTML, empty, no id, another note), or a redirect.
+	ErrUnexpectedResponse = redact.New("unexpected response")
 	// ErrOutcomeUnknown: the request may or may not have been carried out; matched by [*OutcomeUnknownError].
-	ErrOutcomeUnknown = errors.New("outcome unknown")
+	ErrOutcomeUnknown = redact.New("outcome unknown")
 	// ErrNotCreated: [NotesService.FindCreated] looked and the note does not exist; creating it again is safe.
-	ErrNotCreated = errors.New("note was not created")
+	ErrNotCreated = redact.New("note was not created")
 	// ErrProcessingFailed: the service reported an error state for the note; matched by [*WaitError].
-	ErrProcessingFailed = errors.New("processing failed")
+	ErrProcessingFailed = redact.New("processing failed")
 	// ErrAudioChanged: in the middle of a download the recording is, or may be, another than the one it began with, and the
-	// writer cannot be rewound to start again; what it holds is of no use.
-	ErrAudioChanged = errors.New("recording may have changed")
+	// writer cannot be rewound to restart; what it holds is of no use.
+	ErrAudioChanged = redact.New("recording may have changed")
+	// ErrSizeMismatch: a download has another length than the note's audio.size; [DownloadParams] can ignore that size.
+	ErrSizeMismatch = redact.New("size mismatch")
+	// ErrStalled: an attempt was given up because nothing moved for the time of [WithStallTimeout].
+	ErrStalled = stall.ErrStalled
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
-	ErrPatientMismatch = errors.New("patient mismatch")
+	ErrPatientMismatch = redact.New("patient mismatch")
+	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole: fewer rows came than the
+	// service counts, its pages repeat and nothing tells whether more exist, or rows moved to where they cannot be followed.
+	ErrIncompleteList = redact.New("list may be incomplete")
 )
-
-// kinds maps statuses to what to call them and what to do about them.
-var kinds = map[int]struct {
-	sentinel error
-	advice   string
-}{
-	http.StatusBadRequest:            {nil, "the request was not understood; is the base URL's scheme right?"},
-	http.StatusUnauthorized:          {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
-	http.StatusForbidden:             {ErrForbidden, "the token's user may not do this"},
-	http.StatusNotFound:              {ErrNotFound, "it does not exist, or not for this token's user"},
-	http.StatusProxyAuthRequired:     {nil, "a proxy in between wants credentials; put them into the proxy's URL"},
-	http.StatusConflict:              {ErrConflict, "the record's state does not allow this"},
-	http.StatusRequestEntityTooLarge: {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
-	http.StatusUnprocessableEntity:   {ErrValidation, "see Fields for what the service objects to"},
-	http.StatusTooManyRequests:       {ErrRateLimited, "send fewer requests, or share a WithLimiter among clients"},
-}
 
 // Error returns a text that is safe to log.
 func (e *Error) Error() string {
@@ -89,18 +81,7 @@ func (e *Error) Error() string {
 	if names := e.fieldNames(); len(names) > 0 {
 		fmt.Fprintf(&b, " [fields: %s]", strings.Join(names, ", "))
 	}
-	switch advice := kinds[e.StatusCode].advice; {
-	case e.incomplete:
-		b.WriteString(": transcription and analysis are not both complete; wait for the note, then sign")
-	case e.redirect():
-		b.WriteString(": redirects are followed only for GET and on the base URL's own origin; check the base URL")
-	case e.StatusCode >= 500 && e.Method == http.MethodPost:
-		b.WriteString(": the service, or a proxy before it, failed") // sending it once more may do it twice
-	case e.StatusCode >= 500:
-		b.WriteString(": the service, or a proxy before it, failed; trying later may help")
-	case e.StatusCode == http.StatusNotFound && e.namesNoRecord():
-		b.WriteString(": although no record was named; is the base URL's path right?")
-	case advice != "":
+	if advice := e.whatToDo(); advice != "" {
 		b.WriteString(": " + advice)
 	}
 	if e.RetryAfter > 0 && (e.StatusCode < 500 || e.Method != http.MethodPost) {
@@ -121,15 +102,14 @@ func (e *Error) Is(target error) bool {
 		return e.StatusCode >= 500
 	case ErrUnexpectedResponse:
 		return e.redirect()
-	case ErrNoteIncomplete:
-		return e.incomplete
 	}
 	return target == kinds[e.StatusCode].sentinel
 }
 
-// LogValue lists what may be logged of the error.
+// LogValue lists what may be logged of the error: its text, then the parts of it that there are.
 func (e Error) LogValue() slog.Value {
-	return slog.GroupValue(
+	attrs := []slog.Attr{
+		slog.String("error", e.Error()),
 		slog.String("operation", e.Operation),
 		slog.String("method", e.Method),
 		slog.String("route", e.Route),
@@ -137,20 +117,32 @@ func (e Error) LogValue() slog.Value {
 		slog.String("fields", strings.Join(e.fieldNames(), ",")),
 		slog.Duration("retry_after", e.RetryAfter),
 		slog.String("request_id", e.RequestID),
-	)
+	}
+	return slog.GroupValue(slices.DeleteFunc(attrs, func(a slog.Attr) bool {
+		return a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.DurationValue(0))
+	})...)
 }
 
 // Format prints the error's text for every verb, so that none prints the message or the fields.
 func (e Error) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// SafeText is the error's text. The method tells this package that the text may be repeated in others.
+// SafeText is the error's text. By this method the text may stand in the texts of errors around it.
 func (e *Error) SafeText() string { return e.Error() }
 
 func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 400 }
 
-// namesNoRecord reports whether the call asked for nothing that could be missing.
-func (e *Error) namesNoRecord() bool {
-	return e.Method == http.MethodGet && (e.Route == listNotes.route || e.Route == listTokens.route || e.Route == getUser.route)
+// reads reports whether the call cannot have changed anything.
+func (e *Error) reads() bool {
+	return e.Method == http.MethodGet || e.Method == http.MethodHead || e.Method == http.MethodOptions
+}
+
+// retryable goes by what may have happened, as the retries within a call do.
+func (e *Error) retryable() bool {
+	effect := retry.Reads
+	if !e.reads() {
+		effect = retry.Creates
+	}
+	return effect.MayRepeat(retry.Outcome{Status: e.StatusCode})
 }
 
 // maySpeakOfState reports whether the status may be about the record's state: not about the token, the record's
@@ -163,10 +155,10 @@ func (e *Error) maySpeakOfState() bool {
 	return e.StatusCode >= 400
 }
 
-// maxFieldNames bounds how many names of invalid fields an error's text repeats.
+// maxFieldNames bounds how many names of invalid fields an error's text holds.
 const maxFieldNames = 10
 
-// fieldNames returns the printable names of the invalid fields: a server that echoes data as a key is not repeated.
+// fieldNames returns the printable names of the invalid fields: a server may echo data as a key.
 func (e *Error) fieldNames() []string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(e.Fields)), func(name string) bool { return !isIdentifier(name, 64, "_.-[]*") })
 	return names[:min(len(names), maxFieldNames)]
@@ -188,7 +180,7 @@ type OutcomeUnknownError struct {
 
 // Error returns a text that is safe to log.
 func (e *OutcomeUnknownError) Error() string {
-	why := safeText(e.Err)
+	why := text(e.Err)
 	switch {
 	case strings.Contains(why, findCreated.name):
 		return why // it says what to do already
@@ -202,7 +194,9 @@ func (e *OutcomeUnknownError) Error() string {
 func (e *OutcomeUnknownError) SafeText() string { return e.Error() }
 
 // Unwrap makes [errors.Is] and [errors.As] see [ErrOutcomeUnknown] and the cause.
-func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }
+func (e *OutcomeUnknownError) Unwrap() []error {
+	return []error{ErrOutcomeUnknown, redact.Opaque(e.Err)}
+}
 
 // LogValue lists what may be logged of the error.
 func (e OutcomeUnknownError) LogValue() slog.Value {
@@ -212,27 +206,39 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 // Format prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// callError is a failure that is not an answer of the service: nothing was sent, nothing came back, or what came back
-// is not what was promised.
-type callError struct {
-	op        operation
-	requestID string
-	detail    string  // safe to print
-	causes    []error // for errors.Is and errors.As; not printed
+// unsureError is a failed call after which an attempt may have had its effect.
+type unsureError struct{ err error }
+
+func (e *unsureError) Error() string {
+	return text(e.err) + "; an attempt may have had its effect: read the record before trying again"
+}
+func (e *unsureError) SafeText() string           { return e.Error() }
+func (e *unsureError) Unwrap() []error            { return opaque(ErrOutcomeUnknown, e.err) }
+func (e *unsureError) Format(s fmt.State, _ rune) { printError(s, e) }
+func (e *unsureError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
+
+// Retryable reports whether trying the same call again later may succeed and cannot do harm. It is for the errors of all
+// methods, which come after their own retries, also wrapped ones:
+//
+//   - true: 429; a read that got 408, 425 or a 5xx that may pass, or found no connection, lost it or stalled
+//     ([ErrStalled]); any other call that could not be sent whole, so that the service cannot have acted on it;
+//   - false: an unknown outcome ([ErrOutcomeUnknown]: find out first what has become of it), every other status, a response
+//     that is not what the service describes, a refused argument, a connection that will fail the same way (a certificate, a
+//     host name), and what your own code failed with: a recording's reader, a token source, a limiter;
+//   - false: the end of your own context, by its deadline too. The same context would fail at once, and whether to go on
+//     with another is yours to say.
+func Retryable(err error) bool {
+	var own interface{ retryable() bool }
+	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()
 }
 
-func (e *callError) Error() string {
-	suffix := ""
-	if e.requestID != "" {
-		suffix = " (request id " + e.requestID + ")"
-	}
-	return fmt.Sprintf("clinicaldoc: %s (%s %s): %s%s", e.op.name, e.op.method, e.op.route, e.detail, suffix)
+// sentinelError gives a sentinel a text of its own.
+type sentinelError struct {
+	safeError
+	sentinel error
 }
 
-func (e *callError) SafeText() string           { return e.detail }
-func (e *callError) Unwrap() []error            { return e.causes }
-func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
-func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
+func (e sentinelError) Unwrap() error { return e.sentinel }
 
 // Bounds on what is kept of an error's body.
 const (
@@ -240,46 +246,48 @@ const (
 	maxFieldMessages = 20
 )
 
-// decodeErrorBody fills in what an error's body tells. A body that is no such JSON tells nothing and is no second error.
+// decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else, which is
+// no second error.
 func decodeErrorBody(body []byte, e *Error) {
 	d := jsonscan.New(body)
 	if d.Kind() != jsonscan.Object {
 		return
 	}
-	var message string
-	var fields map[string][]string
 	for key := range d.Fields() {
 		switch {
 		case string(key) == "message" && d.Kind() == jsonscan.String:
-			message = d.Text()
+			if message := d.Text(); d.Err() == nil {
+				e.Message = message
+			}
 		case string(key) == "errors" && d.Kind() == jsonscan.Object:
-			fields = map[string][]string{}
 			for key := range d.Fields() {
-				if name := string(key); len(fields) < maxErrorFields {
-					fields[name] = fieldMessages(d)
+				if len(e.Fields) == 0 {
+					e.Fields = map[string][]string{}
+				}
+				if name := string(key); len(e.Fields) < maxErrorFields {
+					e.Fields[name] = fieldMessages(d)
 				}
 			}
 		}
 	}
-	if d.End() != nil {
-		return
-	}
-	e.Message = message
-	if len(fields) > 0 {
-		e.Fields = fields
-	}
+	_ = d.End() // gives its memory back
 }
 
 // fieldMessages reads a field's messages: a list of texts, or a single one.
 func fieldMessages(d *jsonscan.Decoder) []string {
 	messages := []string{}
+	add := func() {
+		if text := d.Text(); d.Err() == nil && len(messages) < maxFieldMessages {
+			messages = append(messages, text)
+		}
+	}
 	switch d.Kind() {
 	case jsonscan.String:
-		messages = append(messages, d.Text())
+		add()
 	case jsonscan.Array:
 		for range d.Elements() {
-			if d.Kind() == jsonscan.String && len(messages) < maxFieldMessages {
-				messages = append(messages, d.Text())
+			if d.Kind() == jsonscan.String {
+				add()
 			}
 		}
 	default: // tells nothing
@@ -287,46 +295,12 @@ func fieldMessages(d *jsonscan.Decoder) []string {
 	return messages
 }
 
-// invalid reports an argument that is refused before any request.
-func invalid(what, format string, args ...any) error {
-	return fmt.Errorf("clinicaldoc: %s: %s: %w", what, fmt.Sprintf(format, args...), ErrInvalidArgument)
-}
+// Errors of responses that decode but are not what was asked for. Their texts hold no data.
+var (
+	errOtherID = safeError("it is another record than the one asked for")
+	errTooLong = safeError("it is longer than the limit of WithMaxResponseSize")
+	errNoURL   = safeError("it holds no usable url")
+)
 
-func printError(s fmt.State, err error) { _, _ = s.Write([]byte(text(err))) }
-
-// safeText is the text of an error that may have come from outside of this package.
-func safeText(err error) string {
-	if _, safe := err.(redact.Safe); safe || err == nil { //nolint:errorlint // the text of what wraps a safe error need not be safe
-		return text(err)
-	}
-	return "clinicaldoc: " + redact.Cause(err)
-}
-
-func text(err error) string {
-	if err == nil {
-		return "clinicaldoc: no error"
-	}
-	return err.Error()
-}
-
-func statusText(status int) string {
-	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
-}
-
-// isIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
-// server sent may then be repeated in a log line.
-func isIdentifier(s string, maxLen int, extra string) bool {
-	if s == "" || len(s) > maxLen {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune(extra, r):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-var _ redact.Safe = (*callError)(nil)
+// safeError is a constant text without data.
+type safeError = redact.Text

@@ -106,8 +106,8 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 // context ends first.
 func (l *search) pause(ctx context.Context, failure error) bool {
 	wait := retry.Backoff(l.looks-1, minLookPause, maxLookPause, 0)
-	if left := time.Until(l.settledAt.Add(l.cached)); left > 0 {
-		wait = min(wait, left)
+	if remaining := time.Until(l.settledAt.Add(l.cached)); remaining > 0 {
+		wait = min(wait, remaining)
 	}
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		wait = max(wait, min(refused.RetryAfter, maxLookPause))
@@ -175,7 +175,7 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 		SentAt: e.SentAt.UTC(), LostAt: e.LostAt.UTC(), AudioSize: e.audioSize(), NoteID: e.NoteID,
 	}
 	if e.Err != nil {
-		stored.Error = safeText(e.Err)
+		stored.Error = text(e.Err)
 	}
 	return json.Marshal(stored)
 }

@@ -11,23 +11,25 @@ import (
 	"net/textproto"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // AudioSource is a recording to upload. Make it with [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader]; the zero
-// value is refused with [ErrInvalidArgument].
+// value is refused with [ErrInvalidArgument]. A copy is the same recording.
 type AudioSource struct {
 	// ContentType is the recording's media type. When empty it follows from the name's extension.
 	ContentType string
 
+	*audioState // nil in the zero value; a pointer, so that copies share the stream and no verb of fmt reaches the name
+}
+
+// audioState is what the copies of an AudioSource share.
+type audioState struct {
 	name   string
 	length int64                                  // -1: not known
 	openAt func() (io.ReaderAt, io.Closer, error) // nil for a stream
@@ -45,7 +47,7 @@ func AudioFile(path string) (*AudioSource, error) {
 	if !info.Mode().IsRegular() {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
 	}
-	a := &AudioSource{name: baseName(filepath.Base(path)), length: info.Size()}
+	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size()}}
 	a.openAt = func() (io.ReaderAt, io.Closer, error) { return openUnchanged(path, info) }
 	if err := a.check(); err != nil {
 		return nil, err
@@ -85,7 +87,7 @@ func AudioBytes(name string, b []byte) *AudioSource {
 
 // AudioReaderAt is a recording of known size that can be read at any place, and so be sent again after a failure.
 func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
-	a := &AudioSource{name: baseName(name), length: max(size, 0)}
+	a := &AudioSource{audioState: &audioState{name: baseName(name), length: max(size, 0)}}
 	if r != nil {
 		a.openAt = func() (io.ReaderAt, io.Closer, error) { return r, io.NopCloser(nil), nil }
 	}
@@ -95,7 +97,7 @@ func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
 // AudioReader is a recording of unknown size that can be read once. It is sent in chunks, which some services refuse,
 // and not sent again once any of it was read: prefer the other sources. The reader is not closed.
 func AudioReader(name string, r io.Reader) *AudioSource {
-	return &AudioSource{name: baseName(name), length: -1, stream: r}
+	return &AudioSource{audioState: &audioState{name: baseName(name), length: -1, stream: r}}
 }
 
 // baseName cuts the folders off a path, of this system or another.
@@ -106,7 +108,7 @@ const maxFileName = 255
 // check refuses what cannot be sent. It changes nothing: several calls may share a source.
 func (a *AudioSource) check() error {
 	switch {
-	case a.openAt == nil && a.stream == nil:
+	case a.audioState == nil, a.openAt == nil && a.stream == nil:
 		return invalid("Audio", "has no reader; make it with one of the Audio functions")
 	case a.name == "" || a.name == "." || a.name == "..":
 		return invalid("Audio", "has no file name")
@@ -144,40 +146,30 @@ func (a *AudioSource) mediaType() (string, error) {
 }
 
 // LogValue lists what may be logged of the recording: its name may be a patient's.
-func (a *AudioSource) LogValue() slog.Value {
-	if a == nil {
-		return slog.Value{}
+func (a AudioSource) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("size", a.size()))
+}
+
+// size is -1 when it is not known.
+func (a AudioSource) size() int64 {
+	if a.audioState == nil {
+		return -1
 	}
-	return slog.GroupValue(slog.Int64("size", a.length))
+	return a.length
 }
 
 // Format prints what LogValue lists for every verb.
-func (a *AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioSource", a) }
+func (a AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioSource", a) }
 
-// argumentError is an argument refused because of an error whose text may name a file.
-type argumentError struct {
-	what  string
-	cause error
-}
-
-func (e *argumentError) Error() string {
-	return "clinicaldoc: " + e.what + ": " + redact.Cause(e.cause) + ": " + ErrInvalidArgument.Error()
-}
-func (e *argumentError) Unwrap() []error            { return []error{ErrInvalidArgument, e.cause} }
-func (e *argumentError) Format(s fmt.State, _ rune) { printError(s, e) }
-
-// upload is the multipart body of one Create: what stands before the audio, the audio, what stands after. Only the audio
-// is read while it is sent, through a lock that ends with the call: net/http may go on reading after it has answered.
+// upload is the multipart body of one Create: the audio, the fields, the closing delimiter. The audio comes first, so that
+// an upload that breaks off lacks all that the service could act on.
 type upload struct {
-	envelope      string // content type with the boundary
-	before, after []byte
-	audio         *AudioSource // nil: none is sent
-	at            io.ReaderAt
-	closer        io.Closer
-	progress      func(sent, total int64)
-	mu            sync.Mutex // held during each read of the audio and each report of progress
-	over          atomic.Bool
-	current       atomic.Pointer[audioReader] // of the latest attempt; earlier ones get nothing more
+	contentType           string
+	before, after, ending []byte       // the audio; ending is the closing delimiter
+	audio                 *AudioSource // nil: none is sent
+	at                    io.ReaderAt  // nil for a stream
+	closer                io.Closer
+	read                  atomic.Int64 // bytes of the audio that the latest attempt has read
 }
 
 func newUpload(p CreateNoteParams) (*upload, error) {
@@ -189,7 +181,7 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	case !utf8.ValidString(p.Name):
 		return nil, invalid("Notes.Create: Name", "is not valid UTF-8")
 	}
-	u := &upload{audio: p.Audio, progress: p.OnProgress, closer: io.NopCloser(nil)}
+	u := &upload{audio: p.Audio, closer: io.NopCloser(nil)}
 	if err := u.render(p); err != nil {
 		return nil, err
 	}
@@ -206,16 +198,7 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 func (u *upload) render(p CreateNoteParams) error {
 	var envelope bytes.Buffer
 	w := multipart.NewWriter(&envelope)
-	u.envelope = w.FormDataContentType()
-	if p.Name != "" {
-		_ = w.WriteField("name", p.Name)
-	}
-	if p.PatientID != 0 {
-		_ = w.WriteField("patient_id", strconv.FormatInt(p.PatientID, 10))
-	}
-	if p.PromptID != 0 {
-		_ = w.WriteField("prompt_id", strconv.FormatInt(p.PromptID, 10))
-	}
+	u.contentType = w.FormDataContentType()
 	if u.audio != nil {
 		if err := u.audio.check(); err != nil {
 			return err
@@ -229,16 +212,28 @@ func (u *upload) render(p CreateNoteParams) error {
 			"Content-Type":        {mediaType},
 		})
 	}
-	split := envelope.Len()
+	audio := envelope.Len()
+	if p.Name != "" {
+		_ = w.WriteField("name", p.Name)
+	}
+	if p.PatientID != 0 {
+		_ = w.WriteField("patient_id", strconv.FormatInt(p.PatientID, 10))
+	}
+	if p.PromptID != 0 {
+		_ = w.WriteField("prompt_id", strconv.FormatInt(p.PromptID, 10))
+	}
+	ending := envelope.Len()
 	_ = w.Close()
-	u.before, u.after = envelope.Bytes()[:split], envelope.Bytes()[split:]
+	u.before, u.after, u.ending = envelope.Bytes()[:audio], envelope.Bytes()[audio:ending], envelope.Bytes()[ending:]
 	return nil
 }
 
-func (u *upload) contentType() string { return u.envelope }
+// ContentType holds the boundary.
+func (u *upload) ContentType() string { return u.contentType }
 
-func (u *upload) size() int64 {
-	size := int64(len(u.before) + len(u.after))
+// Size is -1 for a stream.
+func (u *upload) Size() int64 {
+	size := int64(len(u.before) + len(u.after) + len(u.ending))
 	switch {
 	case u.audio == nil:
 		return size
@@ -248,60 +243,43 @@ func (u *upload) size() int64 {
 	return size + u.audio.length
 }
 
-func (u *upload) replayable() bool {
+// Replayable is false for a stream that was read from.
+func (u *upload) Replayable() bool {
 	return u.audio == nil || u.audio.openAt != nil || !u.audio.begun.Load()
 }
 
-func (u *upload) open() io.ReadCloser {
+// Streamed is true: a disk may be slow, and a pipe may block.
+func (u *upload) Streamed() bool { return true }
+
+// Open withholds the closing delimiter.
+func (u *upload) Open() (head io.Reader, tail []byte) {
+	u.read.Store(0)
 	if u.audio == nil {
-		return io.NopCloser(bytes.NewReader(slices.Concat(u.before, u.after)))
+		return bytes.NewReader(u.after), u.ending
 	}
-	r := &audioReader{upload: u, from: u.audio.stream, reported: -1}
+	r := &audioReader{upload: u, from: u.audio.stream}
 	if u.at != nil {
 		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
 	}
-	u.current.Store(r) // without the lock, which a read of the attempt before may hold for ever
-	return io.NopCloser(io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)))
+	return io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)), u.ending
 }
 
-// How long the end of a call waits for a read of the audio that is under way. One of a stream may block, as of a pipe.
-const (
-	sourceGrace = time.Second
-	streamGrace = 100 * time.Millisecond
-)
-
-// end lets nobody read the audio any more, then closes what AudioFile opened. Also a cancelled call waits for a read that
-// is under way, if not for long: the caller may change or reuse the source when it returns.
-func (u *upload) end() {
-	u.over.Store(true)
-	done := make(chan struct{})
-	release := func() {
-		_ = u.closer.Close()
-		u.mu.Unlock()
-		close(done)
+// progress tells of the audio alone.
+func (u *upload) progress(report func(sent, total int64)) func(int64) {
+	if report == nil || u.audio == nil {
+		return nil
 	}
-	if u.mu.TryLock() {
-		release()
-		return
-	}
-	go func() {
-		u.mu.Lock()
-		release()
-	}()
-	wait := sourceGrace
-	if u.audio.stream != nil {
-		wait = streamGrace
-	}
-	grace := time.NewTimer(wait)
-	defer grace.Stop()
-	select {
-	case <-done:
-	case <-grace.C:
+	reported := int64(-1)
+	return func(sent int64) {
+		audio := min(max(sent-int64(len(u.before)), 0), u.read.Load())
+		if audio != reported {
+			reported = audio
+			report(audio, u.audio.length)
+		}
 	}
 }
 
 var (
-	errCallOver     = safeError("the call is over")
 	errEmptyAudio   = sentinelError{"the audio is empty", ErrInvalidArgument}
 	errBegunAudio   = sentinelError{"it is a reader that was read from already; make a new source", ErrInvalidArgument}
 	errCutAudio     = sentinelError{"it is shorter than it was said to be", io.ErrUnexpectedEOF}
@@ -310,38 +288,26 @@ var (
 
 // audioReader gives one attempt the audio from its start.
 type audioReader struct {
-	upload   *upload
-	from     io.Reader
-	begun    bool // it has the stream to itself
-	taken    int64
-	reported int64
+	upload *upload
+	from   io.Reader
+	begun  bool // it has the stream to itself
 }
 
 func (r *audioReader) Read(p []byte) (int, error) {
 	u := r.upload
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.over.Load() || u.current.Load() != r {
-		return 0, errCallOver
-	}
 	if u.audio.stream != nil && !r.begun {
 		if r.begun = u.audio.begun.CompareAndSwap(false, true); !r.begun {
 			return 0, errBegunAudio // what is left of it is not the recording
 		}
 	}
-	// What the previous read gave has left by now: net/http reads on when it has written.
-	if u.progress != nil && r.taken != r.reported {
-		r.reported = r.taken
-		u.progress(r.taken, u.audio.length)
-	}
 	n, err := r.from.Read(p)
-	r.taken += int64(n)
+	read := u.read.Add(int64(n))
 	if errors.Is(err, io.EOF) {
 		file, isFile := u.at.(audioFile)
 		switch {
-		case r.taken == 0:
+		case read == 0:
 			return 0, errEmptyAudio
-		case r.taken < u.audio.length:
+		case read < u.audio.length:
 			return n, errCutAudio
 		case isFile && file.changed():
 			return n, errChangedAudio

@@ -1,132 +1,274 @@
 package clinicaldoc
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// How the models of notes.go are read from JSON (fill), and what of them may be printed (LogValue).
+// ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
+// as JSON is explicit and gives everything.
+type ProgressNote struct {
+	ID                       int64      `json:"id"`
+	Name                     string     `json:"name"`
+	Transcription            string     `json:"transcription,omitempty"`
+	Analysis                 string     `json:"analysis,omitempty"`
+	Template                 *Template  `json:"template,omitempty"` // nil when absent
+	Patient                  Object     `json:"patient,omitzero"`   // members not described; see PatientID. Takes over a patient_id beside it when it names nobody itself
+	Audio                    *AudioInfo `json:"audio,omitempty"`    // nil when absent
+	Has                      Completion `json:"has"`
+	TeamID                   int64      `json:"team_id"`
+	UserID                   int64      `json:"user_id"`
+	User                     Object     `json:"user,omitzero"` // members not described
+	TranscriptionStartedAt   time.Time  `json:"transcription_started_at,omitzero"`
+	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
+	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
+	AnalysisCompletedAt      time.Time  `json:"analysis_completed_at,omitzero"`
+	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
+	CreatedAt                time.Time  `json:"created_at,omitzero"`
+	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
+	Extra                    Object     `json:"-"` // members that are not described, written back by JSON; zero when there are none
+
+	unflagged bool // the service said of a note with both texts and no times that no flag is set: it is not complete
+}
+
+// Template is the template a note was made with.
+type Template struct {
+	ID          int64  `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// AudioInfo describes a note's recording. FileURL is a temporary, signed URL: whoever has it can listen. It is not
+// printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
+type AudioInfo struct {
+	Duration   float64   `json:"duration,omitempty"` // in seconds
+	Bitrate    int64     `json:"bitrate,omitempty"`
+	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not known
+	UploadedAt time.Time `json:"uploaded_at,omitzero"`
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
+	FileURL    string    `json:"file_url,omitempty"`
+}
+
+// Completion holds a note's flags.
+type Completion struct {
+	Content       bool `json:"content"`       // analysis completed
+	Transcription bool `json:"transcription"` // transcription completed
+	Signed        bool `json:"signed"`        // reviewed and signed
+}
+
+// patientID is a member that the description does not show: how a service may name the patient, in place of an object.
+const patientID = "patient_id"
 
 func (n *ProgressNote) id() int64 { return n.ID }
 
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
-	var patientID int64
-	object(d, func(key []byte) {
+	var extra tolerant.Members
+	namesPatient := false
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			n.ID = integer(d)
+			n.ID = tolerant.RequiredInteger(d)
 		case "name":
-			n.Name = textOrEmpty(d)
+			n.Name = tolerant.RequiredText(d)
 		case "transcription":
-			n.Transcription = textOrEmpty(d)
+			n.Transcription = tolerant.Text(d)
 		case "analysis":
-			n.Analysis = textOrEmpty(d)
+			n.Analysis = tolerant.Text(d)
 		case "template":
-			n.Template = optional(d, (*Template).fill)
+			n.Template = tolerant.Optional(d, (*Template).fill)
 		case "patient":
-			n.Patient = rawObject(d)
-		case "patient_id":
-			patientID = integerOrZero(d)
+			n.Patient.raw = tolerant.Raw(d)
+		case patientID:
+			namesPatient = true
+			extra.Add(d)
 		case "audio":
-			n.Audio = optional(d, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, (*AudioInfo).fill)
 		case "has":
-			n.Has.fill(d)
+			tolerant.Nested(d, n, (*ProgressNote).fillHas)
 		case "team_id":
-			n.TeamID = integer(d)
+			n.TeamID = tolerant.Integer(d)
 		case "user_id":
-			n.UserID = integer(d)
+			n.UserID = tolerant.Integer(d)
 		case "user":
-			n.User = rawObject(d)
-		case "transcription_started_at":
-			n.TranscriptionStartedAt = instant(d)
-		case "transcription_completed_at":
-			n.TranscriptionCompletedAt = instant(d)
-		case "analysis_started_at":
-			n.AnalysisStartedAt = instant(d)
-		case "analysis_completed_at":
-			n.AnalysisCompletedAt = instant(d)
+			n.User.raw = tolerant.Raw(d)
 		case "error_state":
 			n.ErrorState = errorState(d)
 		case "created_at":
-			n.CreatedAt = instant(d)
+			n.CreatedAt = tolerant.RequiredTime(d)
 		case "updated_at":
-			n.UpdatedAt = instant(d)
+			n.UpdatedAt = tolerant.Time(d)
+		default:
+			if !n.fillProcessing(key, d) {
+				extra.Add(d)
+			}
 		}
 	})
-	if patientID > 0 {
-		n.Patient = n.Patient.naming(patientID)
+	n.Extra.raw = extra.Object()
+	n.unflagged = n.unflagged && n.onlyTexts()
+	if namesPatient {
+		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
 }
 
+// fillProcessing reads the boundaries of processing.
+func (n *ProgressNote) fillProcessing(key []byte, d *jsonscan.Decoder) bool {
+	switch string(key) {
+	case "transcription_started_at":
+		n.TranscriptionStartedAt = tolerant.Time(d)
+	case "transcription_completed_at":
+		n.TranscriptionCompletedAt = tolerant.Time(d)
+	case "analysis_started_at":
+		n.AnalysisStartedAt = tolerant.Time(d)
+	case "analysis_completed_at":
+		n.AnalysisCompletedAt = tolerant.Time(d)
+	default:
+		return false
+	}
+	return true
+}
+
 func (t *Template) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			t.ID = integer(d)
+			t.ID = tolerant.Integer(d)
 		case "name":
-			t.Name = textOrEmpty(d)
+			t.Name = tolerant.Text(d)
 		case "description":
-			t.Description = textOrEmpty(d)
+			t.Description = tolerant.Text(d)
 		}
 	})
 }
 
 func (a *AudioInfo) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "duration":
-			a.Duration = decimal(d)
+			a.Duration = tolerant.Seconds(d)
 		case "bitrate":
-			a.Bitrate = integer(d)
+			a.Bitrate = tolerant.Integer(d)
 		case "size":
-			a.Size = integer(d)
+			a.Size = tolerant.Integer(d)
 		case "uploaded_at":
-			a.UploadedAt = instant(d)
+			a.UploadedAt = tolerant.Time(d)
 		case "expires_at":
-			a.ExpiresAt = instant(d)
+			a.ExpiresAt = tolerant.Time(d)
 		case "file_url":
-			a.FileURL = textOrEmpty(d)
+			a.FileURL = tolerant.Text(d)
 		}
 	})
+}
+
+func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
+	tolerant.Object(d, func(key []byte) { n.unflagged = n.Has.fillFlag(key, d) || n.unflagged })
 }
 
 func (c *Completion) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
-		switch string(key) {
-		case "content":
-			c.Content = flag(d)
-		case "transcription":
-			c.Transcription = flag(d)
-		case "signed":
-			c.Signed = flag(d)
-		}
-	})
+	tolerant.Object(d, func(key []byte) { c.fillFlag(key, d) })
 }
 
-func (c *Confirmation) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
-		if string(key) == "message" {
-			c.Message = textOrEmpty(d)
-		}
-	})
+// fillFlag reports whether the member is a flag that is present.
+func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
+	present := d.Kind() != jsonscan.Null
+	switch string(key) {
+	case "content":
+		c.Content = tolerant.Bool(d)
+	case "transcription":
+		c.Transcription = tolerant.Bool(d)
+	case "signed":
+		c.Signed = tolerant.Bool(d)
+	default:
+		return false
+	}
+	return present
 }
 
-// UnmarshalJSON reads a note as tolerantly as the service's answers are read.
+// errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
+func errorState(d *jsonscan.Decoder) *string {
+	if d.Kind() == jsonscan.String {
+		return new(d.Text())
+	}
+	raw := d.Raw()
+	switch string(raw) {
+	case "", "null", "false", "0", "[]", "{}":
+		return nil
+	}
+	return new(strings.ToValidUTF8(string(raw), "\ufffd")) // as texts are read, so that a stored one reads back equal
+}
+
+// PatientID returns the patient whom the note names, in Patient or by a patient_id beside the described members, and
+// whether it names one and only one.
+func (n ProgressNote) PatientID() (int64, bool) { return n.patient().ID() }
+
+func (n *ProgressNote) patient() tolerant.Reference {
+	return tolerant.ReferenceOf(n.Patient.raw, patientID).And(tolerant.ReferenceBy(patientID, n.Extra.raw))
+}
+
+// patientMatch is how a note stands to the patient it should be about.
+type patientMatch int
+
+const (
+	namesNone  patientMatch = iota // it names no patient
+	namesThis                      // it names this patient and no other
+	namesOther                     // it names another one, or two, or one that cannot be read
+)
+
+func (n *ProgressNote) comparePatient(id int64) patientMatch {
+	said := n.patient()
+	if named, ok := said.ID(); ok && named == id {
+		return namesThis
+	}
+	if said.IsZero() {
+		return namesNone
+	}
+	return namesOther
+}
+
+// MarshalJSON writes the note as the service does: the described members, then those in Extra.
+func (n ProgressNote) MarshalJSON() ([]byte, error) {
+	var others ProgressNote // its Extra is what is not described in ours
+	if n.Extra.Decode(&others) != nil {
+		return nil, invalid("ProgressNote: Extra", "is not an object of further members")
+	}
+	type described ProgressNote // has no methods
+	if n.onlyTexts() && !n.unflagged {
+		return tolerant.Marshal(struct { // flags that never came are not written: they would read as denied
+			described
+			Has bool `json:"has,omitempty"`
+		}{described: described(n)}, others.Extra.raw)
+	}
+	return tolerant.Marshal(described(n), others.Extra.raw)
+}
+
+// GobEncode encodes the note as its JSON.
+func (n ProgressNote) GobEncode() ([]byte, error) { return n.MarshalJSON() }
+
+// GobDecode reads what GobEncode wrote.
+func (n *ProgressNote) GobDecode(data []byte) error { return n.UnmarshalJSON(data) }
+
+// UnmarshalJSON reads a note as tolerantly as the service's responses are read.
 func (n *ProgressNote) UnmarshalJSON(data []byte) error {
-	return unmarshal(data, n, (*ProgressNote).fill)
+	return tolerant.Unmarshal(data, n, (*ProgressNote).fill)
 }
 
-// UnmarshalJSON reads a template as tolerantly as the service's answers are read.
-func (t *Template) UnmarshalJSON(data []byte) error { return unmarshal(data, t, (*Template).fill) }
+// UnmarshalJSON reads a template as tolerantly as the service's responses are read.
+func (t *Template) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, t, (*Template).fill) }
 
-// UnmarshalJSON reads audio metadata as tolerantly as the service's answers are read.
-func (a *AudioInfo) UnmarshalJSON(data []byte) error { return unmarshal(data, a, (*AudioInfo).fill) }
+// UnmarshalJSON reads audio metadata as tolerantly as the service's responses are read.
+func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, a, (*AudioInfo).fill) }
 
-// UnmarshalJSON reads flags as tolerantly as the service's answers are read.
-func (c *Completion) UnmarshalJSON(data []byte) error { return unmarshal(data, c, (*Completion).fill) }
+// UnmarshalJSON reads flags as tolerantly as the service's responses are read.
+func (c *Completion) UnmarshalJSON(b []byte) error {
+	return tolerant.Unmarshal(b, c, (*Completion).fill)
+}
 
 // LogValue lists what may be logged of the note.
 func (n ProgressNote) LogValue() slog.Value {
@@ -156,32 +298,50 @@ func (a AudioInfo) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (a AudioInfo) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioInfo", a) }
 
-// LogValue lists nothing: the message is the service's own words.
-func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
+// Object is a JSON value whose fields the service does not describe, such as a note's patient. It keeps what came, in
+// compact form, and encodes it back. The zero value stands for an absent or null one.
+type Object struct{ raw string }
 
-// Format prints the type's name for every verb.
-func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
+// ID returns the object's id, from its field id or patient_id, and whether it has one and only one. The object may be a
+// bare number too, or hold the record in "data" or in a list.
+func (o Object) ID() (int64, bool) { return tolerant.ReferenceOf(o.raw, patientID).ID() }
 
-// LogValue lists the names of the fields to change.
-func (p UpdateNoteParams) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Bool("name", p.Name != nil),
-		slog.Bool("transcription", p.Transcription != nil),
-		slog.Bool("analysis", p.Analysis != nil),
-	)
+// Decode stores the object in v, as [json.Unmarshal] does. An absent one, or [] for an empty one, leaves v unchanged.
+func (o Object) Decode(v any) error {
+	if o.IsZero() || o.raw == "[]" {
+		return nil
+	}
+	return json.Unmarshal([]byte(o.raw), v)
 }
+
+// IsZero reports whether the object was absent or null.
+func (o Object) IsZero() bool { return o.raw == "" }
+
+// MarshalJSON returns the object as it came; null for an absent one.
+func (o Object) MarshalJSON() ([]byte, error) {
+	if o.IsZero() {
+		return []byte("null"), nil
+	}
+	return []byte(o.raw), nil
+}
+
+// UnmarshalJSON keeps any JSON value.
+func (o *Object) UnmarshalJSON(data []byte) error {
+	*o = Object{}
+	if data = bytes.TrimSpace(data); !bytes.Equal(data, []byte("null")) {
+		o.raw = tolerant.Canonical(data)
+	}
+	return nil
+}
+
+// GobEncode encodes the object as its JSON.
+func (o Object) GobEncode() ([]byte, error) { return o.MarshalJSON() }
+
+// GobDecode reads what GobEncode wrote.
+func (o *Object) GobDecode(data []byte) error { return o.UnmarshalJSON(data) }
+
+// LogValue lists what may be logged: whether there is an object. Its id may be a patient's.
+func (o Object) LogValue() slog.Value { return slog.GroupValue(slog.Bool("present", !o.IsZero())) }
 
 // Format prints what LogValue lists for every verb.
-func (p UpdateNoteParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.UpdateNoteParams", p)
-}
-
-// LogValue lists what may be logged of the params: neither name nor patient.
-func (p CreateNoteParams) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int64("prompt_id", p.PromptID), slog.Bool("audio", p.Audio != nil))
-}
-
-// Format prints what LogValue lists for every verb.
-func (p CreateNoteParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
-}
+func (o Object) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Object", o) }

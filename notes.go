@@ -5,70 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
-	"strings"
-	"time"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
-
-// ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
-// as JSON is explicit and gives everything.
-type ProgressNote struct {
-	ID                       int64      `json:"id"`
-	Name                     string     `json:"name"`
-	Transcription            string     `json:"transcription,omitempty"`
-	Analysis                 string     `json:"analysis,omitempty"`
-	Template                 *Template  `json:"template,omitempty"` // nil when absent
-	Patient                  Object     `json:"patient,omitzero"`   // fields not described; when the service names the patient only by a patient_id beside the other fields, {"id": that}
-	Audio                    *AudioInfo `json:"audio,omitempty"`    // nil when absent
-	Has                      Completion `json:"has"`
-	TeamID                   int64      `json:"team_id"`
-	UserID                   int64      `json:"user_id"`
-	User                     Object     `json:"user,omitzero"` // fields not described
-	TranscriptionStartedAt   time.Time  `json:"transcription_started_at,omitzero"`
-	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
-	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
-	AnalysisCompletedAt      time.Time  `json:"analysis_completed_at,omitzero"`
-	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
-	CreatedAt                time.Time  `json:"created_at,omitzero"`
-	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
-}
-
-// Template is the template a note was made with.
-type Template struct {
-	ID          int64  `json:"id"`
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-}
-
-// AudioInfo describes a note's recording. FileURL is a temporary, signed address: whoever has it can listen. It is not
-// printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
-type AudioInfo struct {
-	Duration   float64   `json:"duration,omitempty"` // in seconds
-	Bitrate    int64     `json:"bitrate,omitempty"`
-	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not told
-	UploadedAt time.Time `json:"uploaded_at,omitzero"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
-	FileURL    string    `json:"file_url,omitempty"`
-}
-
-// Completion holds a note's flags.
-type Completion struct {
-	Content       bool `json:"content"`       // analysis completed
-	Transcription bool `json:"transcription"` // transcription completed
-	Signed        bool `json:"signed"`        // reviewed and signed
-}
-
-// Confirmation is the service's word that something was done. Message is empty when it answered with nothing.
-type Confirmation struct {
-	Message string `json:"message"`
-}
 
 // NotesService works on progress notes. Get it from [Client.Notes].
 type NotesService struct{ client *Client }
@@ -88,25 +38,35 @@ type CreateNoteParams struct {
 	PatientID int64        // whose encounter was recorded
 	PromptID  int64        // the prompt to use
 	Audio     *AudioSource // the recording; nil: none is sent
-	// OnProgress, when set, is told how many bytes of the audio have left, and of how many (-1 when not known). It is
-	// called from one goroutine at a time and never after Create has returned; a repeated upload starts at 0 again.
+	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
+	// goroutine of Create. A retried upload starts at 0.
 	OnProgress func(sent, total int64)
+	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been given
+	// to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of the
+	// context while it runs, ends Create with that error: the service never has the request whole, so that the note surely
+	// does not exist. A journal written here is on disk before a note can exist. The context is that of the attempt.
+	BeforeCommit func(ctx context.Context) error
 }
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
 //
-// It is repeated only when the service cannot have processed it: not sent, sent in part, or answered 429. A lost answer,
-// a 5xx and a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. Other errors: [ErrValidation]
-// with Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
+// It is retried only when the service cannot have processed it: not sent, sent in part, or 429. A lost response, a 5xx and
+// a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names another patient than
+// was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other errors: [ErrValidation] with
+// Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	upload, err := newUpload(params)
 	if err != nil {
 		return nil, err
 	}
-	defer upload.end()
+	defer func() { _ = upload.closer.Close() }()
 	defer s.client.losses.Begin(losses.Of(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
-	note, err := do(ctx, s.client, request{op: createNote, path: createNote.route, body: upload}, opts, noteWithID(0))
+	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
+	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
 	s.client.rememberCreated(note)
+	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
+		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
+	}
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
 		unknown.AudioSize = unknown.audioSize()
@@ -115,17 +75,47 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	return note, err
 }
 
+// Sort is the order of a list.
+type Sort string
+
+// The orders the service knows. Its default is not described.
+const (
+	SortLatest Sort = "latest"
+	SortOldest Sort = "oldest"
+)
+
+// ListNotesParams selects and orders notes. Zero fields are not sent.
+type ListNotesParams struct {
+	PatientID int64  `url:"patient_id,omitempty"` // only this patient's notes; every row is checked
+	PerPage   int    `url:"per_page,omitempty"`   // 1 to 100
+	Sort      Sort   `url:"sort,omitempty"`
+	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
+	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
+
+	// Prefetch is how many pages All requests ahead of the one being read, at most, up to 64; 0 requests each when it is
+	// needed. More than one at a time needs a service that tells its last page.
+	Prefetch int `url:"-"`
+	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
+	// all the same.
+	TrustPatientFilter bool `url:"-"`
+	// Verify makes All walk through the list again until a walk brings nothing new, five times at most: for exports that
+	// must be whole, and for services that do not tell how many notes there are.
+	Verify bool `url:"-"`
+}
+
 // List returns one page of notes. See [NotesService.All] for all of them.
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
-// than the one asked for is [ErrUnexpectedResponse]; another page size is told by Meta.PerPageIgnored.
+// than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
 func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
 	query, err := params.query(s.client.config.names)
 	if err != nil {
 		return nil, err
 	}
-	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(answer []byte) (*Page[ProgressNote], error) {
-		return decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill)
+	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(response []byte) (*Page[ProgressNote], error) {
+		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
+		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
+		return page, err
 	})
 	if err != nil {
 		return nil, err
@@ -140,16 +130,13 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 	return page, nil
 }
 
-// All ranges over all notes that params select, page by page. It asks nothing before it is ranged over, can be ranged
-// over again, asks nothing more after a break, and yields no note twice. An error is yielded once, with a nil note, and
-// ends it; see List for the errors.
+// All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
+// over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
+// deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is [ErrIncompleteList].
+// A service that tells neither a total nor a cursor cannot show every deletion; Verify helps there. An error is yielded
+// once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	fetch := func(ctx context.Context, at position, opts []CallOption) (*Page[ProgressNote], error) {
-		page := params
-		page.Page, page.Cursor = at.page, at.cursor
-		return s.List(ctx, page, opts...)
-	}
-	return walk(ctx, position{params.Page, params.Cursor}, params.PerPage, params.Prefetch, opts, fetch, (*ProgressNote).id)
+	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
@@ -158,7 +145,7 @@ func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*
 	if err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, noteWithID(id))
+	return do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
 }
 
 // UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("") empties
@@ -171,22 +158,28 @@ type UpdateNoteParams struct {
 
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
 //
-// It is repeated after a lost answer, which leaves the same texts in place. Errors: [ErrForbidden], [ErrNotFound],
-// [ErrValidation] with Fields, [ErrInvalidArgument] for text that is not UTF-8.
+// After a lost response the note is read before the update is retried: if it has these texts, that is the result; if
+// somebody may have changed it since, it is not overwritten, and the error is a [*ConflictError] that also matches
+// [ErrOutcomeUnknown]. [IfUnchanged] makes sure that the note is still what the caller read. An error after which the update
+// may have been carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
+// Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
-	r, err := updateNote.withID(id)
+	edit, r, err := s.newEdit(updateNote, id, opts, params.presentIn)
 	if err != nil {
 		return nil, err
 	}
-	r.body, err = params.encode()
-	if err != nil {
+	if r.body, err = params.encode(); err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, noteWithID(id))
+	if err := edit.before(ctx); err != nil {
+		return nil, err
+	}
+	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
+	return edit.after(note, err, params.applied(edit.read))
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
-func (p UpdateNoteParams) encode() (jsonBody, error) {
+func (p UpdateNoteParams) encode() (sending.JSON, error) {
 	for name, text := range map[string]*string{"Name": p.Name, "Transcription": p.Transcription, "Analysis": p.Analysis} {
 		if text != nil && !utf8.ValidString(*text) {
 			return nil, invalid("Notes.Update: "+name, "is not valid UTF-8")
@@ -199,92 +192,98 @@ func (p UpdateNoteParams) encode() (jsonBody, error) {
 	return body, nil
 }
 
-// Delete deletes a note and its files. When an attempt's answer was lost and the repeat finds no note, the note is
-// deleted and that is no error. Otherwise a missing note is [ErrNotFound].
+// Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
+// deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
+// matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
-	r, err := deleteNote.withID(id)
+	edit, r, err := s.newEdit(deleteNote, id, opts, func(*ProgressNote) bool { return false })
 	if err != nil {
 		return nil, err
 	}
-	return do(ctx, s.client, r, opts, decodeConfirmation)
+	if err := edit.before(ctx); err != nil {
+		return nil, err
+	}
+	s.client.created.Expire(id) // from now on, not finding it is no sign of a lagging replica
+	done, err := do(ctx, s.client, r, opts, decodeConfirmation)
+	if errors.Is(err, errAlreadyDone) {
+		return new(Confirmation), nil
+	}
+	return done, err
 }
 
 // Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
-// is refused with [ErrNoteIncomplete], whatever status the service uses: where its message does not tell, the note is
-// read once to find out. After a lost answer the note is read too, and signed again only if it is not signed yet.
+// is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
+// out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
+// nobody can have changed it since, else the error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. With
+// [IfUnchanged] nothing else is signed than what the caller read.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
-	r, err := signNote.withID(id)
+	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
 	if err != nil {
 		return nil, err
 	}
-	// Read in between and afterwards without the caller's options, which are meant for signing.
-	r.settled = func(ctx context.Context) bool {
-		note, err := s.Get(ctx, id)
-		return err == nil && note.Stage() != StageComplete
+	if err := edit.before(ctx); err != nil {
+		return nil, err
 	}
-	unsure := false
-	r.unsure = &unsure
-	note, err := do(ctx, s.client, r, opts, noteWithID(id))
-	if err == nil {
-		return note, nil
+	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
+	if mayBeExplained(err) {
+		note, err = s.explainSign(ctx, edit, err)
 	}
-	return s.explainSign(ctx, id, err, unsure)
+	want := ProgressNote{}
+	if edit.read != nil {
+		want = *edit.read
+	}
+	return edit.after(note, err, want)
 }
 
-// explainSign finds out what a failed Sign means: done after all, refused for an incomplete note, or what it looks like.
-// It reads the note only where that can tell: the service refused, or it is unsure whether it acted.
-func (s *NotesService) explainSign(ctx context.Context, id int64, failure error, unsure bool) (*ProgressNote, error) {
-	var answered *Error
-	refused := errors.As(failure, &answered) && answered.maySpeakOfState()
-	switch {
-	case answered != nil && tellsIncomplete(answered.Message):
-		answered.incomplete = true
-		return nil, failure
-	case !refused && !unsure, errors.Is(failure, ErrUnauthorized), errors.Is(failure, ErrNotFound):
-		return nil, failure
+// mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
+// that may be the note's state, or its response was lost and nobody has looked yet.
+func mayBeExplained(err error) bool {
+	var conflict *ConflictError
+	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
+		return false
 	}
-	note, err := s.Get(ctx, id)
+	refused, ok := errors.AsType[*Error](err)
+	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
+}
+
+// explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
+func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
+	note, err := s.Get(ctx, edit.id, edit.reads...)
 	switch {
 	case err != nil:
 		return nil, failure
-	case unsure && note.Has.Signed:
+	case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
 		return note, nil
-	case note.Stage().AtLeast(StageComplete):
-		return nil, failure
-	case answered != nil:
-		answered.incomplete = true
-		return nil, failure
+	case !note.Stage().AtLeast(StageComplete):
+		return nil, incomplete(failure)
 	}
-	return nil, &callError{
-		op: signNote, detail: "not signed: transcription and analysis are not both complete; wait for the note, then sign",
-		causes: []error{ErrNoteIncomplete, failure},
-	}
+	return nil, failure
 }
 
-// tellsIncomplete recognises the refusal that the service's description words: a note without complete transcription and
-// analysis cannot be signed.
-func tellsIncomplete(message string) bool {
-	message = strings.ToLower(message)
-	return strings.Contains(message, "complete") && (strings.Contains(message, "transcription") || strings.Contains(message, "analysis"))
-}
-
-func noteWithID(id int64) func([]byte) (*ProgressNote, error) {
-	return func(answer []byte) (*ProgressNote, error) {
-		note, err := single(answer, (*ProgressNote).fill, (*ProgressNote).id)
+// decodeNote reads the note that an operation gives, which must have the id unless that is 0.
+func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
+	return func(response []byte) (*ProgressNote, error) {
+		note, unreadable, err := tolerant.Record(response, (*ProgressNote).fill, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
 			return nil, errOtherID
 		}
+		c.warnOfUnreadable(ctx, op, unreadable)
 		return note, err
 	}
 }
 
+// Confirmation is the service's word that something was done. Message is empty when the response held none.
+type Confirmation struct {
+	Message string `json:"message"`
+}
+
 // decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
-func decodeConfirmation(answer []byte) (*Confirmation, error) {
+func decodeConfirmation(response []byte) (*Confirmation, error) {
 	c := new(Confirmation)
-	if len(bytes.TrimSpace(answer)) == 0 {
+	if len(bytes.TrimSpace(response)) == 0 {
 		return c, nil
 	}
-	d := jsonscan.New(answer)
+	d := jsonscan.New(response)
 	if d.Kind() == jsonscan.Object {
 		c.fill(d)
 	} else {
@@ -294,4 +293,55 @@ func decodeConfirmation(answer []byte) (*Confirmation, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func (c *Confirmation) fill(d *jsonscan.Decoder) {
+	tolerant.Object(d, func(key []byte) {
+		if string(key) == "message" {
+			c.Message = tolerant.Text(d)
+		}
+	})
+}
+
+// LogValue lists nothing: the message is the service's own words.
+func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
+
+// Format prints the type's name for every verb.
+func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
+
+// LogValue lists the names of the fields to change.
+func (p UpdateNoteParams) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("name", p.Name != nil),
+		slog.Bool("transcription", p.Transcription != nil),
+		slog.Bool("analysis", p.Analysis != nil),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (p UpdateNoteParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.UpdateNoteParams", p)
+}
+
+// LogValue lists what may be logged of the params: neither name nor patient.
+func (p CreateNoteParams) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("prompt_id", p.PromptID), slog.Bool("audio", p.Audio != nil))
+}
+
+// Format prints what LogValue lists for every verb.
+func (p CreateNoteParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
+}
+
+// LogValue lists what may be logged of the params: whether a patient is named, not which.
+func (p ListNotesParams) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("patient", p.PatientID != 0), slog.String("sort", string(p.Sort)),
+		slog.String("page", strconv.Itoa(p.Page)), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (p ListNotesParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.ListNotesParams", p)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -92,7 +94,7 @@ func WithTokenSource(source TokenSource) Option {
 	}
 }
 
-// RetryPolicy says how often and how soon a failed attempt is repeated. Without [WithRetry] it is 3 retries, waiting
+// RetryPolicy says how often and how soon a failed attempt is retried. Without [WithRetry] it is 3 retries, waiting
 // from 500 ms to 30 s.
 type RetryPolicy struct {
 	MaxRetries int           // attempts after the first; 0: none
@@ -100,7 +102,7 @@ type RetryPolicy struct {
 	MaxWait    time.Duration // the longest wait; a service that asks for more gets no retry; 0: the default
 }
 
-// WithRetry replaces the retry policy. What may be repeated at all is not configurable: see the package documentation.
+// WithRetry replaces the retry policy. What may be retried at all is not configurable: see the package documentation.
 func WithRetry(policy RetryPolicy) Option {
 	return func(c *config) error {
 		policy := policy // an option may serve several clients at once
@@ -138,7 +140,8 @@ func WithLimiter(limiter Limiter) Option {
 	}
 }
 
-// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings.
+// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings. A warning
+// also tells which members of a response cannot be read, by their paths.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		if logger == nil {
@@ -220,7 +223,7 @@ func WithStallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxResponseSize sets how many bytes an answer may have, decompressed; 64 MiB by default. A larger one is
+// WithMaxResponseSize sets how many bytes a response may have, decompressed; 64 MiB by default. A larger one is
 // [ErrUnexpectedResponse]. Audio downloads are streamed and not limited by it.
 func WithMaxResponseSize(size int64) Option {
 	return func(c *config) error {
@@ -230,4 +233,118 @@ func WithMaxResponseSize(size int64) Option {
 		c.maxResponseSize = size
 		return nil
 	}
+}
+
+// CallOption changes a single call; every method takes any number of them last.
+type CallOption func(*callOptions) error
+
+type callOptions struct {
+	response  *Response
+	header    http.Header
+	query     url.Values
+	noRetry   bool
+	unchanged *ProgressNote                         // what the caller read; nil: not said
+	token     func(context.Context) (string, error) // nil: the client's
+	responded func()                                // called with a success, before it is decoded
+}
+
+func newCallOptions(opts []CallOption) (callOptions, error) {
+	if len(opts) == 0 {
+		return callOptions{}, nil
+	}
+	var o callOptions
+	for _, opt := range opts {
+		if opt == nil {
+			return o, invalid("call option", "is nil")
+		}
+		if err := opt(&o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// WithResponse fills r with what came back, also when the call fails. A method that makes several requests fills it for
+// each, so that the last one stays.
+func WithResponse(r *Response) CallOption {
+	return func(o *callOptions) error {
+		if r == nil {
+			return invalid("WithResponse", "the response is nil")
+		}
+		o.response = r
+		return nil
+	}
+}
+
+// ownHeaders are set by the SDK, or would undo one of its promises: a second host, or net/http retrying a create.
+var ownHeaders = map[string]bool{
+	"Accept": true, "Accept-Encoding": true, "Authorization": true, "Connection": true, "Content-Encoding": true, "Content-Length": true,
+	"Content-Type": true, "Cookie": true, "Expect": true, "Host": true, "Idempotency-Key": true, "Proxy-Authorization": true, "Trailer": true,
+	"Transfer-Encoding": true, "Upgrade": true, "User-Agent": true, "X-Idempotency-Key": true, "X-Http-Method-Override": true,
+}
+
+// WithHeader adds a header to the request. Headers that the SDK is responsible for, such as Authorization, are refused.
+func WithHeader(key, value string) CallOption {
+	return func(o *callOptions) error {
+		canonical := http.CanonicalHeaderKey(key)
+		switch {
+		case !isIdentifier(key, 128, "!#$%&'*+-.^_`|~"), !isHeaderValue(value):
+			return invalid("WithHeader", "the key or the value cannot stand in a header")
+		case ownHeaders[canonical]:
+			return invalid("WithHeader", "%s is set by the SDK alone", canonical)
+		}
+		if o.header == nil {
+			o.header = http.Header{}
+		}
+		o.header.Add(canonical, value)
+		return nil
+	}
+}
+
+// WithQuery adds a query parameter to the request, beside those of the method. An empty key is refused.
+func WithQuery(key, value string) CallOption {
+	return func(o *callOptions) error {
+		if key == "" {
+			return invalid("WithQuery", "the key is empty")
+		}
+		if o.query == nil {
+			o.query = url.Values{}
+		}
+		o.query.Add(key, value)
+		return nil
+	}
+}
+
+// WithoutRetry sends the request once, whatever comes back. A read that a method needs to understand the response, as
+// [NotesService.Sign] may, is still made.
+func WithoutRetry() CallOption {
+	return func(o *callOptions) error {
+		o.noRetry = true
+		return nil
+	}
+}
+
+// WithToken makes the call in another user's name: a server signs for the clinician who is logged in there. All requests
+// of the call carry this token instead of the client's. An empty token, or one that cannot stand in a header, is
+// [ErrInvalidArgument].
+func WithToken(token string) CallOption {
+	return func(o *callOptions) error {
+		if err := checkToken(token); err != nil {
+			return invalid("WithToken", "the token %s", err)
+		}
+		o.token = func(context.Context) (string, error) { return token, nil } // in a closure, as the client's
+		return nil
+	}
+}
+
+// whenResponded calls f when the response is here, before it is decoded.
+func whenResponded(f func()) CallOption {
+	return func(o *callOptions) error {
+		o.responded = f
+		return nil
+	}
+}
+
+func isHeaderValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) })
 }

@@ -148,8 +148,7 @@ func (w *eavesdropper) see(what string, value any) {
 		if v.IsNil() {
 			return
 		}
-		// A program can have by value what is exported and may be copied: vet refuses that for an AudioSource.
-		if typ := v.Type().Elem(); token.IsExported(typ.Name()) && typ != reflect.TypeFor[clinicaldoc.AudioSource]() {
+		if token.IsExported(v.Type().Elem().Name()) { // which a program can have by value
 			forms = append(forms, v.Elem().Interface())
 		}
 	}
@@ -182,6 +181,9 @@ func (w *eavesdropper) see(what string, value any) {
 		for _, wrapped := range []error{fmt.Errorf("wrapped: %w", err), errors.Join(err, io.EOF)} {
 			w.read(what+" wrapped", fmt.Sprintf("%v %+v %s %q", wrapped, wrapped, wrapped, wrapped))
 		}
+		for _, inner := range unwrapped(err) {
+			w.see(what+" wraps", inner)
+		}
 	}
 }
 
@@ -198,7 +200,7 @@ func holdsSecret(v reflect.Value, depth int) bool {
 	case reflect.Pointer, reflect.Interface:
 		return holdsSecret(v.Elem(), depth+1)
 	case reflect.Struct:
-		if !strings.HasPrefix(v.Type().PkgPath(), thisModule) || v.Type() == reflect.TypeFor[clinicaldoc.Client]() {
+		if !strings.HasPrefix(v.Type().PkgPath(), reflect.TypeFor[clinicaldoc.Client]().PkgPath()) || v.Type() == reflect.TypeFor[clinicaldoc.Client]() {
 			return false // what others own may be in use meanwhile
 		}
 		for _, field := range v.Fields() {

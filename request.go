@@ -1,7 +1,6 @@
 package clinicaldoc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -10,11 +9,50 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
-
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
+
+// do is the one way a service method reaches the service. In this order:
+//
+//  1. check the call options and the context; the method has checked its own arguments;
+//  2. make attempts where that is safe: package exchange has their order;
+//  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (mark);
+//  4. decode the response; what does not decode is an error too.
+func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, decode func(response []byte) (*T, error)) (*T, error) {
+	options, err := newCallOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	if options.unchanged != nil && !r.edits {
+		return nil, invalid(r.op.name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
+	}
+	if ended := redact.ContextErr(ctx); ended != nil {
+		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
+	}
+	call := c.newCall(r, &options)
+	defer call.Release()
+	err = call.Do(ctx)
+	options.fillResponse(call)
+	switch {
+	case err != nil && r.gone(call):
+		return new(T), nil
+	case err != nil:
+		return nil, r.mark(call, r.stopped(ctx, err))
+	}
+	if options.responded != nil {
+		options.responded()
+	}
+	value, err := decode(call.Last.Body)
+	if err != nil {
+		return nil, r.mark(call, r.unexpected(call.Last, err))
+	}
+	return value, nil
+}
 
 // operation names an endpoint and what calling it twice would do.
 type operation struct {
@@ -27,13 +65,17 @@ type request struct {
 	op    operation
 	path  string // under the base URL
 	query url.Values
-	body  payload // nil: none
+	body  sending.Body // nil: none
+	edits bool         // IfUnchanged makes sense
 
-	// settled is asked before a request whose outcome is unknown is repeated: true means that there is no point.
-	settled func(context.Context) bool
-	// unsure, when not nil, is set if the call fails although the service may have acted on it.
-	unsure *bool
+	progress     func(sent int64)
+	beforeCommit func(context.Context) error
+	// beforeRetry is called before a request that may have been carried out is retried. Its error ends the call;
+	// errAlreadyDone means that nothing remains to be done.
+	beforeRetry func(context.Context, *exchange.Attempt) error
 }
+
+const errAlreadyDone = safeError("an earlier attempt has done it")
 
 // withID makes a request for the operation on one record.
 func (op operation) withID(id int64) (request, error) {
@@ -43,194 +85,31 @@ func (op operation) withID(id int64) (request, error) {
 	return request{op: op, path: strings.Replace(op.route, "{id}", strconv.FormatInt(id, 10), 1)}, nil
 }
 
-// do is the one way a request leaves and an answer comes back. In this order:
-//
-//  1. check the arguments: the service method's own, then the call options and the context;
-//  2. build the request under the base URL's path, with its headers;
-//  3. send it, again where that is safe (exchange.send). Each attempt (exchange.RoundTrip) waits for the limiter, asks
-//     for the token, sends, reads the answer up to the limit, and tells observer and logger;
-//  4. turn a non-2xx answer or a failure into a typed error, or decode the answer; what does not decode is an error too.
-func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, decode func(answer []byte) (*T, error)) (*T, error) {
-	x, err := c.newExchange(ctx, r, opts)
-	if err != nil {
-		return nil, err
+func (c *Client) newCall(r request, options *callOptions) *exchange.Call {
+	target := *c.baseURL
+	target.Path += r.path
+	target.RawQuery = encodedQuery(r.query, options.query)
+	call := &exchange.Call{
+		Peer: c.peer, Method: r.op.method, URL: &target, Header: options.header, Body: r.body, Effect: r.op.effect,
+		MaxRetries: c.config.retry.MaxRetries, Token: options.token, Progress: r.progress, BeforeCommit: r.beforeCommit,
+		BeforeRetry: r.beforeRetry,
 	}
-	defer x.release()
-	if err := x.send(); err != nil {
-		return nil, x.outcomeError(err)
+	if options.noRetry {
+		call.MaxRetries = 0
 	}
-	if x.options.answered != nil {
-		x.options.answered()
+	if c.config.observer != nil || c.config.logger != nil {
+		call.Report = func(ctx context.Context, a *exchange.Attempt) { c.report(ctx, r.op, a) }
 	}
-	value, err := decode(x.answer.body)
-	if err != nil {
-		return nil, x.outcomeError(x.unexpected(err))
-	}
-	return value, nil
+	call.Explain = func(a *exchange.Attempt) error { return r.explain(c, a, call.Last) }
+	return call
 }
 
-// exchange carries one call from its first attempt to its end. Its state is that of the latest attempt.
-type exchange struct {
-	client  *Client
-	ctx     context.Context
-	request request
-	options callOptions
-
-	attempts int
-	started  time.Time     // of the latest attempt
-	answer   answer        // zero when none came
-	outcome  retry.Outcome // decides whether to repeat
-	err      error         // nil after a 2xx
-	earlier  error         // of the attempt before
-	wait     time.Duration // before the next attempt
-
-	buffer   *bytes.Buffer // holds the answer's body
-	unknown  bool          // an attempt before the latest may have taken effect
-	restarts int           // attempts cut within a create's body
-}
-
-// answer is what came back. Its body is valid until the exchange is released.
-type answer struct {
-	status    int
-	header    http.Header
-	requestID string
-	body      []byte
-}
-
-func (c *Client) newExchange(ctx context.Context, r request, opts []CallOption) (*exchange, error) {
-	options, err := newCallOptions(opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(err), causes: []error{err}}
-	}
-	return &exchange{client: c, ctx: ctx, request: r, options: options}, nil
-}
-
-// send makes attempts until one succeeds or none may follow. Of retryablehttp only the loop is used: what is repeated,
-// when, and what a failure means is decided here, and bodies never pass through it.
-func (x *exchange) send() error {
-	c := x.client
-	req, err := http.NewRequestWithContext(x.ctx, x.request.op.method, c.base, http.NoBody)
-	if err != nil {
-		return invalid(x.request.op.name, "%s", redact.Cause(err))
-	}
-	req.URL.Path += x.request.path
-	req.URL.RawQuery = x.encodedQuery()
-
-	loop := retryablehttp.Client{
-		// As a transport the exchange has no CloseIdleConnections, so that a failure leaves the pool alone.
-		HTTPClient:   &http.Client{Transport: x, Timeout: c.config.httpClient.Timeout},
-		RetryMax:     c.config.retry.MaxRetries,
-		CheckRetry:   x.mayRepeat,
-		Backoff:      x.backoff,
-		PrepareRetry: x.beforeRepeat,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}
-	if x.options.noRetry {
-		loop.RetryMax = 0
-	}
-	resp, loopErr := loop.Do(&retryablehttp.Request{Request: req})
-	if resp != nil {
-		_ = resp.Body.Close() // read already; closed for form's sake
-	}
-	x.fillResponse()
-	switch {
-	case x.err == nil && x.attempts > 0:
-		return nil
-	case x.deleted():
-		x.answer.body = nil
-		return nil
-	case x.ctx.Err() != nil && !errors.Is(x.err, x.ctx.Err()):
-		// The context ended between two attempts: the caller learns both that and why the last attempt failed.
-		return &callError{op: x.request.op, detail: "gave up waiting to repeat: " + redact.Cause(x.ctx.Err()), causes: compact(x.ctx.Err(), x.err)}
-	case x.err == nil:
-		return &callError{op: x.request.op, detail: "not sent: " + redact.Cause(loopErr), causes: compact(loopErr)}
-	}
-	return x.err
-}
-
-// mayRepeat is the retry decision: by effect and outcome, and only when the wait fits.
-func (x *exchange) mayRepeat(ctx context.Context, _ *http.Response, _ error) (bool, error) {
-	over := x.err == nil || ctx.Err() != nil
-	if over || !x.request.op.effect.MayRepeat(x.outcome) {
-		return false, nil
-	}
-	if x.request.body != nil && !x.request.body.replayable() {
-		return false, nil
-	}
-	if x.request.op.effect == retry.Creates && x.outcome.Status == 0 && x.outcome.Sent == retry.Partly {
-		// A server that cuts an upload often means to refuse it; one more try tells.
-		if x.restarts++; x.restarts > 1 {
-			return false, nil
-		}
-	}
-	policy := x.client.config.retry
-	after := retry.After(x.answer.header.Get("Retry-After"), time.Now())
-	if after > policy.MaxWait {
-		return false, nil
-	}
-	x.wait = retry.Backoff(x.attempts-1, policy.MinWait, policy.MaxWait, after)
-	deadline, limited := ctx.Deadline()
-	return !limited || time.Until(deadline) > x.wait, nil
-}
-
-func (x *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait }
-
-var errSettled = errors.New("settled")
-
-func (x *exchange) beforeRepeat(*http.Request) error {
-	if !x.outcome.NotProcessed() {
-		x.unknown = true
-		if x.request.settled != nil && x.request.settled(x.ctx) {
-			return errSettled
-		}
-	}
-	return nil
-}
-
-// deleted reports whether a repeated DELETE found nothing because an earlier attempt had done its work.
-func (x *exchange) deleted() bool {
-	return x.unknown && x.request.op.method == http.MethodDelete && x.outcome.Status == http.StatusNotFound
-}
-
-// outcomeError marks the failure of a request that must not be repeated and may have been carried out.
-func (x *exchange) outcomeError(err error) error {
-	if x.request.unsure != nil {
-		*x.request.unsure = x.unknown || !x.outcome.NotProcessed()
-	}
-	if x.request.op.effect != retry.Creates || x.attempts == 0 || x.outcome.NotProcessed() {
-		return err
-	}
-	return &OutcomeUnknownError{SentAt: x.started, LostAt: time.Now(), Err: err}
-}
-
-// unexpected reports a 2xx answer that is not what was promised.
-func (x *exchange) unexpected(cause error) error {
-	kind, _, _ := strings.Cut(x.answer.header.Get("Content-Type"), ";")
-	advice := ""
-	switch {
-	case len(x.answer.body) == 0:
-		kind = "no body"
-	case kind == "text/html":
-		advice = "; check the base URL, and for proxies in between"
-	case !isIdentifier(kind, 64, "/.+-"):
-		kind = "no usable content type"
-	}
-	return &callError{
-		op: x.request.op, requestID: x.answer.requestID,
-		detail: "the answer is " + statusText(x.answer.status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause) + advice,
-		causes: []error{ErrUnexpectedResponse, cause},
-	}
-}
-
-func (x *exchange) encodedQuery() string {
-	if len(x.options.query) == 0 {
-		return x.request.query.Encode()
+func encodedQuery(own, added url.Values) string {
+	if len(added) == 0 {
+		return own.Encode()
 	}
 	query := url.Values{}
-	for _, values := range []url.Values{x.request.query, x.options.query} {
+	for _, values := range []url.Values{own, added} {
 		for key, list := range values {
 			query[key] = append(query[key], list...)
 		}
@@ -238,45 +117,145 @@ func (x *exchange) encodedQuery() string {
 	return query.Encode()
 }
 
-func (x *exchange) fillResponse() {
-	r := x.options.response
-	if r == nil {
+// explain is the error of one attempt. Why the one before it failed is not forgotten when nothing was sent after it.
+func (r request) explain(c *Client, a, before *exchange.Attempt) error {
+	switch a.Step {
+	case exchange.None:
+		if a.TooLong {
+			return r.unexpected(a, errTooLong)
+		}
+		return r.statusError(c, a)
+	case exchange.Limit, exchange.Authorize:
+		detail := "not sent: the limiter refused"
+		if a.Step == exchange.Authorize {
+			detail = "not sent: the token source failed"
+		}
+		causes := []error{a.Cause}
+		if before != nil {
+			causes = append(causes, before.Err)
+		}
+		return &callError{op: r.op, detail: detail + reason(a.Cause), causes: causes}
+	case exchange.Source:
+		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a)
+	case exchange.Commit:
+		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause, a.Ended}}
+	case exchange.Context:
+		return r.noResponse(redact.Cause(a.Cause), a)
+	case exchange.Network: // below
+	}
+	detail := redact.Cause(a.Cause)
+	if a.Sent == retry.Partly {
+		detail = cutUpload(a.Cause) + detail
+	}
+	return r.noResponse(detail, a)
+}
+
+func (r request) noResponse(detail string, a *exchange.Attempt) error {
+	return &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
+}
+
+// reason prints an error of the caller's only where its text is known to be harmless.
+func reason(err error) string {
+	var safe redact.Safe
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &safe) {
+		return ": " + redact.Cause(err)
+	}
+	return ""
+}
+
+// statusError turns a response that is no success into an *Error.
+func (r request) statusError(c *Client, a *exchange.Attempt) error {
+	e := &Error{
+		StatusCode: a.Status,
+		RequestID:  requestID(a.Header),
+		RetryAfter: retry.After(a.Header.Get("Retry-After"), time.Now()),
+		Operation:  r.op.name,
+		Method:     r.op.method,
+		Route:      r.op.route,
+	}
+	decodeErrorBody(a.Body, e)
+	e.explain(a.Header, c.baseURL, r.body == nil)
+	return e
+}
+
+// unexpected reports a 2xx response that is not what was promised.
+func (r request) unexpected(a *exchange.Attempt, cause error) error {
+	return &callError{
+		op: r.op, requestID: requestID(a.Header),
+		detail: unexpectedText(a.Status, a.Header.Get("Content-Type"), a.Body, cause),
+		causes: []error{ErrUnexpectedResponse, cause},
+	}
+}
+
+// stopped explains a call that ended between two attempts.
+func (r request) stopped(ctx context.Context, err error) error {
+	stopped, ok := errors.AsType[*exchange.Stopped](err)
+	switch {
+	case !ok:
+		return err
+	case ctx.Err() != nil:
+		// The caller learns both that, and why the last attempt failed.
+		ended := redact.ContextErr(ctx)
+		return &callError{op: r.op, detail: "gave up waiting to retry: " + redact.Cause(ended), causes: []error{ended, stopped.Err}}
+	case stopped.Err == nil:
+		return &callError{op: r.op, detail: "not sent: " + redact.Cause(stopped.Reason), causes: []error{stopped.Reason}}
+	}
+	return stopped.Reason
+}
+
+// gone reports whether a retried DELETE found nothing because an earlier attempt had done its work.
+func (r request) gone(call *exchange.Call) bool {
+	return r.op.method == http.MethodDelete && call.Unsure && call.Attempts > 1 && r.saysGone(call.Last.Status)
+}
+
+func (r request) saysGone(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusGone:
+		return true
+	case http.StatusUnauthorized:
+		return r.op.route == revokeToken.route // it was the token in use
+	}
+	return false
+}
+
+// mark says of a failed call that it may have been carried out all the same.
+func (r request) mark(call *exchange.Call, err error) error {
+	switch {
+	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete):
+		return err
+	case r.op.effect == retry.Creates:
+		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}
+	}
+	return &unsureError{err}
+}
+
+// warnOfUnreadable logs, once for each response, which optional members count as absent because they cannot be read:
+// their paths and kinds, never what they held.
+func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable []*jsonscan.TypeError) {
+	if len(unreadable) == 0 || c.config.logger == nil {
 		return
 	}
-	*r = Response{
-		StatusCode: x.answer.status,
-		Header:     x.answer.header.Clone(),
-		RequestID:  x.answer.requestID,
-		RateLimit:  parseRateLimit(x.answer.header),
-		Attempts:   x.attempts,
-		Body:       bytes.Clone(x.answer.body),
+	members := make([]string, len(unreadable))
+	for i, member := range unreadable {
+		members[i] = member.SafeText()
 	}
+	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", members)
 }
 
-func parseRateLimit(h http.Header) RateLimit {
-	var r RateLimit
-	r.Limit, _ = strconv.Atoi(h.Get("X-RateLimit-Limit"))
-	r.Remaining, _ = strconv.Atoi(h.Get("X-RateLimit-Remaining"))
-	if unix, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil {
-		r.Reset = time.Unix(unix, 0).UTC()
+// createdID digs the id out of a success that is no note otherwise.
+func createdID(a *exchange.Attempt) int64 {
+	if a.Status < 200 || a.Status > 299 {
+		return 0
 	}
-	return r
+	return tolerant.FindID(a.Body)
 }
 
-// release gives the buffer back. The answer's body is not valid afterwards.
-func (x *exchange) release() {
-	if x.buffer != nil {
-		buffers.giveBack(x.buffer)
-	}
-	x.buffer = nil
-}
-
-func compact(errs ...error) []error {
-	var kept []error
-	for _, err := range errs {
-		if err != nil {
-			kept = append(kept, err)
+// requestID returns the id that the service or a proxy gave the request, if it is fit for a log line.
+func requestID(h http.Header) string {
+	for _, key := range []string{"X-Request-Id", "X-Correlation-Id", "X-Amzn-Trace-Id", "Cf-Ray"} {
+		if id := h.Get(key); isIdentifier(id, 128, "-_.:=;/+") {
+			return id
 		}
 	}
-	return kept
+	return ""
 }

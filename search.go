@@ -157,8 +157,8 @@ func (l *search) readNamed(ctx context.Context, id int64) (verdict.Named, error)
 	case err != nil:
 		return verdict.NotNamed, err
 	}
-	patient, named := note.Patient.ID()
-	if named && patient != l.lost.Params.PatientID || l.lost.Params.PatientID == 0 && !namesNoPatient(note) {
+	patient := l.lost.Params.PatientID
+	if patient != 0 && note.comparePatient(patient) == namesOther || patient == 0 && !namesNoPatient(note) {
 		return verdict.NamedOther, mismatch("the note names another patient than the create did")
 	}
 	if l.known(id, l.notes.client.losses.View(l.loss)) != verdict.Unexplained {
@@ -213,7 +213,7 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 			return verdict.LookPastWindow, pages, nil
 		case !page.HasNext() && page.Meta.Total <= len(walked):
 			return verdict.LookToEnd, pages, nil
-		case !page.HasNext(), len(walked) == known && !(unnumbered && list.Page == 1):
+		case !page.HasNext(), len(walked) == known && (!unnumbered || list.Page != 1):
 			return verdict.LookUnproven, pages, nil
 		case len(walked) >= maxSearchedRows:
 			return verdict.LookRefused, pages, errTooMany
@@ -242,16 +242,16 @@ func (l *search) see(row *ProgressNote) {
 }
 
 func (l *search) compareSize(row *ProgressNote) verdict.Size {
-	told := int64(0)
+	size := int64(0)
 	if row.Audio != nil {
-		told = row.Audio.Size
+		size = row.Audio.Size
 	}
 	switch sent := l.lost.AudioSize; {
-	case sent > 0 && told > 0 && sent == told:
+	case sent > 0 && size > 0 && sent == size:
 		return verdict.SizeEqual
-	case sent > 0 && told > 0:
+	case sent > 0 && size > 0:
 		return verdict.SizeOther
-	case sent > 0, sent < 0 && told > 0:
+	case sent > 0, sent < 0 && size > 0:
 		return verdict.SizeOneSided
 	}
 	return verdict.SizeUntold
@@ -271,8 +271,7 @@ func (l *search) compareUser(row *ProgressNote) verdict.User {
 
 // namesNoPatient is strict: a patient that is there but has no readable id is one.
 func namesNoPatient(note *ProgressNote) bool {
-	raw, err := note.Patient.MarshalJSON()
-	return err == nil && slices.Contains([]string{"null", "{}", "[]"}, string(raw))
+	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
 }
 
 // mayRecover reports whether a list that failed may work later.

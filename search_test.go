@@ -327,8 +327,8 @@ func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
 		n := visited()
 		n.id = 7
 		client := serve(t,
-			call{url: "/user", header: fresh, answer: `{"id":2}`},
-			call{url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: fresh, answer: `{"data":[` + s.json(n) + `],"meta":{"current_page":1,"last_page":1}}`, answerHeader: now},
+			call{url: "/user", header: fresh, response: `{"id":2}`},
+			call{url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: fresh, response: `{"data":[` + s.json(n) + `],"meta":{"current_page":1,"last_page":1}}`, answerHeader: now},
 		)
 		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.NoError(t, err)

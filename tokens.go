@@ -10,9 +10,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// Token is the record of an access token; the token itself is never told.
+// Token is the record of an access token; the token itself is not in it.
 type Token struct {
 	ID         int64     `json:"id"`
 	Name       string    `json:"name"` // a label, often a device's name
@@ -30,7 +31,11 @@ var (
 
 // List returns the user's access tokens; the result is never nil without an error.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
-	tokens, err := do(ctx, s.client, request{op: listTokens, path: listTokens.route}, opts, decodeTokens)
+	tokens, err := do(ctx, s.client, request{op: listTokens, path: listTokens.route}, opts, func(response []byte) (*[]Token, error) {
+		tokens, unreadable, err := decodeTokens(response)
+		s.client.warnOfUnreadable(ctx, listTokens, unreadable)
+		return tokens, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +43,7 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 }
 
 // Revoke revokes the token with the given id, which may be the one in use: then every later call is [ErrUnauthorized].
-// When an attempt's answer was lost and the repeat finds no token, the token is revoked and that is no error. Otherwise
+// When an attempt's response was lost and the retry finds no token, the token is revoked and that is no error. Otherwise
 // an unknown id is [ErrNotFound].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	r, err := revokeToken.withID(id)
@@ -48,59 +53,50 @@ func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption
 	return do(ctx, s.client, r, opts, decodeConfirmation)
 }
 
-// decodeTokens reads the list under "tokens", under "data", or bare.
-func decodeTokens(answer []byte) (*[]Token, error) {
-	if len(answer) == 0 {
-		return nil, errEmpty
+// decodeTokens reads the list under "tokens", bare or wrapped in "data", under "data" itself, or alone.
+func decodeTokens(response []byte) (*[]Token, []*jsonscan.TypeError, error) {
+	if len(response) == 0 {
+		return nil, nil, tolerant.ErrEmpty
 	}
-	d := jsonscan.New(answer)
-	tokens, found := []Token{}, false
-	read := func() {
-		found = true
-		list(d, func() {
-			var t Token
-			t.fill(d)
-			if t.ID < 1 {
-				d.Fail("a token with an id")
-			}
-			tokens = append(tokens, t)
-		})
-	}
-	if d.Kind() == jsonscan.Array {
+	d := jsonscan.New(tolerant.Unwrap(response, "tokens"))
+	tokens, found := []Token{}, d.Kind() == jsonscan.Array
+	read := func() { tokens = tolerant.Rows(d, tokens, 0, (*Token).fill, func(t *Token) int64 { return t.ID }) }
+	if found {
 		read()
 	} else {
 		for key := range d.Fields() {
 			if name := string(key); name == "tokens" || name == "data" && d.Kind() == jsonscan.Array {
+				found = true
 				read()
 			}
 		}
 	}
 	if err := d.End(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !found {
-		return nil, errNoRows
+		return nil, nil, errNoRows
 	}
-	return &tokens, nil
+	return &tokens, d.Forgiven(), nil
 }
 
 func (t *Token) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			t.ID = integer(d)
+			t.ID = tolerant.RequiredInteger(d)
 		case "name":
-			t.Name = textOrEmpty(d)
+			t.Name = tolerant.RequiredText(d)
 		case "created_at":
-			t.CreatedAt = instant(d)
+			t.CreatedAt = tolerant.RequiredTime(d)
 		case "last_used_at":
-			t.LastUsedAt = instant(d)
+			t.LastUsedAt = tolerant.Time(d)
 		}
 	})
 }
 
-// UnmarshalJSON reads a token record as tolerantly as the service's answers are read.
-func (t *Token) UnmarshalJSON(data []byte) error { return unmarshal(data, t, (*Token).fill) }
+// UnmarshalJSON reads a token record as tolerantly as the service's responses are read.
+func (t *Token) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, t, (*Token).fill) }
 
 // LogValue lists what may be logged of the record: the label may be somebody's name.
 func (t Token) LogValue() slog.Value {

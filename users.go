@@ -10,6 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // User is a user of the service. It prints as its id.
@@ -30,30 +31,32 @@ var getUser = operation{"Users.Me", http.MethodGet, "/user", retry.Reads}
 // Me returns the user whom the token belongs to. It is the cheapest way to find out whether a token works:
 // [ErrUnauthorized] says that it does not.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
-	return do(ctx, s.client, request{op: getUser, path: getUser.route}, opts, func(answer []byte) (*User, error) {
-		return single(answer, (*User).fill, func(u *User) int64 { return u.ID })
+	return do(ctx, s.client, request{op: getUser, path: getUser.route}, opts, func(response []byte) (*User, error) {
+		user, unreadable, err := tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
+		s.client.warnOfUnreadable(ctx, getUser, unreadable)
+		return user, err
 	})
 }
 
 func (u *User) fill(d *jsonscan.Decoder) {
-	object(d, func(key []byte) {
+	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			u.ID = integer(d)
+			u.ID = tolerant.RequiredInteger(d)
 		case "name":
-			u.Name = textOrEmpty(d)
+			u.Name = tolerant.RequiredText(d)
 		case "email":
-			u.Email = textOrEmpty(d)
+			u.Email = tolerant.Text(d)
 		case "created_at":
-			u.CreatedAt = instant(d)
+			u.CreatedAt = tolerant.RequiredTime(d)
 		case "updated_at":
-			u.UpdatedAt = instant(d)
+			u.UpdatedAt = tolerant.Time(d)
 		}
 	})
 }
 
-// UnmarshalJSON reads a user as tolerantly as the service's answers are read.
-func (u *User) UnmarshalJSON(data []byte) error { return unmarshal(data, u, (*User).fill) }
+// UnmarshalJSON reads a user as tolerantly as the service's responses are read.
+func (u *User) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, u, (*User).fill) }
 
 // LogValue lists what may be logged of the user.
 func (u User) LogValue() slog.Value { return slog.GroupValue(slog.Int64("id", u.ID)) }

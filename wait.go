@@ -1,87 +1,71 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
-
-// Stage is how far the service has come with a note. Its values are ordered; the zero value means "not set".
-type Stage int
-
-// The stages of a note's life, in order. A failed note stays failed whatever else it carries.
-const (
-	StageUploaded     Stage = iota + 1 // nothing has begun yet
-	StageTranscribing                  // transcription has begun
-	StageTranscribed                   // transcription is complete
-	StageAnalysing                     // analysis has begun
-	StageComplete                      // transcription and analysis are complete; ready to be edited and signed
-	StageSigned                        // reviewed and signed
-	StageFailed                        // the service reports an error state
-)
-
-var stageNames = [...]string{"unset", "uploaded", "transcribing", "transcribed", "analysing", "complete", "signed", "failed"}
-
-// String returns the stage's name in lower case.
-func (s Stage) String() string {
-	if s < 0 || int(s) >= len(stageNames) {
-		return "Stage(" + strconv.Itoa(int(s)) + ")"
-	}
-	return stageNames[s]
-}
-
-// AtLeast reports whether a note in stage s has come as far as t. A failed one has come nowhere but to its failure.
-func (s Stage) AtLeast(t Stage) bool {
-	return s >= t && (s != StageFailed || t == StageFailed)
-}
-
-// Stage derives the note's stage from its flags, timestamps and error state: failed beats signed beats complete, and
-// what has started but not completed is the running stage.
-func (n ProgressNote) Stage() Stage {
-	transcribed := n.Has.Transcription || !n.TranscriptionCompletedAt.IsZero()
-	analysed := n.Has.Content || !n.AnalysisCompletedAt.IsZero()
-	switch {
-	case n.ErrorState != nil && *n.ErrorState != "":
-		return StageFailed
-	case n.Has.Signed:
-		return StageSigned
-	case transcribed && analysed:
-		return StageComplete
-	case transcribed && !n.AnalysisStartedAt.IsZero():
-		return StageAnalysing
-	case transcribed:
-		return StageTranscribed
-	case !n.TranscriptionStartedAt.IsZero(), analysed, !n.AnalysisStartedAt.IsZero():
-		return StageTranscribing
-	}
-	return StageUploaded
-}
 
 // WaitParams says what to wait for and how often to look. The zero value waits for [StageComplete] with the defaults.
 type WaitParams struct {
 	// Until is the stage to wait for, or any stage beyond it; zero: StageComplete. StageFailed cannot be waited for.
 	Until Stage
-	// Interval is the shortest pause between two polls; zero: 2 seconds, or MaxInterval if that is shorter. Pauses grow
-	// by a tenth of the time waited so far, and up to a fifth of each is random.
+	// Interval is the shortest pause between two polls, at least 50 ms; zero: 2 seconds, or MaxInterval if that is shorter.
+	// Pauses grow by a tenth of the time waited so far, and up to a fifth of each is random.
 	Interval time.Duration
-	// MaxInterval is the longest pause, unless the service asks for more; zero: 1 minute, or Interval if that is longer.
+	// MaxInterval is the longest pause, at least 50 ms, unless the service asks for more; zero: 1 minute, or Interval if
+	// that is longer.
 	MaxInterval time.Duration
 	// MaxFailures is how many failed polls in a row are survived; zero: 10, which bridges an outage of at least 3 minutes
 	// with the default intervals.
 	MaxFailures int
 	// OnUpdate, when set, is called with the note at the first poll and whenever its stage or updated_at has changed, in
-	// the goroutine of the wait and before the note is returned or yielded.
+	// the goroutine of the wait and before the note is returned or yielded. WaitAll may call it with a row of the list,
+	// in which texts can be missing or shortened; the note that it yields without an error was always read by itself.
 	OnUpdate func(*ProgressNote)
 }
 
-// WaitError tells why a wait ended before its aim, and how far the note had come: enough to wait on later, in another
+const (
+	defaultInterval    = 2 * time.Second
+	defaultMaxInterval = time.Minute
+	defaultMaxFailures = 10
+)
+
+// check refuses params that make no sense and fills in the defaults.
+func (p WaitParams) check(name string) (WaitParams, error) {
+	tooShort := func(d time.Duration) bool { return d != 0 && d < poll.MinInterval }
+	switch {
+	case !slices.Contains([]Stage{0, StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete, StageSigned}, p.Until):
+		return p, invalid(name+": Until", "is not a stage to wait for")
+	case tooShort(p.Interval) || p.Interval > poll.MaxWait:
+		return p, invalid(name+": Interval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+	case tooShort(p.MaxInterval) || p.MaxInterval > poll.MaxWait:
+		return p, invalid(name+": MaxInterval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+	case p.MaxInterval > 0 && p.Interval > p.MaxInterval:
+		return p, invalid(name+": Interval", "must not exceed MaxInterval")
+	case p.MaxFailures < 0:
+		return p, invalid(name+": MaxFailures", "must not be negative")
+	}
+	p.Until = cmp.Or(p.Until, StageComplete)
+	p.MaxInterval = cmp.Or(p.MaxInterval, max(defaultMaxInterval, p.Interval))
+	p.Interval = cmp.Or(p.Interval, min(defaultInterval, p.MaxInterval))
+	p.MaxFailures = cmp.Or(p.MaxFailures, defaultMaxFailures)
+	return p, nil
+}
+
+// WaitError is why a wait ended before its aim, and how far the note had come: enough to wait on later, in another
 // process, by ID. It matches what Err matches: [ErrProcessingFailed] when the service reports an error state,
-// [context.DeadlineExceeded], [context.Canceled], [ErrNotFound] and so on. Its text does not repeat the error state.
+// [context.DeadlineExceeded], [context.Canceled], [ErrNotFound] and so on. Its text does not hold the error state.
 type WaitError struct {
 	ID      int64         // of the note
 	Note    *ProgressNote // as last seen; nil when no poll succeeded
@@ -102,8 +86,8 @@ func (e *WaitError) Error() string {
 // SafeText is the error's text; see [Error.SafeText].
 func (e *WaitError) SafeText() string { return e.Error() }
 
-// Unwrap returns Err.
-func (e *WaitError) Unwrap() error { return e.Err }
+// Unwrap makes [errors.Is] and [errors.As] see what Err matches.
+func (e *WaitError) Unwrap() error { return redact.Opaque(e.Err) }
 
 // LogValue lists what may be logged of the error.
 func (e WaitError) LogValue() slog.Value {
@@ -130,14 +114,15 @@ func (e WaitError) stage() string {
 //
 // It polls at once and then in pauses that grow with the time waited, see [WaitParams]; each poll is one request,
 // without the client's retries. A Retry-After and an exhausted rate limit are respected up to an hour. Failures that may
-// pass (no answer, 408, 425, 429, most 5xx, an answer that is no note) are survived up to MaxFailures in a row; any other
-// answer, such as 401, 403 and 404, ends the wait. A context without a deadline ends it after 24 hours, which cost at most
-// 1,900 polls with the defaults.
+// pass (no response, 408, 425, 429, most 5xx, a response that is no note) are survived up to MaxFailures in a row; any
+// other response, such as 401, 403 and 404, ends the wait. Only a 404 within 10 seconds of this client's Create of the note
+// is survived too: what serves reads may lag behind. A context without a deadline ends it after 24 hours, which cost about
+// 1,600 polls with the defaults, and never more than 1,850.
 //
 // Errors: [*WaitError], with the note as last seen; [ErrInvalidArgument] for an id below 1 or senseless params.
 func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, opts ...CallOption) (*ProgressNote, error) {
 	var last *ProgressNote
-	for note, err := range s.Watch(ctx, id, params, opts...) {
+	for note, err := range s.watch(ctx, "Notes.Wait", id, params, opts) {
 		if err != nil {
 			return nil, err
 		}
@@ -152,20 +137,24 @@ func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, op
 //
 // An error ends it. It is yielded once, together with the note as last seen (nil if it never was); see Wait for the errors.
 func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
+	return s.watch(ctx, "Notes.Watch", id, params, opts)
+}
+
+func (s *NotesService) watch(ctx context.Context, name string, id int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
 	return func(yield func(*ProgressNote, error) bool) {
-		p, err := newPolling("Notes.Watch", params, opts)
+		p, err := s.newPoller(name, params, opts)
 		if err == nil && id < 1 {
-			err = invalid("Notes.Watch: id", "%d is not a valid id; ids start at 1", id)
+			err = invalid(name+": id", "%d is not a valid id; ids start at 1", id)
 		}
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		ctx, cancel := limited(ctx)
+		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		w := &watched{id: id}
 		for {
-			note, err := ask(p, func(opts []CallOption) (*ProgressNote, error) { return s.Get(ctx, id, opts...) })
+			note, err := p.get(ctx, id)
 			if err == nil {
 				changed := w.see(p, note)
 				over, failed := w.verdict(p)
@@ -173,14 +162,153 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 					return
 				}
 			} else if w.miss(p, err) {
-				yield(w.note, w.end(p, err))
+				yield(w.note, w.waitError(p, err))
 				return
 			}
-			p.failures = w.failures
+			p.schedule.SetFailures(w.failures)
 			if err := p.sleep(ctx); err != nil {
-				yield(w.note, w.end(p, err))
+				yield(w.note, w.waitError(p, err))
 				return
 			}
 		}
 	}
+}
+
+// poller is how Wait, Watch and WaitAll ask, and when.
+type poller struct {
+	service  *NotesService
+	params   WaitParams
+	started  time.Time
+	schedule *poll.Schedule
+
+	opts   []CallOption // the caller's, but each request is sent once: polling is the retry
+	caller *Response    // to be filled for the caller; nil: not wanted
+	latest Response     // of the latest request
+}
+
+func (s *NotesService) newPoller(name string, params WaitParams, opts []CallOption) (*poller, error) {
+	params, err := params.check(name)
+	if err != nil {
+		return nil, err
+	}
+	caller, err := newCallOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	p := &poller{service: s, params: params, started: time.Now(), schedule: poll.NewSchedule(params.Interval, params.MaxInterval), caller: caller.response}
+	p.opts = append(slices.Clip(opts), WithResponse(&p.latest), WithoutRetry())
+	return p, nil
+}
+
+func (p *poller) get(ctx context.Context, id int64) (*ProgressNote, error) {
+	return ask(p, func(opts []CallOption) (*ProgressNote, error) { return p.service.Get(ctx, id, opts...) })
+}
+
+// ask makes one request and heeds what its response says of the next one.
+func ask[T any](p *poller, call func(opts []CallOption) (*T, error)) (*T, error) {
+	p.latest = Response{}
+	value, err := call(p.opts)
+	if p.caller != nil && p.latest.Attempts > 0 {
+		*p.caller = p.latest
+	}
+	p.schedule.Heed(p.latest.askedPause(time.Now()))
+	return value, err
+}
+
+// askedPause is how long the service asks callers to wait: as Retry-After says, or until a used-up limit is reset.
+func (r *Response) askedPause(now time.Time) time.Duration {
+	pause := retry.After(r.Header.Get("Retry-After"), now)
+	remaining, err := strconv.Atoi(r.Header.Get("X-RateLimit-Remaining"))
+	if err == nil && remaining <= 0 && !r.RateLimit.Reset.IsZero() {
+		pause = max(pause, r.RateLimit.Reset.Sub(serverTime(r.Header, now)))
+	}
+	return pause
+}
+
+// sleep waits for the time of the next poll. When the context has ended, the error holds the cause given to its cancellation.
+func (p *poller) sleep(ctx context.Context) error {
+	err := p.schedule.Sleep(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		return &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
+	}
+	return err
+}
+
+// transient reports whether a request's failure may pass by itself. A response that is no note may be a proxy's page.
+func transient(err error) bool {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return retry.Reads.MayRepeat(retry.Outcome{Status: refused.StatusCode})
+	}
+	return !errors.Is(err, ErrInvalidArgument)
+}
+
+// watched is one note that is waited for.
+type watched struct {
+	id       int64
+	note     *ProgressNote // as last seen; nil before
+	polls    int
+	failures int   // in a row
+	failure  error // the latest of them
+}
+
+// see takes in the note as a poll gave it and calls OnUpdate if it has changed.
+func (w *watched) see(p *poller, note *ProgressNote) (changed bool) {
+	changed = w.note == nil || w.note.Stage() != note.Stage() ||
+		!w.note.UpdatedAt.IsZero() && !w.note.UpdatedAt.Equal(note.UpdatedAt) // rows of a list may not tell it
+	w.note = note
+	w.found()
+	if changed && p.params.OnUpdate != nil {
+		p.params.OnUpdate(note)
+	}
+	return changed
+}
+
+// found counts a poll that did not fail.
+func (w *watched) found() {
+	w.polls++
+	w.failures, w.failure = 0, nil
+}
+
+// miss takes in a failed poll and reports whether that ends the wait.
+func (w *watched) miss(p *poller, err error) (over bool) {
+	w.polls++
+	w.failure = err
+	if p.service.client.mayLag(w.id, err) {
+		return false
+	}
+	w.failures++
+	misconfigured := w.note == nil && retry.Permanent(err)
+	return !transient(err) || misconfigured || w.failures > p.params.MaxFailures
+}
+
+// maxReplicaLag is for how long after its creation a note may not be found yet.
+const maxReplicaLag = 10 * time.Second
+
+// mayLag reports whether a note was not found only because this client has just created it.
+func (c *Client) mayLag(id int64, err error) bool {
+	created, ok := c.created.Time(id)
+	return ok && errors.Is(err, ErrNotFound) && time.Since(created) < maxReplicaLag
+}
+
+const errErrorState = safeError("the service reports an error state for it")
+
+// verdict tells whether the note has come to its end, and if that is a failure, the error.
+func (w *watched) verdict(p *poller) (over bool, err error) {
+	stage := w.note.Stage()
+	if stage == StageFailed {
+		return true, w.waitError(p, sentinelError{errErrorState, ErrProcessingFailed})
+	}
+	return stage.AtLeast(p.params.Until), nil
+}
+
+// waitError makes the error that ends the wait. When the context ends it while polls fail, both are in it.
+func (w *watched) waitError(p *poller, cause error) error {
+	if w.failure != nil && !errors.Is(w.failure, cause) && !errors.Is(cause, w.failure) {
+		cause = &callError{
+			op:     getNote,
+			detail: redact.Cause(cause) + "; the latest poll failed: " + redact.Cause(w.failure),
+			causes: []error{cause, w.failure},
+		}
+	}
+	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.started), Err: cause}
 }

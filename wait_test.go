@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -18,90 +17,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
-
-// stageFields are the fields of a note in each stage; %s stands for updated_at.
-var stageFields = map[clinicaldoc.Stage]string{
-	clinicaldoc.StageUploaded:     `"has":{"transcription":false,"content":false,"signed":false}`,
-	clinicaldoc.StageTranscribing: `"has":{"transcription":false,"content":false,"signed":false},"transcription_started_at":"2026-01-02T03:04:06Z"`,
-	clinicaldoc.StageTranscribed:  `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words."`,
-	clinicaldoc.StageAnalysing:    `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words.","analysis_started_at":"2026-01-02T03:04:08Z"`,
-	clinicaldoc.StageComplete:     `"has":{"transcription":true,"content":true,"signed":false},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
-	clinicaldoc.StageSigned:       `"has":{"transcription":true,"content":true,"signed":true},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
-	clinicaldoc.StageFailed:       `"has":{},"error_state":"synthetic secret of a patient"`,
-}
-
-// noteAt is a note's JSON in the given stage, changed so many seconds after it was made.
-func noteAt(id int64, stage clinicaldoc.Stage, second int) string {
-	return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"created_at":"2026-01-02T03:04:05Z","updated_at":%q,%s}`,
-		id, time.Date(2026, 1, 2, 3, 4, 5+second, 0, time.UTC).Format(time.RFC3339), stageFields[stage])
-}
-
-// poll is one request that a polled service saw.
-type poll struct {
-	at   time.Duration // since the start
-	path string        // with its query
-}
-
-// polled is a service in virtual time. Its answer is decided by the number of the request (from 1) and the time passed.
-type polled struct {
-	started time.Time
-	answer  func(n int, at time.Duration, r *http.Request) *reply
-	polls   []poll
-}
-
-// reply is an answer to be given.
-type reply struct{ *http.Response }
-
-func made(r *http.Request, code int, body string, header ...string) *reply {
-	return &reply{madeResponse(r, code, body, header...)} //nolint:bodyclose // the client closes it
-}
-
-func (p *polled) RoundTrip(r *http.Request) (*http.Response, error) {
-	at := time.Since(p.started)
-	p.polls = append(p.polls, poll{at, r.URL.RequestURI()})
-	resp := p.answer(len(p.polls), at, r)
-	if resp == nil {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return resp.Response, nil
-}
-
-// pauses are the times between polls.
-func (p *polled) pauses() []time.Duration {
-	var pauses []time.Duration
-	for i := 1; i < len(p.polls); i++ {
-		pauses = append(pauses, p.polls[i].at-p.polls[i-1].at)
-	}
-	return pauses
-}
-
-// newPolled returns a service in virtual time and a client of it. The client has its retries, which polls must not use.
-func newPolled(t *testing.T, answer func(n int, at time.Duration, r *http.Request) *reply, opts ...clinicaldoc.Option) (*polled, *clinicaldoc.Client) {
-	t.Helper()
-	p := &polled{started: time.Now(), answer: answer}
-	opts = append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: p})}, opts...)
-	client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", opts...)
-	require.NoError(t, err)
-	return p, client
-}
-
-// always answers every poll alike.
-func always(status int, body string, header ...string) func(int, time.Duration, *http.Request) *reply {
-	return func(_ int, _ time.Duration, r *http.Request) *reply {
-		return made(r, status, body, header...)
-	}
-}
-
-// inOrder answers the n-th poll with the n-th text: a note, or nothing for a lost answer. The last one stays.
-func inOrder(bodies ...string) func(int, time.Duration, *http.Request) *reply {
-	return func(n int, _ time.Duration, r *http.Request) *reply {
-		body := bodies[min(n, len(bodies))-1]
-		if body == "" {
-			return nil
-		}
-		return made(r, http.StatusOK, body)
-	}
-}
 
 // requireWaitError demands an error of a wait for note 7.
 func requireWaitError(t *testing.T, err, target error) *clinicaldoc.WaitError {
@@ -126,17 +41,17 @@ func TestWaitPollsFirstAndReturnsTheNote(t *testing.T) {
 
 func TestWaitEndsAtTheStageAskedForOrBeyond(t *testing.T) {
 	t.Parallel()
-	for until := clinicaldoc.StageUploaded; until <= clinicaldoc.StageSigned; until++ {
+	for i, until := range stagesInOrder {
 		t.Run(until.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
-					return made(r, 200, noteAt(7, clinicaldoc.Stage(min(n, int(clinicaldoc.StageSigned))), n))
+					return made(r, 200, noteIn(7, stagesInOrder[min(n, len(stagesInOrder))-1]))
 				})
 				note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Until: until})
 				require.NoError(t, err)
 				assert.Equal(t, until, note.Stage())
-				assert.Len(t, service.polls, int(until))
+				assert.Len(t, service.polls, i+1)
 			})
 		})
 	}
@@ -176,7 +91,7 @@ func TestWaitPausesGrowWithinTheirBounds(t *testing.T) {
 }
 
 // dayOfPolls is what 24 hours of waiting may cost with the defaults; the documentation of Wait states it.
-const dayOfPolls = 1900
+const dayOfPolls = 1850
 
 func TestADayOfWaitingCostsABoundedNumberOfPolls(t *testing.T) {
 	t.Parallel()
@@ -202,7 +117,7 @@ func TestWaitNeverSpins(t *testing.T) {
 	answers := map[string]func(int, time.Duration, *http.Request) *reply{
 		"a note that stays": always(200, noteAt(7, clinicaldoc.StageUploaded, 1)),
 		"a note that changes": func(n int, _ time.Duration, r *http.Request) *reply {
-			return made(r, 200, noteAt(7, 1, n))
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, n))
 		},
 		"lost answers":            inOrder(""),
 		"nothing":                 always(200, ""),
@@ -255,17 +170,36 @@ func TestWaitRespectsWhatTheServiceAsksFor(t *testing.T) {
 		},
 		"at most an hour": {func(r *http.Request) *reply { return made(r, 429, `{}`, "Retry-After", "86400") }, time.Hour, time.Hour},
 		"an exhausted limit, until its reset": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, 1, 1), "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second))
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second))
 		}, 40 * time.Second, 40 * time.Second},
 		"by the service's own clock": {func(r *http.Request) *reply {
 			date := time.Now().Add(10 * time.Hour).UTC().Format(http.TimeFormat)
-			return made(r, 200, noteAt(7, 1, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(10*time.Hour+40*time.Second), "Date", date)
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(10*time.Hour+40*time.Second), "Date", date)
 		}, 40 * time.Second, 40 * time.Second},
+		"a reset in milliseconds": {func(r *http.Request) *reply {
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second)+"000")
+		}, 40 * time.Second, 40 * time.Second},
+		"a reset in microseconds": {func(r *http.Request) *reply {
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second)+"000000")
+		}, 40 * time.Second, 40 * time.Second},
+		"a reset in seconds from now": {func(r *http.Request) *reply {
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "40")
+		}, 40 * time.Second, 40 * time.Second},
+		"seconds from now by the service's own clock": {func(r *http.Request) *reply {
+			date := time.Now().Add(10 * time.Hour).UTC().Format(http.TimeFormat)
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "40", "Date", date)
+		}, 40 * time.Second, 40 * time.Second},
+		"a reset years ahead is not believed": {func(r *http.Request) *reply {
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(3*365*24*time.Hour))
+		}, 2 * time.Second, 3 * time.Second},
+		"a remainder that is no number says nothing": {func(r *http.Request) *reply {
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "none", "X-RateLimit-Reset", in(40*time.Second))
+		}, 2 * time.Second, 3 * time.Second},
 		"a limit that is not exhausted does not matter": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, 1, 1), "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", in(40*time.Second))
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", in(40*time.Second))
 		}, 2 * time.Second, 3 * time.Second},
 		"a reset alone says nothing": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, 1, 1), "X-RateLimit-Reset", in(40*time.Second))
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Reset", in(40*time.Second))
 		}, 2 * time.Second, 3 * time.Second},
 	}
 	for name, tt := range tests {
@@ -414,6 +348,109 @@ func TestWaitEndsAtOnceWhereWaitingDoesNotHelp(t *testing.T) {
 	}
 }
 
+// lagging is a service whose Create gives note 7, which reads find only after the lag.
+func lagging(t *testing.T, lag time.Duration) (*polled, *clinicaldoc.Client) {
+	t.Helper()
+	return newPolled(t, func(_ int, at time.Duration, r *http.Request) *reply {
+		switch {
+		case r.Method == http.MethodPost:
+			return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+		case at < lag:
+			return made(r, 404, `{"message":"Resource not found"}`)
+		}
+		return made(r, 200, noteIn(7, clinicaldoc.StageComplete))
+	})
+}
+
+func TestWaitSurvivesALaggingReplicaJustAfterCreate(t *testing.T) {
+	t.Parallel()
+	waits := map[string]func(context.Context, *clinicaldoc.Client, clinicaldoc.WaitParams) error{
+		"Wait": func(ctx context.Context, c *clinicaldoc.Client, params clinicaldoc.WaitParams) error {
+			_, err := c.Notes.Wait(ctx, 7, params)
+			return err
+		},
+		"WaitAll": func(ctx context.Context, c *clinicaldoc.Client, params clinicaldoc.WaitParams) error {
+			var last error
+			for _, err := range c.Notes.WaitAll(ctx, []int64{7}, params) {
+				last = err
+			}
+			return last
+		},
+	}
+	for name, wait := range waits {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, client := lagging(t, 9*time.Second)
+				_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+				require.NoError(t, err)
+				require.NoError(t, wait(t.Context(), client, clinicaldoc.WaitParams{Interval: 500 * time.Millisecond, MaxInterval: time.Second, MaxFailures: 1}),
+					"such a 404 is no failure of the service")
+
+				service, client := lagging(t, time.Hour)
+				_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+				require.NoError(t, err)
+				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
+				last := service.polls[len(service.polls)-1].at
+				assert.GreaterOrEqual(t, last, 10*time.Second)
+				assert.Less(t, last, 15*time.Second, "it is survived for ten seconds")
+
+				service, client = lagging(t, time.Hour)
+				_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+				require.NoError(t, err)
+				time.Sleep(10 * time.Second)
+				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
+				assert.Len(t, service.polls, 2, "ten seconds later it is final")
+
+				service, client = lagging(t, time.Hour)
+				_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+				require.NoError(t, err)
+				_, err = client.Notes.Delete(t.Context(), 7)
+				require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
+				assert.Len(t, service.polls, 3, "nor after this client's Delete")
+
+				service, client = lagging(t, time.Second)
+				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
+				assert.Len(t, service.polls, 1, "nor does a note count that this client has not created")
+			})
+		})
+	}
+}
+
+func TestOnlyA404IsSurvivedJustAfterCreate(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{401, 403, 410, 422} {
+		synctest.Test(t, func(t *testing.T) {
+			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
+				if n == 1 {
+					return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+				}
+				return made(r, status, `{}`)
+			})
+			_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+			require.NoError(t, err)
+			_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+			require.Error(t, err)
+			assert.Len(t, service.polls, 2, status)
+		})
+	}
+}
+
+func TestAWaitThatEndsOnALaggingReplicaTellsOfIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := lagging(t, time.Hour)
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err = client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+		_ = requireWaitError(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	})
+}
+
 func TestWaitTellsOfAFailedNoteWithoutItsText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -468,6 +505,23 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 			assert.NotNil(t, waited.Note)
 		})
 	})
+	t.Run("cancelled with a cause", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageTranscribing, 1)))
+			errClosing := errors.New("synthetic secret")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(errClosing) })
+			_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+			_ = requireWaitError(t, err, context.Canceled)
+			require.ErrorIs(t, err, errClosing)
+			assert.NotContains(t, err.Error(), "secret")
+			for _, err := range client.Notes.WaitAll(ctx, []int64{7, 8}, clinicaldoc.WaitParams{}) {
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, errClosing)
+			}
+		})
+	})
 	t.Run("over before it began", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
@@ -493,47 +547,80 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 
 func TestWaitParamsAreCheckedBeforeAnyRequest(t *testing.T) {
 	t.Parallel()
-	for name, params := range map[string]clinicaldoc.WaitParams{
-		"Until":       {Until: clinicaldoc.StageFailed},
-		"Until ":      {Until: -1},
-		"Until  ":     {Until: 99},
-		"Interval":    {Interval: -1},
-		"Interval ":   {Interval: 2, MaxInterval: 1},
-		"Interval  ":  {Interval: 1 << 62},
-		"MaxInterval": {MaxInterval: -1},
-		"MaxFailures": {MaxFailures: -1},
+	for field, list := range map[string][]clinicaldoc.WaitParams{
+		"Until": {{Until: clinicaldoc.StageFailed}, {Until: -99}, {Until: 99}, {Until: clinicaldoc.StageSigned + 1}},
+		"Interval": {
+			{Interval: -1}, {Interval: 1}, {Interval: 5}, {Interval: 50*time.Millisecond - 1}, {Interval: 24*time.Hour + 1}, {Interval: 1 << 62},
+			{Interval: 5, MaxInterval: 60}, {Interval: 2 * time.Second, MaxInterval: time.Second},
+		},
+		"MaxInterval": {
+			{MaxInterval: -1}, {MaxInterval: 60}, {MaxInterval: 50*time.Millisecond - 1}, {MaxInterval: 24*time.Hour + 1},
+			{Interval: time.Second, MaxInterval: 49 * time.Millisecond},
+		},
+		"MaxFailures": {{MaxFailures: -1}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1)))
-				_, err := client.Notes.Wait(t.Context(), 7, params)
-				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-				for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, params) {
-					require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-				}
-				assert.Empty(t, service.polls)
+		for i, params := range list {
+			t.Run(fmt.Sprint(field, i), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1)))
+					_, err := client.Notes.Wait(t.Context(), 7, params)
+					requireRefused(t, err, "Notes.Wait: "+field+":")
+					for _, err := range client.Notes.Watch(t.Context(), 7, params) {
+						requireRefused(t, err, "Notes.Watch: "+field+":")
+					}
+					for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, params) {
+						requireRefused(t, err, "Notes.WaitAll: "+field+":")
+					}
+					assert.Empty(t, service.polls)
+				})
 			})
-		})
+		}
 	}
+}
+
+// requireRefused demands an error of an argument that the text names.
+func requireRefused(t *testing.T, err error, name string) {
+	t.Helper()
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	assert.Contains(t, err.Error(), name)
+}
+
+func TestWaitRefusesBadIDsAndOptionsBeforeAnyRequest(t *testing.T) {
+	t.Parallel()
+	service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1)))
 	for _, id := range []int64{0, -1} {
-		service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1)))
 		_, err := client.Notes.Wait(t.Context(), id, clinicaldoc.WaitParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{}, clinicaldoc.WithResponse(nil))
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-		assert.Empty(t, service.polls)
+		requireRefused(t, err, "Notes.Wait: id:")
+		for _, err := range client.Notes.Watch(t.Context(), id, clinicaldoc.WaitParams{}) {
+			requireRefused(t, err, "Notes.Watch: id:")
+		}
 	}
+	for name, option := range map[string]clinicaldoc.CallOption{"WithResponse": clinicaldoc.WithResponse(nil), "call option": nil} {
+		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{}, option)
+		requireRefused(t, err, name)
+		for _, err := range client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}, clinicaldoc.WithoutRetry(), option) {
+			requireRefused(t, err, name)
+		}
+		for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, clinicaldoc.WaitParams{}, option) {
+			requireRefused(t, err, name)
+		}
+	}
+	assert.Empty(t, service.polls)
 }
 
 func TestOneOfTheIntervalsSuffices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		service, client := newPolled(t, inOrder(noteAt(7, 1, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
-		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxInterval: time.Millisecond})
+		service, client := newPolled(t, inOrder(noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
+		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxInterval: 50 * time.Millisecond})
 		require.NoError(t, err)
-		assert.Equal(t, time.Millisecond, service.polls[1].at)
-		service, client = newPolled(t, inOrder(noteAt(7, 1, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
+		assert.Equal(t, 50*time.Millisecond, service.polls[1].at)
+		service, client = newPolled(t, inOrder(noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
+		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Interval: 24 * time.Hour})
+		_ = requireWaitError(t, err, context.DeadlineExceeded)
+		assert.Len(t, service.polls, 1, "the wait ends with its first pause")
+		service, client = newPolled(t, inOrder(noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
 		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Interval: time.Hour})
 		require.NoError(t, err)
 		assert.Equal(t, time.Hour, service.polls[1].at)
@@ -546,7 +633,7 @@ var changes = []string{
 	noteAt(7, clinicaldoc.StageUploaded, 2), noteAt(7, clinicaldoc.StageTranscribing, 2), noteAt(7, clinicaldoc.StageTranscribing, 2), noteAt(7, clinicaldoc.StageComplete, 3),
 }
 
-func TestWatchYieldsChangesAndCanBeRepeated(t *testing.T) {
+func TestWatchYieldsChangesAndCanBeRangedTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []clinicaldoc.Stage
@@ -638,7 +725,7 @@ func TestWaitEndsAtOnceOnAMisconfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
 		client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", clinicaldoc.WithHTTPClient(&http.Client{
-			Transport: sockTripper(func(*http.Request) (*http.Response, error) { requests++; return nil, http.ErrSchemeMismatch }),
+			Transport: roundTripper(func(*http.Request) (*http.Response, error) { requests++; return nil, http.ErrSchemeMismatch }),
 		}))
 		require.NoError(t, err)
 		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})

@@ -16,7 +16,7 @@ var visit = clinicaldoc.CreateNoteParams{
 }
 
 // quickly polls often, since the box is quick.
-var quickly = clinicaldoc.WaitParams{Interval: time.Millisecond}
+var quickly = clinicaldoc.WaitParams{Interval: 50 * time.Millisecond}
 
 func Example() {
 	srv := clinicaldoctest.NewServer()

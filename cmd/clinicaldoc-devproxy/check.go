@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"maps"
 	"mime"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 // finding is one departure from the description. It names paths and types and
@@ -30,20 +31,20 @@ func (f finding) String() string {
 
 // checkAnswer holds an answer against the description of its route.
 func checkAnswer(route string, status int, contentType string, body []byte) []finding {
-	described, known := endpoints[route]
+	described, known := description.Endpoints[route]
 	if !known {
 		return []finding{{what: "the description has no such endpoint"}}
 	}
 	var found findings
-	if !described.allows(status) {
+	if !allows(described, status) {
 		found.add("undescribed status", "", strconv.Itoa(status))
 	}
-	expected := errorShape
+	expected := description.Schemas["Error"]
 	if status >= 200 && status < 300 {
-		expected = described.success
+		expected = described.Success
 	}
 	if len(body) == 0 {
-		found.add("empty body", "", "described "+string(expected.kind))
+		found.add("empty body", "", "described "+string(expected.Kind))
 		return found
 	}
 	if mediaType, _, _ := mime.ParseMediaType(contentType); mediaType != "application/json" {
@@ -62,27 +63,27 @@ func checkAnswer(route string, status int, contentType string, body []byte) []fi
 		value, path = inner, "data"
 	}
 	found.check(path, value, expected)
-	if object, isObject := value.(map[string]any); isObject && describedMessages[status] != "" && object["message"] != describedMessages[status] {
+	if object, isObject := value.(map[string]any); isObject && description.Messages[status] != "" && object["message"] != description.Messages[status] {
 		found.add("another text than described", "message", "")
 	}
 	return found
 }
 
-func (e endpoint) allows(status int) bool {
+func allows(e description.Endpoint, status int) bool {
 	switch {
 	case status >= 200 && status < 300:
-		return e.status == 0 || e.status == status
-	case status >= 400 && status < 500 && e.anyRefusal:
+		return e.Status == 0 || e.Status == status
+	case status >= 400 && status < 500 && e.AnyRefusal:
 		return true
 	default:
-		return status == http.StatusUnauthorized || slices.Contains(e.errors, status)
+		return slices.Contains(e.Errors, status)
 	}
 }
 
 // unwrap returns the object inside "data" where none is described.
-func unwrap(value any, expected shape) (inner any, wrapped bool) {
+func unwrap(value any, expected *description.Schema) (inner any, wrapped bool) {
 	object, isObject := value.(map[string]any)
-	if _, described := expected.fields["data"]; !isObject || described {
+	if _, described := expected.Fields["data"]; !isObject || described {
 		return nil, false
 	}
 	inner, wrapped = object["data"]
@@ -101,44 +102,44 @@ func (f *findings) add(what, path, detail string) {
 
 // check compares a value with its shape. What the description does not show is
 // not looked into: its names could be anything.
-func (f *findings) check(path string, value any, expected shape) {
+func (f *findings) check(path string, value any, expected *description.Schema) {
 	actual := kindOf(value)
 	switch {
-	case actual == kindNull && expected.nullable:
+	case actual == description.Null && expected.Nullable:
 		return
-	case !expected.accepts(actual):
-		f.add("wrong type", path, string(actual)+", described "+string(expected.kind))
+	case !accepts(expected.Kind, actual):
+		f.add("wrong type", path, string(actual)+", described "+string(expected.Kind))
 		return
-	case expected.kind == kindDateTime && !isDateTime(value):
+	case expected.Kind == description.DateTime && !isDateTime(value):
 		f.add("wrong format", path, "not an RFC 3339 date-time")
 	}
 	switch content := value.(type) {
 	case []any:
 		for _, element := range content {
-			f.check(path+"[]", element, *expected.elements)
+			f.check(path+"[]", element, expected.Elements)
 		}
 	case map[string]any:
 		f.checkMembers(path, content, expected)
 	}
 }
 
-func (f *findings) checkMembers(path string, members map[string]any, expected shape) {
-	if expected.kind == kindMap {
+func (f *findings) checkMembers(path string, members map[string]any, expected *description.Schema) {
+	if expected.Kind == description.Map {
 		for _, member := range members {
-			f.check(join(path, "*"), member, *expected.elements)
+			f.check(join(path, "*"), member, expected.Elements)
 		}
 		return
 	}
-	if expected.fields == nil {
+	if expected.Fields == nil {
 		return
 	}
-	for _, name := range expected.required {
+	for _, name := range expected.Required {
 		if _, present := members[name]; !present {
 			f.add("missing required field", join(path, name), "")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		member, described := expected.fields[name]
+		member, described := expected.Fields[name]
 		if !described {
 			f.add("unknown field", join(path, printable(name)), string(kindOf(members[name])))
 			continue
@@ -147,36 +148,28 @@ func (f *findings) checkMembers(path string, members map[string]any, expected sh
 	}
 }
 
-func (s shape) accepts(actual kind) bool {
-	switch s.kind {
-	case kindNumber:
-		return actual == kindNumber || actual == kindInteger
-	case kindDateTime:
-		return actual == kindString
-	case kindMap:
-		return actual == kindObject
-	default:
-		return actual == s.kind
-	}
+// accepts is strict about integers only: a service that describes a number may send 1 for 1.0.
+func accepts(described, actual description.Kind) bool {
+	return described == actual || described != description.Integer && described.JSON() == actual.JSON()
 }
 
-func kindOf(value any) kind {
+func kindOf(value any) description.Kind {
 	switch v := value.(type) {
 	case nil:
-		return kindNull
+		return description.Null
 	case bool:
-		return kindBoolean
+		return description.Boolean
 	case string:
-		return kindString
+		return description.String
 	case json.Number:
 		if strings.ContainsAny(v.String(), ".eE") {
-			return kindNumber
+			return description.Number
 		}
-		return kindInteger
+		return description.Integer
 	case []any:
-		return kindArray
+		return description.Array
 	default:
-		return kindObject
+		return description.Object
 	}
 }
 

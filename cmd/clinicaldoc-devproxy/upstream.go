@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 const (
@@ -154,12 +156,12 @@ func (p *upstreamProxy) handler(upstream *url.URL, transport http.RoundTripper) 
 // routeFinder returns a function that names a request's route.
 func routeFinder() func(*http.Request) string {
 	mux := http.NewServeMux()
-	for route := range endpoints {
+	for route := range description.Endpoints {
 		mux.Handle(route, http.NotFoundHandler())
 	}
 	return func(r *http.Request) string {
 		_, route := mux.Handler(r)
-		if _, known := endpoints[route]; !known {
+		if _, known := description.Endpoints[route]; !known {
 			return ""
 		}
 		return route

@@ -6,7 +6,6 @@ package contract
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,14 +13,13 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
-)
 
-//go:embed openapi.yaml
-var source []byte
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
+)
 
 // Document parses openapi.yaml and checks that it is a valid OpenAPI document, its examples included.
 func Document() (*openapi3.T, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(source)
+	doc, err := openapi3.NewLoader().LoadFromData(description.OpenAPI)
 	if err != nil {
 		return nil, fmt.Errorf("openapi.yaml cannot be read: %w", err)
 	}

@@ -16,7 +16,8 @@ var departures = map[string][]departure{
 	"simple":             {nullsForNothing, listsForNothing, timesWithOffset},
 	"cursor":             {patientBeside, timesWithoutZone, numbersAsText},
 	"cursor-in-links":    {wrappedObjects, nullsForNothing},
-	"flat":               {undescribedMembers, flatPages},
+	"flat":               {undescribedMembers, flatPages, barePages},
+	"bare":               {barePages},
 	"everything-at-once": {nullsForNothing, listsForNothing},
 }
 
@@ -55,7 +56,7 @@ var listsForNothing = inMembers("objects without members are empty lists", func(
 	list, isList := value.([]any)
 	isObject := slices.Contains([]string{"audio", "errors", "has", "links", "meta", "patient", "template", "user"}, name)
 	if isList && len(list) == 0 && isObject {
-		delete(in, name)
+		in[name] = object{}
 	}
 })
 
@@ -80,6 +81,13 @@ var flatPages = departure{"pages tell of themselves beside data", func(operation
 		} {
 			delete(page, name)
 		}
+	}
+	return status, body
+}}
+
+var barePages = departure{"pages have neither links nor meta", func(operation string, status int, body any) (int, any) {
+	if page, _ := body.(object); operation == "listNotes" && status < 300 && page["links"] == nil && page["meta"] == nil {
+		page["links"], page["meta"] = object{}, object{}
 	}
 	return status, body
 }}

@@ -33,11 +33,11 @@ func movedTo(status int, url func(*strike) string) func(*strike) {
 
 // refusedRedirect: a 302 or 303 may follow an action that was carried out; the others say that it has to be asked elsewhere.
 func refusedRedirect(status int) promises {
-	p := everywhere(fails(1, clinicaldoc.ErrUnexpectedResponse).withStatus(status))
+	refused := fails(1, clinicaldoc.ErrUnexpectedResponse).withStatus(status)
 	if status == http.StatusFound || status == http.StatusSeeOther {
-		p.creates = unknown(1, clinicaldoc.ErrUnexpectedResponse).withStatus(status)
+		return safeToRepeat(refused, unknown(1, clinicaldoc.ErrUnexpectedResponse).withStatus(status))
 	}
-	return p
+	return everywhere(refused)
 }
 
 // redirects lead everywhere; only reads follow, and only at home.

@@ -14,9 +14,12 @@ var ErrHeld = errors.New("the file is held by another")
 // maxTries bounds how often a file is opened anew because it was removed just before it was locked.
 const maxTries = 10
 
-// Open opens the file for reading and writing, makes it if need be, readable to this user alone, and holds it until it is
-// closed. Where the system or the file system knows no locks, it is opened all the same.
-func Open(path string) (*os.File, error) {
+// Open opens the file for reading and writing, makes it if need be, readable to this user alone, and holds it until
+// [Close] or [Remove]. Where the system or the file system knows no locks, it is opened all the same.
+func Open(path string) (*os.File, error) { return openNamed(path, open) }
+
+// openNamed opens the file that bears the name when it is locked: one that was removed in between locks out nobody.
+func openNamed(path string, open func(string) (*os.File, error)) (*os.File, error) {
 	for range maxTries {
 		file, err := open(path)
 		if err != nil {

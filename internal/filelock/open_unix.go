@@ -13,7 +13,7 @@ func open(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := flock(int(file.Fd())); {
+	switch err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		_ = file.Close()
 		return nil, ErrHeld
@@ -25,12 +25,19 @@ func open(path string) (*os.File, error) {
 	}
 }
 
-func flock(descriptor int) error {
+func flock(file *os.File, how int) error {
 	for {
-		if err := syscall.Flock(descriptor, syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {
+		if err := syscall.Flock(int(file.Fd()), how); !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}
+}
+
+// Close lets go of the file and closes it. Closing it alone would not be enough while this process starts another: until
+// that has its own program, it has the file open as well.
+func Close(file *os.File) error {
+	_ = flock(file, syscall.LOCK_UN)
+	return file.Close()
 }
 
 // Remove removes the file and lets go of it.

@@ -24,6 +24,9 @@ func open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(handle), path), nil
 }
 
+// Close lets go of the file and closes it.
+func Close(file *os.File) error { return file.Close() }
+
 // Remove lets go of the file and removes it. Another holder may come in between; then the file stays with that one.
 func Remove(file *os.File) error {
 	if err := file.Close(); err != nil {

@@ -60,7 +60,7 @@ func TestForeignServer(t *testing.T) {
 			tokens := len(tokensOf(t, box))
 
 			tg := newForeign(t, box.URL, box.Token)
-			tg.patientID, tg.promptID, tg.interval = patient.ID, 1, time.Millisecond
+			tg.patientID, tg.promptID, tg.interval = patient.ID, 1, 50*time.Millisecond
 			t.Cleanup(func() {
 				var kept []clinicaldoctest.Note
 				signed := 0

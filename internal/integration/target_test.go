@@ -72,7 +72,7 @@ func newBox(t *testing.T, variant clinicaldoctest.Variant) *target {
 		},
 		patientID: box.AddPatient(clinicaldoctest.Patient{}).ID, promptID: 1,
 		trustFilter: variant.Patient == clinicaldoctest.PatientUnnamed,
-		namePrefix:  newNamePrefix(), audio: tone(), interval: time.Millisecond,
+		namePrefix:  newNamePrefix(), audio: tone(), interval: 50 * time.Millisecond,
 	}
 }
 

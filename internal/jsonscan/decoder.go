@@ -37,10 +37,13 @@ type Decoder struct {
 	data    []byte
 	pos     int     // the next byte to read
 	value   int     // where the current value starts; it is unread while pos is the same
+	member  int     // where the key before it starts, while it is unread
 	depth   int     // how many loops are open
 	scratch *[]byte // the last text that differs from its literal; nil before the first
 	err     error
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index
+
+	forgiven []*TypeError
 }
 
 // New returns a Decoder positioned at the value of the document data, which
@@ -104,6 +107,7 @@ func (d *Decoder) fields(yield func([]byte) bool) {
 	start := d.pos
 	for more := d.open(Object, '}'); more; more = d.next('}') {
 		d.track(d.pos)
+		d.member = d.pos
 		key := d.key(yield != nil)
 		if d.ready() && yield != nil && !yield(key) {
 			yield = nil
@@ -265,22 +269,6 @@ func (d *Decoder) Skip() {
 	default:
 		d.failSyntax(d.pos, unexpected)
 	}
-}
-
-// Raw consumes and validates the next value and returns its literal, without
-// surrounding white space, as a view of the document.
-func (d *Decoder) Raw() []byte {
-	start := d.pos
-	d.Skip()
-	return d.since(start)
-}
-
-// since returns what was consumed from start on.
-func (d *Decoder) since(start int) []byte {
-	if d.err != nil {
-		return nil
-	}
-	return d.data[start:d.pos:d.pos]
 }
 
 func (d *Decoder) skipSpace() {

@@ -335,3 +335,20 @@ func TestDepth(t *testing.T) {
 	d.Skip()
 	require.Error(t, d.End())
 }
+
+func TestRawMembersHaveTheirKeys(t *testing.T) {
+	t.Parallel()
+	d := jsonscan.New([]byte(`{ "a" : [1, {"x":2}] , "b":{"c": "d" ,"e":null},"f":3}`))
+	var got []string
+	for key := range d.Fields() {
+		if string(key) != "b" {
+			got = append(got, string(d.RawMember()))
+			continue
+		}
+		for range d.Fields() {
+			got = append(got, string(d.RawMember()))
+		}
+	}
+	require.NoError(t, d.End())
+	assert.Equal(t, []string{`"a" : [1, {"x":2}]`, `"c": "d"`, `"e":null`, `"f":3`}, got)
+}

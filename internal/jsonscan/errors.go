@@ -2,6 +2,7 @@ package jsonscan
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -68,6 +69,39 @@ func (d *Decoder) Fail(want string) {
 		return
 	}
 	d.fail(&TypeError{Path: d.currentPath(), Want: want, Got: got, Offset: d.value})
+}
+
+// maxForgiven bounds what is kept of a document that is wrong throughout.
+const maxForgiven = 10
+
+// Forgive records, as Fail does, that the current value is not what its reader
+// wants, but lets the reading go on behind it.
+func (d *Decoder) Forgive(want string) {
+	got := d.kindAt(d.value)
+	if d.err != nil || got == Invalid {
+		d.Fail(want)
+		return
+	}
+	if len(d.forgiven) < maxForgiven {
+		d.forgiven = append(d.forgiven, &TypeError{Path: d.currentPath(), Want: want, Got: got, Offset: d.value})
+	}
+	d.skipUnread()
+}
+
+// Forgiven returns the first of the values that were forgiven; nil when there
+// were none.
+func (d *Decoder) Forgiven() []*TypeError {
+	return d.forgiven
+}
+
+var errStopped = errors.New("reading was stopped")
+
+// Stop leaves the rest of the document unread and unchecked: every loop ends,
+// and End returns an error.
+func (d *Decoder) Stop() {
+	if d.err == nil {
+		d.fail(errStopped)
+	}
 }
 
 // Err returns the first error.

@@ -211,3 +211,77 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 		require.Error(t, d.End(), literal)
 	}
 }
+
+func TestForgivenValuesAreKeptInMindAndPassedOver(t *testing.T) {
+	t.Parallel()
+	d := jsonscan.New([]byte(`{"a":"secret","b":[1,"secret",{"c":null}],"d":4}`))
+	var last []byte
+	for key := range d.Fields() {
+		switch string(key) {
+		case "a":
+			_ = d.TextBytes()
+			d.Forgive("a date") // consumed already
+		case "b":
+			for range d.Elements() {
+				if d.Kind() != jsonscan.Number {
+					d.Forgive("number")
+				}
+			}
+			d.Forgive("a short list")
+		default:
+			last = d.NumberBytes()
+		}
+	}
+	forgiven := d.Forgiven()
+	require.NoError(t, d.End())
+	assert.Equal(t, "4", string(last), "what follows is read")
+	assert.Equal(t, []*jsonscan.TypeError{
+		{Path: "a", Want: "a date", Got: jsonscan.String, Offset: 5},
+		{Path: "b[1]", Want: "number", Got: jsonscan.String, Offset: 21},
+		{Path: "b[2]", Want: "number", Got: jsonscan.Object, Offset: 30},
+		{Path: "b", Want: "a short list", Got: jsonscan.Array, Offset: 18},
+	}, forgiven)
+}
+
+func TestForgivingIsBoundedAndMendsNoSyntax(t *testing.T) {
+	t.Parallel()
+	read := func(document string) *jsonscan.Decoder {
+		d := jsonscan.New([]byte(document))
+		for range d.Elements() {
+			d.Forgive("nothing")
+		}
+		return d
+	}
+	d := read("[" + strings.Repeat("0,", 1000) + "0]")
+	require.NoError(t, d.End())
+	assert.Len(t, d.Forgiven(), 10)
+	require.Error(t, read(`[0,{"a":}]`).End())
+	require.Error(t, read(`[0,`).End())
+	d = jsonscan.New(nil)
+	d.Forgive("anything")
+	assert.Empty(t, d.Forgiven())
+	require.Error(t, d.End())
+	d = jsonscan.New([]byte("[1]"))
+	d.Fail("first")
+	d.Forgive("second")
+	assert.Empty(t, d.Forgiven())
+	require.ErrorContains(t, d.End(), "first")
+}
+
+func TestStoppingLeavesTheRestUnread(t *testing.T) {
+	t.Parallel()
+	d := jsonscan.New([]byte(`{"a":[1,2,not even JSON`))
+	seen := 0
+	for range d.Fields() {
+		for range d.Elements() {
+			seen++
+			d.Stop()
+		}
+	}
+	assert.Equal(t, 1, seen)
+	require.EqualError(t, d.End(), "reading was stopped")
+	d = jsonscan.New([]byte("x"))
+	d.Skip()
+	d.Stop()
+	require.ErrorContains(t, d.End(), "invalid JSON", "the first error is kept")
+}

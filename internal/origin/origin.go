@@ -2,6 +2,7 @@
 package origin
 
 import (
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -34,4 +35,20 @@ func port(u *url.URL) string {
 		return "80"
 	}
 	return ""
+}
+
+// Redirect returns where the response to a GET or HEAD leads if it leads to the given origin, else nil.
+func Redirect(resp *http.Response, req *http.Request, home *url.URL) *url.URL {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil
+	}
+	location := resp.Header.Get("Location")
+	target, err := req.URL.Parse(location)
+	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
+	if !reads || location == "" || err != nil || target.User != nil || !Same(target, home) {
+		return nil
+	}
+	return target
 }

@@ -12,10 +12,15 @@ const Capacity = 4096
 // IDs is a set of ids with their times. The zero value is empty and ready to use, by any number of goroutines.
 type IDs struct {
 	mu     sync.Mutex
-	times  map[int64]time.Time
+	times  map[int64]entry
 	ring   []int64 // in the order of adding; once full, oldest is overwritten next
 	oldest int
 	forgot time.Time
+}
+
+type entry struct {
+	at      time.Time
+	expired bool
 }
 
 // Add remembers id together with the time. An id that is there already gets the new time and keeps its place.
@@ -23,12 +28,12 @@ func (s *IDs) Add(id int64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.times == nil {
-		s.times = make(map[int64]time.Time)
+		s.times = make(map[int64]entry)
 	}
 	if _, ok := s.times[id]; !ok {
 		s.push(id)
 	}
-	s.times[id] = at
+	s.times[id] = entry{at: at}
 }
 
 func (s *IDs) push(id int64) {
@@ -36,7 +41,7 @@ func (s *IDs) push(id int64) {
 		s.ring = append(s.ring, id)
 		return
 	}
-	if dropped := s.times[s.ring[s.oldest]]; dropped.After(s.forgot) {
+	if dropped := s.times[s.ring[s.oldest]].at; dropped.After(s.forgot) {
 		s.forgot = dropped
 	}
 	delete(s.times, s.ring[s.oldest])
@@ -44,12 +49,25 @@ func (s *IDs) push(id int64) {
 	s.oldest = (s.oldest + 1) % Capacity
 }
 
+// Expire keeps id, if it is remembered, but lets Time say zero: it does not count as new any more.
+func (s *IDs) Expire(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.times[id]; ok {
+		e.expired = true
+		s.times[id] = e
+	}
+}
+
 // Time returns when id was last added, and whether it is remembered.
 func (s *IDs) Time(id int64) (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, ok := s.times[id]
-	return at, ok
+	e, ok := s.times[id]
+	if e.expired {
+		return time.Time{}, ok
+	}
+	return e.at, ok
 }
 
 // Has reports whether id is remembered.

@@ -29,6 +29,18 @@ func TestAddRemembersTheTime(t *testing.T) {
 	assert.Equal(t, noon.Add(time.Hour), at, "the latest time counts")
 }
 
+func TestExpireKeepsTheID(t *testing.T) {
+	t.Parallel()
+	var ids recent.IDs
+	ids.Expire(7)
+	assert.False(t, ids.Has(7))
+	ids.Add(7, noon)
+	ids.Expire(7)
+	at, ok := ids.Time(7)
+	assert.True(t, ok)
+	assert.Zero(t, at)
+}
+
 func TestTheOldestMakeRoom(t *testing.T) {
 	t.Parallel()
 	var ids recent.IDs

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -32,4 +33,22 @@ func group(v slog.Value) string {
 	}
 	b.WriteByte('}')
 	return b.String()
+}
+
+// mediaTypes are those that an error may name. What a server writes there can be anything.
+var mediaTypes = []string{
+	"application/json", "application/octet-stream", "application/problem+json", "application/xml", "text/html", "text/plain", "text/xml",
+}
+
+// MediaType returns the media type of a Content-Type header if it is a common one, else nothing.
+func MediaType(contentType string) string {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	if kind == "application/xhtml+xml" {
+		return "text/html"
+	}
+	if !slices.Contains(mediaTypes, kind) {
+		return ""
+	}
+	return kind
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"regexp"
 )
 
 // Permanent reports whether a transport error is a matter of configuration and will be the same next time: an
@@ -23,3 +24,11 @@ func Permanent(err error) bool {
 	}
 	return false
 }
+
+// refusal matches HTTP/2's errors for a request that the server has not taken: REFUSED_STREAM, and a graceful GOAWAY that
+// names an earlier stream as the last one. net/http exports no types for them. Anchored, because other texts can quote
+// what a server sent.
+var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?(http2: Transport received Server's graceful shutdown GOAWAY|stream error: stream ID \d+; REFUSED_STREAM)`)
+
+// Refused reports whether the error says that the server took nothing of the request.
+func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }

@@ -80,14 +80,17 @@ func transient(status int) bool {
 // Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
 // half of it random so that many clients do not come back together, and never less than what the server asked for.
 func Backoff(n int, least, most, retryAfter time.Duration) time.Duration {
+	return Wait(n, least, most, retryAfter, rand.Float64()) //nolint:gosec // spreads load; it protects nothing
+}
+
+// Wait is Backoff whose random part is given, between 0 and 1.
+func Wait(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
 	wait := most
 	if n < 62 && least <= most>>n {
 		wait = least << n
 	}
-	if half := wait / 2; half > 0 {
-		wait = half + rand.N(half+1) //nolint:gosec // spreads load; it protects nothing
-	}
-	return max(wait, retryAfter)
+	half := wait / 2
+	return max(wait-half+time.Duration(spread*float64(half)), retryAfter)
 }
 
 // After reads a Retry-After header: seconds or a date. What is absent, in the past or not understood gives 0; what is

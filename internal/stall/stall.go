@@ -3,32 +3,75 @@ package stall
 
 import (
 	"context"
+	"io"
+	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Watchdog cancels its context when Progress has not been called for a while.
 type Watchdog struct {
+	ctx     context.Context //nolint:containedctx // the one it cancels
 	after   time.Duration
 	timer   *time.Timer
 	cancel  context.CancelCauseFunc
 	stopped atomic.Bool
+	until   atomic.Int64 // when the work must be over although it moves, in nanoseconds since 1970; 0: never
 }
 
 // Guard returns a context that is cancelled, with an *Error as its cause, once Progress has not been called for the
 // given time. Stop must be called when the work is over.
 func Guard(ctx context.Context, after time.Duration) (context.Context, *Watchdog) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &Watchdog{after: after, cancel: cancel}
+	w := &Watchdog{ctx: ctx, after: after, cancel: cancel}
 	w.timer = time.AfterFunc(after, w.expire)
 	return ctx, w
 }
 
 // Progress says that something moved. It may be called from any goroutine, also after Stop.
 func (w *Watchdog) Progress() {
-	if !w.stopped.Load() {
-		w.timer.Reset(w.after)
+	if until := w.until.Load(); until != 0 && time.Now().UnixNano() > until {
+		w.cancel(errDrips)
 	}
+	w.Allow(0)
+}
+
+// Allow is Progress after which nothing has to move for longer than usual.
+func (w *Watchdog) Allow(longer time.Duration) {
+	if !w.stopped.Load() {
+		w.timer.Reset(max(w.after, w.after+longer)) // the sum may wrap
+	}
+}
+
+// Bound ends work that moves a byte now and then once so many times the patience with a stall have passed.
+func (w *Watchdog) Bound(times int) {
+	if w.after < longest {
+		w.until.Store(time.Now().Add(time.Duration(times) * w.after).UnixNano())
+	}
+}
+
+// longest is a patience that needs no bound: a thousand of it would not fit a duration.
+const longest = math.MaxInt64 / 1000
+
+// Reader is r whose bytes are progress. It ends with the work, also if r does not notice.
+func (w *Watchdog) Reader(r io.Reader) io.Reader { return progressReader{r, w} }
+
+type progressReader struct {
+	io.Reader
+	watchdog *Watchdog
+}
+
+func (r progressReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.watchdog.Progress()
+	}
+	if err == nil && r.watchdog.ctx.Err() != nil {
+		err = context.Cause(r.watchdog.ctx)
+	}
+	return n, err
 }
 
 // Pause stops the clock until the next Progress: what happens meanwhile is not the watched work's fault.
@@ -44,6 +87,8 @@ func (w *Watchdog) Stop() {
 	w.cancel(nil)
 }
 
+const errDrips = redact.Text("it comes too slowly to be of use")
+
 func (w *Watchdog) expire() { w.cancel(&Error{After: w.after}) }
 
 // Error is the cause of a context that a Watchdog cancelled.
@@ -54,5 +99,24 @@ func (e *Error) Error() string { return "no byte moved for " + e.After.String() 
 // SafeText is the error's text: it holds a duration only.
 func (e *Error) SafeText() string { return e.Error() }
 
+// ErrStalled is matched by every Error.
+var ErrStalled = redact.New("stalled")
+
+// Is matches ErrStalled.
+func (e *Error) Is(target error) bool { return target == ErrStalled }
+
 // Timeout marks the error as a timeout for callers that ask net.Error's question.
 func (e *Error) Timeout() bool { return true }
+
+// WithTimeout limits the whole work to d, unless that is 0. Its end matches [context.DeadlineExceeded].
+func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d, timeoutError{"the Timeout of the http.Client given to WithHTTPClient passed"})
+}
+
+type timeoutError struct{ redact.Text }
+
+func (timeoutError) Timeout() bool        { return true }
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }

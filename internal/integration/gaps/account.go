@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 // askAccount reads the user and the tokens, and revokes the spare one.
@@ -18,7 +19,7 @@ func (p *prober) askAccount(ctx context.Context) {
 	if err == nil {
 		user, wrapped := record(r.Body)
 		p.seen.bare, p.seen.wrapped = p.seen.bare || !wrapped, p.seen.wrapped || wrapped
-		p.seen.compare("user", user, describedUser)
+		p.seen.compare("user", user, description.Schemas["User"])
 	}
 
 	r = clinicaldoc.Response{}
@@ -42,10 +43,11 @@ func (p *prober) lookAtTokens(body []byte) {
 	if json.Unmarshal(asObject(body)["tokens"], &records) != nil {
 		return
 	}
+	described := description.Schemas["Token"]
 	for _, token := range records {
-		p.seen.compare("token", token, describedToken)
+		p.seen.compare("token", token, described)
 		for name := range token {
-			if describedToken.types[name] == "" {
+			if described.Fields[name] == nil {
 				p.seen.tokenFields.add(name)
 			}
 		}

@@ -77,25 +77,3 @@ func kind(raw json.RawMessage) string {
 	}
 	return "number"
 }
-
-// described is a part of the description: the type of each field, and which of them must be there.
-type described struct {
-	types    map[string]string
-	required []string
-}
-
-var (
-	describedNote = described{map[string]string{
-		"id": "number", "name": "string", "transcription": "string", "analysis": "string", "template": "object", "patient": "object",
-		"audio": "object", "has": "object", "team_id": "number", "user_id": "number", "user": "object",
-		"transcription_started_at": "string", "transcription_completed_at": "string", "analysis_started_at": "string",
-		"analysis_completed_at": "string", "error_state": "string", "created_at": "string", "updated_at": "string",
-	}, []string{"id", "name", "team_id", "user_id", "created_at", "updated_at"}}
-	describedTemplate = described{map[string]string{"id": "number", "name": "string", "description": "string"}, nil}
-	describedAudio    = described{map[string]string{
-		"duration": "number", "bitrate": "number", "size": "number", "uploaded_at": "string", "expires_at": "string", "file_url": "string",
-	}, nil}
-	describedHas   = described{map[string]string{"content": "boolean", "transcription": "boolean", "signed": "boolean"}, nil}
-	describedToken = described{map[string]string{"id": "number", "name": "string", "created_at": "string", "last_used_at": "string"}, nil}
-	describedUser  = described{map[string]string{"id": "number", "name": "string", "email": "string", "created_at": "string", "updated_at": "string"}, nil}
-)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 // set is a set of names.
@@ -38,20 +40,22 @@ func newObservations() observations {
 }
 
 // compare holds an object against its description.
-func (o *observations) compare(owner string, f fields, d described) {
+func (o *observations) compare(owner string, f fields, described *description.Schema) {
 	for name, raw := range f {
-		want, known := d.types[name]
-		switch got := kind(raw); {
-		case !known:
+		want, known := described.Fields[name]
+		if !known {
 			o.unknown.add(owner + "." + name)
-		case got != want && got != "null" && (got != "array" || want != "object"):
+			continue
+		}
+		got := kind(raw)
+		if got != want.Kind.JSON() && got != "null" && (got != "array" || want.Kind != description.Object) {
 			o.otherTypes.add(fmt.Sprintf("%s.%s is a %s", owner, name, got))
 		}
-		if strings.HasSuffix(name, "_at") && known && kind(raw) == "string" {
+		if strings.HasSuffix(name, "_at") && got == "string" {
 			o.times.add(timeForm(raw))
 		}
 	}
-	for _, name := range d.required {
+	for _, name := range described.Required {
 		if _, there := f[name]; !there {
 			o.missing.add(owner + "." + name)
 		}
@@ -70,13 +74,14 @@ func (o *observations) note(f fields) {
 		return
 	}
 	o.notes++
-	o.compare("note", f, describedNote)
-	for name, d := range map[string]described{"template": describedTemplate, "audio": describedAudio, "has": describedHas} {
+	note := description.Schemas["ProgressNote"]
+	o.compare("note", f, note)
+	for _, name := range []string{"template", "audio", "has"} {
 		if inner := asObject(f[name]); inner != nil {
-			o.compare(name, inner, d)
+			o.compare(name, inner, note.Fields[name])
 		}
 	}
-	for name := range describedNote.types {
+	for name := range note.Fields {
 		raw, there := f[name]
 		switch got := kind(raw); {
 		case !there:

@@ -96,15 +96,15 @@ type Error struct {
 // FieldErrors Validation messages by the name of the field.
 type FieldErrors map[string][]string
 
-// NotePage A page of the list of notes. Which of its members are always there is not described.
+// NotePage A page of the list of notes. That all of its members are always there is an assumption.
 type NotePage struct {
-	Data *[]ProgressNote `json:"data,omitempty"`
+	Data []ProgressNote `json:"data"`
 
 	// Links Pagination links. Its fields are not described.
-	Links *PageLinks `json:"links,omitempty"`
+	Links PageLinks `json:"links"`
 
 	// Meta Pagination metadata. Its fields are not described.
-	Meta *PageMeta `json:"meta,omitempty"`
+	Meta PageMeta `json:"meta"`
 }
 
 // NotePatient The patient of a note. Its fields are not described.

@@ -1,0 +1,1055 @@
+package clinicaldoc_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// temporary is a file to download to, which can be rewound.
+func temporary(t *testing.T) *os.File {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "recording"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	return file
+}
+
+func TestDownloadStreamsTheRecording(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 511, 512, 513, 64 << 10, 64<<10 + 1, 1 << 20} {
+		a := newArchive(t, size)
+		var got bytes.Buffer
+		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, int64(size), n)
+		assert.True(t, bytes.Equal(a.data, got.Bytes()))
+		assert.Len(t, a.seen(), 1)
+		assert.Equal(t, 1, a.reads, "the note is read once, for its audio.size")
+	}
+}
+
+func TestARecordingNeedsNoContentType(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"application/octet-stream", "text/plain", ""} {
+		a := newArchive(t, 1000)
+		a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+			w.Header()["Content-Type"] = []string{kind}
+			_, _ = w.Write(a.data)
+			return true
+		}
+		var got bytes.Buffer
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err, kind)
+		assert.Equal(t, a.data, got.Bytes())
+	}
+}
+
+func TestStorageGetsNothingOfTheCallers(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	home, err := url.Parse(a.storage.URL)
+	require.NoError(t, err)
+	jar.SetCookies(home, []*http.Cookie{{Name: "session", Value: "secret"}})
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 10) })
+	client := a.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: socketTransport(t), Jar: jar}), clinicaldoc.WithUserAgent("synthetic/1"))
+	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithHeader("X-Synthetic", "1"))
+	require.NoError(t, err)
+	require.Len(t, a.seen(), 2)
+	for i, r := range a.seen() {
+		want := http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {"synthetic/1"}}
+		if i == 1 {
+			want["Range"], want["If-Range"] = []string{"bytes=10-"}, []string{a.etag}
+		}
+		assert.Equal(t, want, r.Header)
+	}
+}
+
+func TestDownloadGoesOnAfterACutAtEveryByte(t *testing.T) {
+	t.Parallel()
+	const size = 40
+	for at := range size {
+		a := newArchive(t, size)
+		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
+		var got bytes.Buffer // it cannot be rewound, so every byte must fit the first time
+		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err, at)
+		assert.Equal(t, int64(size), n)
+		assert.Equal(t, a.data, got.Bytes(), at)
+		want := fmt.Sprintf(`bytes=%d- "synthetic-1"`, at)
+		if at == 0 {
+			want = ""
+		}
+		assert.Equal(t, []string{"", want}, a.ranges())
+	}
+}
+
+func TestDownloadGoesOnAfterACutAtChosenBytes(t *testing.T) {
+	t.Parallel()
+	const size = 300_000
+	for _, at := range []int{511, 512, 513, 4095, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128 << 10, size - 1} {
+		a := newArchive(t, size)
+		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
+		var got bytes.Buffer
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err, at)
+		assert.True(t, bytes.Equal(a.data, got.Bytes()), at)
+	}
+}
+
+func TestAttemptsCountAnewWithEveryByte(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 40)
+	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n < 40 {
+			a.cut(w, r, 1)
+		}
+		return n < 40
+	}
+	var got bytes.Buffer
+	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+	require.NoError(t, err)
+	assert.Equal(t, a.data, got.Bytes())
+	assert.Len(t, a.seen(), 40)
+}
+
+func TestFiveCutsAndTwoExpiriesInOneDownload(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	a := newArchive(t, size)
+	cuts := map[int]int{1: 100_000, 2: 0, 4: 65_536, 5: 1, 7: 300_001} // by the number of the request
+	expiries := map[int]bool{3: true, 6: true}
+	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if expiries[n] {
+			expired(w)
+			return true
+		}
+		at, cut := cuts[n]
+		if cut {
+			a.cut(w, r, at)
+		}
+		return cut
+	}
+	hash := sha256.New()
+	var received []int64
+	n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, hash, clinicaldoc.DownloadParams{OnProgress: func(n, total int64) {
+		received = append(received, n)
+		assert.Equal(t, int64(size), total)
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, int64(size), n)
+	assert.Equal(t, sha256.Sum256(a.data), [32]byte(hash.Sum(nil)))
+	assert.Len(t, a.seen(), 8)
+	assert.Equal(t, 3, a.addresses)
+	require.NotEmpty(t, received)
+	assert.Equal(t, int64(0), received[0])
+	assert.Equal(t, int64(size), received[len(received)-1])
+	for i := 1; i < len(received); i++ {
+		assert.Greater(t, received[i], received[i-1], "progress grows")
+	}
+}
+
+// other is what the second request meets when it asks for the rest.
+var others = map[string]struct {
+	first, then func(a *archive)
+	answer      func(a *archive, w http.ResponseWriter, r *http.Request)
+}{
+	"changed":                  {then: func(a *archive) { a.data, a.etag = syntheticAudio(2000).bytes()[500:], `"synthetic-2"` }},
+	"changed to a shorter one": {then: func(a *archive) { a.data, a.etag = bytes.Repeat([]byte{1}, 100), `"synthetic-2"` }},
+	"changed to the same size": {then: func(a *archive) { a.data, a.etag = bytes.Repeat([]byte{1}, 1000), `"synthetic-2"` }},
+	"weak ETag":                {first: func(a *archive) { a.etag = `W/"synthetic-1"` }},
+	"no ETag":                  {first: func(a *archive) { a.etag = "" }},
+	"empty ETag":               {first: func(a *archive) { a.etag = `""` }},
+	"no ranges and no ETag now": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		etag := a.etag
+		a.etag = ""
+		a.serveWhole(w, r)
+		a.etag = etag
+	}},
+	"no ranges and another length": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+		a.data = syntheticAudio(2000).bytes()
+		a.serveWhole(w, r)
+	}},
+	"wrong start":   {answer: partial(`bytes 399-999/1000`, `"synthetic-1"`, 399)},
+	"wrong total":   {answer: partial(`bytes 400-999/1001`, `"synthetic-1"`, 400)},
+	"no total":      {answer: partial(`bytes 400-999/*`, `"synthetic-1"`, 400)},
+	"no range":      {answer: partial(``, `"synthetic-1"`, 400)},
+	"other unit":    {answer: partial(`items 400-999/1000`, `"synthetic-1"`, 400)},
+	"other ETag":    {answer: partial(`bytes 400-999/1000`, `"synthetic-2"`, 400)},
+	"weak ETag now": {answer: partial(`bytes 400-999/1000`, `W/"synthetic-1"`, 400)},
+	"no ETag now":   {answer: partial(`bytes 400-999/1000`, ``, 400)},
+	"too short now": {answer: func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Range", "bytes */300")
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+	}},
+	"unknown size now": {answer: func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+	}},
+}
+
+// partial answers with the recording's rest under these headers.
+func partial(contentRange, etag string, from int) func(*archive, http.ResponseWriter, *http.Request) {
+	return func(a *archive, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Range", contentRange)
+		if etag != "" {
+			w.Header().Set("ETag", etag)
+		}
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = w.Write(a.data[from:])
+	}
+}
+
+func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
+	t.Parallel()
+	for name, tt := range others {
+		for _, rewindable := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, rewindable %t", name, rewindable), func(t *testing.T) {
+				t.Parallel()
+				a := newArchive(t, 1000)
+				if tt.first != nil {
+					tt.first(a)
+				}
+				a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+					switch {
+					case n == 1:
+						a.cut(w, r, 400)
+						return true
+					case n == 2 && tt.then != nil:
+						tt.then(a)
+					case n == 2 && tt.answer != nil:
+						tt.answer(a, w, r)
+						return true
+					}
+					return false
+				}
+				var received []int64
+				params := clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }}
+				client := a.client(t)
+				if rewindable {
+					file := temporary(t)
+					_, err := file.WriteString("kept")
+					require.NoError(t, err)
+					n, err := client.Notes.DownloadAudio(socketContext(t), 7, file, params)
+					require.NoError(t, err)
+					assert.Equal(t, int64(len(a.data)), n)
+					assert.Equal(t, append([]byte("kept"), a.data...), fileContent(t, file.Name()), "what stood before the recording stays")
+					assert.Equal(t, []int64{0, 400, 0}, received[:3], "the restart is told")
+					return
+				}
+				var got bytes.Buffer
+				n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, params)
+				require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+				assert.Equal(t, int64(400), n)
+				assert.Equal(t, 400, got.Len(), "nothing was appended")
+				assert.NotContains(t, err.Error(), signature)
+			})
+		}
+	}
+}
+
+func TestDownloadGoesOnWithoutRanges(t *testing.T) {
+	t.Parallel()
+	const size = 300_000
+	for name, cuts := range map[string][]int{
+		"once":                  {100_000},
+		"twice":                 {100_000, 200_000},
+		"within what was there": {100_000, 50_000, 100_000, 150_000},
+		"at the last byte":      {size - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, size)
+			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+				if n <= len(cuts) {
+					w = &cutWriter{w, cuts[n-1]}
+				}
+				a.serveWhole(w, r)
+				return true
+			}
+			var received []int64
+			var attempts []int64
+			client := a.client(t, clinicaldoc.WithObserver(func(_ context.Context, at clinicaldoc.Attempt) {
+				if at.Operation == "Notes.DownloadAudio" {
+					attempts = append(attempts, at.BytesReceived)
+				}
+			}))
+			var got bytes.Buffer // it cannot be rewound
+			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+			require.NoError(t, err)
+			assert.Equal(t, int64(size), n)
+			assert.True(t, bytes.Equal(a.data, got.Bytes()))
+			assert.True(t, slices.IsSorted(received), "progress grows")
+			for i, cut := range cuts {
+				assert.Equal(t, int64(cut), attempts[i], "all that came is told, also what was there already")
+			}
+		})
+	}
+	t.Run("never any further", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, size)
+		a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			a.serveWhole(&cutWriter{w, 1000}, r)
+			return true
+		}
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Len(t, a.seen(), 4, "one that got further, three that did not")
+	})
+}
+
+func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.etag = ""
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
+	path := filepath.Join(t.TempDir(), "journal")
+	require.NoError(t, os.WriteFile(path, []byte("what was there before"), 0o600))
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, file, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+	assert.Equal(t, append([]byte("what was there before"), a.data[:400]...), fileContent(t, path))
+}
+
+func TestAPipeIsNotRewound(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.etag = ""
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
+	from, to, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = from.Close(), to.Close() })
+	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, to, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+}
+
+func TestNothingBeyondTheEndMeansComplete(t *testing.T) {
+	t.Parallel()
+	for size, target := range map[int]error{1000: nil, 999: clinicaldoc.ErrAudioChanged, 1500: clinicaldoc.ErrAudioChanged} {
+		a := newArchive(t, 1000)
+		a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("ETag", a.etag)
+			if n == 1 { // chunked, and cut between the last byte and the end
+				_, _ = w.Write(a.data)
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", size))
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+			return true
+		}
+		var got bytes.Buffer
+		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		if target == nil {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, target)
+		}
+		assert.Equal(t, int64(1000), n)
+		assert.Equal(t, a.data, got.Bytes())
+		assert.Equal(t, []string{"", `bytes=1000- "synthetic-1"`}, a.ranges())
+	}
+}
+
+// refusals are answers that are no recording.
+var refusals = map[string]func(w http.ResponseWriter, r *http.Request){
+	"gzip": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "audio/wav")
+		w.Header().Set("Content-Encoding", "gzip")
+		zip := gzip.NewWriter(w)
+		_, _ = zip.Write(make([]byte, 1000))
+		_ = zip.Close()
+	},
+	"XML":                         document("application/xml", `<?xml version="1.0"?><Error/>`),
+	"text XML":                    document("text/xml; charset=utf-8", `<Error/>`),
+	"HTML":                        document("text/html; charset=UTF-8", `<html>Login</html>`),
+	"capitals":                    document("Text/HTML", `<html>Login</html>`),
+	"JSON":                        document("application/json", `{"message":"Unauthenticated."}`),
+	"problem":                     document("application/problem+json", `{}`),
+	"SVG":                         document("image/svg+xml", `<svg/>`),
+	"hidden XML":                  document("binary/octet-stream", `<?xml version="1.0"?><Error/>`),
+	"hidden HTML":                 document("audio/wav", `<!DOCTYPE html><html>Login</html>`),
+	"hidden JSON":                 document("application/octet-stream", `{"message":"Server Error"}`),
+	"hidden text":                 document("text/plain; charset=utf-8", "Request has expired"),
+	"hidden list":                 document("audio/mpeg", "\n[{}]"),
+	"hidden XML without a prolog": document("audio/mpeg", "<Error><Code>AccessDenied</Code></Error>"),
+	"nothing":                     document("audio/wav", ``),
+	"nothing in chunks": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "audio/wav")
+		_ = http.NewResponseController(w).Flush()
+	},
+	"204": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+	"redirect": func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/audio/elsewhere?X-Amz-Signature="+signature, http.StatusTemporaryRedirect)
+	},
+	"a part": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Range", "bytes 0-9/1000")
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = w.Write(make([]byte, 10))
+	},
+	"416": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestedRangeNotSatisfiable) },
+}
+
+func document(contentType, body string) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestWhatIsNoRecordingIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, answer := range refusals {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			a.answer = firstly(answer)
+			var got bytes.Buffer
+			n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			assert.Zero(t, n)
+			assert.Zero(t, got.Len(), "nothing of it is written")
+			assert.Len(t, a.seen(), 1)
+			assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
+		})
+		if name == "416" || name == "a part" || strings.HasPrefix(name, "nothing") {
+			continue // in the middle these mean something else
+		}
+		t.Run(name+" in the middle", func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+				if n == 1 {
+					a.cut(w, r, 400)
+				} else {
+					answer(w, r)
+				}
+				return true
+			}
+			var got bytes.Buffer
+			_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+			if strings.HasPrefix(name, "hidden") {
+				require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+			} else {
+				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			}
+			assert.Equal(t, a.data[:400], got.Bytes())
+		})
+	}
+}
+
+// closeDelimited answers without a length and ends the body by closing the connection.
+func closeDelimited(t *testing.T, w http.ResponseWriter, etag string, body []byte) {
+	t.Helper()
+	conn, buffer, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_, _ = fmt.Fprintf(buffer, "HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nETag: %s\r\nConnection: close\r\n\r\n", etag)
+	_, _ = buffer.Write(body)
+	_ = buffer.Flush()
+	_ = conn.Close()
+}
+
+// sized is a note that tells the size of its recording.
+func sized(size int) string {
+	return strings.Replace(socketNote(7), `"has"`, fmt.Sprintf(`"audio":{"size":%d},"has"`, size), 1)
+}
+
+func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
+	t.Parallel()
+	t.Run("a cut is noticed", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, 1000)
+		a.note = sized(1000)
+		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data[:600]) })
+		var got bytes.Buffer
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, a.data, got.Bytes())
+		assert.Equal(t, 1, a.reads)
+		assert.Equal(t, []string{"", `bytes=600- "synthetic-1"`}, a.ranges())
+	})
+	t.Run("complete", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, 1000)
+		a.note = sized(1000)
+		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data) })
+		var got bytes.Buffer
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, a.data, got.Bytes())
+		assert.Len(t, a.seen(), 1)
+	})
+	t.Run("nobody tells", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, 1000)
+		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data) })
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	})
+	chunked := func(a *archive) func(w http.ResponseWriter, _ *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(a.data[:500])
+			_ = http.NewResponseController(w).Flush()
+			_, _ = w.Write(a.data[500:])
+		}
+	}
+	t.Run("chunks have an end", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, 1000)
+		a.answer = firstly(chunked(a))
+		totals := map[int64]bool{}
+		var got bytes.Buffer
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{OnProgress: func(_, total int64) { totals[total] = true }})
+		require.NoError(t, err)
+		assert.Equal(t, a.data, got.Bytes())
+		assert.Equal(t, map[int64]bool{-1: true}, totals)
+	})
+	t.Run("chunks beyond it", func(t *testing.T) {
+		t.Parallel()
+		a := newArchive(t, 1000)
+		a.note = sized(700)
+		a.answer = firstly(chunked(a))
+		var got bytes.Buffer
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.LessOrEqual(t, got.Len(), 700)
+	})
+}
+
+func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
+	t.Parallel()
+	chunked := func(a *archive, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", a.etag)
+		_, _ = w.Write(a.data[:800])
+		_ = http.NewResponseController(w).Flush()
+		_, _ = w.Write(a.data[800:])
+	}
+	chunkedAtFirst := func(a *archive, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") == "" {
+			chunked(a, w, r)
+			return
+		}
+		a.serve(w, r)
+	}
+	for name, tt := range map[string]struct {
+		size   int
+		answer func(a *archive, w http.ResponseWriter, r *http.Request)
+	}{
+		"one more":          {size: 999, answer: (*archive).serve},
+		"one less":          {size: 1001, answer: (*archive).serve},
+		"far more, chunked": {size: 10, answer: chunkedAtFirst},
+		"more, chunked":     {size: 900, answer: chunkedAtFirst},
+		"less, chunked":     {size: 1001, answer: chunkedAtFirst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			a.note = sized(tt.size)
+			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
+			client := a.client(t)
+			_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			assert.Contains(t, err.Error(), "IgnoreSize", "the error says what to do")
+
+			reads := a.reads
+			var got bytes.Buffer
+			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{IgnoreSize: true})
+			require.NoError(t, err)
+			assert.Equal(t, int64(1000), n)
+			assert.Equal(t, a.data, got.Bytes())
+			assert.Equal(t, reads, a.reads, "the note is not asked")
+
+			path := filepath.Join(t.TempDir(), "visit.wav")
+			kept, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+			assert.NoFileExists(t, path)
+			requests := len(a.seen())
+			_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{IgnoreSize: true})
+			require.NoError(t, err)
+			assert.Equal(t, a.data, fileContent(t, path))
+			assert.Equal(t, []string{"visit.wav"}, fileNames(t, filepath.Dir(path)))
+			if kept > 0 {
+				assert.NotEmpty(t, a.ranges()[requests], "the part was kept")
+			}
+		})
+	}
+}
+
+func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		answer              func(a *archive, w http.ResponseWriter, r *http.Request)
+		target              error
+		requests, addresses int
+	}{
+		"cut": {func(_ *archive, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4, 1},
+		"500": {storageStatus(500), clinicaldoc.ErrServer, 4, 1},
+		"429": {storageStatus(429), clinicaldoc.ErrRateLimited, 4, 1},
+		"501": {storageStatus(501), clinicaldoc.ErrServer, 1, 1},
+		"405": {storageStatus(405), nil, 1, 1},
+		"400": {storageStatus(400), nil, 2, 2},
+		"401": {storageStatus(401), clinicaldoc.ErrUnauthorized, 2, 2},
+		"403": {storageStatus(403), clinicaldoc.ErrForbidden, 2, 2},
+		"404": {storageStatus(404), clinicaldoc.ErrNotFound, 2, 2},
+		"too long": {func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, clinicaldoc.ErrServer, 1, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newArchive(t, 1000)
+			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
+			_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+			require.Error(t, err)
+			if tt.target != nil {
+				require.ErrorIs(t, err, tt.target)
+			}
+			assert.Len(t, a.seen(), tt.requests)
+			assert.Equal(t, tt.addresses, a.addresses)
+			assert.NotContains(t, err.Error(), signature)
+			assert.NotContains(t, err.Error(), "token", "the token has nothing to do with it")
+			_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithoutRetry())
+			require.Error(t, err)
+			assert.Len(t, a.seen(), tt.requests+1, "asked once")
+		})
+	}
+}
+
+func storageStatus(code int) func(*archive, http.ResponseWriter, *http.Request) {
+	return func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, "<Error><Resource>/audio/7?X-Amz-Signature="+signature+"</Resource></Error>")
+	}
+}
+
+func TestRestartsThatGetNoFurtherAreBounded(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+		a.mu.Lock()
+		a.etag = fmt.Sprintf(`"synthetic-%d"`, n) // another recording every time
+		a.mu.Unlock()
+		a.cut(w, r, 400)
+		return true
+	}
+	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, temporary(t), clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	assert.Len(t, a.seen(), 4, "one that got further, three that did not")
+}
+
+func TestObserverAndLoggerLearnOfStorage(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+		switch n {
+		case 1:
+			a.cut(w, r, 400)
+		case 2:
+			expired(w)
+		}
+		return n <= 2
+	}
+	var log bytes.Buffer
+	var attempts []clinicaldoc.Attempt
+	client := a.client(t,
+		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+		clinicaldoc.WithObserver(func(_ context.Context, at clinicaldoc.Attempt) {
+			if at.Operation == "Notes.DownloadAudio" {
+				attempts = append(attempts, at)
+			}
+		}))
+	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+	require.NoError(t, err)
+	require.Len(t, attempts, 3)
+	for i, want := range []struct {
+		status   int
+		received int64
+	}{{200, 400}, {403, 0}, {206, 600}} {
+		got := attempts[i]
+		assert.Equal(t, i+1, got.Number)
+		assert.Equal(t, "storage", got.Route)
+		assert.Equal(t, http.MethodGet, got.Method)
+		assert.Equal(t, want.status, got.StatusCode)
+		assert.Equal(t, want.received, got.BytesReceived)
+		assert.Equal(t, i < 2, got.Err != nil)
+	}
+	require.ErrorIs(t, attempts[1].Err, clinicaldoc.ErrForbidden)
+	assert.Contains(t, log.String(), "Notes.DownloadAudio")
+	assert.NotContains(t, log.String(), signature)
+	assert.NotContains(t, log.String(), "address=")
+}
+
+type failingWriter struct {
+	n   int
+	err error
+}
+
+func (w failingWriter) Write(p []byte) (int, error) { return min(w.n, len(p)), w.err }
+
+func TestAWriterThatFailsEndsTheDownload(t *testing.T) {
+	t.Parallel()
+	full := errors.New("synthetic: disk is full at /home/patient")
+	for _, w := range []failingWriter{{3, full}, {0, full}, {3, nil}} {
+		a := newArchive(t, 1000)
+		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, w, clinicaldoc.DownloadParams{})
+		want := w.err
+		if want == nil {
+			want = io.ErrShortWrite
+		}
+		require.ErrorIs(t, err, want)
+		assert.Equal(t, int64(w.n), n)
+		assert.Len(t, a.seen(), 1)
+		assert.NotContains(t, err.Error(), "patient")
+	}
+}
+
+func TestDownloadArgumentsAreChecked(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 10)
+	client := a.client(t)
+	_, err := client.Notes.DownloadAudio(socketContext(t), 0, io.Discard, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	_, err = client.Notes.DownloadAudio(socketContext(t), 7, nil, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithHeader("Authorization", "x"))
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	for _, id := range []int64{0, 7} {
+		_, err = client.Notes.DownloadAudio(socketContext(t), id, io.Discard, clinicaldoc.DownloadParams{}, nil)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	}
+	dir := t.TempDir()
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{}, clinicaldoc.WithoutRetry(), nil)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	assert.Empty(t, fileNames(t, dir))
+	assert.Zero(t, a.addresses)
+}
+
+func TestDownloadEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	logout := errors.New("synthetic: the user logged out")
+	ctx, cancel := context.WithCancelCause(socketContext(t))
+	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write(a.data[:400])
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return true
+	}
+	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, logout)
+	assert.NotContains(t, err.Error(), "logged out", "what a caller's error says is the caller's")
+	assert.Equal(t, int64(400), n)
+	assert.Len(t, a.seen(), 1)
+}
+
+// vault is a service and its storage in virtual time.
+func vault(t *testing.T, address string, storage func(n int, r *http.Request) *reply, opts ...clinicaldoc.Option) (client *clinicaldoc.Client, addresses, requests *int) {
+	t.Helper()
+	addresses, requests = new(int), new(int)
+	_, client = newPolled(t, func(_ int, _ time.Duration, r *http.Request) *reply {
+		if r.URL.Host != "api.clinic.test" {
+			assert.Empty(t, r.Header.Get("Authorization"))
+			*requests++
+			return storage(*requests, r)
+		}
+		assert.NotEmpty(t, r.Header.Get("Authorization"))
+		if !strings.HasSuffix(r.URL.Path, "/audio-url") {
+			return made(r, 404, "") // the note tells no size
+		}
+		*addresses++
+		return made(r, 200, fmt.Sprintf(`{"url":%q}`, strings.ReplaceAll(address, "{}", fmt.Sprint(time.Now().Add(time.Minute).Unix()))))
+	}, opts...)
+	return client, addresses, requests
+}
+
+// stalling gives a body's beginning and then nothing until the request is cancelled.
+type stalling struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (s stalling) Read(p []byte) (int, error) {
+	if n, err := s.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
+}
+
+func (s stalling) Close() error { return nil }
+
+// audioAnswer is an answer with the rest of a thousand bytes.
+func audioAnswer(r *http.Request) *reply {
+	data := string(syntheticAudio(1000).bytes())
+	if r.Header.Get("Range") == "" {
+		return made(r, 200, data, "Content-Type", "audio/wav", "ETag", `"synthetic-1"`)
+	}
+	return made(r, 206, data[400:], "Content-Type", "audio/wav", "ETag", `"synthetic-1"`, "Content-Range", "bytes 400-999/1000")
+}
+
+func TestAStalledDownloadGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _, requests := vault(t, "https://storage.clinic.test/7", func(n int, r *http.Request) *reply {
+			resp := audioAnswer(r)
+			if n == 1 {
+				resp.Body = stalling{io.LimitReader(resp.Body, 400), r.Context()}
+			}
+			return resp
+		})
+		var got bytes.Buffer
+		started := time.Now()
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, &got, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, syntheticAudio(1000).bytes(), got.Bytes())
+		assert.Equal(t, 2, *requests)
+		assert.InDelta(t, time.Minute, time.Since(started), float64(time.Second), "the stall timeout and a short pause")
+	})
+}
+
+// cancellable is a body in small pieces that ends with its request, as one from a socket does.
+type cancellable struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (c cancellable) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.Reader.Read(p[:min(len(p), 400)])
+}
+
+func (c cancellable) Close() error { return nil }
+
+func TestASlowWriterIsNoStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _, requests := vault(t, "https://storage.clinic.test/7", func(_ int, r *http.Request) *reply {
+			resp := audioAnswer(r)
+			resp.Body = cancellable{resp.Body, r.Context()}
+			return resp
+		})
+		var got bytes.Buffer
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, writerFunc(func(p []byte) (int, error) {
+			time.Sleep(time.Hour)
+			return got.Write(p)
+		}), clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, 1000, got.Len())
+		assert.Equal(t, 1, *requests)
+	})
+}
+
+func TestAnExpiredURLIsNotRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}", func(n int, r *http.Request) *reply {
+			if n == 1 { // it takes longer than the address is good for
+				resp := audioAnswer(r)
+				resp.Body = stalling{io.LimitReader(resp.Body, 400), r.Context()}
+				return resp
+			}
+			return audioAnswer(r)
+		})
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, 2, *addresses)
+		assert.Equal(t, 2, *requests)
+	})
+}
+
+func TestThisMachinesClockDoesNotJudgeAFreshURL(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires=1000", func(_ int, r *http.Request) *reply { return audioAnswer(r) })
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, 1, *addresses)
+		assert.Equal(t, 1, *requests)
+	})
+}
+
+func TestACancelledPauseTellsBoth(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, _, _ := vault(t, "https://storage.clinic.test/7", func(_ int, r *http.Request) *reply { return made(r, 503, "", "Retry-After", "20") })
+		ctx, cancel := context.WithCancelCause(t.Context())
+		logout := errors.New("synthetic: the user logged out")
+		time.AfterFunc(10*time.Second, func() { cancel(logout) })
+		_, err := client.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, logout)
+		require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	})
+}
+
+func TestUnsafeURLsAreNotUsed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		address string
+		opts    []clinicaldoc.Option
+		used    bool
+	}{
+		"plain http":                 {address: "http://storage.clinic.test/7"},
+		"plain http to this machine": {address: "http://127.0.0.1/7"},
+		"a password":                 {address: "https://user:secret@storage.clinic.test/7"},
+		"plain http, allowed":        {address: "http://storage.clinic.test/7", opts: []clinicaldoc.Option{clinicaldoc.WithInsecureHTTP()}, used: true},
+		"https":                      {address: "https://storage.clinic.test/7", used: true},
+		"https with a fragment":      {address: "https://storage.clinic.test/7#x", used: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, _, requests := vault(t, tt.address, func(_ int, r *http.Request) *reply { return audioAnswer(r) }, tt.opts...)
+				_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+				if tt.used {
+					require.NoError(t, err)
+					assert.Equal(t, 1, *requests)
+					return
+				}
+				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+				assert.Zero(t, *requests)
+				assert.NotContains(t, err.Error(), "secret")
+			})
+		})
+	}
+}
+
+func TestAudioURLTellsWhenItExpires(t *testing.T) {
+	t.Parallel()
+	at := func(year int, month time.Month, day, hour, minute, second int) time.Time {
+		return time.Date(year, month, day, hour, minute, second, 0, time.UTC)
+	}
+	for query, want := range map[string]time.Time{
+		"X-Amz-Date=20260102T030405Z&X-Amz-Expires=300":                  at(2026, 1, 2, 3, 9, 5),
+		"X-Goog-Date=20260102T030405Z&X-Goog-Expires=300":                at(2026, 1, 2, 3, 9, 5),
+		"expires=1767323345&signature=x":                                 at(2026, 1, 2, 3, 9, 5),
+		"Expires=1767323345&Signature=x":                                 at(2026, 1, 2, 3, 9, 5),
+		"":                                                               {},
+		"X-Amz-Date=20260102T030405Z&X-Amz-Expires=0":                    {},
+		"X-Amz-Date=20260102T030405Z&X-Amz-Expires=-300":                 {},
+		"X-Amz-Date=20260102T030405Z&X-Amz-Expires=99999999999999999999": {},
+		"X-Amz-Date=yesterday&X-Amz-Expires=300":                         {},
+		"X-Amz-Date=99991231T235959Z&X-Amz-Expires=300":                  {},
+		"X-Amz-Expires=300":                                              {},
+		"expires=-5":                                                     {},
+		"expires=0":                                                      {},
+		"expires=1767323345000":                                          {},
+		"expires=9223372036854775807":                                    {},
+		"expires=99999999999999999999":                                   {},
+		"expires=soon":                                                   {},
+	} {
+		service, client := newPolled(t, always(200, fmt.Sprintf(`{"url":"https://storage.clinic.test/7?%s"}`, query)))
+		address, err := client.Notes.AudioURL(t.Context(), 7)
+		require.NoError(t, err)
+		assert.Equal(t, want, address.ExpiresAt, query)
+		assert.Len(t, service.polls, 1)
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+			assert.NotContains(t, fmt.Sprintf(verb, address), "storage", query)
+			assert.NotContains(t, fmt.Sprintf(verb, *address), "storage", query)
+		}
+	}
+}
+
+func FuzzAudioURLExpiry(f *testing.F) {
+	for _, seed := range []string{
+		"https://storage.clinic.test/7.wav?X-Amz-Date=20240501T101112Z&X-Amz-Expires=300&X-Amz-Signature=s", "https://s.test/?X-Goog-Date=99991231T235959Z&X-Goog-Expires=2147483647",
+		"http://s.test/?expires=1714558272", "https://s.test/?Expires=9223372036854775807", "https://s.test/?expires=-5", "https://s.test/?X-Amz-Expires=1&expires=5",
+		"https://s.test/?X-Amz-Date=00000101T000000Z&X-Amz-Expires=1", "//s.test", "ftp://s.test", "https://", "https://s.test/%zz", "https://s.test/?expires=%zz;a", "https://s.test?expires=253402300799",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		quoted, err := json.Marshal(map[string]string{"url": address})
+		require.NoError(t, err)
+		got, err := pointer(fuzzClient(t, answerWith(http.StatusOK, "application/json", quoted)).Notes.AudioURL(t.Context(), 7))
+		checkDecoding(t, got, err)
+		if err != nil {
+			return
+		}
+		audio := got.(*clinicaldoc.AudioURL)
+		var sent map[string]string
+		require.NoError(t, json.Unmarshal(quoted, &sent))
+		require.Equal(t, sent["url"], audio.URL)
+		checkStored(t, *audio)
+		u, err := url.Parse(audio.URL)
+		require.NoError(t, err)
+		if audio.ExpiresAt.IsZero() {
+			return
+		}
+		require.Equal(t, time.UTC, audio.ExpiresAt.Location())
+		query := u.Query()
+		require.True(t, query.Has("X-Amz-Expires") || query.Has("X-Goog-Expires") || query.Has("expires") || query.Has("Expires"), "nothing tells that")
+		require.Less(t, audio.ExpiresAt.Year(), 10000)
+	})
+}
+
+func TestNotesAudioURL(t *testing.T) {
+	t.Parallel()
+	const address = "https://storage.clinic.test/7.wav"
+	tests := map[string]clinicaldoc.AudioURL{
+		`{"url":"` + address + `?signature=s"}`:                                              {URL: address + "?signature=s"},
+		`{"data":{"url":"` + address + `?signature=s"}}`:                                     {URL: address + "?signature=s"},
+		`{"url":"https:\/\/storage.clinic.test\/7.wav?expires=1714558272\u0026signature=s"}`: {URL: address + "?expires=1714558272&signature=s", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?Expires=1714558272"}`:                                       {URL: address + "?Expires=1714558272", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672"}`:            {URL: address + "?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?X-Amz-Date=today&X-Amz-Expires=672"}`:                       {URL: address + "?X-Amz-Date=today&X-Amz-Expires=672"},
+	}
+	for answer, want := range tests {
+		client := serve(t, call{method: "GET", url: "/v1/progress-notes/7/audio-url", response: answer})
+		got, err := client.Notes.AudioURL(t.Context(), 7)
+		require.NoError(t, err, answer)
+		assert.True(t, want == *got, answer) //nolint:testifylint // Equal would print redacted values
+	}
+}
+
+func TestNotesAudioURLRefusesOtherResponses(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
+	} {
+		client := serve(t, call{url: "/v1/progress-notes/7/audio-url", response: answer})
+		got, err := client.Notes.AudioURL(t.Context(), 7)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Nil(t, got)
+	}
+}

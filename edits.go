@@ -1,0 +1,209 @@
+package clinicaldoc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags and
+// updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note as
+// it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
+//
+// The service has no conditional requests, so that somebody's change between that read and the write goes unnoticed
+// there; the note that comes back from the write is compared too, and a surprise is a [*ConflictError] as well.
+//
+// A nil note, a note with another id than the one to change, and any other method are [ErrInvalidArgument].
+func IfUnchanged(note *ProgressNote) CallOption {
+	return func(o *callOptions) error {
+		if note == nil {
+			return invalid("IfUnchanged", "the note is nil")
+		}
+		o.unchanged = note
+		return nil
+	}
+}
+
+// ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was
+// sent is in its text; if that may be, it matches [ErrOutcomeUnknown] too. A created note that names another patient than
+// was asked for is one as well, and then matches [ErrPatientMismatch].
+type ConflictError struct {
+	Current *ProgressNote // as the service has it now
+	Err     error         // what else is known; may be nil
+
+	op     operation
+	detail redact.Text
+}
+
+// Error returns a text that is safe to log.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("clinicaldoc: %s (%s %s): %s", e.op.name, e.op.method, e.op.route, e.detail)
+}
+
+// SafeText is the error's text; see [Error.SafeText].
+func (e *ConflictError) SafeText() string { return e.Error() }
+
+// Unwrap makes [errors.Is] and [errors.As] see [ErrConflict] and Err.
+func (e *ConflictError) Unwrap() []error { return opaque(ErrConflict, e.Err) }
+
+// LogValue lists what may be logged of the error.
+func (e ConflictError) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("error", e.Error()), slog.Any("current", e.Current))
+}
+
+// Format prints the error's text for every verb.
+func (e ConflictError) Format(s fmt.State, _ rune) { printError(s, &e) }
+
+// edit is one Update, Sign or Delete: it overwrites nobody's change, and changes nothing else than what was read.
+type edit struct {
+	service *NotesService
+	op      operation
+	id      int64
+	read    *ProgressNote            // what the caller read; nil: not said
+	reads   []CallOption             // of the reads in between: those of the caller are meant for the edit
+	isDone  func(*ProgressNote) bool // the note is as the edit leaves it
+	done    *ProgressNote            // as an earlier attempt left it
+}
+
+func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone func(*ProgressNote) bool) (*edit, request, error) {
+	r, err := op.withID(id)
+	if err != nil {
+		return nil, r, err
+	}
+	options, err := newCallOptions(opts)
+	if err != nil {
+		return nil, r, err
+	}
+	e := &edit{service: s, op: op, id: id, read: options.unchanged, isDone: isDone}
+	if e.read != nil && e.read.ID != id {
+		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
+	}
+	if options.token != nil {
+		e.reads = []CallOption{func(o *callOptions) error { o.token = options.token; return nil }}
+	}
+	r.beforeRetry = e.beforeRetry
+	r.edits = true
+	return e, r, nil
+}
+
+// before reads the note if the caller said what it should be.
+func (e *edit) before(ctx context.Context) error {
+	if e.read == nil {
+		return nil
+	}
+	current, err := e.service.Get(ctx, e.id, e.reads...)
+	if err != nil {
+		return err
+	}
+	if !sameNote(e.read, current) {
+		return e.conflict(current, "nothing was sent: the note is not what was read; look at it again", nil)
+	}
+	return nil
+}
+
+// beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
+// have changed it since.
+func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
+	mayHaveActed := !lost.Outcome().NotProcessed()
+	if e.read == nil && (!mayHaveActed || e.op == deleteNote) {
+		return nil // nothing was done, or doing it twice changes nothing
+	}
+	var response Response
+	current, err := e.service.Get(ctx, e.id, append(slices.Clip(e.reads), WithResponse(&response))...)
+	switch {
+	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound):
+		return errAlreadyDone
+	case err != nil:
+		return &callError{op: e.op, detail: "not retried, as the note cannot be read: " + redact.Cause(err), causes: []error{lost.Err, err}}
+	case mayHaveActed && e.isDone(current):
+		e.done = current
+		return errAlreadyDone
+	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
+		return incomplete(lost.Err)
+	case e.read != nil && !sameNote(e.read, current), e.read == nil && changedSince(current, lost.Started, response.Header):
+		return e.conflict(current, "not retried: somebody may have changed the note since the first attempt", lost.Err)
+	}
+	return nil
+}
+
+// changedSince reports whether the note may have been changed since then, by our clock or by the service's.
+func changedSince(note *ProgressNote, then time.Time, h http.Header) bool {
+	updated := note.UpdatedAt.Truncate(time.Second)
+	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(h)).Truncate(time.Second)
+	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
+}
+
+// after turns what came of the edit into its result: want is the note as the edit should leave it.
+func (e *edit) after(note *ProgressNote, err error, want ProgressNote) (*ProgressNote, error) {
+	switch {
+	case errors.Is(err, errAlreadyDone):
+		note = e.done
+	case err != nil:
+		return nil, err
+	}
+	if e.read != nil && !sameTexts(want, *note) {
+		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: somebody changed it meanwhile", nil)
+	}
+	return note, nil
+}
+
+func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {
+	return &ConflictError{Current: current, Err: cause, op: e.op, detail: detail}
+}
+
+// sameNote compares what a clinician reviews, and when it was changed.
+func sameNote(a, b *ProgressNote) bool {
+	return a.Name == b.Name && a.Transcription == b.Transcription && a.Analysis == b.Analysis && a.Has == b.Has && a.UpdatedAt.Equal(b.UpdatedAt)
+}
+
+// sameTexts compares a written note with what was wanted, white space at the ends aside. A response may leave out the name,
+// and all texts.
+func sameTexts(want, got ProgressNote) bool {
+	if got.Name != "" && !sameText(want.Name, got.Name) {
+		return false
+	}
+	return got.Transcription == "" && got.Analysis == "" || sameText(want.Transcription, got.Transcription) && sameText(want.Analysis, got.Analysis)
+}
+
+func sameText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+
+// applied is the note with the params' texts.
+func (p UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
+	changed := ProgressNote{}
+	if note != nil {
+		changed = *note
+	}
+	for _, field := range []struct{ from, to *string }{
+		{p.Name, &changed.Name}, {p.Transcription, &changed.Transcription}, {p.Analysis, &changed.Analysis},
+	} {
+		if field.from != nil {
+			*field.to = *field.from
+		}
+	}
+	return changed
+}
+
+// presentIn reports whether the note has these texts already.
+func (p UpdateNoteParams) presentIn(note *ProgressNote) bool {
+	changed := p.applied(note)
+	return sameText(changed.Name, note.Name) && sameText(changed.Transcription, note.Transcription) && sameText(changed.Analysis, note.Analysis)
+}
+
+// incomplete is the failure to sign a note that is not complete, and so is surely not signed.
+func incomplete(refusal error) error {
+	if unsure, ok := errors.AsType[*unsureError](refusal); ok {
+		refusal = unsure.err
+	}
+	return &callError{
+		op: signNote, detail: "transcription and analysis are not both complete; wait for the note, then sign",
+		causes: []error{ErrNoteIncomplete, refusal},
+	}
+}

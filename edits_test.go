@@ -1,0 +1,406 @@
+package clinicaldoc_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+func TestUpdateAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	lost := func(d *desk, acts bool, then func(*deskNote)) { d.faults = []deskFault{{acts: acts, then: then}} }
+	for name, tc := range map[string]struct {
+		set    func(*desk)
+		puts   int
+		text   string // the analysis in the end
+		errors []error
+	}{
+		"it was carried out":                       {func(d *desk) { lost(d, true, nil) }, 1, "ours", nil},
+		"it was carried out, and trimmed":          {func(d *desk) { lost(d, true, func(n *deskNote) { n.Analysis = "  ours\n" }) }, 1, "  ours\n", nil},
+		"it was not carried out":                   {func(d *desk) { lost(d, false, nil) }, 2, "ours", nil},
+		"carried out, then edited":                 {func(d *desk) { lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"not carried out, but edited":              {func(d *desk) { lost(d, false, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"edited, the service's clock an hour late": {func(d *desk) { d.clock = -time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"edited, the service's clock an hour fast": {func(d *desk) { d.clock = time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"no updated_at to go by": {func(d *desk) {
+			d.note.UpdatedAt = time.Time{}
+			lost(d, false, nil)
+		}, 1, "first thoughts", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"the read fails": {func(d *desk) {
+			d.reads = []int{http.StatusForbidden}
+			lost(d, true, d.byClinician)
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"a 502 that was carried out, then edited": {func(d *desk) {
+			d.faults = []deskFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
+		"a 429 needs no look": {func(d *desk) { d.faults = []deskFault{{status: http.StatusTooManyRequests, then: d.byClinician}} }, 2, "ours", nil},
+		"an earlier attempt may have acted, then 403": {func(d *desk) {
+			d.faults = []deskFault{{}, {status: http.StatusForbidden}}
+		}, 2, "first thoughts", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			tc.set(d)
+			note, err := d.client(t).Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+			if len(tc.errors) == 0 {
+				require.NoError(t, err)
+				assert.Equal(t, "ours", strings.TrimSpace(note.Analysis))
+			}
+			for _, want := range tc.errors {
+				require.ErrorIs(t, err, want)
+			}
+			var conflict *clinicaldoc.ConflictError
+			if errors.As(err, &conflict) {
+				assert.Equal(t, tc.text, conflict.Current.Analysis)
+				assert.NotContains(t, err.Error(), "words")
+			}
+			assert.Len(t, d.written, tc.puts)
+			assert.Equal(t, tc.text, d.note.Analysis, "nobody's edit is overwritten")
+		})
+	}
+}
+
+func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		set    func(*desk)
+		puts   int
+		signed bool
+		errors []error
+	}{
+		"it was signed":           {func(d *desk) { d.faults = []deskFault{{acts: true}} }, 1, true, nil},
+		"it was not signed":       {func(d *desk) { d.faults = []deskFault{{}} }, 2, true, nil},
+		"the text changed":        {func(d *desk) { d.faults = []deskFault{{status: 503, then: d.byClinician}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"the note cannot be read": {func(d *desk) { d.faults = []deskFault{{status: 503}}; d.reads = []int{403, 403} }, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"the note is gone":        {func(d *desk) { d.faults = []deskFault{{status: 503}}; d.reads = []int{404, 404} }, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
+		"the note is not complete": {func(d *desk) {
+			d.faults = []deskFault{{status: 503, then: func(n *deskNote) { n.Has.Content = false }}}
+		}, 1, false, []error{clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrServer}},
+		"no updated_at to go by":    {func(d *desk) { d.note.UpdatedAt = time.Time{}; d.faults = []deskFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"signed, and then edited":   {func(d *desk) { d.faults = []deskFault{{acts: true, then: d.byClinician}} }, 1, true, nil},
+		"rate limited and then not": {func(d *desk) { d.faults = []deskFault{{status: 429}} }, 2, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			tc.set(d)
+			note, err := d.client(t).Notes.Sign(socketContext(t), 9)
+			if len(tc.errors) == 0 {
+				require.NoError(t, err)
+				assert.True(t, note.Has.Signed)
+			}
+			for _, want := range tc.errors {
+				require.ErrorIs(t, err, want)
+			}
+			if errors.Is(err, clinicaldoc.ErrNoteIncomplete) {
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "an incomplete note is surely not signed")
+			}
+			assert.Len(t, d.written, tc.puts)
+			assert.Equal(t, tc.signed, d.note.Has.Signed)
+		})
+	}
+}
+
+func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
+	t.Parallel()
+	// The message suggests, the note decides: this one is complete.
+	d := newDesk()
+	d.note.Has.Signed = true
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			d.ServeHTTP(w, r)
+			return
+		}
+		socketStatus(http.StatusForbidden, `{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
+	})
+	_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	require.NotErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
+}
+
+func TestSignDoesNotChangeTheErrorThatObserversHold(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.note.Has.Content = false
+	d.faults = []deskFault{{status: http.StatusUnprocessableEntity}}
+	var seen []error
+	client := d.client(t, clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { seen = append(seen, a.Err) }))
+	_, err := client.Notes.Sign(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
+	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
+	require.ErrorIs(t, seen[0], clinicaldoc.ErrValidation)
+	require.NotErrorIs(t, seen[0], clinicaldoc.ErrNoteIncomplete)
+}
+
+func TestALostEditThatIsNotRetriedSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			d.faults = []deskFault{{}}
+			err := call(socketContext(t), d.client(t), clinicaldoc.WithoutRetry())
+			require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+			assert.Contains(t, err.Error(), "read the record before trying again")
+			var unknown *clinicaldoc.OutcomeUnknownError
+			require.NotErrorAs(t, err, &unknown, "only a create can be searched for")
+			assert.Len(t, d.written, 1)
+		})
+	}
+}
+
+func TestDeleteAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
+		d := newDesk()
+		d.faults = []deskFault{{acts: true}, {status: status}}
+		confirmation, err := d.client(t).Notes.Delete(socketContext(t), 9)
+		require.NoError(t, err)
+		assert.NotNil(t, confirmation)
+		d.faults = []deskFault{{status: status}}
+		_, err = d.client(t).Notes.Delete(socketContext(t), 9)
+		require.Error(t, err, "nothing was lost, so nothing was deleted")
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	}
+}
+
+func TestDoDeleteAfterALostResponseLeavesOutAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.faults = []deskFault{{acts: true}, {status: http.StatusNotFound}}
+	out := map[string]any{"kept": true}
+	require.NoError(t, d.client(t).Do(socketContext(t), http.MethodDelete, "/v1/teams/9", nil, &out))
+	assert.Equal(t, map[string]any{"kept": true}, out)
+}
+
+func TestRevokeOfTheTokenInUseAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.faults = []deskFault{{acts: true}, {status: http.StatusUnauthorized}}
+	_, err := d.client(t).Tokens.Revoke(socketContext(t), 9)
+	require.NoError(t, err, "the retry is refused because the token is revoked")
+	d.faults = []deskFault{{status: http.StatusUnauthorized}}
+	_, err = d.client(t).Tokens.Revoke(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	d.faults = []deskFault{{acts: true}, {status: http.StatusUnauthorized}}
+	_, err = d.client(t).Notes.Delete(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized, "of a note that proves nothing")
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+func TestIfUnchanged(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*deskNote){
+		"nothing":          nil,
+		"the name":         func(n *deskNote) { n.Name = "Other" },
+		"transcription":    func(n *deskNote) { n.Transcription = "other words" },
+		"analysis":         func(n *deskNote) { n.Analysis = "other thoughts" },
+		"the signature":    func(n *deskNote) { n.Has.Signed = true },
+		"a flag":           func(n *deskNote) { n.Has.Content = false },
+		"updated_at alone": func(n *deskNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Second) },
+	}
+	for name, call := range edits() {
+		for what, change := range changes {
+			t.Run(name+", changed: "+what, func(t *testing.T) {
+				t.Parallel()
+				d := newDesk()
+				client := d.client(t)
+				read, err := client.Notes.Get(socketContext(t), 9)
+				require.NoError(t, err)
+				if change == nil {
+					require.NoError(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)))
+					assert.Len(t, d.written, 1)
+					return
+				}
+				change(&d.note)
+				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+				var conflict *clinicaldoc.ConflictError
+				require.ErrorAs(t, err, &conflict)
+				assert.Equal(t, d.note.Analysis, conflict.Current.Analysis)
+				assert.Equal(t, d.note.Has.Signed, conflict.Current.Has.Signed)
+				assert.Empty(t, d.written, "nothing is sent")
+			})
+		}
+	}
+}
+
+func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
+				t.Parallel()
+				d := newDesk()
+				client := d.client(t)
+				read, err := client.Notes.Get(socketContext(t), 9)
+				require.NoError(t, err)
+				d.faults = []deskFault{{status: status, then: d.byClinician}}
+				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+				assert.Equal(t, status == http.StatusServiceUnavailable, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+				assert.Len(t, d.written, 1)
+				assert.Equal(t, "the clinician's words", d.note.Analysis)
+			})
+		}
+	}
+	t.Run("a deletion that was carried out", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk()
+		client := d.client(t)
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.faults = []deskFault{{acts: true}}
+		_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
+		require.NoError(t, err)
+		assert.Len(t, d.written, 1)
+	})
+	t.Run("an update that was not", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk()
+		client := d.client(t)
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.faults = []deskFault{{}}
+		note, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("New")}, clinicaldoc.IfUnchanged(read))
+		require.NoError(t, err)
+		assert.Equal(t, "New", note.Name)
+		assert.Len(t, d.written, 2)
+	})
+}
+
+func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		if name == "delete" {
+			continue
+		}
+		for _, short := range []bool{false, true} {
+			d := newDesk()
+			client := d.client(t)
+			read, err := client.Notes.Get(socketContext(t), 9)
+			require.NoError(t, err)
+			// Somebody writes between the read and the write, so that the service's response shows another text.
+			d.short = short
+			d.faults = []deskFault{{acts: true, status: http.StatusOK}}
+			read.UpdatedAt = d.note.UpdatedAt
+			sneaky := &sneakingTransport{desk: d}
+			client = d.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: sneaky}))
+			err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+			if short {
+				require.NoError(t, err, "a response without texts is accepted")
+				continue
+			}
+			var conflict *clinicaldoc.ConflictError
+			require.ErrorAs(t, err, &conflict, name)
+			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was carried out")
+			assert.Equal(t, "sneaked in", conflict.Current.Transcription)
+			assert.Contains(t, err.Error(), "it was carried out")
+		}
+	}
+}
+
+// sneakingTransport lets somebody change the transcription just before a write.
+type sneakingTransport struct{ desk *desk }
+
+func (s *sneakingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		s.desk.mu.Lock()
+		s.desk.note.Transcription = "sneaked in"
+		s.desk.mu.Unlock()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {
+	t.Parallel()
+	client := serve(t)
+	note := &clinicaldoc.ProgressNote{ID: 9}
+	for name, call := range edits() {
+		for _, wrong := range []*clinicaldoc.ProgressNote{nil, {ID: 10}} {
+			require.ErrorIs(t, call(t.Context(), client, clinicaldoc.IfUnchanged(wrong)), clinicaldoc.ErrInvalidArgument, name)
+		}
+	}
+	for _, e := range endpoints() {
+		if strings.HasPrefix(e.route, "/v1/progress-notes/{id}") && e.method != http.MethodGet {
+			continue
+		}
+		_, err := e.call(t.Context(), client, clinicaldoc.IfUnchanged(note))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
+		require.ErrorContains(t, err, "IfUnchanged")
+	}
+}
+
+func TestDeleteIsRetriedAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	missing := socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
+	gone := socketStatus(http.StatusOK, `{"message":"deleted"}`)
+	limited := socketStatus(http.StatusTooManyRequests, `{}`)
+	failed := socketStatus(http.StatusBadGateway, "")
+	for _, tc := range []struct {
+		name     string
+		steps    []http.HandlerFunc
+		requests int
+		want     error
+	}{
+		{"lost, then missing", []http.HandlerFunc{socketLost(t), missing}, 2, nil},
+		{"bad gateway, then missing", []http.HandlerFunc{failed, missing}, 2, nil},
+		{"lost, limited, then missing", []http.HandlerFunc{socketLost(t), limited, missing}, 3, nil},
+		{"lost, then deleted", []http.HandlerFunc{socketLost(t), gone}, 2, nil},
+		{"missing", []http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
+		{"limited, then missing", []http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
+		{"failing to the end", []http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, remove := range []func(*clinicaldoc.Client, context.Context) (*clinicaldoc.Confirmation, error){
+				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+					return c.Notes.Delete(ctx, 9)
+				},
+				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+					return c.Tokens.Revoke(ctx, 9)
+				},
+			} {
+				script := newSocketSteps(tc.steps...)
+				srv := socketHandler(t, script.ServeHTTP)
+				confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
+				if tc.want == nil {
+					require.NoError(t, err)
+					assert.NotNil(t, confirmation)
+				} else {
+					require.ErrorIs(t, err, tc.want)
+				}
+				assert.Len(t, script.requests(), tc.requests)
+			}
+		})
+	}
+}
+
+func TestDeleteThatWasNeverSentIsMissing(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int32
+	script := newSocketSteps(socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
+	srv := socketHandler(t, script.ServeHTTP)
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Delete(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+}

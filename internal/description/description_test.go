@@ -1,0 +1,41 @@
+package description_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
+)
+
+func TestTheDocumentIsRead(t *testing.T) {
+	t.Parallel()
+	require.Len(t, description.Endpoints, 10)
+	for route, e := range description.Endpoints {
+		assert.Equal(t, description.Object, e.Success.Kind, route)
+		assert.NotEmpty(t, e.Success.Fields, route)
+		assert.Contains(t, e.Errors, 401, route)
+		assert.Equal(t, route == "PUT /v1/progress-notes/{id}/sign", e.AnyRefusal, route)
+	}
+	update := description.Endpoints["PUT /v1/progress-notes/{id}"]
+	assert.Equal(t, 200, update.Status)
+	assert.ElementsMatch(t, []int{401, 403, 404, 422}, update.Errors)
+	assert.Zero(t, description.Endpoints["GET /user"].Status)
+	assert.Equal(t, map[int]string{401: "Unauthorized", 404: "Resource not found", 422: "The given data was invalid"}, description.Messages)
+}
+
+func TestEveryFormOfASchemaIsRead(t *testing.T) {
+	t.Parallel()
+	note := description.Endpoints["GET /v1/progress-notes"].Success.Fields["data"].Elements
+	assert.Equal(t, description.Schemas["ProgressNote"], note)
+	assert.Contains(t, note.Required, "created_at")
+	assert.Equal(t, &description.Schema{Kind: description.Integer}, note.Fields["id"])
+	assert.Equal(t, &description.Schema{Kind: description.DateTime}, note.Fields["created_at"])
+	assert.Equal(t, &description.Schema{Kind: description.String, Nullable: true}, note.Fields["error_state"])
+	assert.Equal(t, &description.Schema{Kind: description.Object}, note.Fields["patient"])
+	assert.Equal(t, description.Number, note.Fields["audio"].Fields["duration"].Kind)
+	assert.Equal(t, &description.Schema{Kind: description.Map, Elements: &description.Schema{
+		Kind: description.Array, Elements: &description.Schema{Kind: description.String},
+	}}, description.Schemas["Error"].Fields["errors"])
+}

@@ -1,0 +1,176 @@
+// Package exchange carries one call to a server and back: attempts until one succeeds or none may follow. It knows HTTP,
+// tokens and patience, and nothing of notes.
+//
+// One call goes down this way and comes back up:
+//
+//	Call.Do      builds the request; go-retryablehttp drives the attempts
+//	  attempt      one value, made new each time
+//	    limit        wait for the limiter: before the token, which must not age in a queue
+//	    authorize    ask for the token: for each attempt, since it may have been renewed
+//	    watch        the stall watchdog and the send state, around all that touches the network
+//	    send         transport, 100-continue, redirects on the own origin
+//	    read         the whole response, bounded: one that is cut is a failed attempt
+//	    explain      the failure in the caller's words
+//	    report       observers learn of the attempt when all of it is known
+//	  mayRetry     the decision: effect, send state, status
+//	  pause        back-off, Retry-After
+//	  beforeRetry  a look at the server before something is sent a second time
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/buffers"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+)
+
+// Peer is the server that calls go to, and what they share.
+type Peer struct {
+	Transport    http.RoundTripper
+	Timeout      time.Duration                         // of an attempt; 0: none
+	Origin       *url.URL                              // redirects stay on it
+	Limit        func(context.Context) error           // nil: none
+	Token        func(context.Context) (string, error) // nil: none is sent
+	UserAgent    string
+	StallTimeout time.Duration
+	MaxBody      int64 // of a response
+	MinWait      time.Duration
+	MaxWait      time.Duration
+
+	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
+}
+
+// Call is one call. The fields down to BeforeCommit say what to do, the others what came of it.
+type Call struct {
+	Peer       *Peer
+	Method     string
+	URL        *url.URL
+	Header     http.Header  // beside those that every request has
+	Body       sending.Body // nil: none
+	Effect     retry.Effect
+	MaxRetries int
+	Token      func(context.Context) (string, error) // instead of the peer's; nil: the peer's
+
+	Report func(context.Context, *Attempt) // nil: nobody wants to know
+
+	// Explain turns a failed attempt into the error that Do returns and observers see.
+	Explain func(*Attempt) error
+	// BeforeRetry is asked before each retry, with the first attempt that may have acted, or else the last. An error ends
+	// the call.
+	BeforeRetry func(context.Context, *Attempt) error
+	// Progress is told how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
+	// the call. Both run in the goroutine of Do.
+	Progress     func(sent int64)
+	BeforeCommit func(context.Context) error
+
+	Attempts int      // how many were made
+	Last     *Attempt // nil before the first
+	Unsure   bool     // an attempt may have had its effect
+
+	doubtful *Attempt      // the first that may have had its effect
+	cuts     int           // attempts that ended within the body
+	spread   float64       // of back-off, between 0 and 1
+	buffer   *bytes.Buffer // holds the response's body
+}
+
+// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
+// context or BeforeRetry ended is a [*Stopped] around it.
+func (c *Call) Do(ctx context.Context) error {
+	c.spread = rand.Float64() //nolint:gosec // spreads load; it protects nothing
+	req := &http.Request{Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	loop := retryablehttp.Client{
+		// As a transport a call has no CloseIdleConnections, so that a failure leaves the caller's pool alone.
+		HTTPClient: &http.Client{Transport: roundTripper(c.attempt)},
+		RetryMax:   c.MaxRetries, RetryWaitMin: c.Peer.MinWait, RetryWaitMax: c.Peer.MaxWait,
+		CheckRetry: c.mayRetry, Backoff: c.pause, PrepareRetry: c.beforeRetry,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	_, err := loop.Do(&retryablehttp.Request{Request: req.WithContext(ctx)}) //nolint:bodyclose // it is empty: the attempt has read it
+	switch {
+	case c.Last == nil:
+		return &Stopped{Reason: err}
+	case err == nil, errors.Is(err, c.Last):
+		return c.Last.Err
+	}
+	return &Stopped{Reason: err, Err: c.Last.Err}
+}
+
+// Stopped is a call that was ended between two attempts, by its context or by BeforeRetry.
+type Stopped struct {
+	Reason error
+	Err    error // of the last attempt; nil when there was none
+}
+
+func (s *Stopped) Error() string { return "stopped between attempts: " + s.Reason.Error() }
+
+// Release gives back the memory of the response's body, which must not be used any more.
+func (c *Call) Release() {
+	if c.buffer != nil {
+		buffers.GiveBack(c.buffer)
+	}
+	c.buffer = nil
+}
+
+// roundTripper makes an attempt of each round trip that the loop asks for.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// mayRetry decides by effect and outcome, and only for a wait that fits the policy and the context.
+func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	outcome := outcomeOf(resp, err)
+	if !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable() {
+		return false, nil
+	}
+	if c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly {
+		// A server that cuts an upload often means to refuse it; one more try tells.
+		if c.cuts++; c.cuts > 1 {
+			return false, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	wait := c.pause(c.Peer.MinWait, c.Peer.MaxWait, c.Attempts-1, resp)
+	deadline, limited := ctx.Deadline()
+	return wait <= c.Peer.MaxWait && (!limited || time.Until(deadline) > wait), nil
+}
+
+func outcomeOf(resp *http.Response, err error) retry.Outcome {
+	if failed, ok := errors.AsType[*Attempt](err); ok {
+		return failed.Outcome()
+	}
+	if err != nil {
+		return retry.Outcome{Sent: retry.Wholly, Permanent: true} // none of ours: nothing is known
+	}
+	return retry.Outcome{Status: resp.StatusCode, Sent: retry.Wholly}
+}
+
+// pause is the wait before a retry, the same however often it is asked.
+func (c *Call) pause(least, most time.Duration, retries int, resp *http.Response) time.Duration {
+	asked := time.Duration(0)
+	if resp != nil {
+		asked = retry.After(resp.Header.Get("Retry-After"), time.Now())
+	}
+	return retry.Wait(retries, least, most, asked, c.spread)
+}
+
+func (c *Call) beforeRetry(req *http.Request) error {
+	if c.BeforeRetry == nil {
+		return nil
+	}
+	if c.doubtful == nil {
+		return c.BeforeRetry(req.Context(), c.Last)
+	}
+	return c.BeforeRetry(req.Context(), c.doubtful)
+}

@@ -1,0 +1,23 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package filelock
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCloseLetsGoWhileAProcessIsBeingStarted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	file, err := Open(path)
+	require.NoError(t, err)
+	copied, err := syscall.Dup(int(file.Fd())) // as a process has one between its fork and its exec
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Close(copied) })
+	require.NoError(t, Close(file))
+	hold(t, path)
+}

@@ -1,0 +1,2 @@
+// Package house holds the guards on the repository: tests of its dependencies, public names, documents and sizes.
+package house

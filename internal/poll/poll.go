@@ -1,0 +1,98 @@
+// Package poll is the schedule of a wait: when to look next, and for how long at most.
+package poll
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+)
+
+// The bounds of every wait.
+const (
+	MinInterval   = 50 * time.Millisecond // a shorter one is a forgotten unit, and would spin
+	MaxWait       = 24 * time.Hour        // of a wait whose context has no deadline
+	MaxAskedPause = time.Hour             // the longest pause that a service can ask for
+)
+
+// elapsedShare is the part of the time waited so far by which a pause grows.
+const elapsedShare = 10
+
+// Schedule decides how long to pause between two polls. It serves one goroutine.
+type Schedule struct {
+	interval, maxInterval time.Duration
+
+	began    time.Time     // pauses grow with the time since
+	asked    time.Duration // the longest pause that the service asked for since the last one
+	failures int           // polls in a row that failed
+	last     time.Duration // the latest pause, without what was asked for
+}
+
+// NewSchedule begins a schedule with pauses from interval to maxInterval, none of which is 0.
+func NewSchedule(interval, maxInterval time.Duration) *Schedule {
+	return &Schedule{interval: interval, maxInterval: maxInterval, began: time.Now()}
+}
+
+// Restart makes pauses as short as at the beginning, and grow again from there.
+func (s *Schedule) Restart() { s.began = time.Now() }
+
+// Heed makes the next pause at least as long as the service asks for, up to MaxAskedPause.
+func (s *Schedule) Heed(pause time.Duration) { s.asked = max(s.asked, min(pause, MaxAskedPause)) }
+
+// PauseAsked reports whether the service wants no request before the next pause.
+func (s *Schedule) PauseAsked() bool { return s.asked > 0 }
+
+// SetFailures says how many polls in a row have failed, which makes the next pause longer.
+func (s *Schedule) SetFailures(inARow int) { s.failures = inARow }
+
+// LastPause is how long the schedule paused last, leaving out what the service asked for; 0 before the first pause.
+func (s *Schedule) LastPause() time.Duration { return s.last }
+
+// Sleep waits for the time of the next poll. An error means that there is none: the context ended.
+func (s *Schedule) Sleep(ctx context.Context) error {
+	s.last = s.pause()
+	timer := time.NewTimer(max(s.last, s.asked))
+	defer timer.Stop()
+	s.asked = 0
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return Expired(ctx)
+}
+
+// pause is never shorter than the interval, grows with the time waited up to maxInterval, and up to a fifth of it is
+// random, so that many waits do not poll together. After failures it also grows with their number.
+func (s *Schedule) pause() time.Duration {
+	shortest, longest := s.bounds(time.Since(s.began))
+	pause := shortest + rand.N(longest-shortest+1) //nolint:gosec // spreads load; it protects nothing
+	if s.failures > 0 {
+		pause = max(pause, retry.Backoff(s.failures-1, s.interval, s.maxInterval, 0))
+	}
+	return pause
+}
+
+func (s *Schedule) bounds(elapsed time.Duration) (shortest, longest time.Duration) {
+	longest = min(s.interval+s.interval/4+elapsed/elapsedShare, s.maxInterval)
+	return max(s.interval, longest-longest/5), longest
+}
+
+// WithMaxWait gives a context without a deadline the longest a wait may take.
+func WithMaxWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, MaxWait)
+}
+
+// Expired returns the context's error if it has ended, also when its own timer is late.
+func Expired(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package poll
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// slept is how long a schedule pauses next.
+func slept(t *testing.T, s *Schedule) time.Duration {
+	t.Helper()
+	started := time.Now()
+	require.NoError(t, s.Sleep(t.Context()))
+	return time.Since(started)
+}
+
+func TestPausesGrowWithTheTimeWaited(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			s := NewSchedule(2*time.Second, time.Minute)
+			assert.Zero(t, s.LastPause())
+			began := time.Now()
+			different := map[time.Duration]bool{}
+			for range 60 {
+				longest := min(2500*time.Millisecond+time.Since(began)/10, time.Minute)
+				pause := slept(t, s)
+				different[pause] = true
+				assert.GreaterOrEqual(t, pause, max(2*time.Second, longest*4/5))
+				assert.LessOrEqual(t, pause, longest)
+				assert.Equal(t, pause, s.LastPause())
+			}
+			assert.Greater(t, len(different), 30, "pauses are random")
+			assert.Greater(t, slept(t, s), 45*time.Second)
+			s.Restart()
+			assert.LessOrEqual(t, slept(t, s), 2500*time.Millisecond)
+		})
+	}
+}
+
+// The documentation of Wait states how many polls a day takes at most, and about how many it takes.
+func TestADayTakesABoundedNumberOfPolls(t *testing.T) {
+	t.Parallel()
+	s := NewSchedule(2*time.Second, time.Minute)
+	count := func(pause func(shortest, longest time.Duration) time.Duration) int {
+		polls := 1
+		for at := pause(s.bounds(0)); at < MaxWait; at += pause(s.bounds(at)) {
+			polls++
+		}
+		return polls
+	}
+	most := count(func(shortest, _ time.Duration) time.Duration { return shortest })
+	mean := count(func(shortest, longest time.Duration) time.Duration { return (shortest + longest) / 2 })
+	assert.LessOrEqual(t, most, 1850)
+	assert.Greater(t, most, 1800)
+	assert.InDelta(t, 1625, mean, 25)
+}
+
+func TestFailuresLengthenThePause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSchedule(2*time.Second, time.Minute)
+		s.SetFailures(4)
+		assert.GreaterOrEqual(t, slept(t, s), 8*time.Second)
+		s.Restart()
+		s.SetFailures(math.MaxInt)
+		pause := slept(t, s)
+		assert.GreaterOrEqual(t, pause, 30*time.Second)
+		assert.LessOrEqual(t, pause, time.Minute, "but not beyond the longest")
+		s.Restart()
+		s.SetFailures(0)
+		assert.LessOrEqual(t, slept(t, s), 2500*time.Millisecond)
+	})
+}
+
+func TestWhatTheServiceAsksForBeatsAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSchedule(2*time.Second, time.Minute)
+		assert.False(t, s.PauseAsked())
+		s.Heed(0)
+		s.Heed(-time.Hour)
+		assert.False(t, s.PauseAsked())
+		s.Heed(100 * time.Second)
+		s.Heed(time.Second)
+		assert.True(t, s.PauseAsked())
+		assert.Equal(t, 100*time.Second, slept(t, s))
+		assert.LessOrEqual(t, s.LastPause(), 3*time.Second, "the schedule's own")
+		assert.False(t, s.PauseAsked(), "it counts once")
+		s.Heed(math.MaxInt64)
+		assert.Equal(t, MaxAskedPause, slept(t, s))
+	})
+}
+
+func TestSleepEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSchedule(time.Hour, time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		started := time.Now()
+		require.ErrorIs(t, s.Sleep(ctx), context.DeadlineExceeded)
+		assert.Equal(t, time.Minute, time.Since(started))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, s.Sleep(ended), context.Canceled)
+		assert.Equal(t, time.Minute, time.Since(started))
+	})
+}
+
+// late is a context whose deadline has passed before its timer fired.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func TestExpiredDoesNotWaitForTheTimer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		require.NoError(t, Expired(t.Context()))
+		require.ErrorIs(t, Expired(late{t.Context()}), context.DeadlineExceeded)
+	})
+}
+
+func TestWithMaxWaitBoundsOnlyWhatHasNoDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := WithMaxWait(t.Context())
+		defer cancel()
+		deadline, ok := ctx.Deadline()
+		assert.True(t, ok)
+		assert.Equal(t, MaxWait, time.Until(deadline))
+		longer, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
+		defer cancel()
+		ctx, cancel = WithMaxWait(longer)
+		defer cancel()
+		assert.Equal(t, longer, ctx)
+	})
+}

@@ -1,0 +1,101 @@
+package redact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Opaque returns err in a form that may stand in a chain which others walk and print, as crash reporters do. Is and As
+// find whatever is in err; unwrapping it or printing it shows no more than Cause tells. Only who asks As for a type gets
+// the error itself. Errors that are known to be harmless, as this module's own, are returned as they are.
+func Opaque(err error) error {
+	if err == nil || harmless(err) {
+		return err
+	}
+	return &opaque{err}
+}
+
+type opaque struct{ hidden error }
+
+func (o *opaque) Error() string                { return Cause(o.hidden) }
+func (o *opaque) SafeText() string             { return Cause(o.hidden) }
+func (o *opaque) MarshalText() ([]byte, error) { return []byte(Cause(o.hidden)), nil }
+func (o *opaque) Format(s fmt.State, _ rune)   { _, _ = io.WriteString(s, Cause(o.hidden)) }
+func (o *opaque) As(target any) bool           { return errors.As(o.hidden, target) }
+
+// Is also knows another wrap of the same error, because every look at a chain makes new ones.
+func (o *opaque) Is(target error) bool {
+	if other, ok := target.(*opaque); ok {
+		target = other.hidden
+	}
+	return errors.Is(o.hidden, target)
+}
+
+// plain errors have a constant text and wrap nothing.
+var plain = []error{
+	context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF, io.EOF, io.ErrClosedPipe, io.ErrShortWrite, net.ErrClosed, os.ErrDeadlineExceeded,
+	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, fs.ErrInvalid,
+}
+
+// harmless reports whether an error's text, and the text of all that it wraps, may be printed. Another module's type is
+// not trusted with that, whatever methods it has.
+func harmless(err error) bool {
+	if _, number := err.(syscall.Errno); number { //nolint:errorlint // of this error alone, not of those it wraps
+		return true
+	}
+	if slices.Contains(plain, err) {
+		return true
+	}
+	if _, safe := err.(Safe); !safe || !ours(reflect.TypeOf(err)) { //nolint:errorlint // as above
+		return false
+	}
+	switch err.(type) { //nolint:errorlint // as above
+	case fmt.Formatter:
+		return true
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return false // %#v would print what it wraps
+	}
+	return true
+}
+
+var module = strings.TrimSuffix(reflect.TypeFor[opaque]().PkgPath(), "internal/redact")
+
+func ours(typ reflect.Type) bool {
+	if typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	return strings.HasPrefix(typ.PkgPath()+"/", module)
+}
+
+// ContextErr is ctx.Err together with the cause that the context was ended with: both are matched, and the cause is told
+// when its text is known to be safe. It is nil while the context has not ended.
+func ContextErr(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil || cause == err { //nolint:errorlint // the very same
+		return err
+	}
+	return &ended{err, cause}
+}
+
+type ended struct{ err, cause error }
+
+func (e *ended) Error() string {
+	text := Cause(e.err)
+	if safe, ok := errors.AsType[Safe](e.cause); ok {
+		text += ": " + safe.SafeText()
+	}
+	return text
+}
+
+func (e *ended) SafeText() string           { return e.Error() }
+func (e *ended) Unwrap() []error            { return []error{e.err, Opaque(e.cause)} }
+func (e *ended) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, e.Error()) }

@@ -1,0 +1,147 @@
+package redact_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// printed is all that a walk along an error's chain can print.
+func printed(t *testing.T, err error) string {
+	t.Helper()
+	var b strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
+		fmt.Fprintf(&b, verb+"\n", err)
+	}
+	b.WriteString(err.Error())
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&b, nil), slog.NewJSONHandler(&b, nil)} {
+		slog.New(handler).InfoContext(t.Context(), "m", "err", err)
+	}
+	encoded, _ := json.Marshal(err)
+	b.Write(encoded)
+	switch parent := err.(type) { //nolint:errorlint // a step of the walk
+	case interface{ Unwrap() error }:
+		if inner := parent.Unwrap(); inner != nil {
+			b.WriteString(printed(t, inner))
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range parent.Unwrap() {
+			b.WriteString(printed(t, inner))
+		}
+	}
+	return b.String()
+}
+
+func TestOpaqueIsMatchedButNotPrinted(t *testing.T) {
+	t.Parallel()
+	inner := errors.New(canary)
+	foreign := &url.Error{Op: "Get", URL: "https://storage.test/?sig=" + canary, Err: fmt.Errorf("%s: %w", canary, errors.Join(inner, io.EOF))}
+	err := redact.Opaque(foreign)
+	text := printed(t, err)
+	assert.NotContains(t, text, canary)
+	assert.NotContains(t, text, fmt.Sprintf("%x", canary))
+	assert.Equal(t, redact.Cause(foreign), err.Error())
+	assert.Equal(t, redact.Cause(foreign), redact.Cause(err))
+	assert.Equal(t, redact.Cause(foreign), redact.Cause(fmt.Errorf("x: %w", err)))
+	encoded, failed := json.Marshal(err)
+	require.NoError(t, failed)
+	assert.Equal(t, `"`+redact.Cause(foreign)+`"`, string(encoded))
+
+	require.NoError(t, errors.Unwrap(err))
+	require.ErrorIs(t, err, inner)
+	require.ErrorIs(t, err, io.EOF)
+	require.ErrorIs(t, err, foreign)
+	require.ErrorIs(t, err, redact.Opaque(foreign), "every look at a chain makes a new one")
+	require.NotErrorIs(t, err, redact.Opaque(errors.New(canary)))
+	require.NotErrorIs(t, err, io.ErrUnexpectedEOF)
+	asked, ok := errors.AsType[*url.Error](err)
+	require.True(t, ok, "who asks for it by its type gets it")
+	assert.Same(t, foreign, asked)
+	_, ok = errors.AsType[*net.OpError](err)
+	assert.False(t, ok)
+}
+
+func TestOpaqueLeavesTheHarmlessAsItIs(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, redact.Opaque(nil))
+	ours := redact.New("constant")
+	for _, err := range []error{context.Canceled, context.DeadlineExceeded, io.EOF, fs.ErrNotExist, syscall.ECONNRESET, ours, &redact.ProxyError{StatusCode: 403}, redact.Opaque(errors.New(canary))} {
+		same := err == redact.Opaque(err) //nolint:errorlint // the very same
+		assert.True(t, same, "%T", err)
+	}
+	// What another module's type calls safe is repeated as the text, but the type is not trusted with the printing.
+	foreign := struct{ safeError }{safeError{canary}}
+	assert.NotContains(t, printed(t, redact.Opaque(foreign)), canary)
+	assert.Equal(t, "safe text", redact.Opaque(foreign).Error())
+	assert.NotContains(t, printed(t, redact.Opaque(fmt.Errorf(canary+": %w", ours))), canary, "what is around a harmless one may be harmful")
+}
+
+func TestConstantErrorsAreThemselvesOnly(t *testing.T) {
+	t.Parallel()
+	a, b := redact.New("same"), redact.New("same")
+	assert.Equal(t, "same", a.Error())
+	assert.Equal(t, "same", redact.Cause(fmt.Errorf("x: %w", a)))
+	require.ErrorIs(t, fmt.Errorf("x: %w", a), a)
+	require.NotErrorIs(t, a, b)
+}
+
+func TestContextErr(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, redact.ContextErr(t.Context()))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.Equal(t, context.Canceled, redact.ContextErr(ctx))
+
+	reason := errors.New(canary)
+	caused, cancelCause := context.WithCancelCause(t.Context())
+	cancelCause(reason)
+	err := redact.ContextErr(caused)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, reason)
+	assert.NotContains(t, printed(t, err), canary)
+	assert.Equal(t, "the call was cancelled (context canceled)", err.Error())
+	assert.Equal(t, err.Error(), redact.Cause(err))
+
+	caused, cancelCause = context.WithCancelCause(t.Context())
+	cancelCause(struct{ safeError }{safeError{canary}}) // which %#v would print
+	assert.NotContains(t, printed(t, redact.ContextErr(caused)), canary)
+
+	late, cancelLate := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), fmt.Errorf(canary+": %w", redact.New("the shift is over")))
+	defer cancelLate()
+	err = redact.ContextErr(late)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, "the deadline passed (context deadline exceeded): the shift is over", err.Error())
+	assert.NotContains(t, printed(t, err), canary)
+}
+
+// wrapper is of this module and has a safe text, but leaves the printing of what it wraps to fmt.
+type wrapper struct {
+	safeError
+	inner error
+}
+
+func (w wrapper) Unwrap() error { return w.inner }
+
+func TestOpaqueHidesWhatFmtWouldPrintOfOurOwn(t *testing.T) {
+	t.Parallel()
+	err := redact.Opaque(wrapper{safeError: safeError{canary}, inner: &url.Error{Err: io.EOF}})
+	assert.NotContains(t, printed(t, err), canary)
+	assert.Equal(t, "safe text", err.Error())
+	require.ErrorIs(t, err, io.EOF)
+}

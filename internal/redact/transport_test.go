@@ -1,0 +1,90 @@
+package redact_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// The texts are those of Go 1.26 and 1.27, which give these errors no exported type.
+func TestTransportErrorsAreExplainedWithoutTheServersWords(t *testing.T) {
+	t.Parallel()
+	const graceful = "http2: Transport received Server's graceful shutdown GOAWAY"
+	for _, whole := range []string{
+		"http: server closed idle connection", "http: CloseIdleConnections called", "net/http: TLS handshake timeout", "net/http: timeout awaiting response headers",
+		"net/http: request canceled", "net/http: request canceled while waiting for connection", "net/http: cannot rewind body after connection loss",
+		"operation was canceled", "i/o timeout", "malformed chunked encoding", "invalid byte in chunk length", "http: unexpected EOF reading trailer",
+		"http2: timeout awaiting response headers",
+	} {
+		assert.Equal(t, whole, redact.Cause(errors.New(whole)))
+		assert.NotContains(t, redact.Cause(errors.New(whole+" "+canary)), canary)
+	}
+	for text, want := range map[string]string{
+		"http: server closed idle connection":       "http: server closed idle connection",
+		"net/http: request canceled":                "net/http: request canceled",
+		"i/o timeout":                               "i/o timeout",
+		"net/http: request canceled " + canary:      "failed with an error of type *errors.errorString",
+		"i/o timeout " + canary:                     "failed with an error of type *errors.errorString",
+		canary + " i/o timeout":                     "failed with an error of type *errors.errorString",
+		"http2: client connection lost":             "the server no longer responds on this connection (HTTP/2)",
+		"http2: client conn is closed":              "the connection can no longer be used (HTTP/2)",
+		"http2: client conn not usable":             "the connection can no longer be used (HTTP/2)",
+		"http2: unexpected ALPN protocol " + canary: "the connection failed (HTTP/2)",
+		graceful: "the server, or a proxy before it, closed the connection in good order, as for a restart (HTTP/2 GOAWAY)",
+		`http2: server sent GOAWAY and closed the connection; LastStreamID=5, ErrCode=ENHANCE_YOUR_CALM, debug="` + canary + ` CANCEL"`:      "the server, or a proxy before it, closed the connection (HTTP/2 GOAWAY): ENHANCE_YOUR_CALM",
+		`http2: server sent GOAWAY and closed the connection; LastStreamID=5, ErrCode=unknown error code 0x63, debug="` + canary + `CANCEL"`: "the server, or a proxy before it, closed the connection (HTTP/2 GOAWAY)",
+		"http2: Transport received GOAWAY from server ErrCode:PROTOCOL_ERROR":                                                                "the server, or a proxy before it, closed the connection (HTTP/2 GOAWAY): PROTOCOL_ERROR",
+		"http2: Transport: cannot retry err [" + graceful + "] after Request.Body was written; define Request.GetBody to avoid this error":   "the server, or a proxy before it, closed the connection in good order, as for a restart (HTTP/2 GOAWAY)",
+		"http2: Transport: cannot retry err [stream error: stream ID 3; REFUSED_STREAM] after Request.Body was written":                      "the server, or a proxy before it, ended the request (HTTP/2 stream error): REFUSED_STREAM",
+		"stream error: stream ID 3; INTERNAL_ERROR; received from peer":                                                                      "the server, or a proxy before it, ended the request (HTTP/2 stream error): INTERNAL_ERROR",
+		"stream error: stream ID 3; REFUSED_STREAM":                                                                                          "the server, or a proxy before it, ended the request (HTTP/2 stream error): REFUSED_STREAM",
+		"connection error: FRAME_SIZE_ERROR":                                                                                                 "the connection failed (HTTP/2 connection error): FRAME_SIZE_ERROR",
+		"http2: response header list larger than advertised limit":                                                                           "the response's header is too large",
+		"net/http: server response headers exceeded 1048576 bytes; aborted":                                                                  "the response's header is too large",
+		`malformed HTTP response "` + canary + ` CANCEL"`:                                                                                    "the response is not HTTP; are the address and its port right?",
+		`bad Content-Length "` + canary + `"`:                                                                                                "the response's header is malformed",
+		"malformed response from server: missing status pseudo header":                                                                       "the response's header is malformed",
+		"invalid empty Content-Length " + canary:                                                                                             "the response's header is malformed",
+		"http: message cannot contain multiple Content-Length headers; " + canary:                                                            "the response's header is malformed",
+		"malformed MIME header line: " + canary:                                                                                              "the response's header is malformed; are the address and its port right?",
+		`unsupported transfer encoding: "` + canary + `"`:                                                                                    "the response's header is malformed",
+		"tls: " + canary:                "the TLS handshake failed",
+		"unknown status code":           "the proxy in between refused the connection; does it let this host through, and reach it?",
+		"Forbidden":                     "the proxy in between refused the connection (403 Forbidden); does it let this host through, and reach it?",
+		"Proxy Authentication Required": "the proxy in between wants credentials (407 Proxy Authentication Required); put them into the proxy's URL, in HTTPS_PROXY or WithHTTPClient",
+		"Forbidden " + canary:           "failed with an error of type *errors.errorString",
+		"":                              "failed with an error of type *errors.errorString",
+	} {
+		assert.Equal(t, want, redact.Cause(errors.New(text)), text)
+		assert.Equal(t, want, redact.Cause(fmt.Errorf(canary+": %w", errors.New(text))), text)
+	}
+}
+
+func TestAProxysRefusalIsTold(t *testing.T) {
+	t.Parallel()
+	refuse := func(status int) error {
+		return redact.OnProxyConnectResponse(t.Context(), nil, nil, &http.Response{StatusCode: status, Status: canary})
+	}
+	require.NoError(t, refuse(http.StatusOK))
+	for status, want := range map[int]string{
+		http.StatusCreated:             "(201 Created)", // net/http takes nothing but 200
+		http.StatusForbidden:           "(403 Forbidden)",
+		http.StatusProxyAuthRequired:   "wants credentials (407",
+		http.StatusInternalServerError: "(500 Internal Server Error)",
+		599:                            "(599)",
+	} {
+		err := refuse(status)
+		require.Error(t, err)
+		assert.Contains(t, redact.Cause(err), want)
+		assert.NotContains(t, err.Error(), canary)
+		var refusal *redact.ProxyError
+		require.ErrorAs(t, err, &refusal)
+		assert.Equal(t, status, refusal.StatusCode)
+	}
+}

@@ -1,0 +1,214 @@
+// Package sending follows a request on its way out: how much of it can the server have? It holds the last bytes of a body
+// back until they may go, and leaves the source of a body alone when the attempt is over.
+package sending
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/handover"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
+)
+
+const (
+	maxConnections = 10 // that net/http may try by itself within one attempt
+	maxInterim     = 10 // interim responses to one attempt
+)
+
+var (
+	errCallOver   = redact.Text("the call is over")
+	errManyTries  = redact.Text("the connection was refused again and again without a response")
+	errInterim    = redact.Text("there were interim responses without end")
+	errSecondTime = redact.Text("the transport wanted to send a request a second time that must not be sent twice")
+)
+
+// State follows the request of one attempt. The error of net/http alone does not say how much of it has left.
+type State struct {
+	Watchdog *stall.Watchdog
+	Once     bool // the request must not reach the server twice
+	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
+	BeforeCommit func(context.Context) error
+	Unfollowed   int64 // size of a body that leaves with the headers
+
+	traced       atomic.Bool  // the transport reports its steps
+	wroteHeaders atomic.Bool  // at least into a buffer
+	wroteRequest atomic.Bool  // likewise
+	connections  atomic.Int32 // that were asked for
+	twice        atomic.Bool  // one more was asked for when something had left
+	conn         atomic.Pointer[net.Conn]
+	retired      atomic.Bool   // the connection is not to serve another request
+	waits        atomic.Bool   // for 100 Continue
+	responded    atomic.Bool   // a first byte of what is not that has come back
+	goOn         chan struct{} // closed when an interim response says, or shows, that the body is wanted
+	goingOn      sync.Once
+	interim      int                          // interim responses that have come
+	body         atomic.Pointer[followedBody] // the latest
+
+	progress chan struct{}                 // net/http has read on
+	commits  chan chan error               // asks Do's goroutine to run BeforeCommit
+	refused  atomic.Pointer[error]         // what that said
+	held     atomic.Int64                  // nanoseconds that it took
+	failed   atomic.Pointer[error]         // the source's own
+	wrecked  atomic.Pointer[handover.Work] // reading the source, which panicked or ended its goroutine
+}
+
+// Trace makes the transport report its steps.
+func (s *State) Trace() *httptrace.ClientTrace {
+	trace := &httptrace.ClientTrace{GetConn: s.getConn, WroteHeaders: func() { s.wroteHeaders.Store(true) }}
+	if s.Once {
+		s.goOn = make(chan struct{})
+		trace.GotConn = s.gotConn
+		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.wroteRequest.Store(true); s.retire() }
+		trace.GotFirstResponseByte = func() { s.responded.Store(true) }
+		trace.Wait100Continue = func() { s.waits.Store(true) }
+		trace.Got100Continue = s.proceed
+		trace.Got1xxResponse = s.gotInterim
+	}
+	return trace
+}
+
+// gotInterim bounds what net/http leaves to whoever listens.
+func (s *State) gotInterim(int, textproto.MIMEHeader) error {
+	s.proceed()
+	if s.interim++; s.interim > maxInterim {
+		return errInterim
+	}
+	return nil
+}
+
+func (s *State) proceed() { s.goingOn.Do(func() { close(s.goOn) }) }
+
+// IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
+func (s *State) IgnoredExpect() bool {
+	select {
+	case <-s.goOn:
+		return false
+	default:
+		return s.waits.Load()
+	}
+}
+
+// getConn ends what net/http, or a transport of the caller's that retries, repeats within one attempt: some HTTP/2
+// failures without pause or end, and of a create everything once it has begun to leave.
+func (s *State) getConn(string) {
+	s.traced.Store(true)
+	if s.connections.Add(1) > maxConnections {
+		s.Watchdog.Cancel(errManyTries)
+	}
+	body := s.body.Load()
+	if s.Once && s.connections.Load() > 1 && s.wroteHeaders.Load() && (body == nil || body.taken.Load() > 0) {
+		s.twice.Store(true)
+		s.Watchdog.Cancel(errSecondTime)
+	}
+}
+
+func (s *State) gotConn(info httptrace.GotConnInfo) {
+	s.conn.Store(&info.Conn)
+	if s.twice.Load() {
+		s.forbidWrites() // HTTP/1.1 may write before it notices that the context is over
+	}
+}
+
+// Retire keeps the HTTP/1.1 connection of a refused upload from serving another request: some servers take the rest of
+// the upload for that. It must come before the response is read, with whose end the connection is free for others; they
+// then find that they can write nothing, and take another. An upload that is still on its way is left alone, because
+// net/http gives the response up when a write fails.
+func (s *State) Retire() {
+	s.retired.Store(true)
+	s.retire()
+}
+
+func (s *State) retire() {
+	if s.retired.Load() && s.wroteRequest.Load() {
+		s.forbidWrites()
+	}
+}
+
+// Close ends the sending once the response has been read, and with it a retired connection.
+func (s *State) Close() {
+	s.Stop()
+	if conn := s.conn.Load(); conn != nil && s.retired.Load() {
+		_ = (*conn).Close()
+	}
+}
+
+// forbidWrites leaves HTTP/2 alone: its connection serves other requests too.
+func (s *State) forbidWrites() {
+	conn := s.conn.Load()
+	if conn == nil {
+		return
+	}
+	if secured, ok := (*conn).(*tls.Conn); ok && secured.ConnectionState().NegotiatedProtocol == "h2" {
+		return
+	}
+	_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
+}
+
+// Settle ends the sending and concludes what the server can have. Where the transport reports nothing, the body alone is
+// evidence.
+func (s *State) Settle(err error) retry.Sent {
+	s.Stop()
+	body := s.body.Load()
+	switch {
+	case s.traced.Load() && !s.twice.Load() && retry.Refused(err):
+		return retry.Never // it speaks of the only sending there was
+	case body != nil && body.whole.Load():
+		return retry.Wholly
+	case s.traced.Load() && !s.wroteHeaders.Load():
+		return retry.Never
+	case body != nil:
+		return retry.Partly
+	}
+	return retry.Wholly
+}
+
+// BytesSent counts those of the body.
+func (s *State) BytesSent() int64 {
+	if body := s.body.Load(); body != nil {
+		return body.taken.Load()
+	}
+	if s.traced.Load() && !s.wroteHeaders.Load() {
+		return 0
+	}
+	return s.Unfollowed
+}
+
+// Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
+func (s *State) Follow(body Body, announced bool) io.ReadCloser {
+	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), reading: make(chan struct{}, 1), quit: make(chan struct{})}
+	if s.commits == nil && b.streamed {
+		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
+	}
+	b.head, b.tail = body.Open()
+	if earlier := s.body.Swap(b); earlier != nil {
+		earlier.stop()
+	}
+	return b
+}
+
+// Stop leaves the source of the body alone.
+func (s *State) Stop() {
+	if body := s.body.Load(); body != nil {
+		body.stop()
+	}
+}
+
+// Failure tells what ended the sending at our own end: BeforeCommit, or the source of the body.
+func (s *State) Failure() (refused, failed error) {
+	if err := s.refused.Load(); err != nil {
+		refused = *err
+	}
+	if err := s.failed.Load(); err != nil {
+		failed = *err
+	}
+	return refused, failed
+}

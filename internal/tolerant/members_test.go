@@ -1,0 +1,61 @@
+package tolerant_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
+)
+
+func TestMembersAreGatheredInTheFormOfMarshal(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]string{
+		`{}`:                               ``,
+		`{"known":1}`:                      ``,
+		`{"a":[1,{}]}`:                     `{"a":[1,{}]}`,
+		`{"a":1,"known":{"x":0},"b":null}`: `{"a":1,"b":null}`,
+		"{ \"a\" :\n[ 1 ] , \"b\":\"<\"}":  `{"a":[1],"b":"\u003c"}`,
+		`{"\u0061":"\/"}`:                  `{"\u0061":"\/"}`,
+	} {
+		d := jsonscan.New([]byte(document))
+		var members tolerant.Members
+		for key := range d.Fields() {
+			if string(key) != "known" {
+				members.Add(d)
+			}
+		}
+		require.NoError(t, d.End())
+		assert.Equal(t, want, members.Object(), document)
+	}
+	d := jsonscan.New([]byte(`{"a":[1,}`))
+	var members tolerant.Members
+	for range d.Fields() {
+		members.Add(d)
+	}
+	require.Error(t, d.End())
+	assert.Empty(t, members.Object())
+}
+
+func TestMarshalJoinsObjects(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		value  any
+		others string
+		want   string
+	}{
+		{struct{}{}, ``, `{}`},
+		{struct{}{}, `{}`, `{}`},
+		{struct{}{}, `{"a":1}`, `{"a":1}`},
+		{struct{ B string }{"<"}, ``, `{"B":"<"}`},
+		{struct{ B string }{"<"}, `{"a":1}`, `{"B":"<","a":1}`},
+	} {
+		got, err := tolerant.Marshal(test.value, test.others)
+		require.NoError(t, err)
+		assert.Equal(t, test.want, string(got))
+	}
+	_, err := tolerant.Marshal(func() {}, "")
+	require.Error(t, err)
+}

@@ -1,0 +1,191 @@
+package tolerant
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+)
+
+// fixedError is a constant text without data.
+type fixedError string
+
+func (e fixedError) Error() string    { return string(e) }
+func (e fixedError) SafeText() string { return string(e) }
+
+// Errors of documents that are no record. Their texts hold no data.
+const (
+	ErrEmpty = fixedError("it is empty")
+	ErrNoID  = fixedError("it holds no id")
+)
+
+// Record decodes a document that is one record, bare or wrapped in "data", and returns what was forgiven in it too.
+func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, []*jsonscan.TypeError, error) {
+	if len(document) == 0 {
+		return nil, nil, ErrEmpty
+	}
+	value := new(T)
+	d := jsonscan.New(Unwrap(document, "id"))
+	fill(value, d)
+	if err := d.End(); err != nil {
+		return nil, nil, err
+	}
+	if id(value) < 1 {
+		return nil, nil, ErrNoID
+	}
+	return value, d.Forgiven(), nil
+}
+
+// FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and need not
+// even be whole; 0 when there is none.
+func FindID(document []byte) int64 {
+	// A number that ends the document may have been cut.
+	d := jsonscan.New(bytes.TrimRight(document, "0123456789+-.eE"))
+	if d.Kind() != jsonscan.Object {
+		return 0
+	}
+	var own, inner int64
+	for key := range d.Fields() {
+		switch {
+		case string(key) == "id":
+			own = IntegerOrZero(d)
+		case string(key) == "data" && d.Kind() == jsonscan.Object:
+			for key := range d.Fields() {
+				if string(key) == "id" {
+					inner = IntegerOrZero(d)
+				}
+			}
+		}
+	}
+	if own > 0 {
+		return own
+	}
+	return max(inner, 0)
+}
+
+// Unwrap is the one place that knows of the wrap: it returns the object in the member "data" of a document, or the
+// document itself where its own member says something, since a bare record may well have a member "data" too.
+func Unwrap(document []byte, own string) []byte {
+	d := jsonscan.New(document)
+	if d.Kind() != jsonscan.Object {
+		return document
+	}
+	var inner []byte
+	for key := range d.Fields() {
+		switch {
+		case string(key) == own && !saysNothing(d):
+			d.Stop()
+		case string(key) == "data" && d.Kind() == jsonscan.Object:
+			inner = d.Raw()
+		}
+	}
+	if d.End() != nil || inner == nil {
+		return document
+	}
+	return inner
+}
+
+func saysNothing(d *jsonscan.Decoder) bool {
+	if kind := d.Kind(); kind == jsonscan.Array || kind == jsonscan.Object {
+		return false
+	}
+	switch string(d.Raw()) {
+	case "null", "0", `"0"`, `""`, "false":
+		return true
+	}
+	return false
+}
+
+// Unmarshal is the UnmarshalJSON of the models: the same reading as of the service's responses.
+func Unmarshal[T any](data []byte, v *T, fill func(*T, *jsonscan.Decoder)) error {
+	d := jsonscan.New(data)
+	if d.Null() {
+		return d.End()
+	}
+	*v = *new(T)
+	fill(v, d)
+	return d.End()
+}
+
+// Object loops over the members of a record, of which there are none in null and [].
+func Object(d *jsonscan.Decoder, member func(key []byte)) {
+	switch next, ok := objectNext(d); {
+	case !ok:
+		d.Fail(anObject)
+	case next:
+		for key := range d.Fields() {
+			member(key)
+		}
+	}
+}
+
+// Optional reads an object that may be absent, then nil.
+func Optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
+	next, ok := objectNext(d)
+	if !ok {
+		d.Forgive(anObject)
+	}
+	if !next {
+		return nil
+	}
+	value := new(T)
+	fill(value, d)
+	return value
+}
+
+// Nested reads an object that may be absent into a part of its record.
+func Nested[T any](d *jsonscan.Decoder, part *T, fill func(*T, *jsonscan.Decoder)) {
+	next, ok := objectNext(d)
+	if !ok {
+		d.Forgive(anObject)
+	}
+	if next {
+		fill(part, d)
+	}
+}
+
+// objectNext reports whether an object comes next, and whether what comes can be read as one. It consumes what stands for
+// an empty one, and any other list.
+func objectNext(d *jsonscan.Decoder) (next, ok bool) {
+	switch d.Kind() {
+	case jsonscan.Object:
+		return true, true
+	case jsonscan.Null:
+		d.Skip()
+		return false, true
+	case jsonscan.Array:
+		ok = true
+		for range d.Elements() {
+			ok = false
+		}
+		return false, ok
+	default:
+		return false, false
+	}
+}
+
+// maxRows bounds the memory that a senseless list takes: a row of a few bytes becomes a record of several hundred.
+const maxRows = 100_000
+
+// Rows adds the records of a list, of which there are none in null, to those that were read before. The first one takes
+// room for as many as are expected. A record without an id fails the document at once.
+func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) []T {
+	if d.Null() {
+		return rows
+	}
+	for range d.Elements() {
+		if len(rows) == maxRows {
+			d.Fail("the end of the list, of at most " + strconv.Itoa(maxRows) + " rows")
+			break
+		}
+		if rows == nil {
+			rows = make([]T, 0, expected)
+		}
+		rows = append(rows, *new(T))
+		row := &rows[len(rows)-1]
+		if fill(row, d); id(row) < 1 {
+			d.Fail("a record with an id")
+		}
+	}
+	return rows
+}

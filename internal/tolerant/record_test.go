@@ -1,0 +1,124 @@
+package tolerant_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
+)
+
+// record has one member of each sort.
+type record struct {
+	id   int64
+	name string
+	part *record
+}
+
+func (r *record) fill(d *jsonscan.Decoder) {
+	tolerant.Object(d, func(key []byte) {
+		switch string(key) {
+		case "id":
+			r.id = tolerant.RequiredInteger(d)
+		case "name":
+			r.name = tolerant.Text(d)
+		case "part":
+			r.part = tolerant.Optional(d, (*record).fill)
+		}
+	})
+}
+
+func TestRecordsAreBareOrWrapped(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]string{ // name, or the error
+		`{"id":1,"name":"bare"}`:                                   "bare",
+		`{"data":{"id":1,"name":"inner"}}`:                         "inner",
+		`{"message":"m","data":{"id":1,"name":"inner"},"id":null}`: "inner",
+		`{"id":0,"data":{"id":1,"name":"inner"}}`:                  "inner",
+		`{"id":"","data":{"id":1,"name":"inner"}}`:                 "inner",
+		`{"data":{"id":1,"name":"inner"},"id":2,"name":"bare"}`:    "bare",
+		`{"id":2,"name":"bare","data":{"id":1,"name":"inner"}}`:    "bare",
+		`{"id":2,"name":"bare","data":[{"id":1}]}`:                 "bare",
+		`{"data":{"data":{"id":1}}}`:                               "it holds no id",
+		`{"data":[{"id":1}]}`:                                      "it holds no id",
+		`{"data":{"id":0}}`:                                        "it holds no id",
+		`null`:                                                     "it holds no id",
+		`[]`:                                                       "it holds no id",
+		``:                                                         "it is empty",
+		`[{"id":1}]`:                                               "want object, got array",
+		`"secret"`:                                                 "want object, got string",
+		`{"id":"secret","data":{"id":1}}`:                          "id: want a whole number, got string",
+		`{"data":{"id":["secret"]}}`:                               "id: want a whole number, got array",
+		`{"data":{"id":1}}secret`:                                  "invalid JSON at byte 17: unexpected character or end",
+		`{"data":{"id":1},"secret":}`:                              "invalid JSON at byte 26: unexpected character or end",
+		`{"id":1,"secret":}`:                                       "invalid JSON at byte 17: unexpected character or end",
+	} {
+		value, forgiven, err := tolerant.Record([]byte(document), (*record).fill, func(r *record) int64 { return r.id })
+		assert.Empty(t, forgiven, document)
+		if err != nil {
+			assert.Equal(t, want, err.Error(), document)
+			assert.Nil(t, value)
+			continue
+		}
+		assert.Equal(t, want, value.name, document)
+	}
+}
+
+func TestRecordsTellWhatWasForgiven(t *testing.T) {
+	t.Parallel()
+	value, forgiven, err := tolerant.Record([]byte(`{"data":{"id":1,"name":5,"part":{"name":[],"part":"x"}}}`), (*record).fill, func(r *record) int64 { return r.id })
+	require.NoError(t, err)
+	assert.Equal(t, &record{id: 1, part: &record{}}, value)
+	var paths []string
+	for _, member := range forgiven {
+		paths = append(paths, member.Path)
+	}
+	assert.Equal(t, []string{"name", "part.name", "part.part"}, paths)
+}
+
+// A wrap that is not there must not cost a second pass over the document.
+func TestUnwrappingStopsAtTheRecordsOwnMember(t *testing.T) {
+	t.Parallel()
+	broken := []byte(`{"id":1,"data":{"id":2},"name":`)
+	assert.Equal(t, broken, tolerant.Unwrap(broken, "id"))
+	assert.JSONEq(t, `{"tokens":[]}`, string(tolerant.Unwrap([]byte(`{"data":{"tokens":[]}}`), "tokens")))
+	assert.JSONEq(t, `{"tokens":[],"data":{}}`, string(tolerant.Unwrap([]byte(`{"tokens":[],"data":{}}`), "tokens")))
+}
+
+func TestAnIDIsFoundInWhatDoesNotDecode(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]int64{
+		`{"id":5}`:                                   5,
+		`{"id":"5"}`:                                 5,
+		`{"id":5.0,"name":["unreadable"]}`:           5,
+		`{"data":{"id":5,"created_at":false}}`:       5,
+		`{"data":{"name":[1],"id":5},"message":"m"}`: 5,
+		`{"id":5,"data":{"id":6}}`:                   5,
+		`{"data":{"id":6},"id":5}`:                   5,
+		`{"id":null,"data":{"id":6}}`:                6,
+		`{"id":"req-1","data":{"id":6}}`:             6,
+		`{"id":5,"name":"cut of`:                     5,
+		`{"id":5,`:                                   5,
+		`{"id":"5"`:                                  5,
+		`{"data":{"id":5,"name":"cut of`:             5,
+		`{"id":5} trailing`:                          5,
+		`{"id":5`:                                    0, // perhaps 57
+		`{"id":5.`:                                   0,
+		`{"id":"5`:                                   0,
+		`{"data":{"id":5`:                            0,
+		`{"id":-5}`:                                  0,
+		`{"id":0}`:                                   0,
+		`{"id":"x"}`:                                 0,
+		`{"id":[5]}`:                                 0,
+		`{"user":{"id":5}}`:                          0,
+		`{"data":[{"id":5}]}`:                        0,
+		`[{"id":5}]`:                                 0,
+		`5`:                                          0,
+		`<html>`:                                     0,
+		``:                                           0,
+	} {
+		assert.Equal(t, want, tolerant.FindID([]byte(document)), document)
+	}
+}

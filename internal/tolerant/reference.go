@@ -1,0 +1,149 @@
+package tolerant
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+)
+
+// Reference is what a document says about which record it stands for. The zero value says nothing.
+type Reference struct {
+	id       int64 // of the record named; 0: none
+	opaque   bool  // something names the record that is no number: another sort of id, or a person's name
+	conflict bool  // two records are named, or one by a number that no id can be
+}
+
+// ID returns the record's id, and whether one and only one is named.
+func (r Reference) ID() (int64, bool) {
+	if r.conflict || r.id == 0 {
+		return 0, false
+	}
+	return r.id, true
+}
+
+// IsZero reports whether nothing names a record, not even in a way that cannot be read.
+func (r Reference) IsZero() bool { return r == Reference{} }
+
+// And joins what two values say of the same record. What is no number does not contradict one.
+func (r Reference) And(other Reference) Reference {
+	joined := Reference{id: max(r.id, other.id), opaque: r.opaque || other.opaque, conflict: r.conflict || other.conflict}
+	if r.id != 0 && other.id != 0 && r.id != other.id {
+		joined.conflict = true
+	}
+	return joined
+}
+
+// ReferenceOf reads what a value says about which record it stands for: by itself, by its member id or the other one
+// given, in "data", or in a list. No value says nothing.
+func ReferenceOf(raw, other string) Reference {
+	if raw == "" {
+		return Reference{}
+	}
+	d := jsonscan.New([]byte(raw))
+	r, _ := reference(d, other)
+	return r.unless(d.End())
+}
+
+// ReferenceBy reads what one member of an object says, which is the id of a record.
+func ReferenceBy(member, object string) Reference {
+	var r Reference
+	if object == "" {
+		return r
+	}
+	d := jsonscan.New([]byte(object))
+	for key := range d.Fields() {
+		if string(key) == member {
+			r = r.And(idReference(d, member))
+		}
+	}
+	return r.unless(d.End())
+}
+
+// unless holds for what is no JSON: it names nothing that can be read.
+func (r Reference) unless(err error) Reference {
+	if err != nil {
+		r.conflict = true
+	}
+	return r
+}
+
+// Naming returns a record with the id that stood beside it, which an empty one takes as its own and any other object as
+// a further member. A record that tells an id itself, or two, stays as it is.
+func Naming(raw, member string, beside Reference) string {
+	id, named := beside.ID()
+	own := ReferenceOf(raw, member)
+	if !named || own.id != 0 || own.conflict {
+		return raw
+	}
+	digits := strconv.FormatInt(id, 10)
+	switch {
+	case raw == "", raw == "[]", raw == "{}":
+		return `{"id":` + digits + `}`
+	case raw[0] == '{':
+		return string(Join([]byte(raw), `{"`+member+`":`+digits+`}`))
+	}
+	return raw
+}
+
+// reference also tells whether the value holds nothing at all.
+func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
+	empty = true
+	switch d.Kind() {
+	case jsonscan.Object:
+		for key := range d.Fields() {
+			empty = false
+			switch string(key) {
+			case "id", other:
+				r = r.And(idReference(d, other))
+			case "data":
+				inner, _ := reference(d, other)
+				r = r.And(inner)
+			}
+		}
+		return r, empty
+	case jsonscan.Array:
+		for range d.Elements() {
+			element, nothing := reference(d, other)
+			r, empty = r.And(element), empty && nothing
+		}
+		return r, empty
+	case jsonscan.Bool:
+		r.opaque = d.Bool()
+	case jsonscan.String:
+		r = textReference(d.TextBytes())
+	case jsonscan.Number:
+		r = numberReference(d.NumberBytes())
+	default:
+		d.Skip()
+	}
+	return r, r.IsZero()
+}
+
+// idReference reads the value of an id: unlike a record, one that is there but tells nothing is one that cannot be read.
+func idReference(d *jsonscan.Decoder, other string) Reference {
+	r, empty := reference(d, other)
+	r.opaque = r.opaque || r.IsZero() && !empty
+	return r
+}
+
+func textReference(text []byte) Reference {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 {
+		return Reference{}
+	}
+	_, err := strconv.ParseFloat(string(text), 64)
+	if len(bytes.Trim(text, "0123456789+-.eE")) > 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return Reference{opaque: true}
+	}
+	return numberReference(text)
+}
+
+func numberReference(digits []byte) Reference {
+	id, ok := wholeNumber(digits)
+	if !ok || id < 0 {
+		return Reference{conflict: true}
+	}
+	return Reference{id: id}
+}

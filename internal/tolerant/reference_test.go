@@ -1,0 +1,69 @@
+package tolerant_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
+)
+
+// What a value says: the number of an id, or one of these.
+const (
+	nothing   = 0
+	cannotSay = -1 // a record is named, but not so that its id is known
+)
+
+func said(r tolerant.Reference) int64 {
+	if id, ok := r.ID(); ok {
+		return id
+	}
+	if r.IsZero() {
+		return nothing
+	}
+	return cannotSay
+}
+
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]int64{
+		``: nothing, `null`: nothing, `0`: nothing, `""`: nothing, `" "`: nothing, `false`: nothing, `[]`: nothing, `{}`: nothing, `[[],{}]`: nothing,
+		`{"name":"x"}`: nothing, `{"id":null}`: nothing, `{"id":[]}`: nothing, `{"data":{"name":"x"}}`: nothing,
+		`7`: 7, `7.0`: 7, `"7"`: 7, `" 7 "`: 7, `"+7"`: 7, `"7e0"`: 7, `[7]`: 7, `{"id":7}`: 7, `{"ref":7}`: 7, `{"data":7}`: 7, `[{"data":[{"ref":"7"}]},7]`: 7,
+		`{"id":{"id":7}}`: 7, `{"id":"x","ref":7}`: 7, `["x",7]`: 7, `{"id":7,"data":"x"}`: 7,
+		`9223372036854775807`: 9223372036854775807,
+		`true`:                cannotSay, `"x"`: cannotSay, `"NaN"`: cannotSay, `"0x7"`: cannotSay, `"2024-05-01"`: cannotSay, `{"id":{"name":"x"}}`: cannotSay, `{"id":[{"a":null}]}`: cannotSay,
+		`-7`: cannotSay, `7.5`: cannotSay, `1e300`: cannotSay, `"1e999"`: cannotSay, `9223372036854775808`: cannotSay, `[7,8]`: cannotSay, `{"id":7,"ref":8}`: cannotSay,
+		`{"id":7,"data":{"id":8}}`: cannotSay, `[7,-7]`: cannotSay, `[7,8,7]`: cannotSay, `no JSON`: cannotSay, `{"id":7`: cannotSay,
+	} {
+		assert.Equal(t, want, said(tolerant.ReferenceOf(raw, "ref")), raw)
+	}
+	deep := strings.Repeat(`{"id":`, 900) + "7" + strings.Repeat("}", 900)
+	assert.EqualValues(t, 7, said(tolerant.ReferenceOf(deep, "ref")))
+}
+
+func TestReferencesByAMember(t *testing.T) {
+	t.Parallel()
+	for object, want := range map[string]int64{
+		``: nothing, `{}`: nothing, `{"id":7}`: nothing, `{"ref":null}`: nothing, `{"a":{"ref":8},"ref":7}`: 7, `{"ref":7,"ref":"7"}`: 7, `{"ref":{"id":7}}`: 7,
+		`{"ref":7,"ref":8}`: cannotSay, `{"ref":"x"}`: cannotSay, `{"ref":{"a":1}}`: cannotSay, `[7]`: cannotSay, `{"ref":7`: cannotSay,
+	} {
+		assert.Equal(t, want, said(tolerant.ReferenceBy("ref", object)), object)
+	}
+}
+
+func TestJoinedReferences(t *testing.T) {
+	t.Parallel()
+	of := func(raw string) tolerant.Reference { return tolerant.ReferenceOf(raw, "") }
+	for _, test := range []struct {
+		one, other string
+		want       int64
+	}{
+		{``, ``, nothing}, {``, `7`, 7}, {`7`, `7.0`, 7}, {`"x"`, `7`, 7}, {`"x"`, ``, cannotSay}, {`"x"`, `"y"`, cannotSay},
+		{`7`, `8`, cannotSay}, {`-1`, ``, cannotSay}, {`-1`, `7`, cannotSay}, {`-1`, `"x"`, cannotSay},
+	} {
+		assert.Equal(t, test.want, said(of(test.one).And(of(test.other))), "%v", test)
+		assert.Equal(t, test.want, said(of(test.other).And(of(test.one))), "%v", test)
+	}
+}

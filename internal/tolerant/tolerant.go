@@ -1,0 +1,179 @@
+// Package tolerant reads JSON as a service may well write it, so that each model reads its members by one-liners:
+//
+//   - null stands for an absent value of any kind; [] for an empty object;
+//   - a number may come as a string, a whole number with a fraction of zeros, a flag as 0 or 1, a duration as 00:03:10;
+//   - a time may lack its zone (then it is UTC), its T, or be empty or a database's zero date;
+//   - a single record may be wrapped in "data".
+//
+// A value of any other form is read as zero and kept in mind (Decoder.Forgiven), with its path and kind and never the
+// value itself; by the functions named Required it fails the document.
+package tolerant
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+)
+
+// What readers want, as errors say it.
+const (
+	anObject      = "object"
+	aText         = "string"
+	aWholeNumber  = "a whole number"
+	aNumber       = "a number"
+	aFlag         = "a boolean"
+	aMomentInTime = "a date-time"
+)
+
+// Text reads a text; "" for null.
+func Text(d *jsonscan.Decoder) string {
+	value, ok := text(d)
+	if !ok {
+		d.Forgive(aText)
+	}
+	return value
+}
+
+// RequiredText is Text for a record that is of no use without it.
+func RequiredText(d *jsonscan.Decoder) string {
+	value, ok := text(d)
+	if !ok {
+		d.Fail(aText)
+	}
+	return value
+}
+
+func text(d *jsonscan.Decoder) (value string, ok bool) {
+	if d.Null() {
+		return "", true
+	}
+	if d.Kind() != jsonscan.String {
+		return "", false
+	}
+	return d.Text(), true
+}
+
+// Integer reads a whole number; 0 for null and "".
+func Integer(d *jsonscan.Decoder) int64 {
+	value, ok := integer(d)
+	if !ok {
+		d.Forgive(aWholeNumber)
+	}
+	return value
+}
+
+// RequiredInteger is Integer for a record that is of no use without it.
+func RequiredInteger(d *jsonscan.Decoder) int64 {
+	value, ok := integer(d)
+	if !ok {
+		d.Fail(aWholeNumber)
+	}
+	return value
+}
+
+// IntegerOrZero reads a whole number where anything else may stand as well, which then counts as none.
+func IntegerOrZero(d *jsonscan.Decoder) int64 {
+	value, _ := integer(d)
+	return value
+}
+
+func integer(d *jsonscan.Decoder) (value int64, ok bool) {
+	digits, ok := literal(d)
+	if len(digits) == 0 {
+		return 0, ok
+	}
+	return wholeNumber(digits)
+}
+
+func wholeNumber(digits []byte) (value int64, ok bool) {
+	n, err := strconv.ParseInt(string(digits), 10, 64)
+	if err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(digits), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// literal returns a number's digits, also of a number in a string; none for null and an empty string.
+func literal(d *jsonscan.Decoder) (digits []byte, ok bool) {
+	switch d.Kind() {
+	case jsonscan.Null:
+		d.Skip()
+		return nil, true
+	case jsonscan.String:
+		return bytes.TrimSpace(d.TextBytes()), true
+	case jsonscan.Number:
+		return d.NumberBytes(), true
+	default:
+		return nil, false
+	}
+}
+
+// Seconds reads a number of seconds, also as hours, minutes and seconds; 0 for null and "".
+func Seconds(d *jsonscan.Decoder) float64 {
+	digits, ok := literal(d)
+	if len(digits) > 0 {
+		var seconds float64
+		if seconds, ok = clock(digits); !ok {
+			seconds, ok = finite(digits)
+		}
+		if ok {
+			return seconds
+		}
+	}
+	if !ok {
+		d.Forgive(aNumber)
+	}
+	return 0
+}
+
+func finite(digits []byte) (value float64, ok bool) {
+	f, err := strconv.ParseFloat(string(digits), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, false
+	}
+	return f, true
+}
+
+// clock reads 00:03:10. Two parts alone could be hours as well as minutes, and are not read.
+func clock(digits []byte) (seconds float64, ok bool) {
+	if bytes.Count(digits, []byte(":")) != 2 {
+		return 0, false
+	}
+	hours, rest, _ := bytes.Cut(digits, []byte(":"))
+	minutes, rest, _ := bytes.Cut(rest, []byte(":"))
+	whole, fraction, _ := bytes.Cut(rest, []byte("."))
+	for _, part := range [][]byte{hours, minutes, whole, fraction} {
+		if len(bytes.Trim(part, "0123456789")) > 0 {
+			return 0, false
+		}
+	}
+	if len(hours) == 0 || len(hours) > 4 || len(minutes) != 2 || minutes[0] > '5' || len(whole) != 2 || whole[0] > '5' {
+		return 0, false
+	}
+	h, _ := finite(hours)
+	m, _ := finite(minutes)
+	s, ok := finite(rest)
+	return h*3600 + m*60 + s, ok
+}
+
+// Bool reads a flag; false for null and "".
+func Bool(d *jsonscan.Decoder) bool {
+	if d.Kind() == jsonscan.Bool {
+		return d.Bool()
+	}
+	digits, ok := literal(d)
+	switch {
+	case ok && (string(digits) == "1" || string(digits) == "true"):
+		return true
+	case ok && (len(digits) == 0 || string(digits) == "0" || string(digits) == "false"):
+	default:
+		d.Forgive(aFlag)
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+//nolint:paralleltest // AllocsPerRun counts the allocations of all goroutines.
+package clinicaldoc_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// These tests keep allocations from creeping in; benchmarks/ tells what they mean. Each limit is a few above what the call
+// needs, most of which is net/http's and the texts' own. Times are never tested.
+
+// canned answers every request with the same document, in this process and without a goroutine.
+type canned string
+
+func (c canned) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+		_ = req.Body.Close()
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK,
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(bytes.NewReader([]byte(c))),
+		Request:    req,
+	}, nil
+}
+
+func allocations(t *testing.T, answer string, call func(*clinicaldoc.Client) error) float64 {
+	t.Helper()
+	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(answer)}))
+	require.NoError(t, err)
+	return testing.AllocsPerRun(200, func() {
+		if err := call(client); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// assertAllocations bounds the allocations of a call, and what members that are not described add to them.
+func assertAllocations(t *testing.T, limit, extra float64, answer func(note string) string, call func(*clinicaldoc.Client) error) {
+	t.Helper()
+	got := allocations(t, answer(describedNote), call)
+	assert.LessOrEqual(t, got, limit)
+	assert.LessOrEqual(t, allocations(t, answer(richNote), call)-got, extra)
+}
+
+func alone(note string) string { return note }
+
+func TestAllocationsOfGet(t *testing.T) {
+	assertAllocations(t, 56, 1, alone, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.Get(t.Context(), 7)
+		return err
+	})
+}
+
+func TestAllocationsOfUpdate(t *testing.T) {
+	params := clinicaldoc.UpdateNoteParams{Name: new("Edited"), Analysis: new("Edited, too")}
+	assertAllocations(t, 63, 1, alone, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.Update(t.Context(), 7, params)
+		return err
+	})
+}
+
+func TestAllocationsOfPage(t *testing.T) {
+	const rows = 100
+	page := func(note string) string {
+		return `{"data":[` + strings.TrimSuffix(strings.Repeat(note+",", rows), ",") +
+			`],"links":{"next":null},"meta":{"current_page":1,"last_page":1,"per_page":100,"total":100}}`
+	}
+	assertAllocations(t, 70+10*rows, rows, page, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: rows})
+		return err
+	})
+}
+
+// A list must not take many times the memory that its response does.
+func TestMemoryOfSenselessLists(t *testing.T) {
+	tests := map[string]struct {
+		row  string
+		rows int
+		path string
+	}{
+		"rows without an id": {"{}", 4 << 20 / 3, "[0]: want a record with an id"},
+		"too many rows":      {`{"id":7}`, 8 << 20 / 9, "[100000]: want the end of the list"},
+	}
+	for name, test := range tests {
+		for path, answer := range map[string]string{
+			"data":   `{"data":[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]}`,
+			"":       `[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]`,
+			"tokens": `{"tokens":[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]}`,
+		} {
+			client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(answer)}))
+			require.NoError(t, err)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if path == "tokens" {
+				_, err = client.Tokens.List(t.Context())
+			} else {
+				_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+			}
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
+			require.ErrorContains(t, err, path+test.path, name)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(300<<20), "%s in %q", name, path)
+		}
+	}
+}
+
+// blank is a response of so many bytes.
+type blank int64
+
+func (size blank) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(io.LimitReader(new(endlessBody), int64(size))), Request: req}, nil
+}
+
+// memory returns what one more response of the given size makes the process allocate, and what is held in the end.
+func memory(t *testing.T, size int64) (allocated, held int64) {
+	t.Helper()
+	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: blank(size)}))
+	require.NoError(t, err)
+	measure := func() (stats runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats
+	}
+	get := func() { require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/other", nil, nil)) }
+	first := measure()
+	for range 8 { // every buffer that is kept has grown
+		get()
+	}
+	before := measure()
+	get()
+	after := measure()
+	return int64(after.TotalAlloc - before.TotalAlloc), int64(after.HeapAlloc) - int64(first.HeapAlloc)
+}
+
+func TestMemoryOfResponsesIsReusedButNotKeptForHugeOnes(t *testing.T) {
+	allocated, _ := memory(t, 1<<19)
+	assert.Less(t, allocated, int64(1<<18), "the memory of a usual response is used again")
+	_, held := memory(t, 3<<20)
+	assert.Less(t, held, int64(1<<20), "the memory of a huge one is given back")
+}

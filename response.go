@@ -1,0 +1,171 @@
+package clinicaldoc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Response is what came back for a call; see [WithResponse].
+type Response struct {
+	StatusCode int         // of the last response; 0 when none came
+	Header     http.Header // of the last response
+	RequestID  string      // as the service gave it; empty when it gave none
+	RateLimit  RateLimit   // zero when the service sent no such headers
+	Attempts   int         // how often the request was sent
+	Body       []byte      // the response as it came; it holds patients' data
+}
+
+// RateLimit is what the X-RateLimit headers said.
+type RateLimit struct {
+	Limit, Remaining int       // 0 when not sent
+	Reset            time.Time // zero when not sent
+}
+
+// fillResponse gives the caller of WithResponse what came back.
+func (o *callOptions) fillResponse(call *exchange.Call) {
+	if o.response == nil || call.Last == nil {
+		return
+	}
+	*o.response = Response{
+		StatusCode: call.Last.Status,
+		Header:     call.Last.Header.Clone(),
+		RequestID:  requestID(call.Last.Header),
+		RateLimit:  parseRateLimit(call.Last.Header, time.Now()),
+		Attempts:   call.Attempts,
+		Body:       bytes.Clone(call.Last.Body),
+	}
+}
+
+func parseRateLimit(h http.Header, now time.Time) RateLimit {
+	var r RateLimit
+	r.Limit, _ = strconv.Atoi(h.Get("X-RateLimit-Limit"))
+	r.Remaining, _ = strconv.Atoi(h.Get("X-RateLimit-Remaining"))
+	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && reset > 0 {
+		r.Reset = resetTime(reset, serverTime(h, now))
+	}
+	return r
+}
+
+// maxLimitWindow is the longest that a used-up limit can last. A later reset is a unit or a clock that we do not understand.
+const maxLimitWindow = 31 * 24 * time.Hour
+
+// resetTime reads a reset: seconds from now, or a time since 1970 in seconds, milliseconds, microseconds or nanoseconds.
+// Its magnitude tells which, for all times between 1973 and 5138.
+func resetTime(value int64, now time.Time) time.Time {
+	reset := time.Unix(0, value)
+	switch {
+	case value < 1e8:
+		reset = now.Add(time.Duration(value) * time.Second)
+	case value < 1e11:
+		reset = time.Unix(value, 0)
+	case value < 1e14:
+		reset = time.UnixMilli(value)
+	case value < 1e17:
+		reset = time.UnixMicro(value)
+	}
+	if reset.Sub(now) > maxLimitWindow {
+		return time.Time{}
+	}
+	return reset.UTC()
+}
+
+// serverTime is the time by the service's own clock, as its Date header tells, else ours.
+func serverTime(h http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
+	}
+	return now.Round(0) // without the monotonic clock, which is of no use to the service
+}
+
+// LogValue lists what may be logged of the response: neither header nor body.
+func (r Response) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Int("status", r.StatusCode),
+		slog.String("request_id", r.RequestID),
+		slog.Int("attempts", r.Attempts),
+		slog.Int("bytes", len(r.Body)),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (r Response) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Response", r) }
+
+// Attempt is what an observer gets of one attempt of a call: an allow-list without URLs, bodies or patients' data.
+type Attempt struct {
+	Operation     string        // such as "Notes.Get"
+	Method        string        // HTTP method
+	Route         string        // path template, such as "/v1/progress-notes/{id}"
+	Number        int           // 1 for the first attempt of a call
+	StatusCode    int           // 0 when no response came
+	Duration      time.Duration // from the start of the attempt to the end of the response
+	RequestID     string        // as the service gave it; empty when it gave none
+	BytesSent     int64         // of the body
+	BytesReceived int64         // of the body
+	Err           error         // nil for a 2xx response, also if it turns out not to be what the service describes
+}
+
+// MarshalJSON encodes the attempt's fields, the error as its text: the service's own words are not among them.
+func (a Attempt) MarshalJSON() ([]byte, error) {
+	type fields Attempt
+	encoded := struct {
+		fields
+		Err string `json:",omitempty"`
+	}{fields: fields(a)}
+	if a.Err != nil {
+		encoded.Err = text(a.Err)
+	}
+	return json.Marshal(encoded)
+}
+
+// LogValue lists the attempt's fields.
+func (a Attempt) LogValue() slog.Value { return slog.GroupValue(a.attrs()...) }
+
+func (a Attempt) attrs() []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("operation", a.Operation),
+		slog.String("method", a.Method),
+		slog.String("route", a.Route),
+		slog.Int("attempt", a.Number),
+		slog.Int("status", a.StatusCode),
+		slog.Duration("duration", a.Duration),
+		slog.String("request_id", a.RequestID),
+		slog.Int64("bytes_sent", a.BytesSent),
+		slog.Int64("bytes_received", a.BytesReceived),
+	}
+	if a.Err != nil {
+		attrs = append(attrs, slog.String("error", text(a.Err)))
+	}
+	return attrs
+}
+
+// report makes an attempt of the operation known to observer and logger.
+func (c *Client) report(ctx context.Context, op operation, a *exchange.Attempt) {
+	c.observe(ctx, Attempt{
+		Operation: op.name, Method: op.method, Route: op.route,
+		Number: a.Number, StatusCode: a.Status, Duration: a.Duration, RequestID: requestID(a.Header),
+		BytesSent: a.BytesSent, BytesReceived: int64(len(a.Body)), Err: a.Err,
+	})
+}
+
+// observe is the one way observer and logger learn of an attempt.
+func (c *Client) observe(ctx context.Context, a Attempt) {
+	if c.config.observer != nil {
+		c.config.observer(ctx, a)
+	}
+	if c.config.logger != nil {
+		level := slog.LevelDebug
+		if a.Err != nil {
+			level = slog.LevelWarn
+		}
+		c.config.logger.LogAttrs(ctx, level, "clinicaldoc attempt", a.attrs()...)
+	}
+}
