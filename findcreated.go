@@ -72,7 +72,7 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 	if err != nil {
 		return nil, err
 	}
-	if l.NoteID == 0 && l.Params.PatientID == 0 && strings.TrimSpace(l.Params.Name) == "" {
+	if l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "" {
 		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
 	}
 	reason := verdict.NoList
@@ -133,7 +133,7 @@ func (l *search) expired(ctx context.Context, reason verdict.Reason) error {
 
 // undecided is the lost create once more, with the reason why it is lost still.
 func (l *search) undecided(reason string, causes ...error) error {
-	unknown := l.OutcomeUnknownError
+	unknown := l.lost
 	unknown.Err = &callError{op: findCreated, detail: "cannot tell whether the note was created: " + reason, causes: causes}
 	return &unknown
 }

@@ -737,7 +737,7 @@ func TestFindCreatedEndsWithItsContext(t *testing.T) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		note, err = client.Notes.FindCreated(over, lost, findParams{})
-		requireUndecided(t, note, err, "the notes could not be listed: the call was cancelled")
+		requireUndecided(t, note, err, "the notes could not be read: the call was cancelled")
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }

@@ -15,11 +15,11 @@ import (
 
 // search is one call of FindCreated: what is looked for, and what was seen of it so far.
 type search struct {
-	OutcomeUnknownError
-	FindCreatedParams
-	notes *NotesService
-	opts  []CallOption
-	loss  losses.Loss
+	lost   OutcomeUnknownError
+	params FindCreatedParams
+	notes  *NotesService
+	opts   []CallOption
+	loss   losses.Loss
 
 	window    verdict.Window
 	settledAt time.Time // from then on the service has surely done with it
@@ -58,30 +58,29 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	if err != nil {
 		return nil, err
 	}
-	l := &search{OutcomeUnknownError: *lost, FindCreatedParams: params, notes: s, response: caller.response, seen: map[int64]sighting{}}
+	l := &search{lost: *lost, params: params, notes: s, response: caller.response, seen: map[int64]sighting{}}
 	if l.response == nil {
 		l.response = new(Response)
 	}
 	// What a cache gives may be older than the note.
 	l.opts = append(slices.Clip(opts), WithResponse(l.response), WithHeader("Cache-Control", "no-cache"))
-	if l.Settle == 0 {
-		l.Settle = defaultSettle
-	}
-	lostAt := l.LostAt
-	switch {
-	case lostAt.IsZero():
-		lostAt = time.Now()
-	case lostAt.Before(l.SentAt):
-		lostAt = l.SentAt
-	default:
-		l.Settle = max(l.Settle, lostAt.Sub(l.SentAt))
-	}
-	l.settledAt = lostAt.Add(l.Settle)
-	l.AudioSize = lost.audioSize()
-	l.window = verdict.NewWindow(l.SentAt, l.settledAt)
+	l.lost.AudioSize = lost.audioSize()
+	l.settledAt = params.settledAt(lost)
+	l.window = verdict.NewWindow(lost.SentAt, l.settledAt)
 	l.loss = lost.loss()
 	s.client.losses.Add(l.loss)
 	return l, nil
+}
+
+// settledAt is when the service surely has done with a create: Settle after its response was lost, or as long as the upload
+// took if that was longer.
+func (p FindCreatedParams) settledAt(lost *OutcomeUnknownError) time.Time {
+	settle := cmp.Or(p.Settle, defaultSettle)
+	if lost.LostAt.IsZero() {
+		return time.Now().Add(settle)
+	}
+	upload := max(lost.LostAt.Sub(lost.SentAt), 0)
+	return lost.SentAt.Add(upload + max(settle, upload))
 }
 
 // look gathers evidence. The error, if any, is why there is not more of it.
@@ -89,10 +88,10 @@ func (l *search) look(ctx context.Context) (verdict.Evidence, error) {
 	l.looks++
 	asked := time.Now()
 	l.clocks, l.cached = verdict.Clocks{Now: asked.Unix()}, 0
-	e := verdict.Evidence{UniqueName: l.UniqueName}
+	e := verdict.Evidence{UniqueName: l.params.UniqueName}
 	var err error
 	// A note that was found for this very loss before is as good as named.
-	if id := cmp.Or(l.NoteID, l.notes.client.losses.View(l.loss).Note); id != 0 {
+	if id := cmp.Or(l.lost.NoteID, l.notes.client.losses.View(l.loss).Note); id != 0 {
 		e.Named, err = l.readNamed(ctx, id)
 	} else {
 		e.Look, err = l.list(ctx)
@@ -114,13 +113,13 @@ func (l *search) look(ctx context.Context) (verdict.Evidence, error) {
 // ends in between has left its note's id by then.
 func (l *search) compare(e *verdict.Evidence) {
 	view := l.notes.client.losses.View(l.loss)
-	e.Forgot = view.Forgot || !l.notes.client.created.Forgot().Before(l.SentAt)
+	e.Forgot = view.Forgot || !l.notes.client.created.Forgot().Before(l.lost.SentAt)
 	sized := true
 	for id, s := range l.seen {
 		s.Known = l.known(id, view)
 		gone := s.look != l.looks
 		e.Add(s.Note, gone)
-		if !gone && s.Fits(l.UniqueName) {
+		if !gone && s.Fits(l.params.UniqueName) {
 			l.found = s.row
 			sized = sized && s.Size == verdict.SizeEqual
 		}
@@ -141,7 +140,7 @@ func (l *search) compare(e *verdict.Evidence) {
 
 func (l *search) known(id int64, view losses.View) verdict.Known {
 	switch {
-	case slices.Contains(l.ExcludeIDs, id), l.notes.client.created.Has(id):
+	case slices.Contains(l.params.ExcludeIDs, id), l.notes.client.created.Has(id):
 		return verdict.Explained
 	case view.Claimed[id]:
 		return verdict.Claimed
@@ -158,8 +157,8 @@ func (l *search) readNamed(ctx context.Context, id int64) (verdict.Named, error)
 	case err != nil:
 		return verdict.NotNamed, err
 	}
-	patient, named := note.Patient.ID()
-	if named && patient != l.Params.PatientID || l.Params.PatientID == 0 && !namesNoPatient(note) {
+	patient := l.lost.Params.PatientID
+	if patient != 0 && note.comparePatient(patient) == namesOther || patient == 0 && !namesNoPatient(note) {
 		return verdict.NamedOther, mismatch("the note names another patient than the create did")
 	}
 	if l.known(id, l.notes.client.losses.View(l.loss)) != verdict.Unexplained {
@@ -172,7 +171,7 @@ func (l *search) readNamed(ctx context.Context, id int64) (verdict.Named, error)
 // list looks through the list, and a second time where it has several pages: a note deleted meanwhile moves the others up, and
 // one of them past the reader.
 func (l *search) list(ctx context.Context) (verdict.Look, error) {
-	if l.userID == 0 && !l.UniqueName {
+	if l.userID == 0 && !l.params.UniqueName {
 		if user, err := l.notes.client.Users.Me(ctx, l.opts...); err == nil {
 			l.userID = user.ID
 		}
@@ -189,7 +188,7 @@ const errTooMany = safeError("there are too many notes to search; does WithQuery
 // walk goes through the pages, newest first if the service does as it is asked, until it is proven that no more can matter.
 // A page that only brings known notes proves nothing: the service may not know the page parameter.
 func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err error) {
-	list := ListNotesParams{PatientID: l.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.TrustPatientFilter}
+	list := ListNotesParams{PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.params.TrustPatientFilter}
 	var order verdict.Order
 	walked := map[int64]bool{}
 	for pages = 1; ; pages++ {
@@ -231,13 +230,13 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 // see holds a row against what was to be created.
 func (l *search) see(row *ProgressNote) {
 	note := verdict.Note{
-		Patient: l.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
-		Name:    verdict.CompareNames(l.Params.Name, row.Name),
+		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
+		Name:    verdict.CompareNames(l.lost.Params.Name, row.Name),
 		Size:    l.compareSize(row),
 		User:    l.compareUser(row),
 		Made:    l.window.Made(row.CreatedAt, l.clocks),
 	}
-	if note.Resembles(l.UniqueName) {
+	if note.Resembles(l.params.UniqueName) {
 		l.seen[row.ID] = sighting{note, row, l.looks}
 	}
 }
@@ -247,7 +246,7 @@ func (l *search) compareSize(row *ProgressNote) verdict.Size {
 	if row.Audio != nil {
 		size = row.Audio.Size
 	}
-	switch sent := l.AudioSize; {
+	switch sent := l.lost.AudioSize; {
 	case sent > 0 && size > 0 && sent == size:
 		return verdict.SizeEqual
 	case sent > 0 && size > 0:
@@ -272,8 +271,7 @@ func (l *search) compareUser(row *ProgressNote) verdict.User {
 
 // namesNoPatient is strict: a patient that is there but has no readable id is one.
 func namesNoPatient(note *ProgressNote) bool {
-	raw, err := note.Patient.MarshalJSON()
-	return err == nil && slices.Contains([]string{"null", "{}", "[]"}, string(raw))
+	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
 }
 
 // mayRecover reports whether a list that failed may work later.

@@ -206,7 +206,7 @@ func TestFindCreatedNeedsRowsOfThePatient(t *testing.T) {
 					assert.Equal(t, id, note.ID)
 					return
 				}
-				requireUndecided(t, note, err, "the notes could not be listed: the service returned a")
+				requireUndecided(t, note, err, "the notes could not be read: the service returned a")
 				require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
 			})
 		})
@@ -249,7 +249,7 @@ func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
 					assert.Equal(t, id, note.ID)
 					return
 				}
-				requireUndecided(t, note, err, "the notes could not be listed")
+				requireUndecided(t, note, err, "the notes could not be read")
 				require.ErrorIs(t, err, tt.want)
 				assert.NotContains(t, err.Error(), "Canary")
 			})

@@ -85,7 +85,7 @@ type Reason string
 const (
 	OtherNote Reason = "the response named a note that is another patient's, excluded, or found for another create; a person has to look"
 	Gone      Reason = "the response named a note that is not there, or no longer; a person has to look"
-	NoList    Reason = "the notes could not be listed"
+	NoList    Reason = "the notes could not be read"
 	UnderWay  Reason = "a note fits, but an equal create of this client is still under way and may have made it"
 	Several   Reason = "several notes fit; a person has to look"
 	LostTwice Reason = "a note fits, but the response of an equal create was lost too; a person has to look"
