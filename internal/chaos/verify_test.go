@@ -71,7 +71,7 @@ func TestVerifyCatchesLies(t *testing.T) {
 			w.notes = append(w.notes, clinicaldoctest.Note{ID: 2, Name: "Synthetic 1-2", PatientID: 1, AudioSHA256: "bb", AudioSize: 20})
 		}, 0, 1, 0},
 		"a wrong download":        {func(w *world) { w.records[0].downloads[1] = "ab" }, 0, 0, 1},
-		"another recording":       {func(w *world) { w.notes[0].AudioSHA256 = "ab" }, 0, 0, 1},
+		"another recording":       {func(w *world) { w.notes[0].AudioSHA256 = "ab" }, 0, 1, 1},
 		"another patient":         {func(w *world) { w.notes[1].PatientID = 2 }, 0, 0, 1},
 		"a signature nobody gave": {func(w *world) { w.notes[1].Stage = clinicaldoctest.StageSigned }, 0, 0, 1},
 		"a text nobody wrote":     {func(w *world) { w.notes[1].Analysis = updateText + "9" }, 0, 0, 1},
