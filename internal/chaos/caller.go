@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"time"
 
@@ -20,11 +21,12 @@ type operation struct {
 var operations = []operation{
 	{"create", 24, (*caller).create},
 	{"update", 22, (*caller).update},
-	{"get", 14, (*caller).get},
-	{"download", 14, (*caller).download},
-	{"list", 8, (*caller).list},
+	{"get", 10, (*caller).get},
+	{"wait", 6, (*caller).wait},
+	{"download", 12, (*caller).download},
+	{"list", 10, (*caller).list},
 	{"sign", 8, (*caller).sign},
-	{"delete", 10, (*caller).remove},
+	{"delete", 8, (*caller).remove},
 }
 
 func named(name string) operation {
@@ -39,7 +41,7 @@ type draw struct {
 	patience              time.Duration
 }
 
-// caller is one goroutine with a patient of its own, whose notes nobody else changes.
+// caller is one goroutine with a patient of its own, whose notes only clinicians change besides.
 type caller struct {
 	client    *clinicaldoc.Client
 	patientID int64
@@ -51,11 +53,18 @@ type caller struct {
 	sized     bool          // only recordings of known size: after the others the SDK closes the connection
 	onLost    func(*record) // nil: nobody wants to know
 	tidy      bool          // keeps no record of deleted notes, so that its own memory stays flat
+	sameName  bool          // calls all its notes alike
+	unruly    bool          // brings a transport that retries by itself
+	ward      *ward         // nil: no clinicians
 
 	serial    int
 	records   []*record // every note it tried to create
 	live      []*record // those it knows to be there
 	forgotten int       // notes without a record
+	editing   int       // edits begun
+	edits     map[string]*call
+	told      int // lists that ended with the word that they may not be whole
+	conflicts int
 	found     findings
 	calls     map[string]int
 	failed    map[string]int
@@ -65,7 +74,7 @@ func newCaller(client *clinicaldoc.Client, patientID int64, seed uint64, dir str
 	return &caller{
 		client: client, patientID: patientID, dir: dir, maxNotes: 30, maxSize: 2 << 20,
 		rng:   rand.New(rand.NewPCG(seed, uint64(patientID))),
-		calls: map[string]int{}, failed: map[string]int{},
+		calls: map[string]int{}, failed: map[string]int{}, edits: map[string]*call{},
 	}
 }
 
@@ -90,6 +99,7 @@ func (c *caller) draw() draw {
 // step makes one call. With creating false it works on the notes there are.
 func (c *caller) step(ctx context.Context, creating bool) {
 	d := c.draw()
+	c.live = slices.DeleteFunc(c.live, func(r *record) bool { return c.ward.removed(r.id) })
 	op := operations[d.operation]
 	switch {
 	case op.name == "create" && !creating:
@@ -115,17 +125,29 @@ func (c *caller) step(ctx context.Context, creating bool) {
 	c.calls[op.name]++
 	if err := op.run(c, ctx, d); err != nil {
 		c.failed[op.name]++
-		c.judge(op.name, err)
 	}
 }
 
-// judge finds errors that no fault of the network excuses.
-func (c *caller) judge(operation string, err error) {
+// judge finds errors that neither a fault of the network nor a clinician excuses.
+func (c *caller) judge(operation string, id int64, err error) error {
 	var answered *clinicaldoc.Error
+	var conflict *clinicaldoc.ConflictError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &conflict) && conflict.Current != nil && conflict.Current.ID == id && c.ward != nil: // or an update of its own came late
+		c.conflicts++
+		return err
+	case errors.Is(err, clinicaldoc.ErrNotFound) && (c.ward.removing(id) || operation == "delete" && c.unruly):
+		return err
+	case errors.As(err, &answered) && answered.StatusCode == http.StatusGatewayTimeout && c.ward != nil:
+		return err
+	}
 	if errors.As(err, &answered) || errors.Is(err, clinicaldoc.ErrInvalidArgument) || errors.Is(err, clinicaldoc.ErrPatientMismatch) ||
 		errors.Is(err, clinicaldoc.ErrUnexpectedResponse) || errors.Is(err, clinicaldoc.ErrNoteIncomplete) {
 		c.found.untrue("patient %d: %s: %v", c.patientID, operation, err)
 	}
+	return err
 }
 
 func (c *caller) pick(d draw) *record { return c.live[d.note%len(c.live)] }
@@ -142,10 +164,10 @@ func (c *caller) forget(r *record) {
 // compare checks a note that was received against what the caller knows of it.
 func (c *caller) compare(r *record, note *clinicaldoc.ProgressNote) {
 	id, told := note.Patient.ID()
-	if note.ID != r.id || note.Name != r.name || !told || id != c.patientID || note.Audio == nil || note.Audio.Size != r.size {
+	if note.ID != r.id || note.Name != r.title || !told || id != c.patientID || note.Audio == nil || note.Audio.Size != r.size {
 		c.found.untrue("%s: received another note", r.name)
 	}
-	if latest := r.latest(); latest >= 0 && r.settled() && note.Analysis != r.texts[latest].value {
+	if latest := r.latest(); latest >= 0 && r.settled() && !c.ward.edited(r.id) && note.Analysis != r.texts[latest].value {
 		c.found.loss("%s: received without its last successful update", r.name)
 	}
 	if r.signed == done && !note.Has.Signed {

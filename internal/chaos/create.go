@@ -16,16 +16,23 @@ import (
 // create uploads a recording that no other note has under a name that no other note has.
 func (c *caller) create(ctx context.Context, d draw) error {
 	c.serial++
-	name := fmt.Sprintf("Synthetic %d-%d", c.patientID, c.serial)
-	recording := c.recording(name, min(d.size, c.maxSize))
+	name := fmt.Sprintf("Synthetic %d-%05d", c.patientID, c.serial) // none begins like another
+	size := min(d.size, c.maxSize)
+	if c.sameName {
+		size = 4096 + 64*c.serial // what looks alike must differ in something that can be told
+	}
+	recording := c.recording(name, size)
 	sum := sha256.Sum256(recording)
-	r := &record{name: name, patientID: c.patientID, sum: hex.EncodeToString(sum[:]), size: int64(len(recording)), outcome: notSent}
+	r := &record{name: name, title: name, patientID: c.patientID, sum: hex.EncodeToString(sum[:]), size: int64(len(recording)), outcome: notSent}
+	if c.sameName {
+		r.title = fmt.Sprintf("Synthetic %d", c.patientID)
+	}
 	c.records = append(c.records, r)
 	audio, err := c.audio(recording, d.form)
 	if err != nil {
 		return err
 	}
-	note, err := c.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: name, PatientID: c.patientID, PromptID: 1, Audio: audio})
+	note, err := c.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: r.title, PatientID: c.patientID, PromptID: 1, Audio: audio})
 	var unknown *clinicaldoc.OutcomeUnknownError
 	switch {
 	case errors.As(err, &unknown):
@@ -36,9 +43,10 @@ func (c *caller) create(ctx context.Context, d draw) error {
 	case err == nil:
 		r.outcome, r.id = created, note.ID
 		c.live = append(c.live, r)
+		c.ward.learn(r.id)
 		c.compare(r, note)
 	}
-	return err
+	return c.judge("create", r.id, err)
 }
 
 // recording returns bytes that say whose they are.

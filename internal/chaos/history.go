@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,12 +18,16 @@ type history struct {
 	mu      sync.Mutex
 	created int
 	updates map[int64][]served // by note
+	changes map[int64][]served // updates, signatures and deletions, by note
+	looks   map[int64][]served // reads of callers, by note
 }
 
 // served is an update that the service carried out.
 type served struct {
 	requestID  string
 	began, end time.Time
+	call       string    // of which caller's call
+	sent       time.Time // by the caller
 }
 
 // observe is told of every request once it was served.
@@ -32,15 +37,33 @@ func (h *history) observe(r clinicaldoctest.Request) {
 	switch {
 	case r.Route == clinicaldoctest.RouteCreateNote && r.Status == http.StatusCreated:
 		h.created++
-	case r.Route == clinicaldoctest.RouteUpdateNote && !h.onlyCreates && r.Status == http.StatusOK:
-		id, err := strconv.ParseInt(path.Base(r.Path), 10, 64)
-		if err != nil {
-			return
+	case !h.onlyCreates && r.Status == http.StatusOK:
+		h.keep(r)
+	}
+}
+
+// keep notes what concerns one note, of those callers that can be told.
+func (h *history) keep(r clinicaldoctest.Request) {
+	id, err := strconv.ParseInt(path.Base(strings.TrimSuffix(r.Path, "/sign")), 10, 64)
+	if err != nil {
+		return
+	}
+	if h.updates == nil {
+		h.updates, h.changes, h.looks = map[int64][]served{}, map[int64][]served{}, map[int64][]served{}
+	}
+	s := served{r.ID, r.Time, r.Time.Add(r.Duration), r.Header.Get(callHeader), sentAt(r.Header)}
+	switch r.Route {
+	case clinicaldoctest.RouteUpdateNote:
+		h.updates[id] = append(h.updates[id], s)
+		h.changes[id] = append(h.changes[id], s)
+	case clinicaldoctest.RouteSignNote, clinicaldoctest.RouteDeleteNote:
+		if s.call != "" {
+			h.changes[id] = append(h.changes[id], s)
 		}
-		if h.updates == nil {
-			h.updates = map[int64][]served{}
+	case clinicaldoctest.RouteGetNote:
+		if !s.sent.IsZero() {
+			h.looks[id] = append(h.looks[id], s)
 		}
-		h.updates[id] = append(h.updates[id], served{r.ID, r.Time, r.Time.Add(r.Duration)})
 	}
 }
 
@@ -68,8 +91,9 @@ func (h *history) strayAfter(r *record, latest int) bool {
 	}
 	var began time.Time
 	for _, s := range h.updates[r.id] {
-		if s.requestID == r.texts[latest].requestID {
+		if last := r.texts[latest]; s.requestID == last.requestID || last.call != "" && s.call == last.call {
 			began = s.began
+			break
 		}
 	}
 	for _, s := range h.updates[r.id] {

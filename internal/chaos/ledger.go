@@ -27,10 +27,11 @@ const (
 	unsure              // it failed, and may have happened all the same
 )
 
-// record is all that a caller was told about one note. Only one goroutine ever changes a note, so that it is decidable
-// what the note must be like.
+// record is all that a caller was told about one note. Besides its clinicians only one goroutine ever changes a note, so that
+// it is decidable what the note must be like.
 type record struct {
-	name      string // no other note has it
+	name      string // of the record; no other has it
+	title     string // of the note
 	patientID int64
 	sum       string // SHA-256 of its recording, which no other note has
 	size      int64
@@ -49,6 +50,7 @@ type text struct {
 	done      bool   // the caller was told that it is in place
 	strayed   bool   // an attempt of it got no answer, so that a copy may have been under way still
 	requestID string // of the attempt that was answered
+	call      string // its name on the wire
 }
 
 // isThere reports whether the caller was told that the note exists.

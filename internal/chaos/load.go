@@ -108,7 +108,7 @@ func (l heavy) run(ctx context.Context) (*loadReport, error) {
 		addTo(report.calls, c.calls)
 		addTo(report.failed, c.failed)
 	}
-	report.add(verify(records, box.Notes(), did))
+	report.add(verify(records, box.Notes(), did, nil))
 	report.took = time.Since(began)
 	return report, nil
 }

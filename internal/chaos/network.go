@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -16,7 +17,8 @@ import (
 // addresses, so that neither the token's origin nor signed addresses change; only the dialer knows of the proxies.
 type network struct {
 	server  *toxiproxy.ApiServer
-	targets []string // the box's addresses
+	targets []string          // the box's addresses
+	behind  map[string]string // what stands before a target, where something does
 	meter   meter
 
 	mu     sync.Mutex
@@ -26,8 +28,9 @@ type network struct {
 	toxics map[string]int              // added so far, by kind
 }
 
-func newNetwork(seed uint64, urls ...string) (*network, error) {
+func newNetwork(seed uint64, behind map[string]string, urls ...string) (*network, error) {
 	n := &network{
+		behind: behind,
 		server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()),
 		fronts: map[string]*toxiproxy.Proxy{}, toxics: map[string]int{},
 		rng: rand.New(rand.NewPCG(seed, 0)),
@@ -64,7 +67,7 @@ func (n *network) change() error {
 
 // open starts a proxy to the target.
 func (n *network) open(target string, toxics []toxic) error {
-	front := toxiproxy.NewProxy(n.server, target, "127.0.0.1:0", target)
+	front := toxiproxy.NewProxy(n.server, target, "127.0.0.1:0", cmp.Or(n.behind[target], target))
 	for _, t := range toxics {
 		encoded, err := t.encoded()
 		if err != nil {

@@ -20,6 +20,11 @@ type stormReport struct {
 	attempts    int64
 	toxics      map[string]int
 	opened, cut int64
+	told        int // lists that said that they may not be whole
+	conflicts   int
+	late        int // changes that the gateway passed on late
+	edited      int // by clinicians
+	removed     int // by clinicians
 	blown, took time.Duration
 	goroutines  error // nil: none is left
 	files       int   // left open
@@ -35,6 +40,8 @@ func newStormReport(s storm, all []*caller, n *network, attempts int64) *stormRe
 		r.records = append(r.records, c.records...)
 		addTo(r.calls, c.calls)
 		addTo(r.failed, c.failed)
+		r.told += c.told
+		r.conflicts += c.conflicts
 	}
 	return r
 }
@@ -71,6 +78,8 @@ func (r *stormReport) String() string {
 	fmt.Fprintf(&b, "  faults injected  %6d   %d connections cut; toxics added: %s\n", sum(r.toxics)+int(r.cut), r.cut, listed(r.toxics))
 	fmt.Fprintf(&b, "  creates          %6d   answered %d, surely not made %d, the rest unknown\n", len(r.records), o[created], o[notSent])
 	fmt.Fprintf(&b, "  unknown outcomes %6d   found %d, not created %d, undecided %d\n", o[found]+o[notCreated]+o[undecided]+o[lost], o[found], o[notCreated], o[undecided]+o[lost])
+	fmt.Fprintf(&b, "  late commits     %6d   requests that the service got after their client was told nothing, or 504\n", r.late)
+	fmt.Fprintf(&b, "  clinicians       %6d   edits and %d deletions of theirs; callers met %d conflicts and %d lists that may not be whole\n", r.edited, r.removed, r.conflicts, r.told)
 	fmt.Fprintf(&b, "  byte-equal       %6d   downloads\n", r.downloads())
 	fmt.Fprintf(&b, "  late copies      %6d   updates overwritten by an earlier one that the network had held back\n", r.lateCopies)
 	fmt.Fprintf(&b, "  duplicates       %6d\n", len(r.duplicates))
@@ -83,8 +92,10 @@ func (r *stormReport) String() string {
 // failure is nil when every promise was kept.
 func (r *stormReport) failure() error {
 	err := r.findings.failure()
-	if n := r.outcomes()[undecided]; n > 0 {
-		err = errors.Join(err, fmt.Errorf("undecided: %d creates, although every name was given once", n))
+	for _, record := range r.records {
+		if record.outcome == undecided && record.title == record.name {
+			err = errors.Join(err, fmt.Errorf("undecided: %s, although every name was given once", record.name))
+		}
 	}
 	if r.goroutines != nil {
 		err = errors.Join(err, fmt.Errorf("leak: %w", r.goroutines))

@@ -35,7 +35,7 @@ func newResolver(ctx context.Context, client *clinicaldoc.Client) *resolver {
 	for range resolvers {
 		v.workers.Go(func() {
 			for r := range v.queue {
-				v.note(r, v.lookUp(ctx, r.lost))
+				v.note(r, v.lookUp(ctx, r))
 			}
 		})
 	}
@@ -43,10 +43,10 @@ func newResolver(ctx context.Context, client *clinicaldoc.Client) *resolver {
 }
 
 // settle is longer than the network of the storm can hold anything back.
-const settle = 30 * time.Second
+const settle = 20 * time.Second
 
-func (v *resolver) lookUp(ctx context.Context, unknown *clinicaldoc.OutcomeUnknownError) answer {
-	note, err := v.client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{Settle: settle, UniqueName: true})
+func (v *resolver) lookUp(ctx context.Context, r *record) answer {
+	note, err := v.client.Notes.FindCreated(ctx, r.lost, clinicaldoc.FindCreatedParams{Settle: settle, UniqueName: r.title == r.name})
 	switch {
 	case err == nil:
 		return answer{found, note.ID}
@@ -74,7 +74,7 @@ func (v *resolver) offer(r *record) {
 }
 
 // finish looks up the rest, the oldest first, and enters all answers. Everybody waits for the same time to pass, so that the
-// last outcome is known half a minute after its answer was lost, however many there are.
+// last outcome is known a good while after its answer was lost, however many there are.
 func (v *resolver) finish(records []*record) {
 	rest := slices.DeleteFunc(slices.Clone(records), func(r *record) bool { return r.outcome != lost || v.taken[r] })
 	slices.SortFunc(rest, func(a, b *record) int { return a.lost.SentAt.Compare(b.lost.SentAt) })
