@@ -233,6 +233,7 @@ func TestRequestIDs(t *testing.T) {
 		"first one wins": {map[string]string{"X-Request-Id": "a", "Cf-Ray": "b"}, "a"},
 		"the usual one":  {map[string]string{"X-Request-Id": "a", "X-Correlation-Id": "b"}, "a"},
 		"unfit for logs": {map[string]string{"X-Request-Id": "two words", "Cf-Ray": "b"}, "b"},
+		"long":           {map[string]string{"X-Request-Id": strings.Repeat("a", 128)}, strings.Repeat("a", 128)},
 		"too long":       {map[string]string{"X-Request-Id": strings.Repeat("a", 129)}, ""},
 	} {
 		assert.Equal(t, tt.want, answeredWith(t, call{status: 500, answerHeader: tt.header}).RequestID, name)
@@ -519,6 +520,7 @@ func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
 	t.Parallel()
 	for contentType, want := range map[string]string{
 		"application/json; charset=utf-8": "200 OK with application/json,",
+		"application/json ; x=y":          "200 OK with application/json,",
 		"Text/Plain":                      "200 OK with text/plain,",
 		"text/xml;x=" + canary:            "200 OK with text/xml,",
 		"application/" + canary:           "200 OK with no content type that is known,",

@@ -89,6 +89,7 @@ func TestBackoff(t *testing.T) {
 	}
 	assert.Equal(t, time.Minute, retry.Backoff(0, least, most, time.Minute), "never less than asked for")
 	assert.Zero(t, retry.Backoff(3, 0, 0, 0))
+	assert.EqualValues(t, 4, retry.Wait(1, 2, 5, 0, 1), "doubled as long as that is not too much")
 	assert.Equal(t, time.Duration(1), retry.Backoff(0, 1, 1, 0))
 	assert.LessOrEqual(t, retry.Backoff(5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
 }
@@ -132,4 +133,18 @@ func TestPermanent(t *testing.T) {
 	} {
 		assert.False(t, retry.Permanent(err), "%T", err)
 	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"stream error: stream ID 5; REFUSED_STREAM; received from peer":                                true,
+		"http2: Transport received Server's graceful shutdown GOAWAY":                                  true,
+		"http2: Transport: cannot retry err [stream error: stream ID 5; REFUSED_STREAM] after Request": true,
+		"stream error: stream ID 5; INTERNAL_ERROR; received from peer":                                false,
+		`malformed HTTP response "stream error: stream ID 5; REFUSED_STREAM"`:                          false,
+	} {
+		assert.Equal(t, want, retry.Refused(errors.New(text)), text)
+	}
+	assert.False(t, retry.Refused(nil))
 }
