@@ -48,6 +48,22 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 		"an earlier attempt may have acted, then 403": {func(d *desk) {
 			d.faults = []deskFault{{}, {status: http.StatusForbidden}}
 		}, 2, "first thoughts", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"an earlier attempt may have acted, then 404": {func(d *desk) {
+			d.faults = []deskFault{{}, {status: http.StatusNotFound}}
+		}, 2, "first thoughts", []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
+		"an earlier attempt may have acted, then 429 and edited": {func(d *desk) {
+			d.faults = []deskFault{{}, {status: http.StatusTooManyRequests, then: d.byClinician}}
+		}, 2, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"edited within the second, by our clock": {func(d *desk) {
+			d.clock = time.Hour
+			lost(d, false, func(n *deskNote) {
+				n.Analysis, n.UpdatedAt = "the clinician's words", time.Now().Truncate(time.Second).UTC()
+			})
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"it need not be complete": {func(d *desk) {
+			d.note.Has.Content, d.note.Has.Transcription, d.note.Transcription = false, false, ""
+			lost(d, false, nil)
+		}, 2, "ours", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -252,6 +268,7 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 				assert.Equal(t, status == http.StatusServiceUnavailable, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+				assert.Equal(t, status == http.StatusTooManyRequests, errors.Is(err, clinicaldoc.ErrRateLimited))
 				assert.Len(t, d.written, 1)
 				assert.Equal(t, "the clinician's words", d.note.Analysis)
 			})
@@ -268,6 +285,29 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, d.written, 1)
 	})
+	for name, tc := range map[string]struct {
+		edit  string
+		fault deskFault
+		reads []int
+		want  error
+	}{
+		"a deletion of what cannot be read":   {"delete", deskFault{}, []int{0, http.StatusForbidden}, clinicaldoc.ErrForbidden},
+		"somebody else deleted it":            {"delete", deskFault{status: http.StatusTooManyRequests}, []int{0, http.StatusNotFound}, clinicaldoc.ErrNotFound},
+		"somebody else wrote the same":        {"update", deskFault{status: http.StatusTooManyRequests, then: func(n *deskNote) { n.Analysis = "ours" }}, nil, clinicaldoc.ErrConflict},
+		"it cannot be read before it is sent": {"update", deskFault{}, []int{http.StatusForbidden}, clinicaldoc.ErrForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			client := d.client(t)
+			read, err := client.Notes.Get(socketContext(t), 9)
+			require.NoError(t, err)
+			d.faults, d.reads = []deskFault{tc.fault}, tc.reads
+			err = edits()[tc.edit](socketContext(t), client, clinicaldoc.IfUnchanged(read))
+			require.ErrorIs(t, err, tc.want)
+			assert.LessOrEqual(t, len(d.written), 1)
+		})
+	}
 	t.Run("an update that was not", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk()

@@ -432,6 +432,7 @@ func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
 	t.Parallel()
 	for contentType, want := range map[string]string{
 		"application/json; charset=utf-8": "200 OK with application/json,",
+		"application/json ; x=y":          "200 OK with application/json,",
 		"Text/Plain":                      "200 OK with text/plain,",
 		"text/xml;x=" + canary:            "200 OK with text/xml,",
 		"application/" + canary:           "200 OK with no content type that is known,",

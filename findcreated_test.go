@@ -316,6 +316,20 @@ func TestFindCreatedOfAStream(t *testing.T) {
 	})
 }
 
+func TestFindCreatedOfAStreamWhereNoSizeIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		params := visit()
+		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
+		lost := lose(t, client, params)
+		s.keep(visited().sized(0))
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "the service does not tell enough of it")
+	})
+}
+
 // What this client's Create returned is explained: neither returned nor in the way.
 func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 	t.Parallel()
@@ -476,6 +490,78 @@ func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
 		s.keep(visited())
 		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
 		requireUndecided(t, note, err, "several notes fit")
+		second.NoteID = 1
+		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+		requireUndecided(t, note, err, "found for another create")
+	})
+}
+
+// A loss that was only asked about counts as well: the note may be its.
+func TestFindCreatedRemembersWhatItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		first := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := client.Notes.FindCreated(ctx, first, findParams{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
+		requireUndecided(t, note, err, "an equal create was lost too")
+	})
+}
+
+// Where the service tells no sizes, they do not tell two lost creates apart.
+func TestFindCreatedOfAnotherSizeWhereNoneIsTold(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int64{"told": 5, "not told": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				longer := visit()
+				longer.Audio = clinicaldoc.AudioBytes("a.wav", []byte("longer sound"))
+				lose(t, client, longer)
+				id := s.keep(visited().sized(size))
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if size == 0 {
+					requireUndecided(t, note, err, "an equal create was lost too")
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, id, note.ID)
+			})
+		})
+	}
+}
+
+// What is deleted while it cannot be decided is not returned, nor forgotten.
+func TestFindCreatedReturnsNoNoteThatIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		id := s.keep(visited())
+		s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+			time.Sleep(40 * time.Second)
+			s.change(id, func(n *shelved) { n.id = 0 })
+			return s.respond(r, http.StatusUnprocessableEntity, `{}`), nil
+		}
+		var workers sync.WaitGroup
+		workers.Go(func() {
+			_, err := client.Notes.Create(t.Context(), visit())
+			assert.ErrorIs(t, err, clinicaldoc.ErrValidation)
+		})
+		time.Sleep(time.Second)
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		workers.Wait()
+		requireUndecided(t, note, err, "a note resembles it")
 	})
 }
 
@@ -649,6 +735,18 @@ func TestFindCreatedByItsUniqueName(t *testing.T) {
 }
 
 // The response held the note's id, but nothing more of use.
+// Whose token it is does not matter then, so that nobody asks.
+func TestFindCreatedByItsUniqueNameNeedsNoUser(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{
+		url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: map[string]string{"Cache-Control": "no-cache"},
+		response: `{"data":[{"id":7,"name":"Visit","patient":{"id":4711}}],"meta":{"current_page":1,"last_page":1}}`,
+	})
+	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: time.Now()}, findParams{UniqueName: true})
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, note.ID)
+}
+
 func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -692,6 +790,16 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The id is enough where nothing else is known of the note.
+func TestFindCreatedReadsANamedNoteWithoutANameAndAPatient(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.keep(shelved{name: "Untitled"})
+	note, err := s.client().Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now(), NoteID: 1}, findParams{})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, note.ID)
 }
 
 func TestFindCreatedReadsALaggingReplica(t *testing.T) {
@@ -738,6 +846,68 @@ func TestFindCreatedEndsWithItsContext(t *testing.T) {
 		cancel()
 		note, err = client.Notes.FindCreated(over, lost, findParams{})
 		requireUndecided(t, note, err, "the notes could not be read: the call was cancelled")
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// One that was not made explains no other: an equal create after it is found.
+func TestFindCreatedForgetsWhatWasNotCreated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		second := lose(t, client, visit())
+		id := s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
+// The pauses begin with a second at most and double from there.
+func TestFindCreatedLooksSoonAtFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		var looks []time.Time
+		s.onList = func() {
+			if looks = append(looks, time.Now()); len(looks) == 4 {
+				s.keep(visited())
+			}
+		}
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.NoError(t, err)
+		require.Len(t, looks, 4)
+		for i, longest := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			pause := looks[i+1].Sub(looks[i])
+			assert.LessOrEqual(t, pause, longest)
+			assert.GreaterOrEqual(t, pause, longest/2)
+		}
+	})
+}
+
+// Why it was undecided before is told still, not that the list broke off.
+func TestFindCreatedWhoseContextEndsWithinALook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		over := make(chan struct{})
+		defer close(over)
+		s.onList = func() {
+			if s.lists == 1 {
+				cancel()
+				<-over
+			}
+		}
+		note, err := client.Notes.FindCreated(ctx, lost, findParams{})
+		requireUndecided(t, note, err, "no such note yet, but the service may still be at work: the call was cancelled")
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }

@@ -261,6 +261,15 @@ func TestAllFillsResponseForThePageBeingRead(t *testing.T) {
 	}
 }
 
+func TestAllLeavesTheCallersOptionsAlone(t *testing.T) {
+	t.Parallel()
+	client := serve(t, pagedCall("", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":1}}`))
+	opts := append(make([]clinicaldoc.CallOption, 0, 8), clinicaldoc.WithoutRetry())
+	_, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, opts...))
+	require.NoError(t, err)
+	assert.Nil(t, opts[:2][1], "what is behind them is the caller's")
+}
+
 func TestAllYieldsNoRowTwice(t *testing.T) {
 	t.Parallel()
 	// A note that is created while the list is read pushes a row from one page to the next.
@@ -427,6 +436,15 @@ func TestListRefusesAnotherPage(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	require.ErrorContains(t, err, "WithQueryNames")
 	assert.Nil(t, page)
+}
+
+// What a service calls the number of a page at a cursor is its own affair.
+func TestListTakesAnyPageAtACursor(t *testing.T) {
+	t.Parallel()
+	client := serve(t, pagedCall("?cursor=c2", `{"data":`+rows(1)+`,"meta":{"current_page":2}}`))
+	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Cursor: "c2"})
+	require.NoError(t, err)
+	assert.Len(t, page.Items, 1)
 }
 
 func TestPatientOfEveryRowIsChecked(t *testing.T) {

@@ -89,6 +89,7 @@ func TestRequestIDs(t *testing.T) {
 		"first one wins": {map[string]string{"X-Request-Id": "a", "Cf-Ray": "b"}, "a"},
 		"the usual one":  {map[string]string{"X-Request-Id": "a", "X-Correlation-Id": "b"}, "a"},
 		"unfit for logs": {map[string]string{"X-Request-Id": "two words", "Cf-Ray": "b"}, "b"},
+		"long":           {map[string]string{"X-Request-Id": strings.Repeat("a", 128)}, strings.Repeat("a", 128)},
 		"too long":       {map[string]string{"X-Request-Id": strings.Repeat("a", 129)}, ""},
 	} {
 		assert.Equal(t, tt.want, answeredWith(t, call{status: 500, answerHeader: tt.header}).RequestID, name)

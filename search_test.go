@@ -1,6 +1,8 @@
 package clinicaldoc_test
 
 import (
+	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"strings"
@@ -303,6 +305,72 @@ func TestFindCreatedReturnsNothingThatIsGone(t *testing.T) {
 	})
 }
 
+func TestFindCreatedEndsWithAListThatNeverWorks(t *testing.T) {
+	t.Parallel()
+	lists := 0
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == notesPath {
+			lists++
+		}
+		return nil, x509.UnknownAuthorityError{}
+	})})
+	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: time.Now()}, findParams{})
+	requireUndecided(t, note, err, "the notes could not be listed: no response: the server's certificate is signed by an authority unknown here")
+	assert.Equal(t, 1, lists)
+}
+
+// Only failures in a row end it.
+func TestFindCreatedCountsFailedListsAnewAfterOneThatWorks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		sent, lists := time.Now(), 0
+		client := s.client(clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path != notesPath {
+				return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+			}
+			if lists++; lists%10 != 0 {
+				return s.respond(r, http.StatusBadGateway, `{}`), nil
+			}
+			return s.page(r)
+		})}))
+		_, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent}, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, 20, lists)
+	})
+}
+
+// The service's own pause counts, up to a minute.
+func TestFindCreatedWaitsAsLongAsTheListAsks(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[string]time.Duration{"40": 40 * time.Second, "3600": time.Minute} {
+		t.Run(asked, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				sent := time.Now()
+				id := s.keep(visited())
+				lists := 0
+				client := s.client(clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Path != notesPath {
+						return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+					}
+					if lists++; lists > 1 {
+						return s.page(r)
+					}
+					refusal := s.respond(r, http.StatusTooManyRequests, `{}`)
+					refusal.Header.Set("Retry-After", asked)
+					return refusal, nil
+				})}))
+				note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent}, findParams{})
+				require.NoError(t, err)
+				assert.Equal(t, id, note.ID)
+				assert.Equal(t, want, time.Since(sent))
+			})
+		})
+	}
+}
+
 // A response from a cache tells how things were.
 func TestFindCreatedKnowsThatACacheIsOld(t *testing.T) {
 	t.Parallel()
@@ -314,6 +382,28 @@ func TestFindCreatedKnowsThatACacheIsOld(t *testing.T) {
 		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.Equal(t, defaultSettle+s.age, time.Since(lost.LostAt))
+	})
+}
+
+func TestFindCreatedGoesByTheOldestPage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		for range 101 {
+			s.keep(visited().named("Other").sized(9).by(5))
+		}
+		s.list = func(rows []string, r *http.Request) string {
+			s.age = 0
+			if pageOf(r) < 2 {
+				s.age = 2 * time.Minute
+			}
+			return numbered(rows, r)
+		}
+		lost := lose(t, client, visit())
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.GreaterOrEqual(t, time.Since(lost.LostAt), defaultSettle+2*time.Minute)
 	})
 }
 
@@ -422,6 +512,37 @@ func TestFindCreatedWithoutAPatientTakesNoRowThatNamesOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestFindCreatedWithoutAPatientTakesNoNamedNoteOfOne(t *testing.T) {
+	t.Parallel()
+	fresh := map[string]string{"Cache-Control": "no-cache"}
+	client := serve(t, call{url: notesPath + "/1", header: fresh, response: `{"id":1,"name":"Visit","patient":{"name":"x"}}`})
+	lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
+	lost.Params.PatientID = 0
+	note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+	requireUndecided(t, note, err, "is another patient's")
+	require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
+}
+
+func TestFindCreatedAfterMoreLossesThanItRemembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+		for i := range 4097 {
+			other := *lost
+			other.Params.PatientID = int64(i + 1e6)
+			_, err := client.Notes.FindCreated(over, &other, findParams{})
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "this client has made too many since")
+	})
 }
 
 // What it no longer knows it does not take for granted.

@@ -127,6 +127,17 @@ func TestItSaysWhatItForgot(t *testing.T) {
 	assert.False(t, m.View(losses.Of(1, "Visit", 5).Lost(noon.Add(27*time.Hour))).Forgot)
 }
 
+func TestTheLatestThatWasForgottenCounts(t *testing.T) {
+	t.Parallel()
+	var m losses.Memory
+	late := noon.Add(100 * time.Hour)
+	m.Add(losses.Of(1, "Visit", 5).Lost(late))
+	for i := range losses.Capacity + 1 {
+		m.Add(losses.Of(int64(i+2), "Visit", 5).Lost(noon))
+	}
+	assert.True(t, m.View(losses.Of(1, "Visit", 5).Lost(late)).Forgot)
+}
+
 func TestManyGoroutinesShareIt(t *testing.T) {
 	t.Parallel()
 	var m losses.Memory

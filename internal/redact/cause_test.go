@@ -71,6 +71,7 @@ func TestCause(t *testing.T) {
 		{fmt.Errorf(canary+": %w", context.Canceled), "cancelled"},
 		{x509.UnknownAuthorityError{}, "authority unknown"},
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, "authority unknown"},
+		{&tls.CertificateVerificationError{Err: errors.New(canary)}, "cannot be verified"},
 		{x509.HostnameError{Host: canary, Certificate: &x509.Certificate{DNSNames: []string{canary}}}, "another host name"},
 		{x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}, "x509"},
 		{x509.CertificateInvalidError{Reason: x509.Expired, Detail: canary}, "has expired or is not yet valid; is this machine's clock right?"},

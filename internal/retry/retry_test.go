@@ -89,6 +89,7 @@ func TestBackoff(t *testing.T) {
 	}
 	assert.Equal(t, time.Minute, retry.Backoff(0, least, most, time.Minute), "never less than asked for")
 	assert.Zero(t, retry.Backoff(3, 0, 0, 0))
+	assert.EqualValues(t, 4, retry.Wait(1, 2, 5, 0, 1), "doubled as long as that is not too much")
 	assert.Equal(t, time.Duration(1), retry.Backoff(0, 1, 1, 0))
 	assert.LessOrEqual(t, retry.Backoff(5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
 }

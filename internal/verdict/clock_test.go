@@ -37,6 +37,7 @@ func TestReadClocks(t *testing.T) {
 		{dated(noon.Add(-time.Hour), "60"), verdict.Clocks{Told: true, Cached: time.Minute, Ahead: -3540}},
 		{dated(noon, "-5"), verdict.Clocks{Told: true}},
 		{dated(noon, "soon"), verdict.Clocks{Told: true}},
+		{http.Header{"Age": {"9223372036854775807"}}, verdict.Clocks{Cached: 1 << 31 * time.Second}},
 		{http.Header{"Age": {"7"}}, verdict.Clocks{Cached: 7 * time.Second}},
 	} {
 		tc.want.Now = came.Unix()

@@ -229,6 +229,24 @@ func TestTheOnlyExplanation(t *testing.T) {
 	}
 }
 
+func TestWhatFitsIsNoRivalOfItself(t *testing.T) {
+	t.Parallel()
+	for n := range everyNote {
+		for _, unique := range []bool{false, true} {
+			require.False(t, n.Fits(unique) && n.Rivals(unique), "%+v", n)
+		}
+	}
+}
+
+// For a create without a patient, a patient's note of another name and size is none of its.
+func TestAPatientsNoteDoesNotResembleOneWithoutAPatient(t *testing.T) {
+	t.Parallel()
+	other := note{Name: verdict.NameOther, Size: verdict.SizeOther, User: verdict.UserOwn, Made: verdict.MadeSince}
+	assert.Equal(t, verdict.NotCreated, decide(false, other))
+	other.Patient = true
+	assert.Equal(t, verdict.Undecided, decide(false, other))
+}
+
 // A note that was there once cannot be returned, and forbids to say that it never was.
 func TestANoteThatIsGone(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,105 @@
+package exchange_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+)
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func status(r *http.Request, code int) *http.Response {
+	return &http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}
+}
+
+// newCall reads something, with three retries that wait a second at first.
+func newCall(send transport) *exchange.Call {
+	return &exchange.Call{
+		Peer:   &exchange.Peer{Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour},
+		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: retry.Reads, MaxRetries: 3,
+		Explain: func(a *exchange.Attempt) error { return a },
+	}
+}
+
+// The first wait is below a second, so that it fits.
+func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		codes := []int{http.StatusServiceUnavailable, http.StatusOK}
+		call := newCall(func(r *http.Request) (*http.Response, error) {
+			code := codes[0]
+			codes = codes[1:]
+			return status(r, code), nil
+		})
+		require.NoError(t, call.Do(ctx))
+		assert.Equal(t, 2, call.Attempts)
+	})
+}
+
+// The wait that was found to fit is the one that is taken, so that no deadline passes within it.
+func TestAWaitIsTheSameWhenItIsAskedForTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for range 60 {
+			ctx, cancel := context.WithTimeout(t.Context(), 750*time.Millisecond)
+			call := newCall(func(r *http.Request) (*http.Response, error) { return status(r, http.StatusServiceUnavailable), nil })
+			err := call.Do(ctx)
+			cancel()
+			_, stopped := errors.AsType[*exchange.Stopped](err)
+			require.False(t, stopped, "it ended within a wait")
+		}
+	})
+}
+
+// A context that ended while the response came is told, beside what the response said.
+func TestAContextThatEndedMeanwhileIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		call := newCall(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(2 * time.Second)
+			return status(r, http.StatusServiceUnavailable), nil
+		})
+		stopped, ok := errors.AsType[*exchange.Stopped](call.Do(ctx))
+		require.True(t, ok)
+		require.ErrorIs(t, stopped.Reason, context.DeadlineExceeded)
+		assert.Equal(t, 1, call.Attempts)
+		assert.Equal(t, http.StatusServiceUnavailable, call.Last.Status)
+	})
+}
+
+// Only a create is left alone after the second cut: what may be sent twice is sent as often as is allowed.
+func TestABodyThatIsCut(t *testing.T) {
+	t.Parallel()
+	for effect, attempts := range map[retry.Effect]int{retry.Repeatable: 4, retry.Creates: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			call := newCall(func(r *http.Request) (*http.Response, error) {
+				_, err := r.Body.Read(make([]byte, 10))
+				require.NoError(t, err)
+				return nil, io.ErrUnexpectedEOF
+			})
+			call.Method, call.Effect, call.Body = http.MethodPost, effect, sending.JSON(strings.Repeat("x", 100<<10))
+			require.Error(t, call.Do(t.Context()))
+			assert.Equal(t, retry.Partly, call.Last.Sent)
+			assert.Equal(t, attempts, call.Attempts)
+		})
+	}
+}
