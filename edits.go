@@ -199,8 +199,8 @@ func (p UpdateNoteParams) presentIn(note *ProgressNote) bool {
 
 // incomplete is the failure to sign a note that is not complete, and so is surely not signed.
 func incomplete(refusal error) error {
-	if unsure, ok := errors.AsType[*unsureError](refusal); ok {
-		refusal = unsure.err
+	if wrapped, ok := errors.AsType[*maybeDoneError](refusal); ok {
+		refusal = wrapped.err
 	}
 	return &callError{
 		op: signNote, detail: "transcription and analysis are not both complete; wait for the note, then sign",

@@ -206,16 +206,16 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 // Format prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// unsureError is a failed call after which an attempt may have had its effect.
-type unsureError struct{ err error }
+// maybeDoneError is a failed call after which an attempt may have had its effect.
+type maybeDoneError struct{ err error }
 
-func (e *unsureError) Error() string {
+func (e *maybeDoneError) Error() string {
 	return text(e.err) + "; an attempt may have had its effect: read the record before trying again"
 }
-func (e *unsureError) SafeText() string           { return e.Error() }
-func (e *unsureError) Unwrap() []error            { return opaque(ErrOutcomeUnknown, e.err) }
-func (e *unsureError) Format(s fmt.State, _ rune) { printError(s, e) }
-func (e *unsureError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
+func (e *maybeDoneError) SafeText() string           { return e.Error() }
+func (e *maybeDoneError) Unwrap() []error            { return opaque(ErrOutcomeUnknown, e.err) }
+func (e *maybeDoneError) Format(s fmt.State, _ rune) { printError(s, e) }
+func (e *maybeDoneError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
 // Retryable reports whether trying the same call again later may succeed and cannot do harm. It is for the errors of all
 // methods, which come after their own retries, also wrapped ones:

@@ -226,7 +226,7 @@ func (r request) mark(call *exchange.Call, err error) error {
 	case r.op.effect == retry.Creates:
 		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}
 	}
-	return &unsureError{err}
+	return &maybeDoneError{err}
 }
 
 // warnOfUnreadable logs, once for each response, which optional members count as absent because they cannot be read:
