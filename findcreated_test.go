@@ -326,7 +326,7 @@ func TestFindCreatedOfAStreamWhereNoSizeIsTold(t *testing.T) {
 		lost := lose(t, client, params)
 		s.keep(visited().sized(0))
 		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		requireUndecided(t, note, err, "the service does not tell enough of it")
+		requireUndecided(t, note, err, "not enough of it is told")
 	})
 }
 

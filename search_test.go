@@ -315,7 +315,7 @@ func TestFindCreatedEndsWithAListThatNeverWorks(t *testing.T) {
 		return nil, x509.UnknownAuthorityError{}
 	})})
 	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: time.Now()}, findParams{})
-	requireUndecided(t, note, err, "the notes could not be listed: no response: the server's certificate is signed by an authority unknown here")
+	requireUndecided(t, note, err, "the notes could not be read: no response: the server's certificate is signed by an authority unknown here")
 	assert.Equal(t, 1, lists)
 }
 
