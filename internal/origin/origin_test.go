@@ -1,7 +1,6 @@
 package origin_test
 
 import (
-	"net/http"
 	"net/url"
 	"testing"
 
@@ -56,13 +55,4 @@ func TestLoopback(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, origin.Loopback(u), address)
 	}
-}
-
-func TestRedirectWithoutAnOriginLeadsNowhere(t *testing.T) {
-	t.Parallel()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.clinic.test/1", nil)
-	require.NoError(t, err)
-	resp := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"/2"}}}
-	assert.Nil(t, origin.Redirect(resp, req, nil))
-	assert.Equal(t, "https://api.clinic.test/2", origin.Redirect(resp, req, req.URL).String())
 }
