@@ -22,17 +22,17 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// AudioURL is a temporary, signed address of a recording: whoever has it can listen. It does not print. Fetch it without
+// AudioURL is a temporary, signed URL of a recording: whoever has it can listen. It does not print. Fetch it without
 // the token: storage refuses requests that carry both.
 type AudioURL struct {
 	URL       string    `json:"url"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero when the address does not tell
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero when the URL does not say
 }
 
 var audioURL = operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{id}/audio-url", retry.Reads}
 
-// AudioURL asks for a temporary address of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
-// answer holds no http or https address.
+// AudioURL asks for a temporary URL of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
+// response holds no http or https URL.
 func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOption) (*AudioURL, error) {
 	r, err := audioURL.withID(id)
 	if err != nil {
@@ -41,25 +41,25 @@ func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOptio
 	return do(ctx, s.client, r, opts, decodeAudioURL)
 }
 
-func decodeAudioURL(answer []byte) (*AudioURL, error) {
-	if len(answer) == 0 {
+func decodeAudioURL(response []byte) (*AudioURL, error) {
+	if len(response) == 0 {
 		return nil, tolerant.ErrEmpty
 	}
-	var address string
-	d := jsonscan.New(tolerant.Unwrap(answer, "url"))
+	var signed string
+	d := jsonscan.New(tolerant.Unwrap(response, "url"))
 	tolerant.Object(d, func(key []byte) {
 		if string(key) == "url" {
-			address = tolerant.RequiredText(d)
+			signed = tolerant.RequiredText(d)
 		}
 	})
 	if err := d.End(); err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(signed)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, errNoURL
 	}
-	return &AudioURL{URL: address, ExpiresAt: urlExpiry(u.Query())}, nil
+	return &AudioURL{URL: signed, ExpiresAt: urlExpiry(u.Query())}, nil
 }
 
 // urlExpiry reads the expiry from a signed URL: date plus lifetime as S3 and Google's storage write it, or a Unix time as
@@ -93,7 +93,7 @@ func encodable(t time.Time) time.Time {
 	return t
 }
 
-// LogValue lists what may be logged of the address: when it expires.
+// LogValue lists what may be logged of the URL: when it expires.
 func (u AudioURL) LogValue() slog.Value { return slog.GroupValue(slog.Time("expires_at", u.ExpiresAt)) }
 
 // Format prints what LogValue lists for every verb.
@@ -101,8 +101,8 @@ func (u AudioURL) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Au
 
 // DownloadParams adjusts a download. The zero value is ready to use.
 type DownloadParams struct {
-	// OnProgress, when set, is told how many bytes of the recording are written, and of how many (-1 when not known): once
-	// at the start and after every piece. The number grows; a download that has to start again tells 0 anew. It is called
+	// OnProgress, when set, gets how many bytes of the recording are written, and of how many (-1 when not known): once
+	// at the start and after every piece. The number grows; a download that has to restart begins with 0. It is called
 	// in the goroutine of the download.
 	OnProgress func(received, total int64)
 
@@ -115,14 +115,14 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 
 // DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
 //
-// The recording comes from storage, whose temporary address it asks the service for, without the token, cookies, the
+// The recording comes from storage, whose temporary URL it asks the service for, without the token, cookies, the
 // limiter or the client's timeout. Storage must be reached by https; plain http is accepted with [WithInsecureHTTP], and
 // on this machine when the base URL is plain http too. Redirects of storage are not followed.
 //
-// A download that is cut goes on where it was, and asks for a fresh address when the old one has expired. The client's
-// retry policy says how often and how soon; it counts anew with every new byte, and so does the one fresh address. Going
+// A download that is cut goes on where it was, and asks for a fresh URL when the old one has expired. The client's
+// retry policy says how often and how soon; it counts anew with every new byte, and so does the one fresh URL. Going
 // on needs a strong ETag that stays the same; where storage knows no ranges, what is there already is skipped. Without such
-// an ETag, or when it has changed, the download starts again if w has Seek and Truncate as an *os.File has and holds
+// an ETag, or when it has changed, the download restarts if w has Seek and Truncate as an *os.File has and holds
 // nothing behind the recording, else it fails with [ErrAudioChanged].
 //
 // The length is checked against what storage tells and, with one Get, against the note's audio.size: [ErrSizeMismatch], if
@@ -223,11 +223,11 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallO
 	c := s.client
 	source := fetch.Source{
 		Address: func(ctx context.Context) (fetch.Address, error) {
-			address, err := s.AudioURL(ctx, id, opts...)
+			signed, err := s.AudioURL(ctx, id, opts...)
 			if err != nil {
 				return fetch.Address{}, err
 			}
-			return fetch.Address(*address), nil
+			return fetch.Address(*signed), nil
 		},
 		PlainHTTP: func(u *url.URL) bool {
 			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && origin.Loopback(u)
@@ -248,7 +248,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallO
 }
 
 func (c *Client) reportDownload(ctx context.Context, a *exchange.Attempt) {
-	c.tell(ctx, Attempt{
+	c.observe(ctx, Attempt{
 		Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
 		Number: a.Number, StatusCode: a.Status, Duration: a.Duration, RequestID: requestID(a.Header),
 		BytesReceived: a.BytesReceived, Err: downloadError(a.Err),

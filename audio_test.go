@@ -5,19 +5,18 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,136 +27,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// archive is a service with one recording in a storage of its own, both on real sockets.
-type archive struct {
-	data []byte
-	etag string
-	note string // the note's JSON
-
-	// answer answers the n-th request to storage, counted from 1; nil, or false from it: as usual.
-	answer func(n int, w http.ResponseWriter, r *http.Request) bool
-
-	api, storage *httptest.Server
-	mu           sync.Mutex
-	requests     []*http.Request // to storage
-	addresses    int             // given out; only the latest is good
-	reads        int             // of the note
-}
-
-const signature = "SYNTHETIC-SIGNATURE"
-
-func newArchive(t *testing.T, size int) *archive {
-	t.Helper()
-	a := &archive{data: syntheticAudio(size).bytes(), etag: `"synthetic-1"`, note: socketNote(7)}
-	a.storage = httptest.NewServer(http.HandlerFunc(a.serveStorage))
-	t.Cleanup(a.storage.Close)
-	a.api = httptest.NewServer(http.HandlerFunc(a.serveAPI))
-	t.Cleanup(a.api.Close)
-	return a
-}
-
-func (a *archive) serveAPI(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	if strings.HasSuffix(r.URL.Path, "/audio-url") {
-		a.addresses++
-		fmt.Fprintf(w, `{"url":"%s/audio/7?address=%d&X-Amz-Signature=%s"}`, a.storage.URL, a.addresses, signature)
-		return
-	}
-	a.reads++
-	_, _ = io.WriteString(w, a.note)
-}
-
-func (a *archive) serveStorage(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	a.requests = append(a.requests, r)
-	n, latest, answer := len(a.requests), fmt.Sprint(a.addresses), a.answer
-	a.mu.Unlock()
-	if answer != nil && answer(n, w, r) {
-		return
-	}
-	if r.URL.Query().Get("address") != latest {
-		expired(w)
-		return
-	}
-	a.serve(w, r)
-}
-
-// serve gives the recording as S3 does.
-func (a *archive) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "audio/wav")
-	if a.etag != "" {
-		w.Header().Set("ETag", a.etag)
-	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
-}
-
-// serveWhole gives the recording as a storage does that knows no ranges.
-func (a *archive) serveWhole(w http.ResponseWriter, r *http.Request) {
-	r.Header.Del("Range")
-	a.serve(w, r)
-}
-
-// expired is the answer to an address that is too old.
-func expired(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/xml")
-	w.WriteHeader(http.StatusForbidden)
-	_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`)
-}
-
-// cutWriter drops the connection once so many bytes of the body are out.
-type cutWriter struct {
-	http.ResponseWriter
-	left int
-}
-
-func (w *cutWriter) Write(p []byte) (int, error) {
-	n := min(len(p), w.left)
-	_, _ = w.ResponseWriter.Write(p[:n])
-	w.left -= n
-	if n < len(p) {
-		_ = http.NewResponseController(w.ResponseWriter).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	return n, nil
-}
-
-// cut serves the recording up to the n-th byte of the answer and drops the connection.
-func (a *archive) cut(w http.ResponseWriter, r *http.Request, n int) {
-	a.serve(&cutWriter{w, n}, r)
-}
-
-func (a *archive) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-	t.Helper()
-	return socketClient(t, a.api.URL, opts...)
-}
-
-// firstly answers the first request so, and the others as usual.
-func firstly(answer func(w http.ResponseWriter, r *http.Request)) func(int, http.ResponseWriter, *http.Request) bool {
-	return func(n int, w http.ResponseWriter, r *http.Request) bool {
-		if n == 1 {
-			answer(w, r)
-		}
-		return n == 1
-	}
-}
-
-// seen returns the requests that storage has seen.
-func (a *archive) seen() []*http.Request {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.requests)
-}
-
-func (a *archive) ranges() []string {
-	var ranges []string
-	for _, r := range a.seen() {
-		ranges = append(ranges, strings.TrimSpace(r.Header.Get("Range")+" "+r.Header.Get("If-Range")))
-	}
-	return ranges
-}
-
 // temporary is a file to download to, which can be rewound.
 func temporary(t *testing.T) *os.File {
 	t.Helper()
@@ -165,13 +34,6 @@ func temporary(t *testing.T) *os.File {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	return file
-}
-
-func fileContent(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return b
 }
 
 func TestDownloadStreamsTheRecording(t *testing.T) {
@@ -917,10 +779,6 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 	assert.Len(t, a.seen(), 1)
 }
 
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
 // vault is a service and its storage in virtual time.
 func vault(t *testing.T, address string, storage func(n int, r *http.Request) *reply, opts ...clinicaldoc.Option) (client *clinicaldoc.Client, addresses, requests *int) {
 	t.Helper()
@@ -1020,7 +878,7 @@ func TestASlowWriterIsNoStall(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatHasExpiredIsNotTriedAgain(t *testing.T) {
+func TestAnExpiredURLIsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}", func(n int, r *http.Request) *reply {
@@ -1038,7 +896,7 @@ func TestAnAddressThatHasExpiredIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestThisMachinesClockDoesNotJudgeAFreshAddress(t *testing.T) {
+func TestThisMachinesClockDoesNotJudgeAFreshURL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires=1000", func(_ int, r *http.Request) *reply { return audioAnswer(r) })
@@ -1141,7 +999,7 @@ func TestWhatTheServiceFailsWithComesOutAsItIs(t *testing.T) {
 	}
 }
 
-func TestUnsafeAddressesAreNotUsed(t *testing.T) {
+func TestUnsafeURLsAreNotUsed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		address string
@@ -1207,5 +1065,70 @@ func TestAudioURLTellsWhenItExpires(t *testing.T) {
 			assert.NotContains(t, fmt.Sprintf(verb, address), "storage", query)
 			assert.NotContains(t, fmt.Sprintf(verb, *address), "storage", query)
 		}
+	}
+}
+
+func FuzzAudioURLExpiry(f *testing.F) {
+	for _, seed := range []string{
+		"https://storage.clinic.test/7.wav?X-Amz-Date=20240501T101112Z&X-Amz-Expires=300&X-Amz-Signature=s", "https://s.test/?X-Goog-Date=99991231T235959Z&X-Goog-Expires=2147483647",
+		"http://s.test/?expires=1714558272", "https://s.test/?Expires=9223372036854775807", "https://s.test/?expires=-5", "https://s.test/?X-Amz-Expires=1&expires=5",
+		"https://s.test/?X-Amz-Date=00000101T000000Z&X-Amz-Expires=1", "//s.test", "ftp://s.test", "https://", "https://s.test/%zz", "https://s.test/?expires=%zz;a", "https://s.test?expires=253402300799",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		quoted, err := json.Marshal(map[string]string{"url": address})
+		require.NoError(t, err)
+		got, err := pointer(fuzzClient(t, answerWith(http.StatusOK, "application/json", quoted)).Notes.AudioURL(t.Context(), 7))
+		checkDecoding(t, got, err)
+		if err != nil {
+			return
+		}
+		audio := got.(*clinicaldoc.AudioURL)
+		var sent map[string]string
+		require.NoError(t, json.Unmarshal(quoted, &sent))
+		require.Equal(t, sent["url"], audio.URL)
+		checkStored(t, *audio)
+		u, err := url.Parse(audio.URL)
+		require.NoError(t, err)
+		if audio.ExpiresAt.IsZero() {
+			return
+		}
+		require.Equal(t, time.UTC, audio.ExpiresAt.Location())
+		query := u.Query()
+		require.True(t, query.Has("X-Amz-Expires") || query.Has("X-Goog-Expires") || query.Has("expires") || query.Has("Expires"), "nothing tells that")
+		require.Less(t, audio.ExpiresAt.Year(), 10000)
+	})
+}
+
+func TestNotesAudioURL(t *testing.T) {
+	t.Parallel()
+	const address = "https://storage.clinic.test/7.wav"
+	tests := map[string]clinicaldoc.AudioURL{
+		`{"url":"` + address + `?signature=s"}`:                                              {URL: address + "?signature=s"},
+		`{"data":{"url":"` + address + `?signature=s"}}`:                                     {URL: address + "?signature=s"},
+		`{"url":"https:\/\/storage.clinic.test\/7.wav?expires=1714558272\u0026signature=s"}`: {URL: address + "?expires=1714558272&signature=s", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?Expires=1714558272"}`:                                       {URL: address + "?Expires=1714558272", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672"}`:            {URL: address + "?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?X-Amz-Date=today&X-Amz-Expires=672"}`:                       {URL: address + "?X-Amz-Date=today&X-Amz-Expires=672"},
+	}
+	for answer, want := range tests {
+		client := serve(t, call{method: "GET", url: "/v1/progress-notes/7/audio-url", response: answer})
+		got, err := client.Notes.AudioURL(t.Context(), 7)
+		require.NoError(t, err, answer)
+		assert.True(t, want == *got, answer) //nolint:testifylint // Equal would print redacted values
+	}
+}
+
+func TestNotesAudioURLRefusesOtherResponses(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
+	} {
+		client := serve(t, call{url: "/v1/progress-notes/7/audio-url", response: answer})
+		got, err := client.Notes.AudioURL(t.Context(), 7)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Nil(t, got)
 	}
 }

@@ -42,7 +42,7 @@ type Client struct {
 	losses  *losses.Memory // of the creates under way, those whose response was lost, and what FindCreated found for them
 }
 
-// NewClient returns a client for the service at baseURL: the address before /v1 and /user, which may carry a path prefix,
+// NewClient returns a client for the service at baseURL: the URL before /v1 and /user, which may carry a path prefix,
 // with or without a slash at its end. It makes no request.
 //
 // The token is sent to the origin of baseURL and nowhere else, and nothing prints it. An unusable base URL, an empty
@@ -141,7 +141,7 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
 // as JSON. A non-nil out receives the response as [json.Unmarshal] does; then an response without a JSON body is
-// [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are repeated after transient failures; any other method
+// [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
 // In logs and errors, the path is shown by its first two segments, if these are lower-case words or a version, and the
@@ -215,12 +215,12 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// checkToken tells what keeps a token from standing in an Authorization header. The error does not repeat the token.
+// checkToken refuses a token that cannot stand in an Authorization header. The error does not hold the token.
 func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty; want an access token of the service")
 	}
-	if scheme, _, found := strings.Cut(token, " "); found && strings.EqualFold(scheme, "Bearer") {
+	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
 		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
 	}
 	for _, r := range token {

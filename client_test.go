@@ -3,13 +3,11 @@ package clinicaldoc_test
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,69 +70,6 @@ func TestNewClientAcceptsPlainHTTPWhereItIsSafe(t *testing.T) {
 	require.NoError(t, err)
 }
 
-type tokenFunc func(context.Context) (string, error)
-
-func (f tokenFunc) Token(ctx context.Context) (string, error) { return f(ctx) }
-
-type limiterFunc func(context.Context) error
-
-func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
-
-func TestNewClientRefusesInvalidOptions(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		option clinicaldoc.Option
-		names  string
-	}{
-		"nil option":            {nil, "option"},
-		"nil HTTP client":       {clinicaldoc.WithHTTPClient(nil), "WithHTTPClient"},
-		"nil token source":      {clinicaldoc.WithTokenSource(nil), "WithTokenSource"},
-		"negative retries":      {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: -1}), "WithRetry"},
-		"negative least wait":   {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MinWait: -1}), "WithRetry"},
-		"negative longest wait": {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxWait: -1}), "WithRetry"},
-		"waits the wrong way":   {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MinWait: 2, MaxWait: 1}), "WithRetry"},
-		"nil limiter":           {clinicaldoc.WithLimiter(nil), "WithLimiter"},
-		"nil logger":            {clinicaldoc.WithLogger(nil), "WithLogger"},
-		"nil observer":          {clinicaldoc.WithObserver(nil), "WithObserver"},
-		"equal names":           {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "x", Sort: "x"}), "WithQueryNames"},
-		"name equal to default": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "page"}), "WithQueryNames"},
-		"name with a control":   {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "pa\nge"}), "WithQueryNames"},
-		"empty user agent":      {clinicaldoc.WithUserAgent(""), "WithUserAgent"},
-		"user agent, two lines": {clinicaldoc.WithUserAgent("a\r\nX-Evil: b"), "WithUserAgent"},
-		"zero stall timeout":    {clinicaldoc.WithStallTimeout(0), "WithStallTimeout"},
-		"negative stall":        {clinicaldoc.WithStallTimeout(-time.Second), "WithStallTimeout"},
-		"zero size":             {clinicaldoc.WithMaxResponseSize(0), "WithMaxResponseSize"},
-		"negative size":         {clinicaldoc.WithMaxResponseSize(-1), "WithMaxResponseSize"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client, err := clinicaldoc.NewClient(testBase, testToken, tt.option)
-			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-			require.ErrorContains(t, err, tt.names)
-			assert.Nil(t, client)
-		})
-	}
-}
-
-func TestOptionsServeSeveralClientsAtOnce(t *testing.T) {
-	t.Parallel()
-	opts := []clinicaldoc.Option{
-		clinicaldoc.WithHTTPClient(&http.Client{}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithLogger(slog.New(slog.DiscardHandler)),
-		clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) {}), clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "p"}),
-		clinicaldoc.WithUserAgent("a"), clinicaldoc.WithInsecureHTTP(), clinicaldoc.WithStallTimeout(time.Second), clinicaldoc.WithMaxResponseSize(1),
-	}
-	var workers sync.WaitGroup
-	for range 20 {
-		workers.Go(func() {
-			if _, err := clinicaldoc.NewClient(testBase, testToken, opts...); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	workers.Wait()
-}
-
 func TestNewClientTakesOneKindOfToken(t *testing.T) {
 	t.Parallel()
 	source := clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return testToken, nil }))
@@ -174,7 +109,7 @@ func TestNewClientFromEnv(t *testing.T) {
 				assert.Nil(t, client)
 				return
 			}
-			_, httpClient := newScript(t, call{url: strings.TrimSuffix(tt.baseURL, "/") + "/user", answer: `{"id":2}`})
+			_, httpClient := newScript(t, call{url: strings.TrimSuffix(tt.baseURL, "/") + "/user", response: `{"id":2}`})
 			client, err := clinicaldoc.NewClientFromEnv(append(tt.opts, clinicaldoc.WithHTTPClient(httpClient))...)
 			require.NoError(t, err)
 			_, err = client.Users.Me(t.Context())
@@ -247,195 +182,14 @@ func TestEveryEndpointEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestEveryEndpointTakesCallOptions(t *testing.T) {
-	t.Parallel()
-	for _, e := range endpoints() {
-		t.Run(e.operation, func(t *testing.T) {
-			t.Parallel()
-			want := e.request()
-			want.url += "?include=a+b%26c&include=second"
-			want.header = map[string]string{"X-Trace": "one, two", "X-Tenant": "7"}
-			want.status = http.StatusAccepted
-			want.answerHeader = map[string]string{
-				"X-Request-Id": "req-1", "X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "59", "X-RateLimit-Reset": "1714558272", "X-Other": "kept",
-			}
-			client := serve(t, want)
-			var response clinicaldoc.Response
-			_, err := e.call(t.Context(), client,
-				clinicaldoc.WithQuery("include", "a b&c"), clinicaldoc.WithQuery("include", "second"),
-				clinicaldoc.WithHeader("x-trace", "one"), clinicaldoc.WithHeader("X-Trace", "two"), clinicaldoc.WithHeader("X-Tenant", "7"),
-				clinicaldoc.WithoutRetry(), clinicaldoc.WithResponse(&response))
-			require.NoError(t, err)
-			assert.Equal(t, "kept", response.Header.Get("X-Other"))
-			response.Header = nil
-			assert.Equal(t, clinicaldoc.Response{
-				StatusCode: http.StatusAccepted, RequestID: "req-1", Attempts: 1, Body: []byte(e.ok),
-				RateLimit: clinicaldoc.RateLimit{Limit: 60, Remaining: 59, Reset: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
-			}, response)
-		})
-	}
-}
-
-func TestInvalidCallOptionsAreRefused(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		option clinicaldoc.CallOption
-		names  string
-	}{
-		"nil option":           {nil, "option"},
-		"nil response":         {clinicaldoc.WithResponse(nil), "WithResponse"},
-		"empty query key":      {clinicaldoc.WithQuery("", "x"), "WithQuery"},
-		"empty header key":     {clinicaldoc.WithHeader("", "x"), "WithHeader"},
-		"header key of words":  {clinicaldoc.WithHeader("two words", "x"), "WithHeader"},
-		"header with a break":  {clinicaldoc.WithHeader("X-A", "x\r\nX-B: y"), "WithHeader"},
-		"header with a delete": {clinicaldoc.WithHeader("X-A", "x\x7f"), "WithHeader"},
-	}
-	for _, own := range []string{
-		"accept", "Accept-Encoding", "authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "EXPECT", "host",
-		"Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
-	} {
-		tests["own header "+own] = struct {
-			option clinicaldoc.CallOption
-			names  string
-		}{clinicaldoc.WithHeader(own, "x"), http.CanonicalHeaderKey(own)}
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := serve(t)
-			for _, e := range endpoints() {
-				_, err := e.call(t.Context(), client, tt.option)
-				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
-				require.ErrorContains(t, err, tt.names, e.operation)
-			}
-			for note, err := range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, tt.option) {
-				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-				assert.Nil(t, note)
-			}
-		})
-	}
-}
-
-func TestUserAgentIsReplaced(t *testing.T) {
-	t.Parallel()
-	s, httpClient := newScript(t, call{url: "/user", answer: `{"id":2}`})
-	s.userAgent = "ward-app/3 (test)"
-	client := clientOn(t, httpClient, clinicaldoc.WithUserAgent("ward-app/3 (test)"))
-	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
-}
-
-// contextKey marks a context, so that a test can see that it is handed on.
-type contextKey struct{}
-
-func TestTokenSourceIsAskedForEachCall(t *testing.T) {
-	t.Parallel()
-	_, httpClient := newScript(t,
-		call{url: "/user", answer: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-1"}},
-		call{url: "/user", answer: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-2"}},
-	)
-	asked := 0
-	client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(httpClient),
-		clinicaldoc.WithTokenSource(tokenFunc(func(ctx context.Context) (string, error) {
-			assert.Equal(t, "call", ctx.Value(contextKey{}))
-			asked++
-			return "token-" + string(rune('0'+asked)), nil
-		})))
-	require.NoError(t, err)
-	assert.Zero(t, asked, "NewClient asks nothing")
-	for range 2 {
-		_, err = client.Users.Me(context.WithValue(t.Context(), contextKey{}, "call"))
-		require.NoError(t, err)
-	}
-}
-
-func TestTokenSourceFailures(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("vault says secret")
-	tests := map[string]struct {
-		token string
-		err   error
-		match error
-	}{
-		"error":            {"", broken, broken},
-		"empty token":      {"", nil, clinicaldoc.ErrInvalidArgument},
-		"unsendable token": {"secret\n", nil, clinicaldoc.ErrInvalidArgument},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, httpClient := newScript(t)
-			client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(httpClient),
-				clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return tt.token, tt.err })))
-			require.NoError(t, err)
-			for _, e := range endpoints() {
-				_, err = e.call(t.Context(), client)
-				require.ErrorIs(t, err, tt.match, e.operation)
-				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, e.operation)
-				assert.NotContains(t, err.Error(), "secret", e.operation)
-				assert.Contains(t, err.Error(), "token source", e.operation)
-			}
-		})
-	}
-}
-
-func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
-	t.Parallel()
-	s, httpClient := newScript(t, call{url: "/user", answer: `{"id":2}`})
-	refuse := errors.New("budget of secret spent")
-	waits := 0
-	client := clientOn(t, httpClient, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error {
-		assert.Equal(t, waits, s.count(), "the limiter comes before the request")
-		if waits++; waits > 1 {
-			return refuse
-		}
-		return nil
-	})))
-	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
-	_, err = client.Users.Me(t.Context())
-	require.ErrorIs(t, err, refuse)
-	require.ErrorContains(t, err, "limiter")
-	assert.NotContains(t, err.Error(), "secret")
-	assert.Equal(t, 2, waits, "a refusal is not repeated")
-}
-
-func TestHTTPClientIsCopied(t *testing.T) {
-	t.Parallel()
-	_, httpClient := newScript(t, call{url: "/user", answer: `{"id":2}`})
-	httpClient.Timeout = time.Minute
-	before := *httpClient
-	client := clientOn(t, httpClient)
-	assert.Equal(t, before, *httpClient)
-	httpClient.Transport = nil // a later change does not reach the client
-	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
-}
-
-func TestAnswersBeyondTheLimitAreRefused(t *testing.T) {
-	t.Parallel()
-	answer := `{"id":2,"name":"` + strings.Repeat("x", 100) + `"}`
-	size := int64(len(answer))
-	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size)}, call{url: "/user", answer: answer})
-	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
-
-	client = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size - 1)}, call{url: "/user", answer: answer})
-	var response clinicaldoc.Response
-	_, err = client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
-	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-	require.ErrorContains(t, err, "WithMaxResponseSize")
-	assert.Len(t, response.Body, int(size-1))
-}
-
 func TestDoSendsAndDecodes(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "POST", url: "/v1/teams?dry_run=1", body: `{"name":"North"}`, header: map[string]string{"X-Tenant": "7"}, status: http.StatusCreated, answer: `{"id":5}`},
-		call{url: "/v1/teams/5", answer: `{"id":5}`},
+		call{method: "POST", url: "/v1/teams?dry_run=1", body: `{"name":"North"}`, header: map[string]string{"X-Tenant": "7"}, status: http.StatusCreated, response: `{"id":5}`},
+		call{url: "/v1/teams/5", response: `{"id":5}`},
 		call{method: "DELETE", url: "/v1/teams/5", status: http.StatusNoContent},
 		call{method: "HEAD", url: "/v1/teams/5"},
-		call{method: "PATCH", url: "/v1/teams/a%20b", body: `null`, answer: `[]`},
+		call{method: "PATCH", url: "/v1/teams/a%20b", body: `null`, response: `[]`},
 	)
 	var team struct{ ID int }
 	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", map[string]string{"name": "North"}, &team,
@@ -472,8 +226,8 @@ func TestDoRefusesWhatWouldLeaveTheBaseURL(t *testing.T) {
 func TestDoErrors(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{url: "/v1/teams/5/Jane-Doe", status: http.StatusNotFound, answer: `{"message":"Resource not found"}`},
-		call{url: "/v1/teams", answer: "<html>secret</html>"},
+		call{url: "/v1/teams/5/Jane-Doe", status: http.StatusNotFound, response: `{"message":"Resource not found"}`},
+		call{url: "/v1/teams", response: "<html>secret</html>"},
 		call{method: "HEAD", url: "/v1/teams"},
 		call{method: "POST", url: "/v1/teams", status: http.StatusBadGateway},
 		call{method: "PUT", url: "/v1/teams", status: http.StatusBadGateway},
@@ -521,81 +275,52 @@ func TestDoErrors(t *testing.T) {
 	require.NotErrorAs(t, err, &unknown)
 }
 
-func TestLoggerAndObserverAllowList(t *testing.T) {
+func TestManyGoroutinesShareAClientOnSockets(t *testing.T) {
 	t.Parallel()
-	const canary = "Canary"
-	var text, encoded strings.Builder
-	var seen []clinicaldoc.Attempt
-	log := slog.New(slog.NewMultiHandler(
-		slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}),
-		slog.NewJSONHandler(&encoded, &slog.HandlerOptions{Level: slog.LevelDebug}),
-	))
-	path := "/v1/progress-notes/7"
-	requestID := map[string]string{"X-Request-Id": "req-9", "X-Debug": canary}
-	rows := `[{"id":1,"patient_id":4711},{"id":2,"patient_id":4711}]`
-	note := `{"id":7,"name":"` + canary + `","patient":{"id":4711,"name":"` + canary + `"}}`
-	body := `{"name":"` + canary + `"}`
-	client := serveWith(t, []clinicaldoc.Option{
-		clinicaldoc.WithLogger(log),
-		clinicaldoc.WithObserver(func(ctx context.Context, a clinicaldoc.Attempt) {
-			assert.Equal(t, "call", ctx.Value(contextKey{}))
-			seen = append(seen, a)
-		}),
-	},
-		call{method: "PUT", url: path + "?q=" + canary, body: body, header: map[string]string{"X-Custom": canary}, answer: note, answerHeader: requestID},
-		call{url: path, status: http.StatusUnprocessableEntity, answer: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":[]}}`},
-		call{url: path, fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
-		call{url: path, answer: `{"id":7,"name":` + canary + `}`, answerHeader: map[string]string{"X-Request-Id": "two words " + canary, "Content-Type": canary + " x"}},
-		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=4711&per_page=1", answer: rows},
-	)
-	ctx := context.WithValue(t.Context(), contextKey{}, "call")
-	_, err := client.Notes.Update(ctx, 7, clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary), clinicaldoc.WithHeader("X-Custom", canary))
-	require.NoError(t, err)
-	for range 3 {
-		_, err = client.Notes.Get(ctx, 7)
-		require.Error(t, err)
+	var notes atomic.Int64
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodPost:
+			form, err := readForm(r)
+			assert.NoError(t, err)
+			assert.Len(t, form.file, 50<<10)
+			socketStatus(http.StatusCreated, socketNote(notes.Add(1)))(w, r)
+		case http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			var id int64
+			_, _ = fmt.Sscanf(r.URL.Path, "/v1/progress-notes/%d", &id)
+			if id%5 == 0 && r.Header.Get("X-Synthetic") == "" {
+				socketReset(t, w)
+				return
+			}
+			socketStatus(http.StatusOK, socketNote(id))(w, r)
+		}
+	})
+	c := socketClient(t, srv.URL)
+	ctx := socketContext(t)
+	shared := clinicaldoc.AudioBytes("folder/synthetic.wav", syntheticAudio(50<<10).bytes())
+	failures := make(chan error, 64)
+	for i := range 64 {
+		go func() {
+			failures <- func() error {
+				id := int64(i + 1)
+				if _, err := c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Synthetic", Audio: shared}); err != nil {
+					return err
+				}
+				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil || note.ID != id {
+					return fmt.Errorf("note %d: %w", id, err)
+				}
+				if _, err := c.Notes.Get(ctx, 5); err == nil {
+					return errors.New("a connection that always breaks gave a note")
+				}
+				_, err := c.Notes.Delete(ctx, id)
+				return err
+			}()
+		}()
 	}
-	_, err = client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Cursor: canary})
-	require.NoError(t, err)
-
-	for i := range seen {
-		assert.Positive(t, seen[i].Duration)
-		seen[i].Duration = 0
+	for range 64 {
+		require.NoError(t, <-failures)
 	}
-	require.Len(t, seen, 5)
-	require.ErrorIs(t, seen[1].Err, clinicaldoc.ErrValidation)
-	require.Error(t, seen[2].Err)
-	assert.Contains(t, seen[2].Err.Error(), "no response")
-	seen[1].Err, seen[2].Err = nil, nil
-	get := clinicaldoc.Attempt{Operation: "Notes.Get", Method: http.MethodGet, Route: "/v1/progress-notes/{id}", Number: 1}
-	invalid, lost, garbled := get, get, get
-	invalid.StatusCode, invalid.BytesReceived = http.StatusUnprocessableEntity, seen[1].BytesReceived
-	garbled.StatusCode, garbled.BytesReceived = http.StatusOK, seen[3].BytesReceived
-	assert.Positive(t, invalid.BytesReceived)
-	assert.Equal(t, []clinicaldoc.Attempt{
-		{
-			Operation: "Notes.Update", Method: http.MethodPut, Route: "/v1/progress-notes/{id}", Number: 1, StatusCode: http.StatusOK,
-			RequestID: "req-9", BytesSent: int64(len(body)), BytesReceived: int64(len(note)),
-		},
-		invalid, lost, garbled,
-		{Operation: "Notes.List", Method: http.MethodGet, Route: "/v1/progress-notes", Number: 1, StatusCode: http.StatusOK, BytesReceived: int64(len(rows))},
-	}, seen)
-
-	for _, out := range []string{text.String(), encoded.String()} {
-		assert.NotContains(t, out, canary)
-		assert.NotContains(t, out, "4711")
-		assert.NotContains(t, out, testToken)
-		assert.Contains(t, out, "req-9")
-	}
-	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-	require.Len(t, lines, 6)
-	assert.Contains(t, lines[0], "level=DEBUG")
-	assert.Contains(t, lines[1], "level=WARN")
-	assert.Contains(t, lines[1], "fields: name]")
-	assert.Contains(t, lines[2], "level=WARN")
-	assert.Contains(t, lines[5], "ignored the page size")
-	allowed := []string{"time", "level", "msg", "operation", "method", "route", "attempt", "status", "duration", "request_id", "bytes_sent", "bytes_received", "error", "asked", "rows"}
-	for line := range strings.Lines(encoded.String()) {
-		assert.Subset(t, allowed, keys(t, line))
-	}
+	assert.EqualValues(t, 64, notes.Load())
 }

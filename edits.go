@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,12 +52,7 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) SafeText() string { return e.Error() }
 
 // Unwrap makes [errors.Is] and [errors.As] see [ErrConflict] and Err.
-func (e *ConflictError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{ErrConflict}
-	}
-	return []error{ErrConflict, e.Err}
-}
+func (e *ConflictError) Unwrap() []error { return opaque(ErrConflict, e.Err) }
 
 // LogValue lists what may be logged of the error.
 func (e ConflictError) LogValue() slog.Value {
@@ -121,7 +117,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return nil // nothing was done, or doing it twice changes nothing
 	}
 	var response Response
-	current, err := e.service.Get(ctx, e.id, append(e.reads[:len(e.reads):len(e.reads)], WithResponse(&response))...)
+	current, err := e.service.Get(ctx, e.id, append(slices.Clip(e.reads), WithResponse(&response))...)
 	switch {
 	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound):
 		return errAlreadyDone

@@ -2,12 +2,12 @@ package clinicaldoc_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
+	"net"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,148 +16,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
-
-// deskNote is one note of a service that a test's clinician edits behind the program's back.
-type deskNote struct {
-	Name          string    `json:"name"`
-	Transcription string    `json:"transcription"`
-	Analysis      string    `json:"analysis"`
-	UpdatedAt     time.Time `json:"updated_at,omitzero"`
-	Has           struct {
-		Content       bool `json:"content"`
-		Transcription bool `json:"transcription"`
-		Signed        bool `json:"signed"`
-	} `json:"has"`
-}
-
-// desk is the service: it holds note 9, and each write meets the next fault, if there is one.
-type desk struct {
-	mu      sync.Mutex
-	note    deskNote
-	gone    bool
-	written []string // methods of the writes that came
-	tokens  map[string]bool
-	// fault says how a write goes: whether it is carried out, and its status, 0 for a response that is lost.
-	faults []deskFault
-	reads  []int // statuses of the next reads; 0: as it should
-	clock  time.Duration
-	short  bool // responses to writes leave texts out
-}
-
-type deskFault struct {
-	acts   bool
-	status int
-	then   func(*deskNote) // what somebody else does before the program comes back
-}
-
-func newDesk() *desk {
-	d := &desk{tokens: map[string]bool{}}
-	d.note = deskNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts", UpdatedAt: time.Now().Add(-time.Hour).UTC()}
-	d.note.Has.Content, d.note.Has.Transcription = true, true
-	return d
-}
-
-func (d *desk) render(w http.ResponseWriter, status int, note deskNote) {
-	document, _ := json.Marshal(struct {
-		ID int64 `json:"id"`
-		deskNote
-		CreatedAt time.Time `json:"created_at"`
-	}{9, note, time.Now().Add(-2 * time.Hour)})
-	w.Header().Set("Date", time.Now().Add(d.clock).UTC().Format(http.TimeFormat))
-	w.WriteHeader(status)
-	_, _ = w.Write(document)
-}
-
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tokens[r.Header.Get("Authorization")] = true
-	if r.Method == http.MethodGet {
-		status := 0
-		if len(d.reads) > 0 {
-			status, d.reads = d.reads[0], d.reads[1:]
-		}
-		switch {
-		case status != 0:
-			w.WriteHeader(status)
-		case d.gone:
-			w.WriteHeader(http.StatusNotFound)
-		default:
-			d.render(w, http.StatusOK, d.note)
-		}
-		return
-	}
-	d.written = append(d.written, r.Method)
-	fault := deskFault{acts: true, status: http.StatusOK}
-	if len(d.faults) > 0 {
-		fault, d.faults = d.faults[0], d.faults[1:]
-	}
-	if fault.acts {
-		d.act(r)
-	}
-	written := d.note
-	if fault.then != nil {
-		fault.then(&d.note)
-	}
-	switch {
-	case fault.status == 0:
-		panic(http.ErrAbortHandler)
-	case fault.status != http.StatusOK:
-		w.WriteHeader(fault.status)
-	case r.Method == http.MethodDelete:
-		_, _ = io.WriteString(w, `{"message":"deleted"}`)
-	default:
-		if d.short {
-			written.Transcription, written.Analysis = "", ""
-		}
-		d.render(w, http.StatusOK, written)
-	}
-}
-
-// act carries a write out.
-func (d *desk) act(r *http.Request) {
-	switch {
-	case r.Method == http.MethodDelete:
-		d.gone = true
-	case strings.HasSuffix(r.URL.Path, "/sign"):
-		d.note.Has.Signed = true
-		d.note.UpdatedAt = time.Now().Add(d.clock).UTC()
-	default:
-		body, _ := io.ReadAll(r.Body)
-		_ = json.Unmarshal(body, &d.note)
-		d.note.UpdatedAt = time.Now().Add(d.clock).UTC()
-	}
-}
-
-// byClinician is somebody else's edit, now.
-func (d *desk) byClinician(n *deskNote) {
-	n.Analysis = "the clinician's words"
-	n.UpdatedAt = time.Now().Add(d.clock).UTC()
-}
-
-func (d *desk) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-	t.Helper()
-	srv := socketHandler(t, d.ServeHTTP)
-	return socketClient(t, srv.URL, opts...)
-}
-
-// edits are the three that change a note, for what holds for all of them.
-func edits() map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error {
-	return map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error{
-		"update": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
-			_, err := c.Notes.Update(ctx, 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")}, opts...)
-			return err
-		},
-		"sign": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
-			_, err := c.Notes.Sign(ctx, 9, opts...)
-			return err
-		},
-		"delete": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
-			_, err := c.Notes.Delete(ctx, 9, opts...)
-			return err
-		},
-	}
-}
 
 func TestUpdateAfterALostResponse(t *testing.T) {
 	t.Parallel()
@@ -265,7 +123,7 @@ func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
 			d.ServeHTTP(w, r)
 			return
 		}
-		sockStatus(http.StatusForbidden, `{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
+		socketStatus(http.StatusForbidden, `{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
 	})
 	_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
@@ -486,25 +344,63 @@ func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestWithToken(t *testing.T) {
+func TestDeleteIsRetriedAfterALostResponse(t *testing.T) {
 	t.Parallel()
-	for name, call := range edits() {
-		t.Run(name, func(t *testing.T) {
+	missing := socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
+	gone := socketStatus(http.StatusOK, `{"message":"deleted"}`)
+	limited := socketStatus(http.StatusTooManyRequests, `{}`)
+	failed := socketStatus(http.StatusBadGateway, "")
+	for _, tc := range []struct {
+		name     string
+		steps    []http.HandlerFunc
+		requests int
+		want     error
+	}{
+		{"lost, then missing", []http.HandlerFunc{socketLost(t), missing}, 2, nil},
+		{"bad gateway, then missing", []http.HandlerFunc{failed, missing}, 2, nil},
+		{"lost, limited, then missing", []http.HandlerFunc{socketLost(t), limited, missing}, 3, nil},
+		{"lost, then deleted", []http.HandlerFunc{socketLost(t), gone}, 2, nil},
+		{"missing", []http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
+		{"limited, then missing", []http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
+		{"failing to the end", []http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
-			client := d.client(t)
-			read, err := client.Notes.Get(socketContext(t), 9, clinicaldoc.WithToken("another-token"))
-			require.NoError(t, err)
-			d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
-			require.NoError(t, call(socketContext(t), client, clinicaldoc.WithToken("another-token"), clinicaldoc.IfUnchanged(read)))
-			assert.Equal(t, map[string]bool{"Bearer another-token": true}, d.tokens, "every request of the call carries it")
+			for _, remove := range []func(*clinicaldoc.Client, context.Context) (*clinicaldoc.Confirmation, error){
+				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+					return c.Notes.Delete(ctx, 9)
+				},
+				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+					return c.Tokens.Revoke(ctx, 9)
+				},
+			} {
+				script := newSocketSteps(tc.steps...)
+				srv := socketHandler(t, script.ServeHTTP)
+				confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
+				if tc.want == nil {
+					require.NoError(t, err)
+					assert.NotNil(t, confirmation)
+				} else {
+					require.ErrorIs(t, err, tc.want)
+				}
+				assert.Len(t, script.requests(), tc.requests)
+			}
 		})
 	}
-	for _, bad := range []string{"", "two words", "line\nbreak"} {
-		_, err := serve(t).Users.Me(t.Context(), clinicaldoc.WithToken(bad))
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-		if bad != "" {
-			assert.NotContains(t, err.Error(), bad)
+}
+
+func TestDeleteThatWasNeverSentIsMissing(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int32
+	script := newSocketSteps(socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
+	srv := socketHandler(t, script.ServeHTTP)
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Delete(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 }

@@ -31,7 +31,7 @@ type Error struct {
 	Method     string              // HTTP method
 	Route      string              // path template, such as "/v1/progress-notes/{id}"
 
-	advice string // what the response told beyond its status; empty: advise by status
+	advice string // what the response says beyond its status; empty: advise by status
 }
 
 // Sentinels for [errors.Is] on an [*Error], by status.
@@ -61,7 +61,7 @@ var (
 	// ErrProcessingFailed: the service reported an error state for the note; matched by [*WaitError].
 	ErrProcessingFailed = redact.New("processing failed")
 	// ErrAudioChanged: in the middle of a download the recording is, or may be, another than the one it began with, and the
-	// writer cannot be rewound to start again; what it holds is of no use.
+	// writer cannot be rewound to restart; what it holds is of no use.
 	ErrAudioChanged = redact.New("recording may have changed")
 	// ErrSizeMismatch: a download has another length than the note's audio.size; [DownloadParams] can ignore that size.
 	ErrSizeMismatch = redact.New("size mismatch")
@@ -69,6 +69,9 @@ var (
 	ErrStalled = stall.ErrStalled
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
 	ErrPatientMismatch = redact.New("patient mismatch")
+	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole: fewer rows came than the
+	// service counts, its pages repeat and nothing tells whether more exist, or rows moved to where they cannot be followed.
+	ErrIncompleteList = redact.New("list may be incomplete")
 )
 
 // Error returns a text that is safe to log.
@@ -123,7 +126,7 @@ func (e Error) LogValue() slog.Value {
 // Format prints the error's text for every verb, so that none prints the message or the fields.
 func (e Error) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// SafeText is the error's text. The method tells this package that the text may be repeated in others.
+// SafeText is the error's text. By this method the text may stand in the texts of errors around it.
 func (e *Error) SafeText() string { return e.Error() }
 
 func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 400 }
@@ -152,10 +155,10 @@ func (e *Error) maySpeakOfState() bool {
 	return e.StatusCode >= 400
 }
 
-// maxFieldNames bounds how many names of invalid fields an error's text repeats.
+// maxFieldNames bounds how many names of invalid fields an error's text holds.
 const maxFieldNames = 10
 
-// fieldNames returns the printable names of the invalid fields: a server that echoes data as a key is not repeated.
+// fieldNames returns the printable names of the invalid fields: a server may echo data as a key.
 func (e *Error) fieldNames() []string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(e.Fields)), func(name string) bool { return !isIdentifier(name, 64, "_.-[]*") })
 	return names[:min(len(names), maxFieldNames)]
@@ -210,7 +213,7 @@ func (e *unsureError) Error() string {
 	return text(e.err) + "; an attempt may have had its effect: read the record before trying again"
 }
 func (e *unsureError) SafeText() string           { return e.Error() }
-func (e *unsureError) Unwrap() []error            { return []error{ErrOutcomeUnknown, e.err} }
+func (e *unsureError) Unwrap() []error            { return opaque(ErrOutcomeUnknown, e.err) }
 func (e *unsureError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *unsureError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
@@ -228,6 +231,14 @@ func Retryable(err error) bool {
 	var own interface{ retryable() bool }
 	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()
 }
+
+// sentinelError gives a sentinel a text of its own.
+type sentinelError struct {
+	safeError
+	sentinel error
+}
+
+func (e sentinelError) Unwrap() error { return e.sentinel }
 
 // Bounds on what is kept of an error's body.
 const (

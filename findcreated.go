@@ -106,8 +106,8 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 // context ends first.
 func (l *search) pause(ctx context.Context, failure error) bool {
 	wait := retry.Backoff(l.looks-1, minLookPause, maxLookPause, 0)
-	if left := time.Until(l.settledAt.Add(l.cached)); left > 0 {
-		wait = min(wait, left)
+	if remaining := time.Until(l.settledAt.Add(l.cached)); remaining > 0 {
+		wait = min(wait, remaining)
 	}
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		wait = max(wait, min(refused.RetryAfter, maxLookPause))

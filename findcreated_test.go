@@ -9,259 +9,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
-
-// shelf is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered, newest first.
-type shelf struct {
-	t     *testing.T
-	mu    sync.Mutex
-	notes []shelved // in the order of their making
-	lists int       // pages that were asked for
-
-	post   func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
-	list   func(rows []string, r *http.Request) string                 // nil: numbered pages
-	onList func()                                                      // before each page
-	oldest bool                                                        // first, whatever is asked for
-	ahead  time.Duration                                               // of its clock
-	zone   time.Duration                                               // its times are local, given as if they were UTC
-	age    time.Duration                                               // in a cache, of every list
-	noDate bool
-	noUser bool // GET /user fails
-}
-
-// shelved is a note of the shelf; what is zero is not told, but for the user, who is the client's.
-type shelved struct {
-	id            int64
-	name          string
-	patient, size int64
-	user          int64 // -1: not told
-	made          time.Time
-}
-
-const (
-	shelfUser    = 2
-	shelfPatient = 4711
-)
-
-func newShelf(t *testing.T) *shelf { return &shelf{t: t} }
-
-// visit is the note that the tests create: a name, a patient, five bytes of a recording.
-func visit() clinicaldoc.CreateNoteParams {
-	return clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: shelfPatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
-}
-
-// visited is the note that visit makes, now.
-func visited() shelved {
-	return shelved{name: "Visit", patient: shelfPatient, size: 5, made: time.Now()}
-}
-
-func (n shelved) ago(d time.Duration) shelved { n.made = n.made.Add(-d); return n }
-func (n shelved) named(name string) shelved   { n.name = name; return n }
-func (n shelved) sized(size int64) shelved    { n.size = size; return n }
-func (n shelved) by(user int64) shelved       { n.user = user; return n }
-
-// keep puts notes on the shelf and returns the last one's id.
-func (s *shelf) keep(notes ...shelved) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range notes {
-		n.id = int64(len(s.notes) + 1)
-		s.notes = append(s.notes, n)
-	}
-	return int64(len(s.notes))
-}
-
-// change changes a note, or removes it.
-func (s *shelf) change(id int64, how func(*shelved)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.notes {
-		if s.notes[i].id == id {
-			how(&s.notes[i])
-		}
-	}
-}
-
-func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
-	s.t.Helper()
-	transport := httpmock.NewMockTransport()
-	transport.RegisterNoResponder(httpmock.NewNotFoundResponder(s.t.Error))
-	transport.RegisterResponder(http.MethodPost, testBase+notesPath, s.create)
-	transport.RegisterResponder(http.MethodGet, testBase+notesPath, s.page)
-	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
-	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
-		if s.noUser {
-			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
-		}
-		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
-	})
-	return clientOn(s.t, &http.Client{Transport: transport}, opts...)
-}
-
-func (s *shelf) respond(r *http.Request, status int, body string) *http.Response {
-	resp := httpmock.NewStringResponse(status, body)
-	resp.Request = r
-	resp.Header.Set("Content-Type", "application/json")
-	if !s.noDate {
-		resp.Header.Set("Date", time.Now().Add(s.ahead-s.age).UTC().Format(http.TimeFormat))
-	}
-	if s.age > 0 {
-		resp.Header.Set("Age", strconv.Itoa(int(s.age.Seconds())))
-	}
-	return resp
-}
-
-func (s *shelf) create(r *http.Request) (*http.Response, error) {
-	sent := shelved{}
-	parts, err := r.MultipartReader()
-	if err != nil {
-		return nil, err
-	}
-	for part, err := parts.NextPart(); err == nil; part, err = parts.NextPart() {
-		content, err := io.ReadAll(part)
-		if err != nil {
-			return nil, err
-		}
-		switch part.FormName() {
-		case "name":
-			sent.name = string(content)
-		case "patient_id":
-			sent.patient, _ = strconv.ParseInt(string(content), 10, 64)
-		case "file":
-			sent.size = int64(len(content))
-		}
-	}
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
-		return nil, err
-	}
-	if s.post == nil {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return s.post(r, sent)
-}
-
-// commit keeps a note that was sent and returns the response of its create.
-func (s *shelf) commit(r *http.Request, sent shelved) *http.Response {
-	sent.made = time.Now()
-	sent.id = s.keep(sent)
-	return s.respond(r, http.StatusCreated, s.json(sent))
-}
-
-func (s *shelf) json(n shelved) string {
-	fields := []string{fmt.Sprintf(`"id":%d,"name":%q`, n.id, n.name)}
-	if n.patient != 0 {
-		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d}`, n.patient))
-	}
-	if n.size != 0 {
-		fields = append(fields, fmt.Sprintf(`"audio":{"size":%d}`, n.size))
-	}
-	if n.user >= 0 {
-		fields = append(fields, fmt.Sprintf(`"user_id":%d`, cmp.Or(n.user, shelfUser)))
-	}
-	if !n.made.IsZero() {
-		fields = append(fields, fmt.Sprintf(`"created_at":%q`, n.made.Add(s.ahead+s.zone).UTC().Format("2006-01-02T15:04:05.000000Z")))
-	}
-	return "{" + strings.Join(fields, ",") + "}"
-}
-
-func (s *shelf) read(r *http.Request) (*http.Response, error) {
-	id := httpmock.MustGetSubmatchAsInt(r, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.notes {
-		if n.id == id {
-			return s.respond(r, http.StatusOK, s.json(n)), nil
-		}
-	}
-	return s.respond(r, http.StatusNotFound, `{"message":"Resource not found"}`), nil
-}
-
-func (s *shelf) page(r *http.Request) (*http.Response, error) {
-	if s.onList != nil {
-		s.onList()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lists++
-	notes := slices.Clone(s.notes)
-	if patient := r.URL.Query().Get("patient_id"); patient != "" {
-		notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
-	}
-	notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.id == 0 })
-	slices.SortStableFunc(notes, func(a, b shelved) int { return a.made.Compare(b.made) })
-	if !s.oldest {
-		slices.Reverse(notes)
-	}
-	rows := make([]string, len(notes))
-	for i, n := range notes {
-		rows[i] = s.json(n)
-	}
-	if s.list == nil {
-		return s.respond(r, http.StatusOK, numbered(rows, r)), nil
-	}
-	return s.respond(r, http.StatusOK, s.list(rows, r)), nil
-}
-
-func pageOf(r *http.Request) int {
-	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
-	return page
-}
-
-// cut returns the rows of a page, of which the first has the number 0.
-func cut(rows []string, page, size int) string {
-	from := min(page*size, len(rows))
-	return strings.Join(rows[from:min(from+size, len(rows))], ",")
-}
-
-func numbered(rows []string, r *http.Request) string {
-	page := max(pageOf(r), 1)
-	return fmt.Sprintf(`{"data":[%s],"links":{},"meta":{"current_page":%d,"last_page":%d,"total":%d}}`,
-		cut(rows, page-1, 100), page, max(1, (len(rows)+99)/100), len(rows))
-}
-
-// lose makes a create whose response is lost.
-func lose(t *testing.T, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) *lostCreate {
-	t.Helper()
-	note, err := client.Notes.Create(t.Context(), params)
-	require.Nil(t, note)
-	var lost *lostCreate
-	require.ErrorAs(t, err, &lost)
-	return lost
-}
-
-// requireUndecided demands that nothing was decided, for that reason, and returns what can be asked again.
-func requireUndecided(t *testing.T, note *clinicaldoc.ProgressNote, err error, reason string) *lostCreate {
-	t.Helper()
-	require.Nil(t, note)
-	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-	require.NotErrorIs(t, err, clinicaldoc.ErrNotCreated)
-	require.ErrorContains(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot tell whether the note was created: ")
-	require.ErrorContains(t, err, reason)
-	var again *lostCreate
-	require.ErrorAs(t, err, &again)
-	return again
-}
-
-type (
-	findParams = clinicaldoc.FindCreatedParams
-	lostCreate = clinicaldoc.OutcomeUnknownError
-)
-
-const defaultSettle = 10 * time.Minute
 
 func TestFindCreatedFindsTheNote(t *testing.T) {
 	t.Parallel()
@@ -293,7 +52,7 @@ func TestFindCreatedFindsTheNote(t *testing.T) {
 	})
 }
 
-func TestFindCreatedSaysNotCreatedOnlyWhenItIsSettled(t *testing.T) {
+func TestFindCreatedSaysNotCreatedOnlyAfterTheSettleTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		params findParams
@@ -329,13 +88,14 @@ func TestFindCreatedSaysNotCreatedOnlyWhenItIsSettled(t *testing.T) {
 				assert.Equal(t, tt.want, time.Since(begin))
 				assert.Less(t, s.lists, 60, "in growing pauses")
 				assert.Equal(t, tt.want > 0, s.lists > 1)
+				if tt.params.UniqueName {
+					assert.Zero(t, s.users)
+				} else {
+					assert.Equal(t, 1, s.users)
+				}
 			})
 		})
 	}
-}
-
-func ago(e *lostCreate, d time.Duration) {
-	e.SentAt, e.LostAt = e.SentAt.Add(-d), e.LostAt.Add(-d)
 }
 
 // recipe is what the README tells to do after a create.
@@ -442,10 +202,10 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 		"Date 10 s ahead": {made: func(s *shelf, _ *lostCreate) {
 			s.keep(visited().ago(10 * time.Second))
 			s.ahead = 10 * time.Second
-		}, reason: "does not tell enough"},
+		}, reason: "not enough of it is told"},
 		"service behind":        {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.ahead = -time.Hour }, reason: "sent in the future"},
-		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "does not tell enough"},
-		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "does not tell enough"},
+		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "not enough of it is told"},
+		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "not enough of it is told"},
 		"local times, west":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = -12 * time.Hour }, reason: "resembles"},
 		"sent by a clock ahead": {made: func(s *shelf, e *lostCreate) { s.keep(visited()); ago(e, -time.Hour) }, reason: "sent in the future"},
 		"sent by a clock ahead, asked later": {made: func(s *shelf, e *lostCreate) {
@@ -453,8 +213,8 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 			ago(e, -time.Hour)
 			time.Sleep(3 * time.Hour)
 		}, reason: "resembles"},
-		"user not told": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "does not tell enough"},
-		"/user fails":   {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "does not tell enough"},
+		"user not told": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "not enough of it is told"},
+		"/user fails":   {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is told"},
 		"found and gone": {made: func(s *shelf, _ *lostCreate) {
 			id := s.keep(visited().named("Visit 2"))
 			s.onList = func() {
@@ -490,14 +250,14 @@ func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
 		reason string
 	}{
 		"made before it was sent":        {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
-		"before, with a stale Date":      {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "does not tell enough"},
+		"before, with a stale Date":      {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "not enough of it is told"},
 		"before, from a cache":           {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
 		"a colleague's":                  {made: func(s *shelf) { s.keep(visited().by(5)) }},
 		"a colleague's, no patient sent": {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
 		"a patient's, no patient sent":   {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
-		"no size on either side":         {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "does not tell enough"},
-		"no recording was sent":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "does not tell enough"},
-		"no name was sent, no size told": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "does not tell enough"},
+		"no size on either side":         {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is told"},
+		"no recording was sent":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "not enough of it is told"},
+		"no name was sent, no size told": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is told"},
 		"two fit":                        {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
 		"one fits, one may":              {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
 	} {
@@ -612,6 +372,36 @@ func TestFindCreatedTwoEqualLostCreates(t *testing.T) {
 	}
 }
 
+// Of another size, which tells them apart only where the service tells sizes.
+func TestFindCreatedTwoLostCreatesOfDifferentSizes(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]bool{"told": true, "not told": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				other := visit()
+				other.Audio = clinicaldoc.AudioBytes("a.wav", []byte("longer sound"))
+				lose(t, client, other)
+				n := visited()
+				if !told {
+					n.size = 0
+				}
+				id := s.keep(n)
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if told {
+					require.NoError(t, err)
+					assert.Equal(t, id, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, "an equal create was lost too")
+			})
+		})
+	}
+}
+
 // The first one was resolved before the second was sent: each gets its own.
 func TestFindCreatedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
@@ -634,6 +424,42 @@ func TestFindCreatedOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// It was not created, so it was created again: the first one no longer stands in the way.
+func TestFindCreatedOfASecondTry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+			s.commit(r, sent)
+			return nil, io.ErrUnexpectedEOF
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+	})
+}
+
+// Two equal losses of another process: this one knows of the first from when it was asked about it.
+func TestFindCreatedRemembersWhatItWasAskedAbout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		first := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		note, err := client.Notes.FindCreated(ctx, first, findParams{})
+		requireUndecided(t, note, err, "may still be at work")
+		s.keep(visited())
+		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+		requireUndecided(t, note, err, "an equal create was lost too")
+	})
+}
+
 // Two losses of another process, of which the second is asked about only after the first has its note.
 func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
 	t.Parallel()
@@ -646,7 +472,7 @@ func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
 		_, err := client.Notes.FindCreated(t.Context(), first, findParams{})
 		require.NoError(t, err)
 		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
-		requireUndecided(t, note, err, "")
+		requireUndecided(t, note, err, "found for another create")
 		s.keep(visited())
 		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
 		requireUndecided(t, note, err, "several notes fit")
@@ -838,6 +664,7 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 		"there, naming no patient":   {made: shelved{name: "Visit"}, sentTo: shelfPatient, found: true},
 		"another patient's":          {made: visited(), sentTo: 5, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
 		"a patient's, none was sent": {made: visited(), reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
+		"someone's, none was sent":   {made: shelved{name: "Visit", patient: -1}, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
 		"excluded":                   {made: visited(), sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "excluded"},
 		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
 	} {

@@ -7,12 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
@@ -36,7 +39,7 @@ type call struct {
 	checkBody func(t *testing.T, contentType string, body []byte)
 
 	status       int // 200 when 0
-	answer       string
+	response     string
 	answerHeader map[string]string
 	fail         error // instead of an answer
 	meanwhile    func()
@@ -98,7 +101,7 @@ func (s *script) responder(want call) httpmock.Responder {
 		if want.fail != nil {
 			return nil, want.fail
 		}
-		resp := httpmock.NewStringResponse(cmp.Or(want.status, http.StatusOK), want.answer)
+		resp := httpmock.NewStringResponse(cmp.Or(want.status, http.StatusOK), want.response)
 		resp.Header.Set("Content-Type", "application/json")
 		for key, value := range want.answerHeader {
 			resp.Header.Set(key, value)
@@ -229,7 +232,7 @@ const anyBody = "multipart"
 
 // request returns the endpoint's request, to be answered with its ok answer.
 func (e endpoint) request() call {
-	c := call{method: e.method, url: e.path, body: e.body, answer: e.ok}
+	c := call{method: e.method, url: e.path, body: e.body, response: e.ok}
 	if e.body == anyBody {
 		c.checkBody = func(t *testing.T, contentType string, body []byte) {
 			t.Helper()
@@ -255,3 +258,179 @@ func keys(t *testing.T, document string) []string {
 	require.NoError(t, json.Unmarshal([]byte(document), &fields), document)
 	return slices.Collect(maps.Keys(fields))
 }
+
+// roundTripper is a transport within this process. It knows nothing of httptrace.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// fuzzClient is a client whose requests get the answer, each one once.
+func fuzzClient(t *testing.T, answer roundTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	opts = append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: answer}), once}, opts...)
+	client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
+	require.NoError(t, err)
+	return client
+}
+
+// answerWith answers everything alike.
+func answerWith(status int, contentType string, body []byte) roundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+		}, nil
+	}
+}
+
+type tokenFunc func(context.Context) (string, error)
+
+func (f tokenFunc) Token(ctx context.Context) (string, error) { return f(ctx) }
+
+type limiterFunc func(context.Context) error
+
+func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
+
+// refusing is a client whose every request meets the error.
+func refusing(t *testing.T, err error, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	return clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, err })}, opts...)
+}
+
+var blanks = strings.Repeat(" ", 32<<10)
+
+// endlessBody counts what is read of it.
+type endlessBody struct{ read int64 }
+
+func (b *endlessBody) Read(p []byte) (int, error) {
+	n := copy(p, blanks)
+	b.read += int64(n)
+	return n, nil
+}
+
+func (b *endlessBody) Close() error { return nil }
+
+// get reads one note out of an answer of the service.
+func get(t *testing.T, answer string) (*clinicaldoc.ProgressNote, error) {
+	t.Helper()
+	client := serve(t, call{url: "/v1/progress-notes/7", response: answer})
+	return client.Notes.Get(t.Context(), 7)
+}
+
+// withField is a note with one more field.
+func withField(field string) string { return `{"id":7,` + field + `}` }
+
+// object is the Object that a JSON value reads as.
+func object(t *testing.T, document string) clinicaldoc.Object {
+	t.Helper()
+	var o clinicaldoc.Object
+	require.NoError(t, o.UnmarshalJSON([]byte(document)))
+	return o
+}
+
+// fullNote has every field of the description, each with a value of its own.
+const fullNote = `{
+	"id": 7,
+	"name": "Synthetic visit",
+	"transcription": "Doctor: how are you?\nPatient: \u00e9 <fine> & well",
+	"analysis": "Nothing to see",
+	"template": {"id": 11, "name": "SOAP", "description": "Four parts"},
+	"patient": {"id": 4711, "name": "Test Patient", "tags": ["a", "b"]},
+	"audio": {
+		"duration": 61.25, "bitrate": 128000, "size": 980123,
+		"uploaded_at": "2024-05-01T10:00:01.000001Z", "expires_at": "2024-06-01T10:00:02Z",
+		"file_url": "https:\/\/storage.clinic.test\/7.wav?signature=s"
+	},
+	"has": {"content": true, "transcription": true, "signed": false},
+	"team_id": 21,
+	"user_id": 22,
+	"user": {"id": 22, "name": "Test User"},
+	"transcription_started_at": "2024-05-01T10:00:03Z",
+	"transcription_completed_at": "2024-05-01T10:00:04Z",
+	"analysis_started_at": "2024-05-01T10:00:05Z",
+	"analysis_completed_at": "2024-05-01T10:00:06Z",
+	"error_state": "none to speak of",
+	"created_at": "2024-05-01T10:00:07.123456Z",
+	"updated_at": "2024-05-01T12:00:08+02:00"
+}`
+
+func moment(second, nanosecond int) time.Time {
+	return time.Date(2024, 5, 1, 10, 0, second, nanosecond, time.UTC)
+}
+
+// describedNote has every described member, and texts that must be unescaped; richNote has one more.
+const (
+	describedNote = "{" + describedMembers + "}"
+	richNote      = "{" + describedMembers + `,"undescribed":[1,{}]}`
+
+	describedMembers = `"id":7,"name":"Synthetic note","transcription":"Line one\nline two of a caf\u00e9 on 1\/2","analysis":"\"Quoted\" and invented",` +
+		`"template":{"id":3,"name":"Example","description":"History\/plan"},"patient":{"id":7,"reference":"synthetic"},` +
+		`"audio":{"duration":12.5,"bitrate":128000,"size":200000,"uploaded_at":"2024-05-01T10:11:12.000000Z",` +
+		`"expires_at":"2024-05-31T10:11:12.000000Z","file_url":"https:\/\/storage.example.invalid\/7.wav"},` +
+		`"has":{"content":true,"transcription":true,"signed":false},"team_id":1,"user_id":2,"user":{"id":2},` +
+		`"transcription_started_at":"2024-05-01T10:11:13.000000Z","transcription_completed_at":"2024-05-01T10:11:20.000000Z",` +
+		`"analysis_started_at":"2024-05-01T10:11:21.000000Z","analysis_completed_at":"2024-05-01T10:11:30.000000Z",` +
+		`"error_state":null,"created_at":"2024-05-01T10:11:12.000000Z","updated_at":"2024-05-01T10:11:30.000000Z"`
+)
+
+const notesPath = "/v1/progress-notes"
+
+// rows is a JSON array of notes with these ids, all of patient 4711.
+func rows(ids ...int) string {
+	list := make([]string, 0, len(ids))
+	for _, id := range ids {
+		list = append(list, fmt.Sprintf(`{"id":%d,"patient":{"id":4711}}`, id))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+// collect ranges to the end and returns the ids and the error that ended it.
+func collect(t *testing.T, notes iter.Seq2[*clinicaldoc.ProgressNote, error]) ([]int64, error) {
+	t.Helper()
+	var ids []int64
+	var failure error
+	for note, err := range notes {
+		require.NoError(t, failure, "nothing comes after an error")
+		if err != nil {
+			assert.Nil(t, note)
+			failure = err
+			continue
+		}
+		require.NotNil(t, note)
+		ids = append(ids, note.ID)
+	}
+	return ids, failure
+}
+
+// pagedCall expects a request for one page.
+func pagedCall(query, answer string) call { return call{url: notesPath + query, response: answer} }
+
+// warnings returns a client option whose log lines, at Warn and above, are read with the function.
+func warnings(t *testing.T) (option clinicaldoc.Option, read func() []map[string]any) {
+	t.Helper()
+	var lines bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return clinicaldoc.WithLogger(logger), func() []map[string]any {
+		assert.NotContains(t, lines.String(), "secret")
+		var read []map[string]any
+		for line := range bytes.Lines(lines.Bytes()) {
+			var attributes map[string]any
+			require.NoError(t, json.Unmarshal(line, &attributes))
+			read = append(read, attributes)
+		}
+		return read
+	}
+}
+
+// answeredWith returns the error of a Get that is answered so.
+func answeredWith(t *testing.T, answer call) *clinicaldoc.Error {
+	t.Helper()
+	answer.url = "/v1/progress-notes/7"
+	note, err := serve(t, answer).Notes.Get(t.Context(), 7)
+	assert.Nil(t, note)
+	var answered *clinicaldoc.Error
+	require.ErrorAs(t, err, &answered)
+	return answered
+}
+
+// contextKey marks a context, so that a test can see that it is handed on.
+type contextKey struct{}

@@ -46,12 +46,12 @@ type Template struct {
 	Description string `json:"description,omitempty"`
 }
 
-// AudioInfo describes a note's recording. FileURL is a temporary, signed address: whoever has it can listen. It is not
+// AudioInfo describes a note's recording. FileURL is a temporary, signed URL: whoever has it can listen. It is not
 // printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
 type AudioInfo struct {
 	Duration   float64   `json:"duration,omitempty"` // in seconds
 	Bitrate    int64     `json:"bitrate,omitempty"`
-	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not told
+	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not known
 	UploadedAt time.Time `json:"uploaded_at,omitzero"`
 	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
 	FileURL    string    `json:"file_url,omitempty"`
@@ -99,14 +99,6 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			n.UserID = tolerant.Integer(d)
 		case "user":
 			n.User.raw = tolerant.Raw(d)
-		case "transcription_started_at":
-			n.TranscriptionStartedAt = tolerant.Time(d)
-		case "transcription_completed_at":
-			n.TranscriptionCompletedAt = tolerant.Time(d)
-		case "analysis_started_at":
-			n.AnalysisStartedAt = tolerant.Time(d)
-		case "analysis_completed_at":
-			n.AnalysisCompletedAt = tolerant.Time(d)
 		case "error_state":
 			n.ErrorState = errorState(d)
 		case "created_at":
@@ -114,7 +106,9 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "updated_at":
 			n.UpdatedAt = tolerant.Time(d)
 		default:
-			extra.Add(d)
+			if !n.fillProcessing(key, d) {
+				extra.Add(d)
+			}
 		}
 	})
 	n.Extra.raw = extra.Object()
@@ -122,6 +116,23 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
+}
+
+// fillProcessing reads the boundaries of processing.
+func (n *ProgressNote) fillProcessing(key []byte, d *jsonscan.Decoder) bool {
+	switch string(key) {
+	case "transcription_started_at":
+		n.TranscriptionStartedAt = tolerant.Time(d)
+	case "transcription_completed_at":
+		n.TranscriptionCompletedAt = tolerant.Time(d)
+	case "analysis_started_at":
+		n.AnalysisStartedAt = tolerant.Time(d)
+	case "analysis_completed_at":
+		n.AnalysisCompletedAt = tolerant.Time(d)
+	default:
+		return false
+	}
+	return true
 }
 
 func (t *Template) fill(d *jsonscan.Decoder) {
@@ -164,9 +175,9 @@ func (c *Completion) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) { c.fillFlag(key, d) })
 }
 
-// fillFlag reports whether the member is a flag that is told.
+// fillFlag reports whether the member is a flag that is present.
 func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
-	told := d.Kind() != jsonscan.Null
+	present := d.Kind() != jsonscan.Null
 	switch string(key) {
 	case "content":
 		c.Content = tolerant.Bool(d)
@@ -177,7 +188,7 @@ func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
 	default:
 		return false
 	}
-	return told
+	return present
 }
 
 // errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
@@ -229,7 +240,7 @@ func (n ProgressNote) MarshalJSON() ([]byte, error) {
 	}
 	type described ProgressNote // has no methods
 	if n.onlyTexts() && !n.unflagged {
-		return tolerant.Marshal(struct { // flags that were never told are not written: they would read as denied
+		return tolerant.Marshal(struct { // flags that never came are not written: they would read as denied
 			described
 			Has bool `json:"has,omitempty"`
 		}{described: described(n)}, others.Extra.raw)

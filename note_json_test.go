@@ -12,27 +12,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// assertRoundTrip encodes a value in each of encoding/json's ways and expects to read an equal one back.
-func assertRoundTrip[T any](t *testing.T, value T) {
-	t.Helper()
-	plain, err := json.Marshal(value)
-	require.NoError(t, err)
-	indented, err := json.MarshalIndent(value, "", "  ")
-	require.NoError(t, err)
-	var unescaped bytes.Buffer
-	encoder := json.NewEncoder(&unescaped)
-	encoder.SetEscapeHTML(false)
-	require.NoError(t, encoder.Encode(value))
-	for _, stored := range [][]byte{plain, indented, unescaped.Bytes()} {
-		var back T
-		require.NoError(t, json.Unmarshal(stored, &back), string(stored))
-		assert.Equal(t, value, back, string(stored))
-	}
-	var list []T
-	require.NoError(t, json.Unmarshal([]byte("["+string(plain)+"]"), &list))
-	assert.Equal(t, []T{value}, list)
-}
-
 func TestModelsRoundTrip(t *testing.T) {
 	t.Parallel()
 	at := moment(1, 123456000)

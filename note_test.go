@@ -1,10 +1,8 @@
 package clinicaldoc_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +12,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
-
-// get reads one note out of an answer of the service.
-func get(t *testing.T, answer string) (*clinicaldoc.ProgressNote, error) {
-	t.Helper()
-	client := serve(t, call{url: "/v1/progress-notes/7", answer: answer})
-	return client.Notes.Get(t.Context(), 7)
-}
-
-// withField is a note with one more field.
-func withField(field string) string { return `{"id":7,` + field + `}` }
 
 func TestDecodeToleratesForms(t *testing.T) {
 	t.Parallel()
@@ -131,14 +119,6 @@ func TestDecodeToleratesForms(t *testing.T) {
 			assert.Equal(t, time.UTC, got.CreatedAt.Location(), answer)
 		}
 	}
-}
-
-// object is the Object that a JSON value reads as.
-func object(t *testing.T, document string) clinicaldoc.Object {
-	t.Helper()
-	var o clinicaldoc.Object
-	require.NoError(t, o.UnmarshalJSON([]byte(document)))
-	return o
 }
 
 // fields lets a failed comparison show what a note's own printing does not.
@@ -277,7 +257,7 @@ func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
 	t.Parallel()
 	for field, want := range patientShapes {
 		for _, trust := range []bool{false, true} {
-			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", answer: `{"data":[{"id":1,"patient":{"id":7}},` + withField(field) + `]}`}).
+			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", response: `{"data":[{"id":1,"patient":{"id":7}},` + withField(field) + `]}`}).
 				Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 7, TrustPatientFilter: trust})
 			if want.names == "7" || want.names == "none" && trust {
 				require.NoError(t, err, "%s trust=%v", field, trust)
@@ -368,23 +348,6 @@ func TestDecodeRefusals(t *testing.T) {
 	}
 }
 
-// warnings returns a client option whose log lines, at Warn and above, are read with the function.
-func warnings(t *testing.T) (option clinicaldoc.Option, read func() []map[string]any) {
-	t.Helper()
-	var lines bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return clinicaldoc.WithLogger(logger), func() []map[string]any {
-		assert.NotContains(t, lines.String(), "secret")
-		var read []map[string]any
-		for line := range bytes.Lines(lines.Bytes()) {
-			var attributes map[string]any
-			require.NoError(t, json.Unmarshal(line, &attributes))
-			read = append(read, attributes)
-		}
-		return read
-	}
-}
-
 func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{ // what is logged
@@ -412,7 +375,7 @@ func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
 	}
 	for field, logged := range tests {
 		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: withField(field)}).Notes.Get(t.Context(), 7)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: withField(field)}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, field)
 		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7}, *note, field)
 		lines := read()
@@ -426,7 +389,7 @@ func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
 	}
 
 	option, read := warnings(t)
-	note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: fullNote}).Notes.Get(t.Context(), 7)
+	note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: fullNote}).Notes.Get(t.Context(), 7)
 	require.NoError(t, err)
 	assert.NotZero(t, note.ID)
 	assert.Empty(t, read(), "nothing to tell of")
@@ -452,7 +415,7 @@ func TestUnreadableMembersOfAudio(t *testing.T) {
 	}
 	for audio, logged := range tests {
 		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", answer: `{"data":{"id":7,"audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: `{"data":{"id":7,"audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, audio)
 		assert.Equal(t, clinicaldoc.AudioInfo{}, *note.Audio, audio)
 		lines := read()
@@ -468,7 +431,7 @@ func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
 	for i := range rows {
 		rows[i] = fmt.Sprintf(`{"id":%d,"updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
 	}
-	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", answer: `{"data":[` + strings.Join(rows, ",") + `]}`}).
+	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", response: `{"data":[` + strings.Join(rows, ",") + `]}`}).
 		Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
 	require.NoError(t, err)
 	require.Len(t, page.Items, len(rows))
@@ -502,7 +465,7 @@ func TestMembersNobodyDescribedAreKept(t *testing.T) {
 			require.NoError(t, err, answer)
 			assertExtra(t, want, *note)
 		}
-		page, err := serve(t, call{url: "/v1/progress-notes", answer: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
 		require.NoError(t, err, members)
 		for _, note := range page.Items {
 			assertExtra(t, want, note)
@@ -531,7 +494,7 @@ func assertExtra(t *testing.T, want string, note clinicaldoc.ProgressNote) {
 func TestAnUnreadableOptionalMemberDoesNotCostTheCreate(t *testing.T) {
 	t.Parallel()
 	create := func(answer string) (*clinicaldoc.ProgressNote, error) {
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, answer: answer})
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, response: answer})
 		return client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
 	}
 	note, err := create(`{"id":5,"created_at":"2024-05-01T10:11:12Z","updated_at":"secret","audio":{"duration":"soon"}}`)

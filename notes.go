@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -37,8 +38,8 @@ type CreateNoteParams struct {
 	PatientID int64        // whose encounter was recorded
 	PromptID  int64        // the prompt to use
 	Audio     *AudioSource // the recording; nil: none is sent
-	// OnProgress, when set, is told how many bytes of the audio have left, and of how many (-1 when not known), in the
-	// goroutine of Create. A retried upload starts at 0 again.
+	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
+	// goroutine of Create. A retried upload starts at 0.
 	OnProgress func(sent, total int64)
 	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been given
 	// to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of the
@@ -74,17 +75,45 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	return note, err
 }
 
+// Sort is the order of a list.
+type Sort string
+
+// The orders the service knows. Its default is not described.
+const (
+	SortLatest Sort = "latest"
+	SortOldest Sort = "oldest"
+)
+
+// ListNotesParams selects and orders notes. Zero fields are not sent.
+type ListNotesParams struct {
+	PatientID int64  `url:"patient_id,omitempty"` // only this patient's notes; every row is checked
+	PerPage   int    `url:"per_page,omitempty"`   // 1 to 100
+	Sort      Sort   `url:"sort,omitempty"`
+	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
+	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
+
+	// Prefetch is how many pages All requests ahead of the one being read, at most, up to 64; 0 requests each when it is
+	// needed. More than one at a time needs a service that tells its last page.
+	Prefetch int `url:"-"`
+	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
+	// all the same.
+	TrustPatientFilter bool `url:"-"`
+	// Verify makes All walk through the list again until a walk brings nothing new, five times at most: for exports that
+	// must be whole, and for services that do not tell how many notes there are.
+	Verify bool `url:"-"`
+}
+
 // List returns one page of notes. See [NotesService.All] for all of them.
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
-// than the one asked for is [ErrUnexpectedResponse]; another page size is told by Meta.PerPageIgnored.
+// than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
 func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
 	query, err := params.query(s.client.config.names)
 	if err != nil {
 		return nil, err
 	}
-	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(answer []byte) (*Page[ProgressNote], error) {
-		page, unreadable, err := decodePage(answer, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
+	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(response []byte) (*Page[ProgressNote], error) {
+		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
 		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
 		return page, err
 	})
@@ -101,16 +130,13 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 	return page, nil
 }
 
-// All ranges over all notes that params select, page by page. It asks nothing before it is ranged over, can be ranged
-// over again, asks nothing more after a break, and yields no note twice. An error is yielded once, with a nil note, and
-// ends it; see List for the errors.
+// All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
+// over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
+// deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is [ErrIncompleteList].
+// A service that tells neither a total nor a cursor cannot show every deletion; Verify helps there. An error is yielded
+// once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	fetch := func(ctx context.Context, at position, opts []CallOption) (*Page[ProgressNote], error) {
-		page := params
-		page.Page, page.Cursor = at.page, at.cursor
-		return s.List(ctx, page, opts...)
-	}
-	return walk(ctx, position{params.Page, params.Cursor}, params.PerPage, params.Prefetch, opts, fetch, (*ProgressNote).id)
+	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
@@ -236,8 +262,8 @@ func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure erro
 
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
 func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
-	return func(answer []byte) (*ProgressNote, error) {
-		note, unreadable, err := tolerant.Record(answer, (*ProgressNote).fill, (*ProgressNote).id)
+	return func(response []byte) (*ProgressNote, error) {
+		note, unreadable, err := tolerant.Record(response, (*ProgressNote).fill, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
 			return nil, errOtherID
 		}
@@ -252,12 +278,12 @@ type Confirmation struct {
 }
 
 // decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
-func decodeConfirmation(answer []byte) (*Confirmation, error) {
+func decodeConfirmation(response []byte) (*Confirmation, error) {
 	c := new(Confirmation)
-	if len(bytes.TrimSpace(answer)) == 0 {
+	if len(bytes.TrimSpace(response)) == 0 {
 		return c, nil
 	}
-	d := jsonscan.New(answer)
+	d := jsonscan.New(response)
 	if d.Kind() == jsonscan.Object {
 		c.fill(d)
 	} else {
@@ -305,4 +331,17 @@ func (p CreateNoteParams) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (p CreateNoteParams) Format(s fmt.State, _ rune) {
 	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
+}
+
+// LogValue lists what may be logged of the params: whether a patient is named, not which.
+func (p ListNotesParams) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("patient", p.PatientID != 0), slog.String("sort", string(p.Sort)),
+		slog.String("page", strconv.Itoa(p.Page)), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
+	)
+}
+
+// Format prints what LogValue lists for every verb.
+func (p ListNotesParams) Format(s fmt.State, _ rune) {
+	redact.Format(s, "clinicaldoc.ListNotesParams", p)
 }

@@ -94,7 +94,7 @@ func WithTokenSource(source TokenSource) Option {
 	}
 }
 
-// RetryPolicy says how often and how soon a failed attempt is repeated. Without [WithRetry] it is 3 retries, waiting
+// RetryPolicy says how often and how soon a failed attempt is retried. Without [WithRetry] it is 3 retries, waiting
 // from 500 ms to 30 s.
 type RetryPolicy struct {
 	MaxRetries int           // attempts after the first; 0: none
@@ -102,7 +102,7 @@ type RetryPolicy struct {
 	MaxWait    time.Duration // the longest wait; a service that asks for more gets no retry; 0: the default
 }
 
-// WithRetry replaces the retry policy. What may be repeated at all is not configurable: see the package documentation.
+// WithRetry replaces the retry policy. What may be retried at all is not configurable: see the package documentation.
 func WithRetry(policy RetryPolicy) Option {
 	return func(c *config) error {
 		policy := policy // an option may serve several clients at once
@@ -140,7 +140,8 @@ func WithLimiter(limiter Limiter) Option {
 	}
 }
 
-// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings.
+// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings. A warning
+// also tells which members of a response cannot be read, by their paths.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		if logger == nil {
@@ -222,7 +223,7 @@ func WithStallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxResponseSize sets how many bytes an answer may have, decompressed; 64 MiB by default. A larger one is
+// WithMaxResponseSize sets how many bytes a response may have, decompressed; 64 MiB by default. A larger one is
 // [ErrUnexpectedResponse]. Audio downloads are streamed and not limited by it.
 func WithMaxResponseSize(size int64) Option {
 	return func(c *config) error {
@@ -275,14 +276,14 @@ func WithResponse(r *Response) CallOption {
 	}
 }
 
-// ownHeaders are set by the SDK, or would undo one of its promises: a second host, or net/http repeating a create.
+// ownHeaders are set by the SDK, or would undo one of its promises: a second host, or net/http retrying a create.
 var ownHeaders = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Authorization": true, "Connection": true, "Content-Encoding": true, "Content-Length": true,
 	"Content-Type": true, "Cookie": true, "Expect": true, "Host": true, "Idempotency-Key": true, "Proxy-Authorization": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true, "User-Agent": true, "X-Idempotency-Key": true, "X-Http-Method-Override": true,
 }
 
-// WithHeader adds a header to the request. Headers that the SDK answers for, such as Authorization, are refused.
+// WithHeader adds a header to the request. Headers that the SDK is responsible for, such as Authorization, are refused.
 func WithHeader(key, value string) CallOption {
 	return func(o *callOptions) error {
 		canonical := http.CanonicalHeaderKey(key)
@@ -314,7 +315,7 @@ func WithQuery(key, value string) CallOption {
 	}
 }
 
-// WithoutRetry sends the request once, whatever comes back. A read that a method needs to understand the answer, as
+// WithoutRetry sends the request once, whatever comes back. A read that a method needs to understand the response, as
 // [NotesService.Sign] may, is still made.
 func WithoutRetry() CallOption {
 	return func(o *callOptions) error {

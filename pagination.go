@@ -1,16 +1,20 @@
 package clinicaldoc
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/url"
-	"strconv"
+	"slices"
 
 	"github.com/google/go-querystring/query"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/walk"
 )
 
 // Page is one page of a list.
@@ -18,9 +22,9 @@ type Page[T any] struct {
 	Items []T      // nil when the page is empty
 	Meta  PageMeta // what the service said of the page
 
-	nextURL string // as the service gave it; never followed
-	told    bool   // the service said whether a page follows
-	more    bool
+	nextURL    string // as the service gave it; never followed
+	saysIfMore bool   // the service said whether a page follows
+	more       bool
 }
 
 // PageMeta is what the service said of a page; a field is zero where it said nothing.
@@ -39,31 +43,6 @@ type PageMeta struct {
 // HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, else the next number. When
 // the service tells nothing of it, only an empty page is known to be the last.
 func (p *Page[T]) HasNext() bool { return p.more }
-
-// Sort is the order of a list.
-type Sort string
-
-// The orders the service knows. Its default is not described.
-const (
-	SortLatest Sort = "latest"
-	SortOldest Sort = "oldest"
-)
-
-// ListNotesParams selects and orders notes. Zero fields are not sent.
-type ListNotesParams struct {
-	PatientID int64  `url:"patient_id,omitempty"` // only this patient's notes; every row is checked
-	PerPage   int    `url:"per_page,omitempty"`   // 1 to 100
-	Sort      Sort   `url:"sort,omitempty"`
-	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
-	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
-
-	// Prefetch is how many pages All requests ahead of the one being read, at most, up to 64; 0 requests each when it is
-	// needed. More than one at a time needs a service that tells its last page.
-	Prefetch int `url:"-"`
-	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
-	// all the same.
-	TrustPatientFilter bool `url:"-"`
-}
 
 const (
 	maxPerPage  = 100
@@ -102,16 +81,13 @@ func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
 	return named, nil
 }
 
-var (
-	errOtherPage = safeError("it is another page than the one asked for; does WithQueryNames name the page parameter?")
-	errNoRows    = safeError("it holds no list")
-)
+const errNoRows = safeError("it holds no list")
 
 // check holds a page against what was asked for, and notes a page size that was ignored.
 func (p ListNotesParams) check(page *Page[ProgressNote]) error {
 	current := page.Meta.CurrentPage
 	if p.Cursor == "" && current > 0 && current != max(p.Page, 1) {
-		return unexpectedPage(errOtherPage)
+		return sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
 	}
 	page.Meta.PerPageIgnored = p.PerPage > 0 &&
 		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
@@ -136,26 +112,16 @@ func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
 }
 
-// sentinelError gives a sentinel a text of its own.
-type sentinelError struct {
-	safeError
-	sentinel error
-}
-
-func (e sentinelError) Unwrap() error { return e.sentinel }
-
-func mismatch(detail safeError) error       { return sentinelError{detail, ErrPatientMismatch} }
-func unexpectedPage(detail safeError) error { return sentinelError{detail, ErrUnexpectedResponse} }
+func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientMismatch} }
 
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
-// meta fields beside them, or alone; or a bare array.
-// The size is the number of rows to make room for.
-func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
-	if len(answer) == 0 {
+// meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.
+func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
+	if len(response) == 0 {
 		return nil, nil, tolerant.ErrEmpty
 	}
 	page := &Page[T]{}
-	d := jsonscan.New(answer)
+	d := jsonscan.New(response)
 	found := d.Kind() == jsonscan.Array
 	if found {
 		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
@@ -190,7 +156,7 @@ func decodePage[T any](answer []byte, names QueryNames, size int, fill func(*T, 
 	return page, d.Forgiven(), nil
 }
 
-// fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as not told.
+// fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	switch key {
 	case "current_page":
@@ -202,7 +168,7 @@ func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	case "total":
 		p.Meta.Total = int(tolerant.IntegerOrZero(d))
 	case "next_cursor":
-		p.told = true
+		p.saysIfMore = true
 		if d.Kind() == jsonscan.String {
 			p.Meta.NextCursor = d.Text()
 		}
@@ -212,7 +178,7 @@ func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 }
 
 func (p *Page[T]) fillNextURL(d *jsonscan.Decoder) {
-	p.told = true
+	p.saysIfMore = true
 	if d.Kind() == jsonscan.String {
 		p.nextURL = d.Text()
 	}
@@ -228,9 +194,9 @@ func (p *Page[T]) findNext(names QueryNames) {
 	case p.Meta.NextCursor != "":
 		p.more = true
 	case p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0:
-		p.told = true
+		p.saysIfMore = true
 		p.more = p.Meta.CurrentPage < p.Meta.LastPage
-	case p.told:
+	case p.saysIfMore:
 		p.more = p.nextURL != ""
 	default:
 		p.more = len(p.Items) > 0
@@ -264,15 +230,118 @@ func (m PageMeta) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (m PageMeta) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.PageMeta", m) }
 
-// LogValue lists what may be logged of the params: whether a patient is named, not which.
-func (p ListNotesParams) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Bool("patient", p.PatientID != 0), slog.String("sort", string(p.Sort)),
-		slog.String("page", strconv.Itoa(p.Page)), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
-	)
+// noteList is the one iterator over pages. How pages are walked through, and what is proof of the end, is internal/walk's.
+type noteList struct {
+	service  *NotesService
+	params   ListNotesParams
+	opts     []CallOption
+	response *Response // the caller's; nil: not asked for
 }
 
-// Format prints what LogValue lists for every verb.
-func (p ListNotesParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.ListNotesParams", p)
+// fetchedPage is a page with the response it came in: several under way must not share one.
+type fetchedPage struct {
+	*Page[ProgressNote]
+	response Response
+}
+
+func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
+	return func(yield func(*ProgressNote, error) bool) {
+		caller, err := newCallOptions(l.opts)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		l := noteList{l.service, l.params, l.opts, caller.response} // each range has its own
+		orders := [...]string{string(SortOldest), string(SortLatest)}
+		if l.params.Sort == SortOldest {
+			slices.Reverse(orders[:])
+		}
+		for visit, err := range walk.Through(ctx, walk.List[fetchedPage]{
+			Fetch: l.fetch, Start: walk.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
+			Verify: l.params.Verify, MaxSize: maxPerPage, Orders: orders,
+		}) {
+			if l.response != nil {
+				*l.response = visit.Value.response
+			}
+			if err != nil {
+				yield(nil, listError(err))
+				return
+			}
+			for _, i := range visit.New {
+				if !yield(&visit.Value.Items[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (l noteList) fetch(ctx context.Context, at walk.Position, responded func()) (walk.Page, fetchedPage, error) {
+	var got fetchedPage
+	opts := append(slices.Clip(l.opts), whenResponded(responded))
+	if l.response != nil {
+		opts = append(opts, WithResponse(&got.response))
+	}
+	page, err := l.service.List(ctx, l.params.at(at), opts...)
+	if err != nil {
+		return walk.Page{}, got, err
+	}
+	got.Page = page
+	read := walk.Page{
+		Rows: make([]int64, len(page.Items)), Told: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
+		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
+	}
+	for i := range page.Items {
+		read.Rows[i] = page.Items[i].ID
+	}
+	return read, got, nil
+}
+
+// at are the params that ask for the page at that position.
+func (p ListNotesParams) at(position walk.Position) ListNotesParams {
+	p.Page, p.Cursor = position.Number, position.Cursor
+	if position.Order != "" {
+		p.Sort, p.PerPage = Sort(position.Order), position.Size
+	}
+	return p
+}
+
+// after are the params that ask for the page after the one they ask for, given its cursor.
+func (p ListNotesParams) after(cursor string) ListNotesParams {
+	return p.at(walk.Position{Number: p.Page, Cursor: p.Cursor}.After(cursor))
+}
+
+// listError gives a list that cannot be shown to be whole its public error.
+func listError(err error) error {
+	reason, ok := errors.AsType[*walk.IncompleteError](err)
+	if !ok {
+		return err
+	}
+	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList}}
+	if reason.Odd() {
+		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
+		e.causes = append(e.causes, ErrUnexpectedResponse)
+	}
+	if reason.Err != nil {
+		e.causes = append(e.causes, reason.Err)
+	}
+	return e
+}
+
+// Collect ranges to the end and returns what came without an error. The errors are returned beside it, joined if there
+// are several; a list that ended with one is not whole.
+func Collect[T any](rows iter.Seq2[*T, error]) ([]*T, error) {
+	var all []*T
+	var failure error
+	for row, err := range rows {
+		switch {
+		case err == nil:
+			all = append(all, row)
+		case failure == nil:
+			failure = err
+		default:
+			failure = errors.Join(failure, err)
+		}
+	}
+	return all, failure
 }

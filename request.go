@@ -70,8 +70,8 @@ type request struct {
 
 	progress     func(sent int64)
 	beforeCommit func(context.Context) error
-	// beforeRetry is asked before a request that may have been carried out is sent once more. Its error ends the call;
-	// errAlreadyDone means that there is nothing left to do.
+	// beforeRetry is called before a request that may have been carried out is retried. Its error ends the call;
+	// errAlreadyDone means that nothing remains to be done.
 	beforeRetry func(context.Context, *exchange.Attempt) error
 }
 
@@ -141,6 +141,7 @@ func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
 		return r.noResponse(redact.Cause(a.Cause), a)
+	case exchange.Network: // below
 	}
 	detail := redact.Cause(a.Cause)
 	if a.Sent == retry.Partly {
@@ -153,7 +154,7 @@ func (r request) noResponse(detail string, a *exchange.Attempt) error {
 	return &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
 }
 
-// reason repeats an error of the caller's only where its text is known to be harmless.
+// reason prints an error of the caller's only where its text is known to be harmless.
 func reason(err error) string {
 	var safe redact.Safe
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &safe) {
@@ -228,7 +229,7 @@ func (r request) mark(call *exchange.Call, err error) error {
 	return &unsureError{err}
 }
 
-// warnOfUnreadable tells the logger, once a response, which optional members count as absent because they cannot be read:
+// warnOfUnreadable logs, once for each response, which optional members count as absent because they cannot be read:
 // their paths and kinds, never what they held.
 func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable []*jsonscan.TypeError) {
 	if len(unreadable) == 0 || c.config.logger == nil {

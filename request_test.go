@@ -10,13 +10,13 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestEveryEndpointRefusesAnswersThatAreNone(t *testing.T) {
+func TestEveryEndpointRefusesOtherResponses(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		for name, answer := range map[string]call{
-			"HTML":      {answer: "<html>secret", answerHeader: map[string]string{"Content-Type": "text/html; charset=secret", "X-Request-Id": "req-3"}},
-			"truncated": {answer: e.ok[:len(e.ok)-1], answerHeader: map[string]string{"X-Request-Id": "req-3"}},
-			"trailing":  {answer: e.ok + "secret", answerHeader: map[string]string{"X-Request-Id": "req-3"}},
+			"HTML":      {response: "<html>secret", answerHeader: map[string]string{"Content-Type": "text/html; charset=secret", "X-Request-Id": "req-3"}},
+			"truncated": {response: e.ok[:len(e.ok)-1], answerHeader: map[string]string{"X-Request-Id": "req-3"}},
+			"trailing":  {response: e.ok + "secret", answerHeader: map[string]string{"X-Request-Id": "req-3"}},
 			"empty":     {answerHeader: map[string]string{"X-Request-Id": "req-3"}},
 		} {
 			if name == "empty" && e.method == http.MethodDelete {
@@ -25,10 +25,10 @@ func TestEveryEndpointRefusesAnswersThatAreNone(t *testing.T) {
 			t.Run(e.operation+" "+name, func(t *testing.T) {
 				t.Parallel()
 				request := e.request()
-				request.answer, request.answerHeader = answer.answer, answer.answerHeader
+				request.response, request.answerHeader = answer.response, answer.answerHeader
 				calls := []call{request}
 				if e.operation == "Notes.Sign" {
-					calls = append(calls, call{url: "/v1/progress-notes/7", answer: `{"id":7,"has":{"content":true,"transcription":true}}`})
+					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"has":{"content":true,"transcription":true}}`})
 				}
 				value, err := e.call(t.Context(), serve(t, calls...))
 				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)

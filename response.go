@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Response tells how a call was responseed; see [WithResponse].
+// Response is what came back for a call; see [WithResponse].
 type Response struct {
 	StatusCode int         // of the last response; 0 when none came
 	Header     http.Header // of the last response
@@ -26,8 +26,8 @@ type Response struct {
 
 // RateLimit is what the X-RateLimit headers said.
 type RateLimit struct {
-	Limit, Remaining int       // 0 when not told
-	Reset            time.Time // zero when not told
+	Limit, Remaining int       // 0 when not sent
+	Reset            time.Time // zero when not sent
 }
 
 // fillResponse gives the caller of WithResponse what came back.
@@ -99,7 +99,7 @@ func (r Response) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (r Response) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Response", r) }
 
-// Attempt is what an observer is told of one attempt of a call: an allow-list without URLs, bodies or patients' data.
+// Attempt is what an observer gets of one attempt of a call: an allow-list without URLs, bodies or patients' data.
 type Attempt struct {
 	Operation     string        // such as "Notes.Get"
 	Method        string        // HTTP method
@@ -147,17 +147,17 @@ func (a Attempt) attrs() []slog.Attr {
 	return attrs
 }
 
-// report tells observer and logger of an attempt of the operation.
+// report makes an attempt of the operation known to observer and logger.
 func (c *Client) report(ctx context.Context, op operation, a *exchange.Attempt) {
-	c.tell(ctx, Attempt{
+	c.observe(ctx, Attempt{
 		Operation: op.name, Method: op.method, Route: op.route,
 		Number: a.Number, StatusCode: a.Status, Duration: a.Duration, RequestID: requestID(a.Header),
 		BytesSent: a.BytesSent, BytesReceived: int64(len(a.Body)), Err: a.Err,
 	})
 }
 
-// tell is the one way observer and logger learn of an attempt.
-func (c *Client) tell(ctx context.Context, a Attempt) {
+// observe is the one way observer and logger learn of an attempt.
+func (c *Client) observe(ctx context.Context, a Attempt) {
 	if c.config.observer != nil {
 		c.config.observer(ctx, a)
 	}

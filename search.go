@@ -214,7 +214,7 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 			return verdict.LookPastWindow, pages, nil
 		case !page.HasNext() && page.Meta.Total <= len(walked):
 			return verdict.LookToEnd, pages, nil
-		case !page.HasNext(), len(walked) == known && !(unnumbered && list.Page == 1):
+		case !page.HasNext(), len(walked) == known && (!unnumbered || list.Page != 1):
 			return verdict.LookUnproven, pages, nil
 		case len(walked) >= maxSearchedRows:
 			return verdict.LookRefused, pages, errTooMany
@@ -243,16 +243,16 @@ func (l *search) see(row *ProgressNote) {
 }
 
 func (l *search) compareSize(row *ProgressNote) verdict.Size {
-	told := int64(0)
+	size := int64(0)
 	if row.Audio != nil {
-		told = row.Audio.Size
+		size = row.Audio.Size
 	}
 	switch sent := l.AudioSize; {
-	case sent > 0 && told > 0 && sent == told:
+	case sent > 0 && size > 0 && sent == size:
 		return verdict.SizeEqual
-	case sent > 0 && told > 0:
+	case sent > 0 && size > 0:
 		return verdict.SizeOther
-	case sent > 0, sent < 0 && told > 0:
+	case sent > 0, sent < 0 && size > 0:
 		return verdict.SizeOneSided
 	}
 	return verdict.SizeUntold

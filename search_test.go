@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,23 +230,20 @@ func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newShelf(t)
-				failures := 0
-				client := s.client(clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-					if r.Method == http.MethodGet && r.URL.Path == notesPath {
-						if failures++; failures <= tt.times {
-							return s.respond(r, tt.status, `{"message":"Canary"}`), nil
-						}
-						return s.page(r)
+				s.fail = func(list int) int {
+					if list <= tt.times {
+						return tt.status
 					}
-					if r.Method == http.MethodPost {
-						return s.create(r)
-					}
-					return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
-				})}))
+					return 0
+				}
+				client := s.client()
 				lost := lose(t, client, visit())
 				id := s.keep(visited())
 				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				assert.Equal(t, tt.lists, failures)
+				assert.Equal(t, tt.lists, s.lists)
+				if tt.status == http.StatusTooManyRequests {
+					assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*shelfRetryAfter)
+				}
 				if tt.want == nil {
 					require.NoError(t, err)
 					assert.Equal(t, id, note.ID)
@@ -257,6 +255,52 @@ func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Ten failures in a row are enough, however many there are in all.
+func TestFindCreatedSurvivesAListThatFailsNowAndThen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		failures := 0
+		s.fail = func(list int) int {
+			if list%3 == 0 {
+				return 0
+			}
+			failures++
+			return http.StatusBadGateway
+		}
+		client := s.client()
+		params := findParams{Settle: 3 * time.Hour}
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), params)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Greater(t, failures, 20)
+	})
+}
+
+// It fitted while another create could explain it, and is gone when nothing can.
+func TestFindCreatedReturnsNothingThatIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		id := s.keep(visited())
+		s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+			time.Sleep(20 * time.Second)
+			s.change(id, func(n *shelved) { n.id = 0 })
+			return s.respond(r, http.StatusUnprocessableEntity, `{"message":"The given data was invalid"}`), nil
+		}
+		var workers sync.WaitGroup
+		workers.Go(func() {
+			_, err := client.Notes.Create(t.Context(), visit())
+			assert.ErrorIs(t, err, clinicaldoc.ErrValidation)
+		})
+		synctest.Wait()
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		workers.Wait()
+		requireUndecided(t, note, err, "resembles")
+	})
 }
 
 // A response from a cache tells how things were.
@@ -283,8 +327,8 @@ func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
 		n := visited()
 		n.id = 7
 		client := serve(t,
-			call{url: "/user", header: fresh, answer: `{"id":2}`},
-			call{url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: fresh, answer: `{"data":[` + s.json(n) + `],"meta":{"current_page":1,"last_page":1}}`, answerHeader: now},
+			call{url: "/user", header: fresh, response: `{"id":2}`},
+			call{url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: fresh, response: `{"data":[` + s.json(n) + `],"meta":{"current_page":1,"last_page":1}}`, answerHeader: now},
 		)
 		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.NoError(t, err)
@@ -383,23 +427,32 @@ func TestFindCreatedWithoutAPatientTakesNoRowThatNamesOne(t *testing.T) {
 // What it no longer knows it does not take for granted.
 func TestFindCreatedAfterMoreCreatesThanItRemembers(t *testing.T) {
 	t.Parallel()
-	for creates, found := range map[int]bool{4096: true, 4097: false} {
-		t.Run(fmt.Sprint(creates), func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		made, lost int
+		found      bool
+	}{
+		"as many as it remembers": {4096, 0, true}, "one more": {4097, 0, false}, "as many lost": {0, 4095, true}, "one more lost": {0, 4096, false},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newShelf(t)
 				client := s.client()
 				lost := lose(t, client, visit())
-				s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
 				other := visit()
 				other.PatientID = 5
-				for range creates {
+				for range tt.lost {
+					time.Sleep(time.Microsecond)
+					lose(t, client, other)
+				}
+				s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+				for range tt.made {
 					_, err := client.Notes.Create(t.Context(), other)
 					require.NoError(t, err)
 				}
 				id := s.keep(visited())
 				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if found {
+				if tt.found {
 					require.NoError(t, err)
 					assert.Equal(t, id, note.ID)
 					return

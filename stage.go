@@ -88,7 +88,7 @@ func (n ProgressNote) Stage() Stage {
 	return StageUploaded
 }
 
-// onlyTexts reports whether the note has both texts while no flag is set and no time is told.
+// onlyTexts reports whether the note has both texts while no flag is set and no time is set.
 func (n *ProgressNote) onlyTexts() bool {
 	return n.Transcription != "" && n.Analysis != "" && n.Has == Completion{} &&
 		n.TranscriptionStartedAt.IsZero() && n.TranscriptionCompletedAt.IsZero() && n.AnalysisStartedAt.IsZero() && n.AnalysisCompletedAt.IsZero()

@@ -13,7 +13,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// Token is the record of an access token; the token itself is never told.
+// Token is the record of an access token; the token itself is not in it.
 type Token struct {
 	ID         int64     `json:"id"`
 	Name       string    `json:"name"` // a label, often a device's name
@@ -31,8 +31,8 @@ var (
 
 // List returns the user's access tokens; the result is never nil without an error.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
-	tokens, err := do(ctx, s.client, request{op: listTokens, path: listTokens.route}, opts, func(answer []byte) (*[]Token, error) {
-		tokens, unreadable, err := decodeTokens(answer)
+	tokens, err := do(ctx, s.client, request{op: listTokens, path: listTokens.route}, opts, func(response []byte) (*[]Token, error) {
+		tokens, unreadable, err := decodeTokens(response)
 		s.client.warnOfUnreadable(ctx, listTokens, unreadable)
 		return tokens, err
 	})
@@ -43,7 +43,7 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 }
 
 // Revoke revokes the token with the given id, which may be the one in use: then every later call is [ErrUnauthorized].
-// When an attempt's answer was lost and the repeat finds no token, the token is revoked and that is no error. Otherwise
+// When an attempt's response was lost and the retry finds no token, the token is revoked and that is no error. Otherwise
 // an unknown id is [ErrNotFound].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	r, err := revokeToken.withID(id)
@@ -54,11 +54,11 @@ func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption
 }
 
 // decodeTokens reads the list under "tokens", bare or wrapped in "data", under "data" itself, or alone.
-func decodeTokens(answer []byte) (*[]Token, []*jsonscan.TypeError, error) {
-	if len(answer) == 0 {
+func decodeTokens(response []byte) (*[]Token, []*jsonscan.TypeError, error) {
+	if len(response) == 0 {
 		return nil, nil, tolerant.ErrEmpty
 	}
-	d := jsonscan.New(tolerant.Unwrap(answer, "tokens"))
+	d := jsonscan.New(tolerant.Unwrap(response, "tokens"))
 	tokens, found := []Token{}, d.Kind() == jsonscan.Array
 	read := func() { tokens = tolerant.Rows(d, tokens, 0, (*Token).fill, func(t *Token) int64 { return t.ID }) }
 	if found {
@@ -95,7 +95,7 @@ func (t *Token) fill(d *jsonscan.Decoder) {
 	})
 }
 
-// UnmarshalJSON reads a token record as tolerantly as the service's answers are read.
+// UnmarshalJSON reads a token record as tolerantly as the service's responses are read.
 func (t *Token) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, t, (*Token).fill) }
 
 // LogValue lists what may be logged of the record: the label may be somebody's name.

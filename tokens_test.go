@@ -22,7 +22,7 @@ func TestTokensList(t *testing.T) {
 		{ID: 2, Name: "phone", CreatedAt: moment(1, 0)},
 	}
 	for _, answer := range []string{`{"tokens":` + records + `}`, `{"data":` + records + `}`, `{"data":{"tokens":` + records + `}}`, `{"tokens":null,"data":{"tokens":` + records + `}}`, records, `{"other":{"tokens":1},"tokens":` + records + `}`} {
-		client := serve(t, call{method: "GET", url: "/v1/auth/tokens", answer: answer})
+		client := serve(t, call{method: "GET", url: "/v1/auth/tokens", response: answer})
 		tokens, err := client.Tokens.List(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, want, tokens)
@@ -32,7 +32,7 @@ func TestTokensList(t *testing.T) {
 func TestTokensListEmpty(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"tokens":[]}`, `{"tokens":null}`, `[]`, `{"data":[]}`, `{"data":{"tokens":[]}}`} {
-		client := serve(t, call{url: "/v1/auth/tokens", answer: answer})
+		client := serve(t, call{url: "/v1/auth/tokens", response: answer})
 		tokens, err := client.Tokens.List(t.Context())
 		require.NoError(t, err, answer)
 		assert.NotNil(t, tokens, answer)
@@ -40,13 +40,13 @@ func TestTokensListEmpty(t *testing.T) {
 	}
 }
 
-func TestTokensListRefusesOtherAnswers(t *testing.T) {
+func TestTokensListRefusesOtherResponses(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "null", "{}", "<html>secret", `{"data":{}}`, `{"tokens":{"id":1}}`, `{"tokens":"secret"}`, `{"tokens":["secret"]}`, `{"tokens":[{"name":"secret"}]}`,
 		`{"tokens":[{"id":0}]}`, `{"tokens":[{"id":1,"name":["secret"]}]}`, `{"tokens":[]`, `{"tokens":[]} secret`, `{"data":{"data":{"tokens":[]}}}`, `{"data":{"tokens":[]}}secret`, `{"data":{"tokens":5}}`,
 	} {
-		client := serve(t, call{url: "/v1/auth/tokens", answer: answer})
+		client := serve(t, call{url: "/v1/auth/tokens", response: answer})
 		tokens, err := client.Tokens.List(t.Context())
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
 		assert.NotContains(t, err.Error(), "secret")
@@ -57,8 +57,8 @@ func TestTokensListRefusesOtherAnswers(t *testing.T) {
 func TestTokensRevoke(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "DELETE", url: "/v1/auth/tokens/5", answer: `{"message":"Token revoked"}`},
-		call{method: "DELETE", url: "/v1/auth/tokens/5", status: http.StatusNotFound, answer: `{"message":"Resource not found"}`},
+		call{method: "DELETE", url: "/v1/auth/tokens/5", response: `{"message":"Token revoked"}`},
+		call{method: "DELETE", url: "/v1/auth/tokens/5", status: http.StatusNotFound, response: `{"message":"Resource not found"}`},
 	)
 	confirmation, err := client.Tokens.Revoke(t.Context(), 5)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestTokensRevoke(t *testing.T) {
 func TestTokensListReadsWhatItCan(t *testing.T) {
 	t.Parallel()
 	option, read := warnings(t)
-	tokens, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/auth/tokens", answer: `{"tokens":[{"id":1,"last_used_at":"secret"},{"id":2,"created_at":"0000-00-00"}]}`}).
+	tokens, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/auth/tokens", response: `{"tokens":[{"id":1,"last_used_at":"secret"},{"id":2,"created_at":"0000-00-00"}]}`}).
 		Tokens.List(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, []clinicaldoc.Token{{ID: 1}, {ID: 2}}, tokens)

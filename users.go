@@ -31,8 +31,8 @@ var getUser = operation{"Users.Me", http.MethodGet, "/user", retry.Reads}
 // Me returns the user whom the token belongs to. It is the cheapest way to find out whether a token works:
 // [ErrUnauthorized] says that it does not.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
-	return do(ctx, s.client, request{op: getUser, path: getUser.route}, opts, func(answer []byte) (*User, error) {
-		user, unreadable, err := tolerant.Record(answer, (*User).fill, func(u *User) int64 { return u.ID })
+	return do(ctx, s.client, request{op: getUser, path: getUser.route}, opts, func(response []byte) (*User, error) {
+		user, unreadable, err := tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
 		s.client.warnOfUnreadable(ctx, getUser, unreadable)
 		return user, err
 	})
@@ -55,7 +55,7 @@ func (u *User) fill(d *jsonscan.Decoder) {
 	})
 }
 
-// UnmarshalJSON reads a user as tolerantly as the service's answers are read.
+// UnmarshalJSON reads a user as tolerantly as the service's responses are read.
 func (u *User) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, u, (*User).fill) }
 
 // LogValue lists what may be logged of the user.

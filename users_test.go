@@ -15,7 +15,7 @@ func TestUsersMe(t *testing.T) {
 	record := `{"id":22,"name":"Test User","email":"user@clinic.test","roles":["x"],"created_at":"2024-05-01T10:00:01Z","updated_at":"2024-05-01T10:00:02Z"}`
 	want := &clinicaldoc.User{ID: 22, Name: "Test User", Email: "user@clinic.test", CreatedAt: moment(1, 0), UpdatedAt: moment(2, 0)}
 	for _, answer := range []string{record, `{"data":` + record + `}`} {
-		client := serve(t, call{method: "GET", url: "/user", answer: answer})
+		client := serve(t, call{method: "GET", url: "/user", response: answer})
 		user, err := client.Users.Me(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, want, user)
@@ -25,8 +25,8 @@ func TestUsersMe(t *testing.T) {
 func TestUsersMeErrors(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{url: "/user", status: http.StatusUnauthorized, answer: `{"message":"Unauthorized"}`},
-		call{url: "/user", answer: `{"name":"Test User"}`},
+		call{url: "/user", status: http.StatusUnauthorized, response: `{"message":"Unauthorized"}`},
+		call{url: "/user", response: `{"name":"Test User"}`},
 	)
 	user, err := client.Users.Me(t.Context())
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)

@@ -63,9 +63,9 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 	return p, nil
 }
 
-// WaitError tells why a wait ended before its aim, and how far the note had come: enough to wait on later, in another
+// WaitError is why a wait ended before its aim, and how far the note had come: enough to wait on later, in another
 // process, by ID. It matches what Err matches: [ErrProcessingFailed] when the service reports an error state,
-// [context.DeadlineExceeded], [context.Canceled], [ErrNotFound] and so on. Its text does not repeat the error state.
+// [context.DeadlineExceeded], [context.Canceled], [ErrNotFound] and so on. Its text does not hold the error state.
 type WaitError struct {
 	ID      int64         // of the note
 	Note    *ProgressNote // as last seen; nil when no poll succeeded
@@ -215,7 +215,7 @@ func ask[T any](p *poller, call func(opts []CallOption) (*T, error)) (*T, error)
 	return value, err
 }
 
-// askedPause is how long the service wants to be left alone: as Retry-After says, or until a used-up limit is reset.
+// askedPause is how long the service asks callers to wait: as Retry-After says, or until a used-up limit is reset.
 func (r *Response) askedPause(now time.Time) time.Duration {
 	pause := retry.After(r.Header.Get("Retry-After"), now)
 	remaining, err := strconv.Atoi(r.Header.Get("X-RateLimit-Remaining"))
@@ -301,7 +301,7 @@ func (w *watched) verdict(p *poller) (over bool, err error) {
 	return stage.AtLeast(p.params.Until), nil
 }
 
-// waitError makes the error that ends the wait. When the context ends it while polls fail, both are told.
+// waitError makes the error that ends the wait. When the context ends it while polls fail, both are in it.
 func (w *watched) waitError(p *poller, cause error) error {
 	if w.failure != nil && !errors.Is(w.failure, cause) && !errors.Is(cause, w.failure) {
 		cause = &callError{

@@ -25,14 +25,14 @@ const (
 // WaitAll waits for many notes and yields each as it ends: with no error when it has come to params.Until, as Get gives
 // it, else with its [*WaitError] and as last seen (nil if it never was), which may be a row of the list. One note's end does
 // not end the others: every id is yielded exactly once, in the order in which the notes end; an id given twice counts once.
-// When the context ends, or the service responds with 401, all that are left are yielded with that error.
+// When the context ends, or the service responds with 401, all that remain are yielded with that error.
 //
 // It looks for every note once, and then polls by the schedule of Wait. Each tick lists the newest notes, 100 to a page and
 // at most 10 pages, as long as that takes fewer requests than reading the notes one by one. A row of the list only tells
 // that a note has ended: the note is then read. What the list does not show is read in turn, after each pause at most 10
 // notes for each of its seconds, but 20 in any case. One of the listed notes is read too, until a row has shown an end. A
-// list that fails three times in a row, or does not tell stages, is not asked again. MaxFailures counts for each note,
-// OnUpdate is called for changes of any.
+// list that fails three times in a row (other than by 429), or does not tell stages, is not asked again. MaxFailures counts
+// for each note, and a tick in which none can be read counts for all. OnUpdate is called for changes of any.
 //
 // It polls only while it is ranged over, and can be ranged over again. An id below 1 and senseless params are
 // [ErrInvalidArgument], yielded once with a nil note before any request.
@@ -50,10 +50,7 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		all := newWaitAllState(p, ids, yield)
-		for all.goesOn() {
-			if all.tick(ctx); !all.goesOn() {
-				return
-			}
+		for all.tick(ctx); all.goesOn(); all.tick(ctx) {
 			if err := p.sleep(ctx); err != nil {
 				all.endAll(err)
 			}
@@ -88,8 +85,8 @@ type awaited struct {
 	rowEnded bool // a row has shown its end, and it was not read since
 	over     bool // it has been yielded
 
-	rowStage   Stage     // as its latest row tells
-	rowUpdated time.Time // likewise; zero when it does not tell
+	rowStage   Stage // as its latest row tells
+	rowUpdated time.Time
 }
 
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
@@ -135,10 +132,10 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 			expected[w.id] = w
 		}
 	}
-	at := position{}
+	at := ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}
 	for number, beyond := 1, 0; ; number++ {
 		page, err := ask(s.poller, func(opts []CallOption) (*Page[ProgressNote], error) {
-			return s.service.List(ctx, ListNotesParams{Sort: SortLatest, PerPage: maxPerPage, Page: at.page, Cursor: at.cursor}, opts...)
+			return s.service.List(ctx, at, opts...)
 		})
 		if err != nil {
 			s.listFailed(err, expected)
@@ -152,7 +149,7 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 		if number >= depth {
 			beyond++ // looking further than where notes were last seen must not cost more than reading them
 		}
-		next := page.after(at)
+		next := at.after(page.Meta.NextCursor)
 		if beyond >= len(expected) || !page.HasNext() || number == maxListPages || next == at {
 			break
 		}
@@ -211,8 +208,10 @@ func (s *waitAllState) seeRows(rows []ProgressNote, number int, expected map[int
 			w.found() // no news; the note as it was read is worth more than its row
 			continue
 		}
+		if w.note != nil {
+			w.read = -1 // it has changed: the first to be read, if any is
+		}
 		w.see(s.poller, &row)
-		w.read = 0 // the first to be read, if any is
 	}
 }
 
@@ -260,8 +259,8 @@ func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 	return succeeded
 }
 
-// toRead returns the notes to read in this tick, the one that waited longest first: all that are due, and of those that
-// the list did not show as many as the pause before allows. As long as the list has not shown an end, one of the listed
+// toRead returns the notes to read in this tick: all that are due, and of those that the list did not show as many as the
+// pause before allows, the one that waited longest first. As long as the list has not shown an end, one of the listed
 // notes joins them: rows without flags and times would look like notes that nobody works on.
 func (s *waitAllState) toRead() []*awaited {
 	var due, others []*awaited
@@ -277,16 +276,14 @@ func (s *waitAllState) toRead() []*awaited {
 			probe = w
 		}
 	}
-	byWaiting := func(a, b *awaited) int { return cmp.Compare(a.read, b.read) }
-	slices.SortStableFunc(others, byWaiting)
+	slices.SortStableFunc(others, func(a, b *awaited) int { return cmp.Compare(a.read, b.read) })
 	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause().Seconds()))
-	notes := append(due, others[:min(len(others), allowed)]...)
+	notes := slices.Concat(due, others[:min(len(others), allowed)])
 	if probe != nil {
 		notes = append(notes, probe)
 	}
-	slices.SortStableFunc(notes, byWaiting)
 	if s.shuffle { // a few notes that cannot be read must not stand for all of them
-		rand.Shuffle(len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] })
+		rand.Shuffle(len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] }) //nolint:gosec // it protects nothing
 		s.shuffle = false
 	}
 	return notes

@@ -281,13 +281,13 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 		w, service, client := newWard(t, n)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		usual := service.answer
-		current, used := time.Duration(-1), 0
+		began, used := -window, 0
 		service.answer = func(n int, at time.Duration, r *http.Request) *reply {
-			if at/window != current {
-				current, used = at/window, 0
+			if at >= began+window {
+				began, used = at.Truncate(window), 0
 			}
 			if used++; used > limit {
-				rest := (current+1)*window - at
+				rest := began + window - at
 				return made(r, 429, `{}`, "Retry-After", strconv.Itoa(int((rest + time.Second - 1).Seconds())))
 			}
 			return usual(n, at, r)
@@ -375,6 +375,33 @@ func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
 	})
 }
 
+func TestWaitAllDoesNotLetUnreadableNotesKeepOthersBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 5)
+		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
+			switch {
+			case id <= 5: // the list shows their ends
+				return made(r, 500, `{}`)
+			case at > 2*time.Minute:
+				return made(r, 200, noteIn(id, clinicaldoc.StageComplete))
+			}
+			return made(r, 200, noteIn(id, clinicaldoc.StageAnalysing))
+		}
+		started := time.Now()
+		done := 0
+		for note, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 4, 5, 1001, 1002}, clinicaldoc.WaitParams{MaxFailures: 500}) {
+			require.NoError(t, err)
+			assert.Greater(t, note.ID, int64(1000))
+			assert.Less(t, time.Since(started), 10*time.Minute)
+			if done++; done == 2 {
+				break
+			}
+		}
+	})
+}
+
 func TestWaitAllGoesOnWithTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -454,19 +481,24 @@ func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
 func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 30)
+		w, service, client := newWard(t, 30)
+		var failed []time.Duration
 		w.list = func(n int, r *http.Request) *reply {
-			if n%3 != 0 {
-				return made(r, 502, `<html>`)
+			if n%3 == 0 {
+				return nil
 			}
-			return nil
+			failed = append(failed, time.Since(service.started))
+			return made(r, 502, `<html>`)
 		}
 		ends := outcome(t.Context(), t, client, w.notes[10:], clinicaldoc.WaitParams{})
 		assert.Len(t, ends, 20)
 		for id, err := range ends {
 			require.NoError(t, err, id)
 		}
-		assert.LessOrEqual(t, w.gets, 20+6, "no stampede of single reads while the service is in trouble")
+		assert.Greater(t, len(failed), 4)
+		for _, at := range failed {
+			assert.Equal(t, 1, w.perTick[at], "no single reads while the service is in trouble")
+		}
 	})
 }
 
@@ -481,7 +513,7 @@ func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
 			}
 			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
 			assert.Len(t, ends, 10)
-			assert.LessOrEqual(t, w.lists, 2)
+			assert.Equal(t, 1, w.lists, "the first note that is read tells more than its row")
 		})
 	})
 	t.Run("rows without texts", func(t *testing.T) {
@@ -642,7 +674,7 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newWard(t, 90)
 		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
-			if id == 31 && at >= time.Minute || at >= time.Hour {
+			if id == 80 && at >= time.Minute || at >= time.Hour {
 				return clinicaldoc.StageComplete
 			}
 			return clinicaldoc.StageTranscribing
@@ -653,10 +685,26 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 		started := time.Now()
 		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
 			require.NoError(t, err)
-			assert.Equal(t, int64(31), note.ID)
+			assert.Equal(t, int64(80), note.ID)
 			assert.Less(t, time.Since(started), time.Minute+3*time.Second)
 			break
 		}
+	})
+}
+
+func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 20)
+		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+			if w.gets == 1 {
+				return made(r, 200, noteIn(id, clinicaldoc.StageComplete)) // it ended just after it was listed
+			}
+			return nil
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 20)
+		assert.Equal(t, w.ticks(), w.lists)
 	})
 }
 
@@ -741,7 +789,7 @@ func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
 	})
 }
 
-func TestWaitAllEndsAllThatAreLeft(t *testing.T) {
+func TestWaitAllEndsAllThatRemain(t *testing.T) {
 	t.Parallel()
 	t.Run("deadline", func(t *testing.T) {
 		t.Parallel()
@@ -872,6 +920,18 @@ func TestWaitAllStopsWithTheLoop(t *testing.T) {
 				count++
 			}
 			assert.Equal(t, 4, count)
+		})
+	})
+	t.Run("break when all end at once", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			_, service, client := newWard(t, 30)
+			service.answer = always(401, `{}`)
+			for _, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{}) {
+				require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+				break
+			}
+			assert.Len(t, service.polls, 1)
 		})
 	})
 	t.Run("panic", func(t *testing.T) {

@@ -49,12 +49,10 @@ func review(ctx context.Context, client *clinicaldoc.Client, patient int64, edit
 			_, _ = fmt.Fprintf(out, "note %d waits for review\n", note.ID)
 			continue
 		}
-		if _, err := client.Notes.Update(ctx, note.ID, clinicaldoc.UpdateNoteParams{Analysis: new(edit(note.Analysis))}); err != nil {
-			return err
-		}
-		switch _, err := client.Notes.Sign(ctx, note.ID); {
-		case errors.Is(err, clinicaldoc.ErrNoteIncomplete):
-			continue // it went back into processing meanwhile; next time
+		switch err := editAndSign(ctx, client, note.ID, edit); {
+		case errors.Is(err, clinicaldoc.ErrNoteIncomplete), errors.Is(err, clinicaldoc.ErrConflict):
+			_, _ = fmt.Fprintf(out, "note %d has changed meanwhile; next time\n", note.ID)
+			continue
 		case err != nil:
 			return err
 		}
@@ -62,5 +60,25 @@ func review(ctx context.Context, client *clinicaldoc.Client, patient int64, edit
 		_, _ = fmt.Fprintf(out, "edited and signed note %d\n", note.ID)
 	}
 	_, err := fmt.Fprintf(out, "%d note(s) waiting, %d signed\n", waiting, signed)
+	return err
+}
+
+// editAndSign reads the note itself, since a list may leave texts out, and changes and signs nothing but what it read.
+func editAndSign(ctx context.Context, client *clinicaldoc.Client, id int64, edit func(string) string) error {
+	note, err := client.Notes.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	params := clinicaldoc.UpdateNoteParams{Analysis: new(edit(note.Analysis))}
+	if _, err := client.Notes.Update(ctx, id, params, clinicaldoc.IfUnchanged(note)); err != nil {
+		return err
+	}
+	if note, err = client.Notes.Get(ctx, id); err != nil {
+		return err
+	}
+	if note.Analysis != *params.Analysis {
+		return clinicaldoc.ErrConflict // somebody was quicker: that text was not reviewed here
+	}
+	_, err = client.Notes.Sign(ctx, id, clinicaldoc.IfUnchanged(note))
 	return err
 }

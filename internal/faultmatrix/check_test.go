@@ -1,13 +1,13 @@
 package faultmatrix
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // checkError holds an error against what it is promised to be.
@@ -33,7 +33,7 @@ const (
 // checkAttempts holds attempts, requests, waits and bytes against their bounds.
 func checkAttempts(v *verdict, p promise, w *world, err error) {
 	attempts, requests := p.attempts, p.requests
-	if w.op.name == "All" && (err == nil || !w.fault.onConnection()) {
+	if w.op.listed && (err == nil || !w.fault.onConnection()) {
 		attempts, requests = attempts.plus(1), requests.plus(1) // the other page's
 	}
 	times := w.targetTimes()
@@ -75,12 +75,18 @@ func checkPrivacy(v *verdict, w *world, err error) {
 	}
 }
 
-// checkFindCreated demands that an unknown outcome can be resolved.
-func checkFindCreated(ctx context.Context, v *verdict, w *world, err error) {
-	var lost *clinicaldoc.OutcomeUnknownError
-	if !errors.As(err, &lost) {
+// checkEdits demands that a colleague's edit is still there, and that BeforeCommit ran before anything could be.
+func checkEdits(v *verdict, w *world) {
+	v.check(!w.premature.Load(), "BeforeCommit ran when there was a note")
+	commits := w.op.kind == creates && w.op.like != "" && w.op.like != w.op.name
+	v.check(!commits || w.op.done(w) == 0 || w.agreed.Load() > 0, "there is a note, but BeforeCommit never ran")
+	if !w.fault.edits {
 		return
 	}
-	found, err := w.client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{})
-	v.check(err == nil && found.Name == createdName && !slices.Contains(w.notes, found.ID), "FindCreated did not find the note: %v", err)
+	kept := w.count(func(n clinicaldoctest.Note) bool { return n.ID == w.note && n.Analysis == otherAnalysis }) == 1
+	named := w.count(func(n clinicaldoctest.Note) bool { return n.ID == w.note && n.Name == otherName }) == 1
+	if !kept || !named && w.fault.inWindow == nil {
+		v.totals.lostEdits++
+	}
+	v.check(v.totals.lostEdits == 0, "a colleague's edit is lost")
 }

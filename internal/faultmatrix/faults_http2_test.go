@@ -15,7 +15,11 @@ func http2Faults() []fault {
 	unseen := everywhere(succeeds(1).upTo(2)).with(settles(1).upTo(2), "DoPOST")
 	seen := safeToRepeat(succeeds(1).upTo(2), unknown(1))
 	never := everywhere(fails(2)).with(breaks(1).upTo(2), "DoPOST")
-	never.repeats = breaks(2) // net/http does not say why it tried so often
+	never.repeats = breaks(2)                       // net/http does not say why it tried so often
+	never = never.with(breaks(1), "Update", "Sign") // and then the note cannot be read either
+	silent := safeToRepeat(succeeds(2), unknown(1)).with(succeeds(2), "Create", "Create+")
+	deaf := safeToRepeat(fails(2).thatIs(timedOut), unknown(1).thatIs(timedOut)).with(fails(2).thatIs(timedOut), "Create", "Create+").
+		with(unknown(1).thatIs(timedOut), "Update", "Sign") // the note cannot be read either
 	return []fault{
 		{name: "GOAWAY before the stream", promises: unseen, frames: func(c *h2Conn) {
 			if _, ok := c.request(false); ok {
@@ -43,6 +47,19 @@ func http2Faults() []fault {
 				c.resetStream(stream, codeRefusedStream)
 			}
 		}},
+		{
+			name: "HTTP/2 silent, pinged", promises: silent, frames: func(c *h2Conn) { c.request(false) },
+			setting: setting{policy: onceAgain, stall: hangs, pings: stallAfter},
+		},
+		{
+			name: "HTTP/2 silent after the whole request, pinged", promises: seen, frames: func(c *h2Conn) { c.request(true) },
+			setting: setting{policy: onceAgain, stall: hangs, pings: stallAfter},
+		},
+		{
+			// The connection stays in the caller's pool: without pings nobody can know that it is dead.
+			name: "HTTP/2 silent, not pinged", promises: deaf, frames: func(c *h2Conn) { c.request(false) },
+			setting: setting{policy: onceAgain, stall: stallAfter},
+		},
 		{name: "INTERNAL_ERROR after the whole request", promises: seen, frames: refuse(true, codeInternalError)},
 		{name: "PROTOCOL_ERROR after the whole request", promises: seen, frames: refuse(true, codeProtocolError)},
 	}

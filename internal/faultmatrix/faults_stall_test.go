@@ -41,12 +41,12 @@ func stalls() []fault {
 		},
 		{
 			name: "no answer, carried out", setting: patience, commits: true, strike: func(s *strike) { s.carryOut(); s.untilClosed() },
-			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)).with(succeeds(1), "Sign"),
+			promises: seenToBeDone(safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut))),
 		},
 		{
 			name: "answer stalls within its header", setting: patience, commits: true,
 			strike:   func(s *strike) { s.send(s.carryOut().head("X-Synthetic: 1")[:20]); s.untilClosed() },
-			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)).with(succeeds(1), "Sign"),
+			promises: seenToBeDone(safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut))),
 		},
 		{
 			name: "answer stalls within its body", setting: patience, commits: true,
@@ -55,7 +55,16 @@ func stalls() []fault {
 				s.send(a.head(a.length()) + string(a.body[:len(a.body)/2]))
 				s.untilClosed()
 			},
-			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)).with(succeeds(1), "Sign"),
+			promises: seenToBeDone(safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut))),
+		},
+		{
+			// As when a firewall has forgotten the connection: nobody reads what is sent, and nobody says so.
+			name: "kept connection silent", setting: patience, warm: func(s *strike) { s.keep, s.silent = false, true },
+			promises: everywhere(succeeds(2).wire(1, 1)).with(unknown(1).thatIs(timedOut).wire(0, 0), "DoPOST"),
+		},
+		{
+			name: "new connection silent", setting: patience, accept: (*strike).untilOver,
+			promises: everywhere(succeeds(2).wire(1, 1)).with(unknown(1).thatIs(timedOut).wire(0, 0), "DoPOST"),
 		},
 		{
 			name: "never an answer", setting: patience, times: forEver, strike: func(s *strike) { s.take(); s.untilClosed() },

@@ -49,7 +49,7 @@ func transient(status int) []fault {
 	}
 	if status >= 500 {
 		rows = append(rows, fault{
-			name: fmt.Sprintf("%d, carried out", status), commits: true, promises: again.with(succeeds(1), "Sign"),
+			name: fmt.Sprintf("%d, carried out", status), commits: true, promises: seenToBeDone(again),
 			strike: func(s *strike) { s.carryOut(); says(status, refusal)(s) },
 		})
 	}

@@ -169,14 +169,23 @@ func (s *strike) next() bool {
 // pass lets a request through to the box and its answer back. The end of a call that warms a connection is the fault's.
 func (s *strike) pass() {
 	w := s.front.world
-	if w.op.name == "All" && w.fault.warm == nil {
-		s.request.Close = true // the next page comes on a fresh connection, on which net/http repeats nothing by itself
+	if (w.op.listed || w.op.guarded) && w.fault.warm == nil {
+		s.request.Close = true // what follows comes on a fresh connection, on which net/http repeats nothing by itself
 	}
-	s.write(s.carryOut())
+	if w.fault.onPage != nil && w.op.listed {
+		w.fault.onPage(w, int(w.pages.Add(1)))
+	}
+	a := s.carryOut()
+	w.beforeAnswer(s.request)
+	s.write(a)
+	w.afterAnswer(s.request)
 	s.keep = !s.request.Close
 	if s.warm && w.fault.warm != nil && s.front == w.target() {
 		w.fault.warm(s)
 		s.front.warming.Do(func() { close(s.front.warmed) })
+		if s.silent {
+			s.untilOver()
+		}
 	}
 }
 
@@ -217,6 +226,9 @@ func (w *world) forward(method, uri string, header http.Header, body []byte) ans
 	}
 	if w.fault.audio != nil && strings.HasSuffix(uri, "/audio-url") {
 		content = []byte(w.fault.audio(w, string(content)))
+	}
+	if w.fault.note != nil && uri == ofNote("")(w) {
+		content = []byte(w.fault.note(string(content)))
 	}
 	content = bytes.ReplaceAll(content, []byte(w.box.StorageURL), []byte(w.storage.url))
 	return answer{resp.StatusCode, resp.Header, content}

@@ -8,12 +8,13 @@ import (
 )
 
 // fewestCells guards the table against rows that vanish unnoticed.
-const fewestCells = 300
+const fewestCells = 3000
 
 // table is every row of the matrix.
 func table() []fault {
 	return slices.Concat(
 		connectionFaults(), uploadFaults(), lostAnswers(), stalls(), statuses(), answers(), limits(), redirects(), links(), http2Faults(),
+		otherEdits(), vanishing(), callersTransports(), sizes(),
 	)
 }
 

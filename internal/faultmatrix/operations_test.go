@@ -34,6 +34,16 @@ type operation struct {
 	done func(*world) int
 	// methodOnly marks a column that exists for its HTTP method.
 	methodOnly bool
+	// like names the column whose promises hold here too, where a row has none for this one.
+	like string
+	// named marks a column that only rows know which name it.
+	named bool
+	// guarded marks an edit that reads the note first: faults strike after that.
+	guarded bool
+	// listed marks a walk through two pages or more: faults strike the second.
+	listed bool
+	// refuses marks a create whose BeforeCommit always refuses: there is never a note.
+	refuses bool
 }
 
 const (
@@ -48,8 +58,12 @@ const (
 
 func operations() []operation {
 	return []operation{
-		createOf("Create", plainUpload),
-		createOf("Create+", announcedSize),
+		createOf("Create", plainUpload, nil),
+		createOf("Create+", announcedSize, nil),
+		createOf("Create!", plainUpload, (*world).agree),
+		createOf("Create+!", announcedSize, (*world).agree),
+		createOf("Create-", plainUpload, (*world).refuse),
+		createOf("Create+-", announcedSize, (*world).refuse),
 		{
 			name: "List", sdk: "Notes.List", kind: reads, method: http.MethodGet, path: fixed("/v1/progress-notes"),
 			call: func(ctx context.Context, w *world) (func() bool, error) {
@@ -57,7 +71,9 @@ func operations() []operation {
 				return func() bool { return len(page.Items) == len(w.notes) }, err
 			},
 		},
-		{name: "All", sdk: "Notes.List", kind: reads, method: http.MethodGet, path: fixed("/v1/progress-notes"), call: listAll},
+		allOf("All", clinicaldoc.ListNotesParams{}),
+		allOf("AllAhead", clinicaldoc.ListNotesParams{Prefetch: 2}),
+		allOf("AllVerify", clinicaldoc.ListNotesParams{Verify: true}),
 		{
 			name: "Get", sdk: "Notes.Get", kind: reads, method: http.MethodGet, path: ofNote(""),
 			call: func(ctx context.Context, w *world) (func() bool, error) {
@@ -65,34 +81,9 @@ func operations() []operation {
 				return func() bool { return note.ID == w.note && strings.Contains(note.Name, canary) }, err
 			},
 		},
-		{
-			name: "Update", sdk: "Notes.Update", kind: repeats, method: http.MethodPut, path: ofNote(""),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				note, err := w.client.Notes.Update(ctx, w.note, clinicaldoc.UpdateNoteParams{Name: new(newName)})
-				return func() bool { return note.ID == w.note && note.Name == newName }, err
-			},
-			done: func(w *world) int { return w.count(func(n clinicaldoctest.Note) bool { return n.Name == newName }) },
-		},
-		{
-			name: "Delete", sdk: "Notes.Delete", kind: repeats, method: http.MethodDelete, path: ofNote(""),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				confirmation, err := w.client.Notes.Delete(ctx, w.note)
-				return func() bool { return confirmation != nil }, err
-			},
-			done: func(w *world) int {
-				return 1 - w.count(func(n clinicaldoctest.Note) bool { return n.ID == w.note })
-			},
-		},
-		{
-			name: "Sign", sdk: "Notes.Sign", kind: repeats, method: http.MethodPut, path: ofNote("/sign"),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				note, err := w.client.Notes.Sign(ctx, w.note)
-				return func() bool { return note.ID == w.note && note.Has.Signed }, err
-			},
-			done: func(w *world) int {
-				return w.count(func(n clinicaldoctest.Note) bool { return n.Stage == clinicaldoctest.StageSigned })
-			},
-		},
+		update(), guarded(update()),
+		remove(), guarded(remove()),
+		sign(), guarded(sign()),
 		{
 			name: "AudioURL", sdk: "Notes.AudioURL", kind: reads, method: http.MethodGet, path: ofNote("/audio-url"),
 			call: func(ctx context.Context, w *world) (func() bool, error) {
@@ -100,14 +91,8 @@ func operations() []operation {
 				return func() bool { return strings.Contains(address.URL, "X-Amz-Signature") }, err
 			},
 		},
-		{
-			name: "Download", sdk: "Notes.DownloadAudio", kind: storage, method: http.MethodGet, path: func(w *world) string { return w.audioPath() },
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				var got bytes.Buffer
-				n, err := w.client.Notes.DownloadAudio(ctx, w.note, &got, clinicaldoc.DownloadParams{})
-				return func() bool { return bytes.Equal(got.Bytes(), w.recording) && n == int64(got.Len()) }, err
-			},
-		},
+		downloadOf("Download", clinicaldoc.DownloadParams{}),
+		downloadOf("DownloadAny", clinicaldoc.DownloadParams{IgnoreSize: true}),
 		{
 			name: "Tokens", sdk: "Tokens.List", kind: reads, method: http.MethodGet, path: fixed("/v1/auth/tokens"),
 			call: func(ctx context.Context, w *world) (func() bool, error) {
@@ -138,17 +123,88 @@ func operations() []operation {
 	}
 }
 
-// createOf is a Create with a recording of the given size.
-func createOf(name string, size int64) operation {
+// createOf is a Create with a recording of the given size and, unless it is nil, a BeforeCommit.
+func createOf(name string, size int64, beforeCommit func(*world) error) operation {
 	return operation{
-		name: name, sdk: "Notes.Create", kind: creates, method: http.MethodPost, path: fixed("/v1/progress-notes"),
+		name: name, like: strings.TrimRight(name, "!-"), refuses: strings.HasSuffix(name, "-"),
+		sdk: "Notes.Create", kind: creates, method: http.MethodPost, path: fixed("/v1/progress-notes"),
 		call: func(ctx context.Context, w *world) (func() bool, error) {
-			note, err := w.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+			params := clinicaldoc.CreateNoteParams{
 				Name: createdName, PatientID: patientID, PromptID: 3, Audio: clinicaldoc.AudioBytes(canary+".wav", tape()[:size]),
-			})
-			return func() bool { return note.Name == createdName && note.Audio.Size == size }, err
+			}
+			if beforeCommit != nil {
+				params.BeforeCommit = func(context.Context) error { return beforeCommit(w) }
+			}
+			note, err := w.client.Notes.Create(ctx, params)
+			return func() bool { return note.Name == createdName && w.holdsRecording(note.ID, size) }, err
 		},
-		done: func(w *world) int { return w.count(func(n clinicaldoctest.Note) bool { return n.Name == createdName }) },
+		done: func(w *world) int { return len(w.created()) },
+	}
+}
+
+func update() operation {
+	return operation{
+		name: "Update", sdk: "Notes.Update", kind: repeats, method: http.MethodPut, path: ofNote(""),
+		call: func(ctx context.Context, w *world) (func() bool, error) {
+			note, err := w.client.Notes.Update(ctx, w.note, clinicaldoc.UpdateNoteParams{Name: new(newName)}, w.guard...)
+			return func() bool { return note.ID == w.note && note.Name == newName }, err
+		},
+		done: func(w *world) int { return w.count(func(n clinicaldoctest.Note) bool { return n.Name == newName }) },
+	}
+}
+
+func remove() operation {
+	return operation{
+		name: "Delete", sdk: "Notes.Delete", kind: repeats, method: http.MethodDelete, path: ofNote(""),
+		call: func(ctx context.Context, w *world) (func() bool, error) {
+			confirmation, err := w.client.Notes.Delete(ctx, w.note, w.guard...)
+			return func() bool { return confirmation != nil }, err
+		},
+		done: func(w *world) int {
+			return 1 - w.count(func(n clinicaldoctest.Note) bool { return n.ID == w.note })
+		},
+	}
+}
+
+func sign() operation {
+	return operation{
+		name: "Sign", sdk: "Notes.Sign", kind: repeats, method: http.MethodPut, path: ofNote("/sign"),
+		call: func(ctx context.Context, w *world) (func() bool, error) {
+			note, err := w.client.Notes.Sign(ctx, w.note, w.guard...)
+			return func() bool { return note.ID == w.note && note.Has.Signed }, err
+		},
+		done: func(w *world) int {
+			return w.count(func(n clinicaldoctest.Note) bool { return n.Stage == clinicaldoctest.StageSigned })
+		},
+	}
+}
+
+// guarded is the edit with IfUnchanged and the note as the caller read it, out of reach of the fault.
+func guarded(op operation) operation {
+	edit := op.call
+	op.name, op.like, op.guarded = op.name+"=", op.name, true
+	op.call = func(ctx context.Context, w *world) (func() bool, error) {
+		read, err := w.box.Client().Notes.Get(ctx, w.note)
+		if err != nil {
+			return nil, err
+		}
+		w.guard = []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(read)}
+		if w.fault.afterRead != nil {
+			w.fault.afterRead(w)
+		}
+		return edit(ctx, w)
+	}
+	return op
+}
+
+func downloadOf(name string, params clinicaldoc.DownloadParams) operation {
+	return operation{
+		name: name, like: "Download", sdk: "Notes.DownloadAudio", kind: storage, method: http.MethodGet, path: fixed(audioPrefix),
+		call: func(ctx context.Context, w *world) (func() bool, error) {
+			var got bytes.Buffer
+			n, err := w.client.Notes.DownloadAudio(ctx, w.note, &got, params)
+			return func() bool { return bytes.Equal(got.Bytes(), w.recording) && n == int64(got.Len()) }, err
+		},
 	}
 }
 
@@ -169,27 +225,33 @@ func doOf(name, method, path string, k kind, body any) operation {
 	return op
 }
 
-// listAll ranges over two pages; whatever ends it, the rows before are right and the error comes once.
-func listAll(ctx context.Context, w *world) (func() bool, error) {
-	seen := map[int64]bool{}
-	var failures []error
-	twice, afterEnd := false, false
-	for note, err := range w.client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: patientID, PerPage: 2}) {
-		afterEnd = afterEnd || len(failures) > 0
-		if err != nil {
-			failures = append(failures, err)
-			continue
+// allOf ranges over pages of two; whatever ends it, the rows before are right and the error comes once.
+func allOf(name string, params clinicaldoc.ListNotesParams) operation {
+	op := operation{name: name, sdk: "Notes.List", kind: reads, method: http.MethodGet, path: fixed("/v1/progress-notes"), listed: true, named: name != "All"}
+	op.call = func(ctx context.Context, w *world) (func() bool, error) {
+		params := params
+		params.PatientID, params.PerPage, params.Sort = patientID, 2, w.sort
+		seen := map[int64]bool{}
+		var failures []error
+		twice, afterEnd := false, false
+		for note, err := range w.client.Notes.All(ctx, params) {
+			afterEnd = afterEnd || len(failures) > 0
+			if err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			twice = twice || seen[note.ID]
+			seen[note.ID] = true
 		}
-		twice = twice || seen[note.ID]
-		seen[note.ID] = true
+		switch {
+		case twice || afterEnd || len(failures) > 1:
+			return nil, fmt.Errorf("the iterator went on after %v, or gave a row twice", failures)
+		case len(failures) == 1:
+			return nil, failures[0]
+		}
+		return func() bool { return w.heldThroughout(seen) }, nil
 	}
-	switch {
-	case twice || afterEnd || len(failures) > 1:
-		return nil, fmt.Errorf("the iterator went on after %v, or gave a row twice", failures)
-	case len(failures) == 1:
-		return nil, failures[0]
-	}
-	return func() bool { return len(seen) == len(w.notes) }, nil
+	return op
 }
 
 func fixed(path string) func(*world) string { return func(*world) string { return path } }

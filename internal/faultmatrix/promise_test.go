@@ -12,6 +12,7 @@ const (
 	unknownOutcome                 // the service may have acted
 	successOrUnknown               // which one is a race that the SDK cannot win; it must not guess
 	anyFailure                     // as above, but surely no success
+	wholeOrTold                    // a list that is whole, or an error that says that it may not be
 )
 
 // promise is what must hold when a fault meets an operation.
@@ -115,24 +116,44 @@ type fault struct {
 	times   int                         // 0: once; forEver
 	warm    func(*strike)               // the end of an earlier call on the same connection
 	audio   func(*world, string) string // what becomes of the audio's address
+	note    func(string) string         // what becomes of a note that is read
+
+	// What others do meanwhile.
+	afterRead func(*world)      // once the caller has read the note that it is about to edit
+	inWindow  func(*world)      // between the SDK's own read and its edit
+	onPage    func(*world, int) // before the page with this number, counted in requests, is made
 
 	setting
 	commits   bool // struck requests are carried out
 	methods   bool // the row is also run with the methods that have no endpoint
 	elsewhere bool // the other origin may be asked, without the token
+	late      bool // struck requests are carried out when somebody has looked in vain
+	rival     bool // a colleague made a note that looks like the one that was lost
+	edits     bool // a colleague's edit must survive
 }
 
 const forEver = -1
 
 // promise finds what holds for an operation.
 func (f fault) promise(op operation) promise {
-	if p, has := f.own[op.name]; has {
+	p, has := f.own[op.name]
+	switch {
+	case has:
 		return p
-	}
-	if op.methodOnly && !f.methods {
+	case op.named, op.methodOnly && !f.methods:
 		return promise{}
 	}
-	return map[kind]promise{reads: f.reads, repeats: f.repeats, creates: f.creates, storage: f.storage}[op.kind]
+	if p, has = f.own[op.like]; !has {
+		p = map[kind]promise{reads: f.reads, repeats: f.repeats, creates: f.creates, storage: f.storage}[op.kind]
+	}
+	switch {
+	case op.refuses && p.result != absent:
+		// Wherever the fault strikes: nothing was created, and that is said.
+		return fails(1).upTo(4).wire(0, 4)
+	case op.guarded && f.onConnection() || op.guarded && f.warm != nil:
+		p.attempts.least, p.requests.least = 1, 0 // the reads in between take their share of the strikes
+	}
+	return p
 }
 
 // onConnection tells whether the fault strikes before a request can be told from another.
@@ -140,7 +161,7 @@ func (f fault) onConnection() bool { return f.accept != nil || f.frames != nil |
 
 // skip is how many requests pass before the fault: a listing is struck on its second page, unless at the connection.
 func (f fault) skip(op operation) int {
-	if op.name == "All" && !f.onConnection() {
+	if op.listed && !f.onConnection() {
 		return 1
 	}
 	return 0

@@ -20,7 +20,7 @@ type report struct {
 	totals   totals
 }
 
-type totals struct{ calls, attempts, requests, struck, created, duplicates, astray int }
+type totals struct{ calls, attempts, requests, struck, created, duplicates, astray, lostEdits, untrue int }
 
 func newReport(rows []fault) *report {
 	r := &report{verdicts: map[[2]string]bool{}}
@@ -53,6 +53,8 @@ func (r *report) add(f fault, op operation, v *verdict) {
 	r.totals.created += v.totals.created
 	r.totals.duplicates += max(0, v.totals.created-1)
 	r.totals.astray += v.totals.astray
+	r.totals.lostEdits += v.totals.lostEdits
+	r.totals.untrue += v.totals.untrue
 }
 
 // String is the table. A dot is a cell that does not exist, or was not chosen with -run.
@@ -84,8 +86,9 @@ func (r *report) String() string {
 	}
 	fmt.Fprintf(&b, "\n%d faults x %d operations: %d cells, %d run, %d ok, %d FAIL\n",
 		len(r.rows), len(r.columns), r.cells, len(r.verdicts), len(r.verdicts)-broken, broken)
-	fmt.Fprintf(&b, "%d calls, %d attempts, %d requests, %d faults injected, %d created, %d duplicates, %d tokens astray\n",
-		r.totals.calls, r.totals.attempts, r.totals.requests, r.totals.struck, r.totals.created, r.totals.duplicates, r.totals.astray)
+	fmt.Fprintf(&b, "%d calls, %d attempts, %d requests, %d faults injected, %d created, %d duplicates, %d tokens astray, %d edits lost, %d untrue words\n",
+		r.totals.calls, r.totals.attempts, r.totals.requests, r.totals.struck, r.totals.created, r.totals.duplicates, r.totals.astray,
+		r.totals.lostEdits, r.totals.untrue)
 	return b.String()
 }
 

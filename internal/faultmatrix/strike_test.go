@@ -19,6 +19,7 @@ type strike struct {
 	body    []byte // once taken
 	warm    bool
 	keep    bool // the connection serves further requests
+	silent  bool // nobody reads from it any more, and nobody closes it
 }
 
 // take reads the rest of the request.

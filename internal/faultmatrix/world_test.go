@@ -29,6 +29,10 @@ type setting struct {
 	asked       time.Duration // the wait that the service asks for
 	secure      bool          // home and storage speak TLS
 	variant     func(elsewhere string) clinicaldoctest.Variant
+	retrying    func(http.RoundTripper) http.RoundTripper // a transport of the caller's around the plain one
+	pings       time.Duration                             // of the caller's HTTP/2; 0: none
+	rows        int                                       // notes of the patient
+	sort        clinicaldoc.Sort
 }
 
 var (
@@ -56,6 +60,10 @@ type world struct {
 	note      int64 // the one that operations work on
 	recording []byte
 	exported  atomic.Int32 // calls of the endpoint that only Do can reach
+	guard     []clinicaldoc.CallOption
+	pages     atomic.Int32 // list requests so far
+	agreed    atomic.Int32 // calls of BeforeCommit
+	premature atomic.Bool  // a note was there when BeforeCommit ran
 
 	mu       sync.Mutex
 	armed    bool
@@ -64,6 +72,8 @@ type world struct {
 	dials    int
 	attempts []clinicaldoc.Attempt
 	log      bytes.Buffer
+	pending  func() // carried out late
+	vanished map[int64]bool
 }
 
 func newWorld(t *testing.T, f fault, op operation) *world {
@@ -90,7 +100,7 @@ func newWorld(t *testing.T, f fault, op operation) *world {
 	for _, front := range []*front{w.home, w.storage, w.elsewhere} {
 		front.start()
 	}
-	w.arm(f.warm == nil)
+	w.arm(f.warm == nil && !op.guarded)
 	return w
 }
 
@@ -111,7 +121,7 @@ func (w *world) seed() {
 	w.token = w.box.AddToken(w.user.ID, canary+" device")
 	w.box.AddPatient(clinicaldoctest.Patient{ID: patientID, Name: canary + " patient"})
 	w.recording = tape()[:48<<10]
-	for range 3 {
+	for range max(w.rows, 3) {
 		w.notes = append(w.notes, w.box.AddNote(clinicaldoctest.Note{
 			UserID: w.user.ID, PatientID: patientID, Name: canary + " note", Transcription: canary + " words", Analysis: canary + " thoughts",
 			Stage: clinicaldoctest.StageComplete, Audio: w.recording, CreatedAt: time.Now().Add(-time.Hour),
@@ -126,9 +136,16 @@ func (w *world) newClient(t *testing.T) {
 		DialContext: w.dial, ExpectContinueTimeout: hangs, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: clientTLS(), ForceAttemptHTTP2: w.fault.frames != nil,
 	}
+	if w.pings > 0 {
+		w.outer.HTTP2 = &http.HTTP2Config{SendPingTimeout: w.pings, PingTimeout: w.pings}
+	}
+	transport := http.RoundTripper(w.outer)
+	if w.retrying != nil {
+		transport = w.retrying(transport)
+	}
 	var err error
 	w.client, err = clinicaldoc.NewClient(w.home.url, w.secret,
-		clinicaldoc.WithHTTPClient(&http.Client{Transport: w.outer}),
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
 		clinicaldoc.WithRetry(w.policy),
 		clinicaldoc.WithStallTimeout(w.stall),
 		clinicaldoc.WithMaxResponseSize(w.maxResponse),
@@ -333,8 +350,6 @@ func (w *world) isTarget(path string) bool {
 	want := w.op.path(w)
 	return path == want || w.op.kind == storage && strings.HasPrefix(path, want)
 }
-
-func (w *world) audioPath() string { return audioPrefix }
 
 func (w *world) bytesSent() int64 {
 	return w.home.sent.Load() + w.storage.sent.Load() + w.elsewhere.sent.Load()

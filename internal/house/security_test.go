@@ -15,14 +15,14 @@ import (
 // Every promise of SECURITY.md names the tests that hold it, and these exist.
 func TestEveryPromiseIsHeldByATest(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(filepath.Join(root, "internal/chaos")); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "internal", "chaos")); err != nil {
 		t.Skip("nested modules are not part of a downloaded module")
 	}
 	document, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
 	require.NoError(t, err)
 	_, promised, found := strings.Cut(string(document), "## What is promised")
 	require.True(t, found)
-	promised, _, found = strings.Cut(promised, "## What is not promised")
+	promised, _, found = strings.Cut(promised, "## What nobody can know")
 	require.True(t, found)
 
 	tests := map[string]bool{}
@@ -45,7 +45,7 @@ func TestEveryPromiseIsHeldByATest(t *testing.T) {
 			assert.True(t, tests[match[1]], "there is no %s", match[1])
 		}
 		promise = strings.TrimSpace(promise)
-		if promise == "" || strings.HasPrefix(promise, "**") || strings.HasPrefix(promise, "| what |") {
+		if promise == "" || strings.HasPrefix(promise, "**") || strings.HasPrefix(promise, "## ") || strings.HasPrefix(promise, "| what |") {
 			continue
 		}
 		promises++

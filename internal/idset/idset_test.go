@@ -14,9 +14,14 @@ import (
 func TestAddTellsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	var s idset.Set
-	for _, id := range []int64{1, 2, 63, 64, 65, 127, 128, 0, -1, -64, -65, math.MaxInt64, math.MinInt64} {
+	assert.False(t, s.Has(0), "the zero value is empty")
+	assert.Zero(t, s.Len())
+	for i, id := range []int64{1, 2, 63, 64, 65, 127, 128, 0, -1, -64, -65, math.MaxInt64, math.MinInt64} {
+		assert.False(t, s.Has(id), id)
 		assert.True(t, s.Add(id), id)
+		assert.True(t, s.Has(id), id)
 		assert.False(t, s.Add(id), id)
+		assert.Equal(t, i+1, s.Len())
 	}
 }
 
@@ -27,8 +32,10 @@ func TestAddAgreesWithAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		id := random.Int64N(5000) - 1000
+		assert.Equal(t, reference[id], s.Has(id))
 		assert.Equal(t, !reference[id], s.Add(id))
 		reference[id] = true
+		assert.Len(t, reference, s.Len())
 	}
 }
 

@@ -1,6 +1,8 @@
 package origin_test
 
 import (
+	"fmt"
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -54,5 +56,53 @@ func TestLoopback(t *testing.T) {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
 		assert.Equal(t, want, origin.Loopback(u), address)
+	}
+}
+
+func TestRedirect(t *testing.T) {
+	t.Parallel()
+	const home = "https://api.clinic.test/prefix"
+	for _, tc := range []struct {
+		method   string
+		status   int
+		location string
+		want     string // empty: not followed
+	}{
+		{"GET", 301, "/v1/b", "https://api.clinic.test/v1/b"},
+		{"GET", 302, "b?c=d", "https://api.clinic.test/v1/b?c=d"},
+		{"GET", 303, "https://API.clinic.test:443/x", "https://API.clinic.test:443/x"},
+		{"HEAD", 307, "//api.clinic.test/x", "https://api.clinic.test/x"},
+		{"GET", 308, "/x", "https://api.clinic.test/x"},
+		{"GET", 200, "/x", ""},
+		{"GET", 300, "/x", ""},
+		{"GET", 304, "/x", ""},
+		{"GET", 305, "/x", ""},
+		{"GET", 302, "", ""},
+		{"GET", 302, "https://api.clinic.test:8443/x", ""},
+		{"GET", 302, "http://api.clinic.test/x", ""},
+		{"GET", 302, "//elsewhere.test/x", ""},
+		{"GET", 302, "https://user:secret@api.clinic.test/x", ""},
+		{"GET", 302, "https://api.clinic.test.elsewhere.test/x", ""},
+		{"GET", 302, "https:x", ""},
+		{"GET", 302, "%zz", ""},
+		{"POST", 307, "/x", ""},
+		{"PUT", 303, "/x", ""},
+		{"DELETE", 302, "/x", ""},
+	} {
+		t.Run(fmt.Sprint(tc.method, tc.status, tc.location), func(t *testing.T) {
+			t.Parallel()
+			base, err := url.Parse(home)
+			require.NoError(t, err)
+			req, err := http.NewRequestWithContext(t.Context(), tc.method, "https://api.clinic.test/v1/a", nil)
+			require.NoError(t, err)
+			resp := &http.Response{StatusCode: tc.status, Header: http.Header{"Location": {tc.location}}}
+			target := origin.Redirect(resp, req, base)
+			if tc.want == "" {
+				assert.Nil(t, target)
+				return
+			}
+			require.NotNil(t, target)
+			assert.Equal(t, tc.want, target.String())
+		})
 	}
 }

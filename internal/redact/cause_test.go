@@ -47,6 +47,16 @@ func dialTimeout(t *testing.T) error {
 	return err
 }
 
+// dialCancelled is the error of a dialer whose context ended, which is not the caller's.
+func dialCancelled(t *testing.T) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1")
+	require.ErrorIs(t, err, context.Canceled)
+	return err
+}
+
 func TestCause(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -63,13 +73,17 @@ func TestCause(t *testing.T) {
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, "authority unknown"},
 		{x509.HostnameError{Host: canary, Certificate: &x509.Certificate{DNSNames: []string{canary}}}, "another host name"},
 		{x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}, "x509"},
-		{x509.CertificateInvalidError{Reason: x509.Expired, Detail: canary}, "has expired"},
+		{x509.CertificateInvalidError{Reason: x509.Expired, Detail: canary}, "has expired or is not yet valid; is this machine's clock right?"},
 		{x509.CertificateInvalidError{Reason: x509.CANotAuthorizedForThisName, Detail: canary}, "not authorized to sign for this name"},
 		{tls.RecordHeaderError{Msg: canary}, "does not speak TLS"},
 		{http.ErrSchemeMismatch, "does not speak TLS"},
 		{&net.DNSError{Name: "api.clinic.test", Err: canary, IsNotFound: true}, "lookup api.clinic.test: no such host"},
 		{&net.DNSError{Name: "api.clinic.test", Err: canary, IsTimeout: true}, "lookup api.clinic.test: i/o timeout"},
 		{&net.DNSError{Name: "api.clinic.test", Err: canary, Server: canary}, "lookup api.clinic.test: the name could not be resolved"},
+		{errors.Join(errors.New(canary), context.Canceled), "the call was cancelled"},
+		{errors.Join(errors.New(canary), fmt.Errorf(canary+": %w", context.DeadlineExceeded)), "the deadline passed"},
+		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}}, "the proxy in between (set by HTTPS_PROXY"},
+		{dialCancelled(t), "operation was canceled"},
 		{dialTimeout(t), "dial tcp 127.0.0.1:1: i/o timeout; is the server running there"},
 		{os.ErrDeadlineExceeded, "i/o timeout"},
 		{&net.OpError{Op: canary, Net: canary, Addr: &net.UnixAddr{Name: canary}, Err: syscall.EPIPE}, "an operation: broken pipe"},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -51,10 +52,8 @@ func harmless(err error) bool {
 	if _, number := err.(syscall.Errno); number { //nolint:errorlint // of this error alone, not of those it wraps
 		return true
 	}
-	for _, known := range plain {
-		if err == known { //nolint:errorlint // as above
-			return true
-		}
+	if slices.Contains(plain, err) {
+		return true
 	}
 	if _, safe := err.(Safe); !safe || !ours(reflect.TypeOf(err)) { //nolint:errorlint // as above
 		return false

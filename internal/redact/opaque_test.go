@@ -34,7 +34,7 @@ func printed(t *testing.T, err error) string {
 	}
 	encoded, _ := json.Marshal(err)
 	b.Write(encoded)
-	switch parent := err.(type) {
+	switch parent := err.(type) { //nolint:errorlint // a step of the walk
 	case interface{ Unwrap() error }:
 		if inner := parent.Unwrap(); inner != nil {
 			b.WriteString(printed(t, inner))
@@ -81,7 +81,8 @@ func TestOpaqueLeavesTheHarmlessAsItIs(t *testing.T) {
 	require.NoError(t, redact.Opaque(nil))
 	ours := redact.New("constant")
 	for _, err := range []error{context.Canceled, context.DeadlineExceeded, io.EOF, fs.ErrNotExist, syscall.ECONNRESET, ours, &redact.ProxyError{StatusCode: 403}, redact.Opaque(errors.New(canary))} {
-		assert.True(t, err == redact.Opaque(err), "%T", err)
+		same := err == redact.Opaque(err) //nolint:errorlint // the very same
+		assert.True(t, same, "%T", err)
 	}
 	// What another module's type calls safe is repeated as the text, but the type is not trusted with the printing.
 	foreign := struct{ safeError }{safeError{canary}}

@@ -1,7 +1,7 @@
 package redact
 
 // Text is an error whose text is a constant without data.
-type Text string
+type Text string //nolint:errname // it reads as redact.Text("words")
 
 func (t Text) Error() string { return string(t) }
 

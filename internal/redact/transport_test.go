@@ -16,6 +16,15 @@ import (
 func TestTransportErrorsAreExplainedWithoutTheServersWords(t *testing.T) {
 	t.Parallel()
 	const graceful = "http2: Transport received Server's graceful shutdown GOAWAY"
+	for _, whole := range []string{
+		"http: server closed idle connection", "http: CloseIdleConnections called", "net/http: TLS handshake timeout", "net/http: timeout awaiting response headers",
+		"net/http: request canceled", "net/http: request canceled while waiting for connection", "net/http: cannot rewind body after connection loss",
+		"operation was canceled", "i/o timeout", "malformed chunked encoding", "invalid byte in chunk length", "http: unexpected EOF reading trailer",
+		"http2: timeout awaiting response headers",
+	} {
+		assert.Equal(t, whole, redact.Cause(errors.New(whole)))
+		assert.NotContains(t, redact.Cause(errors.New(whole+" "+canary)), canary)
+	}
 	for text, want := range map[string]string{
 		"http: server closed idle connection":       "http: server closed idle connection",
 		"net/http: request canceled":                "net/http: request canceled",
@@ -40,6 +49,10 @@ func TestTransportErrorsAreExplainedWithoutTheServersWords(t *testing.T) {
 		"net/http: server response headers exceeded 1048576 bytes; aborted":                                                                  "the response's header is too large",
 		`malformed HTTP response "` + canary + ` CANCEL"`:                                                                                    "the response is not HTTP; are the address and its port right?",
 		`bad Content-Length "` + canary + `"`:                                                                                                "the response's header is malformed",
+		"malformed response from server: missing status pseudo header":                                                                       "the response's header is malformed",
+		"invalid empty Content-Length " + canary:                                                                                             "the response's header is malformed",
+		"http: message cannot contain multiple Content-Length headers; " + canary:                                                            "the response's header is malformed",
+		"malformed MIME header line: " + canary:                                                                                              "the response's header is malformed; are the address and its port right?",
 		`unsupported transfer encoding: "` + canary + `"`:                                                                                    "the response's header is malformed",
 		"tls: " + canary:                "the TLS handshake failed",
 		"unknown status code":           "the proxy in between refused the connection; does it let this host through, and reach it?",

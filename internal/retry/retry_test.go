@@ -133,3 +133,50 @@ func TestPermanent(t *testing.T) {
 		assert.False(t, retry.Permanent(err), "%T", err)
 	}
 }
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	const least, most = time.Second, 10 * time.Second
+	for _, tc := range []struct {
+		n      int
+		asked  time.Duration
+		spread float64
+		want   time.Duration
+	}{
+		{0, 0, 0, 500 * time.Millisecond},
+		{0, 0, 1, time.Second},
+		{1, 0, 0.5, 1500 * time.Millisecond},
+		{3, 0, 1, 8 * time.Second},
+		{4, 0, 1, most},
+		{61, 0, 1, most},
+		{62, 0, 1, most},
+		{1000, 0, 0, most / 2},
+		{0, 3 * time.Second, 0, 3 * time.Second},
+		{5, time.Second, 1, most},
+		{0, math.MaxInt64, 1, math.MaxInt64},
+	} {
+		assert.Equal(t, tc.want, retry.Wait(tc.n, least, most, tc.asked, tc.spread), "%+v", tc)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for text, refused := range map[string]bool{
+		"http2: Transport received Server's graceful shutdown GOAWAY":                                                         true,
+		"stream error: stream ID 3; REFUSED_STREAM":                                                                           true,
+		"stream error: stream ID 3; REFUSED_STREAM; received from peer":                                                       true,
+		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body": true,
+		"http2: Transport: cannot retry err [stream error: stream ID 7; REFUSED_STREAM; received from peer] after Request":    true,
+		"stream error: stream ID 3; PROTOCOL_ERROR; received from peer":                                                       false,
+		"stream error: stream ID 3; INTERNAL_ERROR":                                                                           false,
+		"stream error: stream ID ; REFUSED_STREAM":                                                                            false,
+		"http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR":                               false,
+		"malformed HTTP response \"stream error: stream ID 3; REFUSED_STREAM\"":                                               false,
+		" stream error: stream ID 3; REFUSED_STREAM":                                                                          false,
+		"synthetic\nstream error: stream ID 3; REFUSED_STREAM":                                                                false,
+		"": false,
+	} {
+		assert.Equal(t, refused, retry.Refused(errors.New(text)), text)
+	}
+	assert.False(t, retry.Refused(nil))
+}

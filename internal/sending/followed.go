@@ -3,7 +3,6 @@ package sending
 import (
 	"errors"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +20,9 @@ type followedBody struct {
 	announced bool // by Expect: 100-continue
 	streamed  bool
 
-	reading sync.Mutex // held while the source is read
-	head    io.Reader  // nil when it has been read
-	source  *source    // nil when it is not read, or never was
+	reading chan struct{} // full while the source is read
+	head    io.Reader     // nil when it has been read
+	source  *source       // nil when it is not read, or never was
 	tail    []byte
 	begun   time.Time // when the first byte was asked for
 	stopped atomic.Bool
@@ -37,8 +36,8 @@ type followedBody struct {
 func (b *followedBody) Close() error { return nil }
 
 func (b *followedBody) Read(p []byte) (int, error) {
-	b.reading.Lock()
-	defer b.reading.Unlock()
+	b.reading <- struct{}{}
+	defer b.done()
 	if b.begun.IsZero() {
 		b.awaitContinue()
 		b.begun = time.Now()
@@ -161,7 +160,14 @@ func (b *followedBody) readHead(p []byte) (int, error) {
 	}
 }
 
-// release lets the goroutine of the source go, when nobody reads.
+// done lets another reader in, and lets the goroutine of the source go when there will be none.
+func (b *followedBody) done() {
+	if b.stopped.Load() {
+		b.release()
+	}
+	<-b.reading
+}
+
 func (b *followedBody) release() {
 	if b.source != nil {
 		close(b.source.asks)
@@ -176,28 +182,27 @@ const grace = time.Second
 // stop ends the reading and reports whether nobody reads the source any more. After it reads fail, so that what was
 // concluded stays true. Only the first call waits.
 func (b *followedBody) stop() (free bool) {
-	if !b.stopped.CompareAndSwap(false, true) {
-		return b.free()
+	first := b.stopped.CompareAndSwap(false, true)
+	if first {
+		close(b.quit)
 	}
-	close(b.quit)
-	if b.free() {
+	select {
+	case b.reading <- struct{}{}:
+		b.done()
 		return true
+	default:
 	}
-	unlocked := make(chan struct{})
-	go func() {
-		b.reading.Lock()
-		defer b.reading.Unlock()
-		b.release()
-		close(unlocked)
-	}()
-	return within(grace, unlocked)
+	return first && b.freeWithin(grace)
 }
 
-func (b *followedBody) free() bool {
-	if !b.reading.TryLock() {
+func (b *followedBody) freeWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case b.reading <- struct{}{}:
+		b.done()
+		return true
+	case <-timer.C:
 		return false
 	}
-	defer b.reading.Unlock()
-	b.release()
-	return true
 }

@@ -184,7 +184,7 @@ func (s *State) BytesSent() int64 {
 
 // Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
 func (s *State) Follow(body Body, announced bool) io.ReadCloser {
-	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), quit: make(chan struct{})}
+	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), reading: make(chan struct{}, 1), quit: make(chan struct{})}
 	if s.commits == nil && b.streamed {
 		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
 	}

@@ -3,6 +3,8 @@ package stall_test
 import (
 	"context"
 	"errors"
+	"io"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -98,4 +100,117 @@ func TestProgressFromManyGoroutines(t *testing.T) {
 	watchdog.Stop()
 	all.Wait()
 	assert.Error(t, ctx.Err())
+}
+
+func TestAllowGivesMoreTimeOnce(t *testing.T) {
+	t.Parallel()
+	for longer, want := range map[time.Duration]time.Duration{0: time.Minute, 30 * time.Second: 90 * time.Second, -time.Second: time.Minute, math.MaxInt64: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+			defer watchdog.Stop()
+			time.Sleep(59 * time.Second)
+			start := time.Now()
+			watchdog.Allow(longer)
+			<-ctx.Done()
+			assert.Equal(t, want, time.Since(start), longer)
+		})
+	}
+}
+
+func TestPauseStopsTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		watchdog.Pause()
+		time.Sleep(24 * time.Hour)
+		require.NoError(t, ctx.Err())
+		start := time.Now()
+		watchdog.Progress()
+		<-ctx.Done()
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+func TestBoundEndsWorkThatDrips(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		start := time.Now()
+		watchdog.Bound(10)
+		for ctx.Err() == nil {
+			time.Sleep(50 * time.Second)
+			watchdog.Progress()
+		}
+		assert.Equal(t, 650*time.Second, time.Since(start))
+		assert.Contains(t, context.Cause(ctx).Error(), "too slowly")
+	})
+}
+
+func TestPatienceWithoutEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, watchdog := stall.Guard(t.Context(), math.MaxInt64)
+		defer watchdog.Stop()
+		watchdog.Bound(10)
+		for range 100 {
+			time.Sleep(time.Hour)
+			watchdog.Allow(time.Hour)
+			watchdog.Progress()
+		}
+		assert.NoError(t, ctx.Err())
+	})
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		pipe, feed := io.Pipe()
+		defer pipe.Close()
+		r := watchdog.Reader(pipe)
+		go func() {
+			for range 3 {
+				time.Sleep(50 * time.Second)
+				_, _ = feed.Write([]byte("x"))
+			}
+			time.Sleep(2 * time.Minute)
+			_, _ = feed.Write([]byte("y"))
+			_ = feed.Close()
+		}()
+		for range 3 {
+			n, err := r.Read(make([]byte, 10))
+			require.NoError(t, err)
+			assert.Equal(t, 1, n)
+		}
+		require.NoError(t, ctx.Err(), "bytes are progress")
+		_, err := r.Read(make([]byte, 10))
+		var cause *stall.Error
+		require.ErrorAs(t, err, &cause, "it ends with the work, although the pipe knows nothing of that")
+		_, err = io.ReadAll(r)
+		assert.NoError(t, err)
+	})
+}
+
+func TestWithTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		unlimited, cancel := stall.WithTimeout(t.Context(), 0)
+		defer cancel()
+		_, limited := unlimited.Deadline()
+		assert.False(t, limited)
+
+		ctx, cancel := stall.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		<-ctx.Done()
+		cause := context.Cause(ctx)
+		require.ErrorIs(t, cause, context.DeadlineExceeded)
+		require.NotErrorIs(t, cause, context.Canceled)
+		assert.Contains(t, cause.Error(), "WithHTTPClient")
+		var timeout interface{ Timeout() bool }
+		require.ErrorAs(t, cause, &timeout)
+		assert.True(t, timeout.Timeout())
+	})
 }

@@ -94,10 +94,10 @@ func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 	case jsonscan.Object:
 		for key := range d.Fields() {
 			empty = false
-			switch name := string(key); {
-			case name == "id" || name == other:
+			switch string(key) {
+			case "id", other:
 				r = r.And(idReference(d, other))
-			case name == "data":
+			case "data":
 				inner, _ := reference(d, other)
 				r = r.And(inner)
 			}

@@ -84,6 +84,12 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// SetWriteDeadline is how TLS begins to close: its last record is not worth a wait.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.end()
+	return c.Conn.SetWriteDeadline(t)
+}
+
 func (c *conn) end() { c.once.Do(func() { close(c.over) }) }
 
 // broken reports whether the peer ended the connection. The systems number that differently.

@@ -92,7 +92,7 @@ const (
 	Future    Reason = "it was sent in the future by this machine's clock or by the service's; check the clocks"
 	Unproven  Reason = "the list cannot be shown to be whole; does WithQueryNames name the service's parameters?"
 	Forgotten Reason = "a note fits, but this client has made too many since to know that none of them explains it; a person has to look"
-	Untold    Reason = "a note may be it, but the service does not tell enough of it (its user, its size, when it was made); a person has to look"
+	Untold    Reason = "a note may be it, but not enough of it is told (its user, its size, when it was made), or it was found for another create; a person has to look"
 	Resembles Reason = "a note resembles it, or was made since by the same user and nothing explains it; a person has to look"
 	Unsettled Reason = "no such note yet, but the service may still be at work"
 )

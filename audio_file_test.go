@@ -22,18 +22,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// fileNames lists a directory.
-func fileNames(t *testing.T, path string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(path)
-	require.NoError(t, err)
-	list := []string{}
-	for _, entry := range entries {
-		list = append(list, entry.Name())
-	}
-	return list
-}
-
 // cutting makes every request but those from the n-th on break off after so many bytes, the second one at once.
 func cutting(a *archive, n, bytes int) func(int, http.ResponseWriter, *http.Request) bool {
 	return func(number int, w http.ResponseWriter, r *http.Request) bool {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,8 +73,8 @@ func socketHandler(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return srv
 }
 
-// sockReset closes the connection of a handler so that the peer sees a reset.
-func sockReset(t *testing.T, w http.ResponseWriter) {
+// socketReset closes the connection of a handler so that the peer sees a reset.
+func socketReset(t *testing.T, w http.ResponseWriter) {
 	t.Helper()
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if assert.NoError(t, err) {
@@ -87,16 +89,16 @@ func resetConn(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// sockSteps answers the n-th request with the n-th step; the last step answers all that follow.
-type sockSteps struct {
+// socketSteps answers the n-th request with the n-th step; the last step answers all that follow.
+type socketSteps struct {
 	mu    sync.Mutex
 	seen  []string // method and path
 	steps []http.HandlerFunc
 }
 
-func newSockSteps(handlers ...http.HandlerFunc) *sockSteps { return &sockSteps{steps: handlers} }
+func newSocketSteps(handlers ...http.HandlerFunc) *socketSteps { return &socketSteps{steps: handlers} }
 
-func (s *sockSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *socketSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	step := s.steps[min(len(s.seen), len(s.steps)-1)]
 	s.seen = append(s.seen, r.Method+" "+r.URL.Path)
@@ -104,14 +106,14 @@ func (s *sockSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	step(w, r)
 }
 
-func (s *sockSteps) requests() []string {
+func (s *socketSteps) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.seen...)
 }
 
-// sockStatus answers with a status and a body.
-func sockStatus(code int, body string, header ...string) http.HandlerFunc {
+// socketStatus answers with a status and a body.
+func socketStatus(code int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -123,12 +125,12 @@ func sockStatus(code int, body string, header ...string) http.HandlerFunc {
 	}
 }
 
-// sockLost takes the whole request and then breaks the connection without an answer.
-func sockLost(t *testing.T) http.HandlerFunc {
+// socketLost takes the whole request and then breaks the connection without an answer.
+func socketLost(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		sockReset(t, w)
+		socketReset(t, w)
 	}
 }
 
@@ -324,12 +326,7 @@ func socketParams(size int64) clinicaldoc.CreateNoteParams {
 	}
 }
 
-// sockTripper is a transport that knows nothing of httptrace.
-type sockTripper func(*http.Request) (*http.Response, error)
-
-func (f sockTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// madeResponse is an answer made by a sockTripper.
+// madeResponse is an answer made by a roundTripper.
 func madeResponse(r *http.Request, code int, body string, header ...string) *http.Response {
 	resp := &http.Response{
 		StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/json"}},
@@ -353,3 +350,60 @@ func requireUnknown(t *testing.T, err error, params clinicaldoc.CreateNoteParams
 	assert.WithinRange(t, unknown.SentAt, started, time.Now())
 	return unknown
 }
+
+// timedClient is a client in virtual time, whose transport is a function, with the default retry policy.
+func timedClient(t *testing.T, transport roundTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	all := append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})}, opts...)
+	c, err := clinicaldoc.NewClient("https://api.clinic.test", socketToken, all...)
+	require.NoError(t, err)
+	return c
+}
+
+// slowReader gives 10 bytes after each pause.
+type slowReader struct {
+	text  string
+	pause time.Duration
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	if r.text == "" {
+		return 0, io.EOF
+	}
+	time.Sleep(r.pause)
+	n := copy(p[:min(len(p), 10)], r.text)
+	r.text = r.text[n:]
+	return n, nil
+}
+
+// closedAddress is an address of this machine where nobody listens.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// badReader fails with an error that names a file, at the first read or when it has given something.
+type badReader struct{ given bool }
+
+func (r *badReader) Read(p []byte) (int, error) {
+	if !r.given {
+		r.given = true
+		return copy(p, canary), nil
+	}
+	return 0, &os.PathError{Op: "read", Path: canary, Err: errors.New(canary)}
+}
+
+func (r *badReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New(canary) }
+
+func (r *badReader) Write([]byte) (int, error) { return 0, errors.New(canary) }
+
+// badCallback is a limiter and a token source that fail.
+type badCallback struct{ err error }
+
+func (c badCallback) Wait(context.Context) error { return c.err }
+
+func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }

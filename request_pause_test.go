@@ -17,16 +17,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// timedClient is a client in virtual time, whose transport is a function, with the default retry policy.
-func timedClient(t *testing.T, transport sockTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-	t.Helper()
-	all := append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})}, opts...)
-	c, err := clinicaldoc.NewClient("https://api.clinic.test", socketToken, all...)
-	require.NoError(t, err)
-	return c
-}
-
-func TestTimeBackoffGrowsWithJitter(t *testing.T) {
+func TestBackoffGrowsWithJitter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		distinct := map[time.Duration]bool{}
@@ -50,7 +41,7 @@ func TestTimeBackoffGrowsWithJitter(t *testing.T) {
 	})
 }
 
-func TestTimeRetryAfter(t *testing.T) {
+func TestRetryAfterIsHeeded(t *testing.T) {
 	t.Parallel()
 	const never = -1
 	for _, tc := range []struct {
@@ -110,7 +101,7 @@ func TestTimeRetryAfter(t *testing.T) {
 	}
 }
 
-func TestTimeWaitThatDoesNotFitTheDeadline(t *testing.T) {
+func TestPauseThatDoesNotFitTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -130,7 +121,7 @@ func TestTimeWaitThatDoesNotFitTheDeadline(t *testing.T) {
 	})
 }
 
-func TestTimeContextEndsDuringTheWait(t *testing.T) {
+func TestContextEndsDuringThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -152,7 +143,7 @@ func TestTimeContextEndsDuringTheWait(t *testing.T) {
 	})
 }
 
-func TestTimeCreateWhoseContextEndsDuringTheWait(t *testing.T) {
+func TestCreateWhoseContextEndsDuringThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -168,7 +159,7 @@ func TestTimeCreateWhoseContextEndsDuringTheWait(t *testing.T) {
 	})
 }
 
-func TestTimeNoRetries(t *testing.T) {
+func TestNoRetries(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		option []clinicaldoc.Option
@@ -196,7 +187,7 @@ func TestTimeNoRetries(t *testing.T) {
 	}
 }
 
-func TestTimeLimiterIsAskedPerAttempt(t *testing.T) {
+func TestLimiterIsAskedBeforeEachAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked, attempts := 0, 0
@@ -216,91 +207,4 @@ func TestTimeLimiterIsAskedPerAttempt(t *testing.T) {
 		assert.Equal(t, 4, asked)
 		assert.Equal(t, 3, attempts)
 	})
-}
-
-func TestTimeStall(t *testing.T) {
-	t.Parallel()
-	t.Run("no answer", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
-			_, err := c.Notes.Get(t.Context(), 9)
-			require.Error(t, err)
-			assert.Contains(t, err.Error(), "no byte moved for 1m0s")
-			assert.Equal(t, time.Minute, time.Since(start))
-		})
-	})
-	t.Run("a slow answer that moves", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				resp := madeResponse(r, http.StatusOK, "")
-				resp.Body = io.NopCloser(&slowReader{text: socketNote(9), pause: 50 * time.Second})
-				return resp, nil
-			})
-			_, err := c.Notes.Get(t.Context(), 9)
-			require.NoError(t, err)
-			assert.Greater(t, time.Since(start), 10*time.Minute)
-		})
-	})
-	t.Run("a slow upload that moves", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				buffer := make([]byte, 1000)
-				for {
-					if _, err := r.Body.Read(buffer); err != nil {
-						break
-					}
-					time.Sleep(50 * time.Second)
-				}
-				if r.Context().Err() != nil {
-					return nil, r.Context().Err()
-				}
-				return madeResponse(r, http.StatusOK, socketNote(9)), nil
-			})
-			_, err := c.Notes.Create(t.Context(), socketParams(20_000))
-			require.NoError(t, err)
-		})
-	})
-	t.Run("a slow update that moves", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				for buffer := make([]byte, 30<<10); ; {
-					if _, err := r.Body.Read(buffer); err != nil {
-						break
-					}
-					time.Sleep(50 * time.Second)
-				}
-				if r.Context().Err() != nil {
-					return nil, r.Context().Err()
-				}
-				return madeResponse(r, http.StatusOK, socketNote(9)), nil
-			}, once)
-			_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new(strings.Repeat("x", 64<<10))})
-			require.NoError(t, err)
-		})
-	})
-}
-
-// slowReader gives 10 bytes after each pause.
-type slowReader struct {
-	text  string
-	pause time.Duration
-}
-
-func (r *slowReader) Read(p []byte) (int, error) {
-	if r.text == "" {
-		return 0, io.EOF
-	}
-	time.Sleep(r.pause)
-	n := copy(p[:min(len(p), 10)], r.text)
-	r.text = r.text[n:]
-	return n, nil
 }

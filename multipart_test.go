@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,7 +34,7 @@ func formServer(t *testing.T) (*httptest.Server, <-chan sentForm) {
 		form, err := readForm(r)
 		assert.NoError(t, err)
 		forms <- form
-		sockStatus(http.StatusCreated, socketNote(21))(w, r)
+		socketStatus(http.StatusCreated, socketNote(21))(w, r)
 	})
 	return srv, forms
 }
@@ -42,7 +46,7 @@ func writeAudio(t *testing.T, size int64) string {
 	return path
 }
 
-func TestSocketUploadArrivesExactly(t *testing.T) {
+func TestUploadArrivesExactly(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{1, 4096, 1 << 20, 1<<20 + 1, 3<<20 + 17} {
 		want := syntheticAudio(size).bytes()
@@ -80,7 +84,7 @@ func TestSocketUploadArrivesExactly(t *testing.T) {
 	}
 }
 
-func TestSocketUploadWithoutAudioOrFields(t *testing.T) {
+func TestUploadWithoutAudioOrFields(t *testing.T) {
 	t.Parallel()
 	srv, forms := formServer(t)
 	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{})
@@ -90,7 +94,7 @@ func TestSocketUploadWithoutAudioOrFields(t *testing.T) {
 	assert.Empty(t, form.fileName)
 }
 
-func TestSocketUploadFileNamesAndTypes(t *testing.T) {
+func TestUploadFileNamesAndTypes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, contentType, wantName, wantType string }{
 		{"plain.wav", "", "plain.wav", "audio/wav"},
@@ -121,7 +125,7 @@ func TestSocketUploadFileNamesAndTypes(t *testing.T) {
 	}
 }
 
-func TestSocketUploadRefusesUnusableSources(t *testing.T) {
+func TestUploadRefusesUnusableSources(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, func(http.ResponseWriter, *http.Request) { assert.Fail(t, "nothing may be sent") })
 	c := socketClient(t, srv.URL)
@@ -160,7 +164,7 @@ func TestSocketUploadRefusesUnusableSources(t *testing.T) {
 	assert.NotContains(t, err.Error(), "missing-synthetic")
 }
 
-func TestSocketUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
+func TestUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]error{401: clinicaldoc.ErrUnauthorized, 413: clinicaldoc.ErrTooLarge, 422: clinicaldoc.ErrValidation} {
 		for _, abrupt := range []bool{false, true} {
@@ -189,7 +193,7 @@ func TestSocketUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
 	}
 }
 
-func TestSocketUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
+func TestUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
 		for name, source := range map[string]func() *clinicaldoc.AudioSource{
@@ -228,7 +232,7 @@ func TestSocketUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
 	}
 }
 
-func TestSocketUploadOfAHalfReadStreamIsNotSentAgain(t *testing.T) {
+func TestUploadOfAHalfReadStreamIsNotRetried(t *testing.T) {
 	t.Parallel()
 	// The server lets the upload begin and answers 417 then. What is left of the stream is no recording.
 	srv := newRawServer(t, func(c *rawConn) {
@@ -246,7 +250,7 @@ func TestSocketUploadOfAHalfReadStreamIsNotSentAgain(t *testing.T) {
 	assert.EqualValues(t, 1, srv.accepted.Load())
 }
 
-func TestSocketUploadOfAStreamIsRepeatedOnlyUnread(t *testing.T) {
+func TestUploadOfAStreamIsRetriedOnlyUnread(t *testing.T) {
 	t.Parallel()
 	t.Run("unread", func(t *testing.T) {
 		t.Parallel()
@@ -282,7 +286,7 @@ func TestSocketUploadOfAStreamIsRepeatedOnlyUnread(t *testing.T) {
 	})
 }
 
-func TestSocketUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
+func TestUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
 	const size = 96 << 20
 	var peak atomic.Uint64
 	var base runtime.MemStats
@@ -301,7 +305,7 @@ func TestSocketUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // 
 				break
 			}
 		}
-		sockStatus(http.StatusCreated, socketNote(24))(w, r)
+		socketStatus(http.StatusCreated, socketNote(24))(w, r)
 	})
 	runtime.GC()
 	runtime.ReadMemStats(&base)
@@ -329,7 +333,7 @@ func (w *watchedAudio) ReadAt(p []byte, off int64) (int, error) {
 	return w.ReaderAt.ReadAt(p, off)
 }
 
-func TestSocketUploadIsNotReadAfterTheCall(t *testing.T) {
+func TestUploadIsNotReadAfterTheCall(t *testing.T) {
 	t.Parallel()
 	// net/http goes on reading a body after an early answer and after a cancelled call.
 	early := func(c *rawConn) {
@@ -382,13 +386,13 @@ func TestSocketUploadIsNotReadAfterTheCall(t *testing.T) {
 	}
 }
 
-func TestSocketUploadIsClosedToATransportThatReadsOn(t *testing.T) {
+func TestUploadIsClosedToATransportThatReadsOn(t *testing.T) {
 	t.Parallel()
 	// As net/http may, but surely: this transport answers early and reads the rest when the call is over.
 	audio := &watchedAudio{ReaderAt: syntheticAudio(1 << 20)}
 	returned, finished := make(chan struct{}), make(chan struct{})
 	var reports atomic.Int32
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		_, _ = io.CopyN(io.Discard, r.Body, 100<<10)
 		go func() {
 			defer close(finished)
@@ -411,7 +415,7 @@ func TestSocketUploadIsClosedToATransportThatReadsOn(t *testing.T) {
 	assert.Equal(t, before, reports.Load())
 }
 
-func TestSocketUploadedFileIsClosed(t *testing.T) {
+func TestUploadedFileIsClosed(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("needs /proc")
@@ -457,7 +461,7 @@ func openCount(t *testing.T, path string) int {
 	return count
 }
 
-func TestSocketUploadOfAFileThatChanges(t *testing.T) {
+func TestUploadOfAFileThatChanges(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20
 	change := func(change func(path string) error) func(*testing.T) {
@@ -512,7 +516,7 @@ func (f failingAudio) ReadAt(p []byte, off int64) (int, error) {
 	return f.syntheticAudio.ReadAt(p, off)
 }
 
-func TestSocketUploadOfASourceThatFails(t *testing.T) {
+func TestUploadOfASourceThatFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic-disk-failure")
 	const size = 8 << 20
@@ -549,10 +553,10 @@ func TestSocketUploadOfASourceThatFails(t *testing.T) {
 	}
 }
 
-func TestSocketUploadProgress(t *testing.T) {
+func TestUploadProgress(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
-	script := newSockSteps(sockStatus(http.StatusTooManyRequests, ""), sockStatus(http.StatusCreated, socketNote(26)))
+	script := newSocketSteps(socketStatus(http.StatusTooManyRequests, ""), socketStatus(http.StatusCreated, socketNote(26)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var mu sync.Mutex
 	var told []int64
@@ -583,7 +587,7 @@ func TestSocketUploadProgress(t *testing.T) {
 	assert.EqualValues(t, size, told[len(told)-1])
 }
 
-func TestSocketUploadStalls(t *testing.T) {
+func TestUploadStalls(t *testing.T) {
 	t.Parallel()
 	const patience = 150 * time.Millisecond
 	t.Run("within the body", func(t *testing.T) {
@@ -666,7 +670,7 @@ func (b blockedAudio) ReadAt([]byte, int64) (int, error) {
 	return 0, errors.New("synthetic")
 }
 
-func TestSocketUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
+func TestUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	pipe, unblock := io.Pipe()
 	t.Cleanup(func() { _ = unblock.Close() })
@@ -683,4 +687,132 @@ func TestSocketUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Less(t, time.Since(started), 10*time.Second)
 	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+// FuzzEnvelope reads an upload back with the standard library: it holds what was given, and nothing else.
+func FuzzEnvelope(f *testing.F) {
+	f.Add("visit.wav", "", "Follow-up", int64(7), int64(1), []byte("RIFF"))
+	f.Add(`C:\audio\a"b;c=d.mp3`, "audio/mpeg; codecs=\"a;b\"", "", int64(0), int64(0), []byte("x"))
+	f.Add("n\r\nX-Injected: yes\r\n\r\n", "audio/wav\r\nX-Injected: yes", "a\r\n--b", int64(-1), int64(2), []byte("--"))
+	f.Add("日本語\u2028.ogg", "audio/ogg; title*=utf-8''%e2%82%ac", "Naïve", int64(1), int64(2), []byte("\r\n--\r\n"))
+	f.Add("..", "audio", "\xff", int64(1), int64(2), []byte{})
+	f.Add("a%22b%0d%0a.wav", "audio/x-a; b=\"\"; c*0=d; c*1=e", "n", int64(1), int64(2), []byte{0})
+	f.Add(strings.Repeat("x", 256), "text/plain; a=\u00e9", "n", int64(1), int64(2), []byte{0})
+	f.Fuzz(func(t *testing.T, fileName, contentType, name string, patient, prompt int64, audio []byte) {
+		type part struct{ name, file, value string }
+		var parts []part
+		var types []string
+		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.EqualValues(t, len(body), r.ContentLength)
+			kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+			require.NoError(t, err)
+			require.Equal(t, "multipart/form-data", kind)
+			reader := multipart.NewReader(bytes.NewReader(body), params["boundary"])
+			for {
+				p, err := reader.NextRawPart()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				value, err := io.ReadAll(p)
+				require.NoError(t, err)
+				kind, disposition, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+				require.NoError(t, err)
+				require.Equal(t, "form-data", kind)
+				allowed := 1
+				if disposition["name"] == "file" {
+					allowed = 2
+					types = append(types, p.Header["Content-Type"]...)
+				}
+				require.Len(t, p.Header, allowed, "no header beside its own")
+				parts = append(parts, part{disposition["name"], disposition["filename"], string(value)})
+				delete(disposition, "name")
+				delete(disposition, "filename")
+				require.Empty(t, disposition)
+			}
+			return answerWith(http.StatusCreated, "application/json", []byte(smallNote))(r)
+		})
+		source := clinicaldoc.AudioBytes(fileName, audio)
+		source.ContentType = contentType
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: name, PatientID: patient, PromptID: prompt, Audio: source})
+
+		base := fileName[strings.LastIndexAny(fileName, `/\`)+1:]
+		unsendable := base == "" || base == "." || base == ".." || len(base) > 255 || !utf8.ValidString(base) || hasControl(base)
+		if err != nil {
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+			require.Empty(t, parts, "nothing is sent")
+			require.Regexp(t, `^clinicaldoc: (Audio|Audio: ContentType|Notes\.Create: [A-Za-z]+): [A-Za-z0-9 ,;/-]+: invalid argument$`, err.Error())
+			kind, params, badType := mime.ParseMediaType(contentType)
+			require.True(t, unsendable || patient < 0 || prompt < 0 || !utf8.ValidString(name) || len(audio) == 0 || badType != nil ||
+				!strings.Contains(kind, "/") || hasControl(contentType) || mime.FormatMediaType(kind, params) == "", err)
+			return
+		}
+		require.False(t, unsendable)
+		want := []part{{"file", base, string(audio)}} // first, so that a cut upload lacks what the service acts on
+		if name != "" {
+			want = append(want, part{name: "name", value: name})
+		}
+		if patient != 0 {
+			want = append(want, part{name: "patient_id", value: strconv.FormatInt(patient, 10)})
+		}
+		if prompt != 0 {
+			want = append(want, part{name: "prompt_id", value: strconv.FormatInt(prompt, 10)})
+		}
+		require.Equal(t, want, parts)
+		require.Len(t, types, 1)
+		kind, params, err := mime.ParseMediaType(types[0])
+		require.NoError(t, err, "%q", types[0])
+		if contentType != "" {
+			wantKind, wantParams, err := mime.ParseMediaType(contentType)
+			require.NoError(t, err)
+			require.Equal(t, wantKind, kind)
+			require.Equal(t, wantParams, params)
+		}
+	})
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
+	t.Parallel()
+	typed := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
+	copied := *typed
+	copied.ContentType = "audio/flac"
+	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
+		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
+		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, response: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		require.NoError(t, err)
+	}
+
+	stream := clinicaldoc.AudioReader("visit.wav", strings.NewReader("sound"))
+	streamCopy := *stream
+	reading := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		_, err := io.Copy(io.Discard, r.Body)
+		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(strings.NewReader(fullNote))}, err
+	})})
+	_, err := reading.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: &streamCopy})
+	require.NoError(t, err)
+	for _, used := range []*clinicaldoc.AudioSource{stream, &streamCopy} {
+		_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: used})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "what is left of a stream is not the recording")
+	}
+}
+
+func TestAudioFileRefusals(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	empty := filepath.Join(folder, "empty.wav")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, path := range []string{"", folder, empty, filepath.Join(folder, "secret.wav")} {
+		source, err := clinicaldoc.AudioFile(path)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, path)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Nil(t, source, path)
+	}
+	_, err := clinicaldoc.AudioFile(filepath.Join(folder, "secret.wav"))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -28,12 +28,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// canary stands in every field that may hold a secret or a patient's data; canaryPatient in every number that names a patient.
-const (
-	canary              = "CANARY"
-	canaryPatient int64 = 9876598765432 // too long to occur in a time or an address
-)
-
 // sample is a value of a public type in all the shapes a program may print it in.
 type sample struct {
 	direct []any // the value and a pointer to it
@@ -119,16 +113,6 @@ func publicSamples(t *testing.T) map[string]sample {
 		"WaitParams":          sampleOf(clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
 	}
 }
-
-// assertSilent fails when a text holds a canary in any of the spellings that fmt gives it.
-func assertSilent(t *testing.T, text, how string) {
-	t.Helper()
-	for _, spelling := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), fmt.Sprintf("% x", canary), strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"), fmt.Sprint(canaryPatient), fmt.Sprintf("%x", canaryPatient)} {
-		assert.NotContains(t, text, spelling, how)
-	}
-}
-
-var verbs = []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "% x", "%-10s"}
 
 func assertPrintsSilently(t *testing.T, value any, what string) {
 	t.Helper()
@@ -242,12 +226,12 @@ func failures(t *testing.T) map[string]error {
 
 	path := "/v1/progress-notes/7"
 	for name, answer := range map[string]call{
-		"validation":   {status: 422, answer: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":["x"]}}`, answerHeader: map[string]string{"X-Request-Id": canary + " " + canary}},
+		"validation":   {status: 422, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":["x"]}}`, answerHeader: map[string]string{"X-Request-Id": canary + " " + canary}},
 		"redirect":     {status: 302, answerHeader: map[string]string{"Location": "https://" + canary + ".test/" + canary}},
-		"not JSON":     {answer: canary, answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
-		"wrong kind":   {answer: `{"id":7,"created_at":"` + canary + `"}`},
-		"another":      {answer: `{"id":8,"name":"` + canary + `"}`},
-		"odd key":      {answer: `{"id":7,"` + canary + ` x":1,"name":{"` + canary + ` x":"` + canary + `"}}`},
+		"not JSON":     {response: canary, answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
+		"wrong kind":   {response: `{"id":7,"created_at":"` + canary + `"}`},
+		"another":      {response: `{"id":8,"name":"` + canary + `"}`},
+		"odd key":      {response: `{"id":7,"` + canary + ` x":1,"name":{"` + canary + ` x":"` + canary + `"}}`},
 		"URL error":    {fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
 		"plain error":  {fail: errors.New(canary)},
 		"path error":   {fail: &os.PathError{Op: "open", Path: canary, Err: errors.New(canary)}},
@@ -257,10 +241,10 @@ func failures(t *testing.T) map[string]error {
 		answer.url = path
 		_, failures[name] = serve(t, answer).Notes.Get(t.Context(), 7)
 	}
-	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary, canaryPatient), answer: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
+	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary, canaryPatient), response: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
 		Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary})
 	_, failures["sort"] = serve(t).Notes.List(t.Context(), clinicaldoc.ListNotesParams{Sort: canary})
-	_, failures["create"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, status: 502, answer: canary}).
+	_, failures["create"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, status: 502, response: canary}).
 		Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
 	_, failures["file name"] = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes(canary+"\n", []byte(canary))})
 	_, failures["unreadable audio"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, fail: errors.New(canary)}).
@@ -268,7 +252,7 @@ func failures(t *testing.T) map[string]error {
 	failures["Do path"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x?"+canary, nil, nil)
 	failures["Do method"] = serve(t).Do(t.Context(), canary+" x", "/v1/x", nil, nil)
 	failures["Do body"] = serve(t).Do(t.Context(), http.MethodPost, "/v1/"+canary, map[string]any{canary: func() {}}, nil)
-	failures["Do answer"] = serve(t, call{url: "/v1/" + canary, answer: `{"a":"` + canary + `"}`}).Do(t.Context(), http.MethodGet, "/v1/"+canary, nil, new(struct{ A int }))
+	failures["Do answer"] = serve(t, call{url: "/v1/" + canary, response: `{"a":"` + canary + `"}`}).Do(t.Context(), http.MethodGet, "/v1/"+canary, nil, new(struct{ A int }))
 	failures["query key"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithQuery("", canary))
 	failures["header"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithHeader("X-A", canary+"\n"))
 
@@ -277,40 +261,20 @@ func failures(t *testing.T) map[string]error {
 	return failures
 }
 
-// badReader fails with an error that names a file, at the first read or when it has given something.
-type badReader struct{ given bool }
+// foreignSafeError is a type of the caller's that calls its text safe, and is not as a whole.
+type foreignSafeError struct{ Name string }
 
-func (r *badReader) Read(p []byte) (int, error) {
-	if !r.given {
-		r.given = true
-		return copy(p, canary), nil
-	}
-	return 0, &os.PathError{Op: "read", Path: canary, Err: errors.New(canary)}
-}
-
-func (r *badReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New(canary) }
-func (r *badReader) Write([]byte) (int, error)         { return 0, errors.New(canary) }
-
-// badCallback is a limiter and a token source that fail.
-type badCallback struct{ err error }
-
-func (c badCallback) Wait(context.Context) error            { return c.err }
-func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }
-
-// foreignSafe is a type of the caller's that calls its text safe, and is not as a whole.
-type foreignSafe struct{ Name string }
-
-func (e foreignSafe) Error() string  { return e.Name }
-func (foreignSafe) SafeText() string { return "safe" }
+func (e foreignSafeError) Error() string  { return e.Name }
+func (foreignSafeError) SafeText() string { return "safe" }
 
 // foreignFailures are calls that fail by an error of the caller's own code.
 func foreignFailures(t *testing.T) map[string]error {
 	t.Helper()
 	own := map[string]error{
 		"text":      errors.New(canary),
-		"safe":      foreignSafe{canary},
+		"safe":      foreignSafeError{canary},
 		"wrapped":   fmt.Errorf(canary+": %w", &url.Error{Op: canary, URL: canary, Err: &os.PathError{Op: canary, Path: canary, Err: os.ErrNotExist}}),
-		"joined":    errors.Join(errors.New(canary), foreignSafe{canary}, context.Canceled),
+		"joined":    errors.Join(errors.New(canary), foreignSafeError{canary}, context.Canceled),
 		"DNS":       &net.DNSError{Err: canary, Server: canary, Name: "host.test"},
 		"operation": &net.OpError{Op: canary, Net: canary, Source: &net.UnixAddr{Name: canary}, Addr: &net.UnixAddr{Name: canary}, Err: errors.New(canary)},
 		"link":      &os.LinkError{Op: canary, Old: canary, New: canary, Err: errors.New(canary)},
@@ -379,39 +343,6 @@ func socketFailures(t *testing.T) map[string]error {
 		_, failures["bytes of storage: "+name] = storage.Notes.DownloadAudio(t.Context(), 7, new(badReader), clinicaldoc.DownloadParams{})
 	}
 	return failures
-}
-
-// storageAt answers for the service that a recording lies there, and lets all else through.
-func storageAt(address string) roundTripper {
-	return func(r *http.Request) (*http.Response, error) {
-		if strings.HasPrefix(r.URL.String(), testBase) {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` + address + "/" + canary + "?signature=" + canary + `"}`))}, nil
-		}
-		transport := &http.Transport{DisableKeepAlives: true}
-		return transport.RoundTrip(r)
-	}
-}
-
-// unwrapped returns what an error wraps, as a crash reporter sees it.
-func unwrapped(err error) []error {
-	switch parent := err.(type) { //nolint:errorlint // a step of the walk
-	case interface{ Unwrap() error }:
-		if inner := parent.Unwrap(); inner != nil {
-			return []error{inner}
-		}
-	case interface{ Unwrap() []error }:
-		return parent.Unwrap()
-	}
-	return nil
-}
-
-// chain returns an error and all that it wraps.
-func chain(err error) []error {
-	all := []error{err}
-	for _, inner := range unwrapped(err) {
-		all = append(all, chain(inner)...)
-	}
-	return all
 }
 
 func TestNoErrorPrintsSecrets(t *testing.T) {

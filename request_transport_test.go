@@ -26,7 +26,7 @@ import (
 
 // retrying is a transport that sends everything up to five times, as some programs' do.
 func retrying(next http.RoundTripper) http.RoundTripper {
-	return sockTripper(func(r *http.Request) (*http.Response, error) {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		var body []byte
 		if r.Body != nil {
 			var err error
@@ -90,7 +90,7 @@ func TestCreateThroughATransportThatRetries(t *testing.T) {
 
 func TestReadsThroughATransportThatRetries(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockStatus(http.StatusBadGateway, ""), sockStatus(http.StatusOK, socketNote(9)))
+	script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, socketNote(9)))
 	srv := socketHandler(t, script.ServeHTTP)
 	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retrying(socketTransport(t))}), once)
 	_, err := c.Notes.Get(socketContext(t), 9)
@@ -172,7 +172,7 @@ func TestParallelUploadsKeepTheirHTTP2Connection(t *testing.T) {
 		n, err := io.Copy(io.Discard, r.Body)
 		assert.NoError(t, err)
 		assert.Greater(t, n, int64(size))
-		sockStatus(http.StatusCreated, socketNote(42))(w, r)
+		socketStatus(http.StatusCreated, socketNote(42))(w, r)
 	}))
 	srv.EnableHTTP2 = true
 	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -234,12 +234,12 @@ func TestConnectionOfARefusedUploadIsNotClosedUnderAnother(t *testing.T) {
 	var notes atomic.Int32
 	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("refuse") != "" {
-			sockStatus(http.StatusUnprocessableEntity, `{"message":"synthetic"}`)(w, r)
+			socketStatus(http.StatusUnprocessableEntity, `{"message":"synthetic"}`)(w, r)
 			return
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		notes.Add(1)
-		sockStatus(http.StatusCreated, socketNote(43))(w, r)
+		socketStatus(http.StatusCreated, socketNote(43))(w, r)
 	})
 	tr := socketTransport(t)
 	tr.MaxConnsPerHost = 1
@@ -299,7 +299,7 @@ func TestUploadsAreAnnouncedWhereThatIsHeeded(t *testing.T) {
 func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
-	drain := sockTripper(func(r *http.Request) (*http.Response, error) {
+	drain := roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				return nil, err
@@ -310,11 +310,11 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 	for end, stop := range map[string]func(){"panic": func() { panic("synthetic") }, "Goexit": runtime.Goexit} {
 		for name, create := range map[string]func(t *testing.T){
 			"RoundTripper": func(t *testing.T) {
-				tr := sockTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, nil })
+				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, nil })
 				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(10))
 			},
 			"RoundTripper of a read": func(t *testing.T) {
-				tr := sockTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, nil })
+				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, nil })
 				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Get(socketContext(t), 9)
 			},
 			"OnProgress": func(t *testing.T) {
@@ -324,7 +324,7 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 						stop()
 					}
 				}
-				srv, _ := formServer(t)
+				srv := socketHandler(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
 			},
 			"source over HTTP/1.1": func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestTransportsThatReturnNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var attempts atomic.Int32
-			tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 				attempts.Add(1)
 				if r.Body != nil {
 					_, _ = io.Copy(io.Discard, r.Body)
@@ -403,7 +403,7 @@ func TestStreamWhoseEndHasLeftIsWhole(t *testing.T) {
 	t.Parallel()
 	// Nothing but the end of file was not read: a server that goes by the closing delimiter has all it needs.
 	var attempts atomic.Int32
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		attempts.Add(1)
 		tail := commitTail(t, r.Header.Get("Content-Type"))
 		got, block := "", make([]byte, 1000)
@@ -426,7 +426,7 @@ func TestAudioComesFirst(t *testing.T) {
 	t.Parallel()
 	// A server that acts on what it has of an upload has neither name nor patient while the audio is on its way.
 	var body string
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		all, _ := io.ReadAll(r.Body)
 		body = string(all)
 		return madeResponse(r, http.StatusCreated, socketNote(46)), nil
@@ -442,14 +442,14 @@ func TestAudioComesFirst(t *testing.T) {
 
 func TestResponseSizeWithoutALimit(t *testing.T) {
 	t.Parallel()
-	srv := socketHandler(t, sockStatus(http.StatusOK, socketNote(9)))
+	srv := socketHandler(t, socketStatus(http.StatusOK, socketNote(9)))
 	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(math.MaxInt64)).Notes.Get(socketContext(t), 9)
 	require.NoError(t, err)
 }
 
 func TestStallTimeoutWithoutALimit(t *testing.T) {
 	t.Parallel()
-	srv := socketHandler(t, sockStatus(http.StatusCreated, socketNote(9)))
+	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
 	_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(math.MaxInt64)).Notes.Create(socketContext(t), socketParams(100<<10))
 	require.NoError(t, err)
 }
@@ -457,19 +457,19 @@ func TestStallTimeoutWithoutALimit(t *testing.T) {
 func TestCauseOfTheCallersContext(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("synthetic: the program ends")
-	for name, transport := range map[string]func(cancel func()) sockTripper{
-		"before": func(cancel func()) sockTripper {
+	for name, transport := range map[string]func(cancel func()) roundTripper{
+		"before": func(cancel func()) roundTripper {
 			cancel()
 			return func(*http.Request) (*http.Response, error) { assert.Fail(t, "nothing may be sent"); return nil, nil }
 		},
-		"while it is sent": func(cancel func()) sockTripper {
+		"while it is sent": func(cancel func()) roundTripper {
 			return func(r *http.Request) (*http.Response, error) {
 				cancel()
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
 		},
-		"between attempts": func(cancel func()) sockTripper {
+		"between attempts": func(cancel func()) roundTripper {
 			return func(r *http.Request) (*http.Response, error) {
 				time.AfterFunc(time.Second, cancel)
 				return madeResponse(r, http.StatusBadGateway, "", "Retry-After", "10"), nil
@@ -495,7 +495,7 @@ func TestCauseOfTheCallersContext(t *testing.T) {
 func TestTimeoutOfTheCallersHTTPClientIsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tr := sockTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
+		tr := roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
 		c := timedClient(t, tr, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr, Timeout: 5 * time.Second}), once)
 		start := time.Now()
 		_, err := c.Notes.Get(t.Context(), 9)
@@ -551,6 +551,24 @@ func TestUploadOnItsWayIsNoStall(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// It took a quarter of an hour to leave, and so may take that to arrive.
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			for block := make([]byte, 1000); ; time.Sleep(50 * time.Second) {
+				if _, err := r.Body.Read(block); err != nil {
+					break
+				}
+			}
+			time.Sleep(10 * time.Minute)
+			return madeResponse(r, http.StatusCreated, socketNote(47)), r.Context().Err()
+		})
+		_, err := c.Notes.Create(t.Context(), socketParams(20_000))
+		require.NoError(t, err)
+	})
 }
 
 func TestInterimResponsesAreBounded(t *testing.T) {

@@ -34,10 +34,10 @@ func (s *signable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.missing {
-		sockStatus(http.StatusForbidden, `{"message":"synthetic"}`)(w, r)
+		socketStatus(http.StatusForbidden, `{"message":"synthetic"}`)(w, r)
 		return
 	}
-	sockStatus(http.StatusOK, s.note())(w, r)
+	socketStatus(http.StatusOK, s.note())(w, r)
 }
 
 func (s *signable) note() string {
@@ -46,12 +46,12 @@ func (s *signable) note() string {
 
 func signed(s *signable, w http.ResponseWriter, r *http.Request) {
 	s.signed = true
-	sockStatus(http.StatusOK, s.note())(w, r)
+	socketStatus(http.StatusOK, s.note())(w, r)
 }
 
 func answered(code int, message string) func(*signable, http.ResponseWriter, *http.Request) {
 	return func(_ *signable, w http.ResponseWriter, r *http.Request) {
-		sockStatus(code, fmt.Sprintf(`{"message":%q}`, message))(w, r)
+		socketStatus(code, fmt.Sprintf(`{"message":%q}`, message))(w, r)
 	}
 }
 
@@ -60,11 +60,11 @@ func signLost(t *testing.T, sign bool) func(*signable, http.ResponseWriter, *htt
 	t.Helper()
 	return func(s *signable, w http.ResponseWriter, _ *http.Request) {
 		s.signed = s.signed || sign
-		sockReset(t, w)
+		socketReset(t, w)
 	}
 }
 
-func TestSocketSignAfterALostAnswer(t *testing.T) {
+func TestSignAfterALostResponse(t *testing.T) {
 	t.Parallel()
 	type step = func(*signable, http.ResponseWriter, *http.Request)
 	for _, tc := range []struct {
@@ -80,15 +80,15 @@ func TestSocketSignAfterALostAnswer(t *testing.T) {
 		{name: "not signed", steps: []step{signLost(t, false), signed}, puts: 2},
 		{name: "signed, and a bad gateway answers", steps: []step{func(s *signable, w http.ResponseWriter, r *http.Request) {
 			s.signed = true
-			sockStatus(http.StatusBadGateway, "")(w, r)
+			socketStatus(http.StatusBadGateway, "")(w, r)
 		}}, puts: 1},
 		{name: "signed, and no note answers", steps: []step{func(s *signable, w http.ResponseWriter, r *http.Request) {
 			s.signed = true
-			sockStatus(http.StatusOK, "<html></html>")(w, r)
+			socketStatus(http.StatusOK, "<html></html>")(w, r)
 		}}, puts: 1},
 		{name: "signed, and a redirect answers", steps: []step{func(s *signable, w http.ResponseWriter, r *http.Request) {
 			s.signed = true
-			sockStatus(http.StatusFound, "", "Location", "/home")(w, r)
+			socketStatus(http.StatusFound, "", "Location", "/home")(w, r)
 		}}, puts: 1},
 		{name: "not complete", incomplete: true, steps: []step{signLost(t, false)}, puts: 1, want: []error{clinicaldoc.ErrNoteIncomplete}},
 		{name: "failing to the end", steps: []step{answered(http.StatusBadGateway, "")}, puts: 4, want: []error{clinicaldoc.ErrServer}},
@@ -111,7 +111,7 @@ func TestSocketSignAfterALostAnswer(t *testing.T) {
 	}
 }
 
-func TestSocketSignRefused(t *testing.T) {
+func TestSignRefused(t *testing.T) {
 	t.Parallel()
 	const telling = "A note without complete transcription and analysis cannot be signed."
 	for _, code := range []int{400, 403, 409, 422, 423, 500} {
@@ -150,7 +150,7 @@ func TestSocketSignRefused(t *testing.T) {
 	}
 }
 
-func TestSocketSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
+func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]error{
 		http.StatusUnauthorized: clinicaldoc.ErrUnauthorized, http.StatusNotFound: clinicaldoc.ErrNotFound,

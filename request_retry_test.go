@@ -20,9 +20,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestSocketCreateIsRepeatedAfterARefusedDial(t *testing.T) {
+func TestCreateIsRetriedAfterARefusedDial(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockStatus(http.StatusCreated, socketNote(11)))
+	script := newSocketSteps(socketStatus(http.StatusCreated, socketNote(11)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var config net.ListenConfig
 	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ func TestSocketCreateIsRepeatedAfterARefusedDial(t *testing.T) {
 	assert.Len(t, script.requests(), 1)
 }
 
-func TestSocketCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
+func TestCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	tr := socketTransport(t)
 	tr.DialContext = func(_ context.Context, network, _ string) (net.Conn, error) {
@@ -72,9 +72,9 @@ func (c brokenConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func TestSocketCreateOnAReusedConnectionThatIsDead(t *testing.T) {
+func TestCreateOnAReusedConnectionThatIsDead(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockStatus(http.StatusOK, socketNote(5)), sockStatus(http.StatusCreated, socketNote(12)))
+	script := newSocketSteps(socketStatus(http.StatusOK, socketNote(5)), socketStatus(http.StatusCreated, socketNote(12)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var broken atomic.Bool
 	var dials atomic.Int32
@@ -96,7 +96,7 @@ func TestSocketCreateOnAReusedConnectionThatIsDead(t *testing.T) {
 	assert.Equal(t, []string{"GET /v1/progress-notes/5", "POST /v1/progress-notes"}, script.requests())
 }
 
-func TestSocketCreateOnAConnectionClosedWhileIdle(t *testing.T) {
+func TestCreateOnAConnectionClosedWhileIdle(t *testing.T) {
 	t.Parallel()
 	srv := newRawServer(t, func(c *rawConn) {
 		c.request()
@@ -144,7 +144,7 @@ func cutUpload(c *rawConn) {
 	resetConn(c.Conn)
 }
 
-func TestSocketCreateCutWithinTheBodyIsRepeatedOnce(t *testing.T) {
+func TestCreateCutWithinTheBodyIsRetriedOnce(t *testing.T) {
 	t.Parallel()
 	params := socketParams(cutSize)
 
@@ -180,7 +180,7 @@ func TestSocketCreateCutWithinTheBodyIsRepeatedOnce(t *testing.T) {
 	})
 }
 
-func TestSocketCreateWhoseAnswerIsLost(t *testing.T) {
+func TestCreateWhoseResponseIsLost(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*rawConn){
 		"reset":                func(c *rawConn) { resetConn(c.Conn) },
@@ -209,7 +209,7 @@ func TestSocketCreateWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-func TestSocketCreateByStatus(t *testing.T) {
+func TestCreateByStatus(t *testing.T) {
 	t.Parallel()
 	type outcome int
 	const (
@@ -242,7 +242,7 @@ func TestSocketCreateByStatus(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.code), func(t *testing.T) {
 			t.Parallel()
-			script := newSockSteps(sockStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere", "Retry-After", "0"))
+			script := newSocketSteps(socketStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere", "Retry-After", "0"))
 			srv := socketHandler(t, script.ServeHTTP)
 			params, started := socketParams(64), time.Now()
 			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
@@ -262,20 +262,20 @@ func TestSocketCreateByStatus(t *testing.T) {
 	}
 }
 
-func TestSocketCreateAnsweredWithoutANote(t *testing.T) {
+func TestCreateWhoseResponseIsNoNote(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
-		"HTML":       sockStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
-		"empty":      sockStatus(http.StatusCreated, ""),
+		"HTML":       socketStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
+		"empty":      socketStatus(http.StatusCreated, ""),
 		"no content": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
-		"object":     sockStatus(http.StatusOK, "{}"),
-		"list":       sockStatus(http.StatusOK, "[]"),
-		"id 0":       sockStatus(http.StatusOK, `{"id":0,"name":"Synthetic"}`),
-		"half":       sockStatus(http.StatusOK, `{"id":1,"name":"Syn`),
+		"object":     socketStatus(http.StatusOK, "{}"),
+		"list":       socketStatus(http.StatusOK, "[]"),
+		"id 0":       socketStatus(http.StatusOK, `{"id":0,"name":"Synthetic"}`),
+		"half":       socketStatus(http.StatusOK, `{"id":1,"name":"Syn`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			script := newSockSteps(answer)
+			script := newSocketSteps(answer)
 			srv := socketHandler(t, script.ServeHTTP)
 			params, started := socketParams(64), time.Now()
 			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
@@ -286,12 +286,12 @@ func TestSocketCreateAnsweredWithoutANote(t *testing.T) {
 	}
 }
 
-func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
+func TestCreateIsRetriedAfter429(t *testing.T) {
 	t.Parallel()
-	limited := sockStatus(http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`, "Retry-After", "0")
+	limited := socketStatus(http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`, "Retry-After", "0")
 	t.Run("then it works", func(t *testing.T) {
 		t.Parallel()
-		script := newSockSteps(limited, limited, sockStatus(http.StatusCreated, socketNote(14)))
+		script := newSocketSteps(limited, limited, socketStatus(http.StatusCreated, socketNote(14)))
 		srv := socketHandler(t, script.ServeHTTP)
 		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
 		require.NoError(t, err)
@@ -300,7 +300,7 @@ func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
 	})
 	t.Run("to the end", func(t *testing.T) {
 		t.Parallel()
-		script := newSockSteps(limited)
+		script := newSocketSteps(limited)
 		srv := socketHandler(t, script.ServeHTTP)
 		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
@@ -309,7 +309,7 @@ func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
 	})
 	t.Run("then the answer is lost", func(t *testing.T) {
 		t.Parallel()
-		script := newSockSteps(limited, sockLost(t))
+		script := newSocketSteps(limited, socketLost(t))
 		srv := socketHandler(t, script.ServeHTTP)
 		params, started := socketParams(1<<10), time.Now()
 		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
@@ -318,7 +318,7 @@ func TestSocketCreateIsRepeatedAfter429(t *testing.T) {
 	})
 }
 
-func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
+func TestCreateThroughATransportWithoutTrace(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic transport failure")
 	for _, tc := range []struct {
@@ -340,7 +340,7 @@ func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var attempts atomic.Int32
-			tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 				attempts.Add(1)
 				tc.take(r)
 				return nil, broken
@@ -354,13 +354,13 @@ func TestSocketCreateThroughATransportWithoutTrace(t *testing.T) {
 	}
 }
 
-func TestSocketFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
+func TestFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
 	t.Parallel()
 	// A transport may read on after it has failed. What it reads then must not complete a request that is being repeated.
 	var attempts atomic.Int32
 	var late atomic.Int64
 	proceed, finished := make(chan struct{}), make(chan struct{})
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		if attempts.Add(1) == 1 {
 			_, _ = io.CopyN(io.Discard, r.Body, 100)
 			go func() {
@@ -387,7 +387,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestSocketBytesThatComeTooLateGoNowhere(t *testing.T) {
+func TestBytesThatComeTooLateGoNowhere(t *testing.T) {
 	t.Parallel()
 	// A read of the source is under way when the call ends as not sent: what it brings then would complete the request.
 	ctx, cancel := context.WithCancel(socketContext(t))
@@ -398,7 +398,7 @@ func TestSocketBytesThatComeTooLateGoNowhere(t *testing.T) {
 		<-released
 		return copy(p, "synthetic"), io.EOF
 	})
-	tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 		defer close(finished)
 		_, _ = r.Body.Read(make([]byte, 4<<10)) // what stands before the audio
 		late, err := io.Copy(io.Discard, r.Body)
@@ -414,68 +414,7 @@ func TestSocketBytesThatComeTooLateGoNowhere(t *testing.T) {
 	<-finished
 }
 
-func TestSocketDeleteAfterALostAnswer(t *testing.T) {
-	t.Parallel()
-	missing := sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
-	gone := sockStatus(http.StatusOK, `{"message":"deleted"}`)
-	limited := sockStatus(http.StatusTooManyRequests, `{}`)
-	failed := sockStatus(http.StatusBadGateway, "")
-	for _, tc := range []struct {
-		name     string
-		steps    []http.HandlerFunc
-		requests int
-		want     error
-	}{
-		{"lost, then missing", []http.HandlerFunc{sockLost(t), missing}, 2, nil},
-		{"bad gateway, then missing", []http.HandlerFunc{failed, missing}, 2, nil},
-		{"lost, limited, then missing", []http.HandlerFunc{sockLost(t), limited, missing}, 3, nil},
-		{"lost, then deleted", []http.HandlerFunc{sockLost(t), gone}, 2, nil},
-		{"missing", []http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
-		{"limited, then missing", []http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
-		{"failing to the end", []http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			for _, remove := range []func(*clinicaldoc.Client, context.Context) (*clinicaldoc.Confirmation, error){
-				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
-					return c.Notes.Delete(ctx, 9)
-				},
-				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
-					return c.Tokens.Revoke(ctx, 9)
-				},
-			} {
-				script := newSockSteps(tc.steps...)
-				srv := socketHandler(t, script.ServeHTTP)
-				confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
-				if tc.want == nil {
-					require.NoError(t, err)
-					assert.NotNil(t, confirmation)
-				} else {
-					require.ErrorIs(t, err, tc.want)
-				}
-				assert.Len(t, script.requests(), tc.requests)
-			}
-		})
-	}
-}
-
-func TestSocketDeleteThatWasNeverSentIsMissing(t *testing.T) {
-	t.Parallel()
-	var dials atomic.Int32
-	script := newSockSteps(sockStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
-	srv := socketHandler(t, script.ServeHTTP)
-	tr := socketTransport(t)
-	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if dials.Add(1) == 1 {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Delete(socketContext(t), 9)
-	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
-}
-
-func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
+func TestGetIsRetriedAfterTransientFailures(t *testing.T) {
 	t.Parallel()
 	cut := func(header string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -486,36 +425,36 @@ func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
 			}
 		}
 	}
-	good := sockStatus(http.StatusOK, socketNote(9))
+	good := socketStatus(http.StatusOK, socketNote(9))
 	for _, tc := range []struct {
 		name     string
 		first    http.HandlerFunc
 		repeated bool
 	}{
-		{"reset", sockLost(t), true},
+		{"reset", socketLost(t), true},
 		{"truncated", cut("Content-Length: 400"), true},
 		{"truncated chunks", cut("Transfer-Encoding: chunked"), true},
-		{"408", sockStatus(http.StatusRequestTimeout, ""), true},
-		{"425", sockStatus(http.StatusTooEarly, ""), true},
-		{"429", sockStatus(http.StatusTooManyRequests, ""), true},
-		{"500", sockStatus(http.StatusInternalServerError, ""), true},
-		{"502", sockStatus(http.StatusBadGateway, ""), true},
-		{"503", sockStatus(http.StatusServiceUnavailable, ""), true},
-		{"504", sockStatus(http.StatusGatewayTimeout, ""), true},
-		{"400", sockStatus(http.StatusBadRequest, ""), false},
-		{"401", sockStatus(http.StatusUnauthorized, ""), false},
-		{"403", sockStatus(http.StatusForbidden, ""), false},
-		{"404", sockStatus(http.StatusNotFound, ""), false},
-		{"409", sockStatus(http.StatusConflict, ""), false},
-		{"422", sockStatus(http.StatusUnprocessableEntity, ""), false},
-		{"501", sockStatus(http.StatusNotImplemented, ""), false},
-		{"505", sockStatus(http.StatusHTTPVersionNotSupported, ""), false},
-		{"200 that is no note", sockStatus(http.StatusOK, "{}"), false},
-		{"200 that is another note", sockStatus(http.StatusOK, socketNote(10)), false},
+		{"408", socketStatus(http.StatusRequestTimeout, ""), true},
+		{"425", socketStatus(http.StatusTooEarly, ""), true},
+		{"429", socketStatus(http.StatusTooManyRequests, ""), true},
+		{"500", socketStatus(http.StatusInternalServerError, ""), true},
+		{"502", socketStatus(http.StatusBadGateway, ""), true},
+		{"503", socketStatus(http.StatusServiceUnavailable, ""), true},
+		{"504", socketStatus(http.StatusGatewayTimeout, ""), true},
+		{"400", socketStatus(http.StatusBadRequest, ""), false},
+		{"401", socketStatus(http.StatusUnauthorized, ""), false},
+		{"403", socketStatus(http.StatusForbidden, ""), false},
+		{"404", socketStatus(http.StatusNotFound, ""), false},
+		{"409", socketStatus(http.StatusConflict, ""), false},
+		{"422", socketStatus(http.StatusUnprocessableEntity, ""), false},
+		{"501", socketStatus(http.StatusNotImplemented, ""), false},
+		{"505", socketStatus(http.StatusHTTPVersionNotSupported, ""), false},
+		{"200 that is no note", socketStatus(http.StatusOK, "{}"), false},
+		{"200 that is another note", socketStatus(http.StatusOK, socketNote(10)), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			script := newSockSteps(tc.first, good)
+			script := newSocketSteps(tc.first, good)
 			srv := socketHandler(t, script.ServeHTTP)
 			note, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
 			if tc.repeated {
@@ -530,7 +469,7 @@ func TestSocketGetIsRepeatedAfterWhatPasses(t *testing.T) {
 	}
 }
 
-func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
+func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	hold := make(chan struct{})
@@ -542,11 +481,11 @@ func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 				close(hold)
 			}
 			<-hold
-			sockStatus(http.StatusOK, socketNote(1))(w, r)
+			socketStatus(http.StatusOK, socketNote(1))(w, r)
 		case "/v1/progress-notes/2":
-			sockStatus(http.StatusInternalServerError, "")(w, r)
+			socketStatus(http.StatusInternalServerError, "")(w, r)
 		default:
-			sockStatus(http.StatusOK, socketNote(3))(w, r)
+			socketStatus(http.StatusOK, socketNote(3))(w, r)
 		}
 	})
 	tr := socketTransport(t)
@@ -580,83 +519,61 @@ func TestSocketFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 	assert.Equal(t, before, connections.Load())
 }
 
-func TestSocketCallersHTTPClientIsNotChanged(t *testing.T) {
+func TestHTTP2(t *testing.T) {
 	t.Parallel()
-	script := newSockSteps(sockLost(t), sockStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), sockStatus(http.StatusOK, socketNote(9)))
-	srv := socketHandler(t, script.ServeHTTP)
-	tr := socketTransport(t)
-	asked := 0
-	own := &http.Client{
-		Transport: tr, Timeout: 17 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { asked++; return http.ErrUseLastResponse },
-	}
-	before := *own
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
-	assert.Same(t, tr, own.Transport)
-	assert.Equal(t, before.Timeout, own.Timeout)
-	assert.NotNil(t, own.CheckRedirect)
-	assert.Nil(t, own.Jar)
-	assert.Zero(t, asked, "the SDK's own redirect rules apply")
-}
-
-func TestSocketTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
-	t.Parallel()
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	script := newSockSteps(hang, sockStatus(http.StatusOK, socketNote(9)))
-	srv := socketHandler(t, script.ServeHTTP)
-	own := &http.Client{Transport: socketTransport(t), Timeout: 300 * time.Millisecond}
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
-	assert.Len(t, script.requests(), 2)
-}
-
-func TestSocketManyGoroutinesShareAClient(t *testing.T) {
-	t.Parallel()
-	var notes atomic.Int64
-	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
-		switch r.Method {
-		case http.MethodPost:
+	const size = 5 << 20
+	var protocol atomic.Int32
+	srv := h2Server(t, func(w http.ResponseWriter, r *http.Request) {
+		protocol.Store(int32(r.ProtoMajor))
+		if r.Method == http.MethodPost {
 			form, err := readForm(r)
 			assert.NoError(t, err)
-			assert.Len(t, form.file, 50<<10)
-			sockStatus(http.StatusCreated, socketNote(notes.Add(1)))(w, r)
-		case http.MethodDelete:
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			var id int64
-			_, _ = fmt.Sscanf(r.URL.Path, "/v1/progress-notes/%d", &id)
-			if id%5 == 0 && r.Header.Get("X-Synthetic") == "" {
-				sockReset(t, w)
-				return
-			}
-			sockStatus(http.StatusOK, socketNote(id))(w, r)
+			assert.Equal(t, syntheticAudio(size).bytes(), form.file)
+			assert.Greater(t, form.length, int64(size))
 		}
+		socketStatus(http.StatusOK, socketNote(9))(w, r)
 	})
-	c := socketClient(t, srv.URL)
-	ctx := socketContext(t)
-	shared := clinicaldoc.AudioBytes("folder/synthetic.wav", syntheticAudio(50<<10).bytes())
-	failures := make(chan error, 64)
-	for i := range 64 {
-		go func() {
-			failures <- func() error {
-				id := int64(i + 1)
-				if _, err := c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Synthetic", Audio: shared}); err != nil {
-					return err
-				}
-				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil || note.ID != id {
-					return fmt.Errorf("note %d: %w", id, err)
-				}
-				if _, err := c.Notes.Get(ctx, 5); err == nil {
-					return errors.New("a connection that always breaks gave a note")
-				}
-				_, err := c.Notes.Delete(ctx, id)
-				return err
-			}()
-		}()
-	}
-	for range 64 {
-		require.NoError(t, <-failures)
-	}
-	assert.EqualValues(t, 64, notes.Load())
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()))
+	_, err := c.Notes.Create(socketContext(t), socketParams(size))
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, protocol.Load())
+	_, err = c.Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+
+	t.Run("refused early", func(t *testing.T) {
+		t.Parallel()
+		refusing := h2Server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
+		var sent int64
+		c := socketClient(t, refusing.URL, clinicaldoc.WithHTTPClient(refusing.Client()),
+			clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { sent = a.BytesSent }))
+		_, err := c.Notes.Create(socketContext(t), socketParams(size))
+		require.ErrorIs(t, err, clinicaldoc.ErrTooLarge)
+		assert.Zero(t, sent)
+	})
+	t.Run("stream reset after the whole request", func(t *testing.T) {
+		t.Parallel()
+		var requests atomic.Int32
+		aborting := h2Server(t, func(_ http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			panic(http.ErrAbortHandler)
+		})
+		_, err := socketClient(t, aborting.URL, clinicaldoc.WithHTTPClient(aborting.Client())).Notes.Create(socketContext(t), socketParams(100))
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.EqualValues(t, 1, requests.Load())
+	})
+}
+
+func TestHTTP2RefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	// Each connection is met with GOAWAY before its stream: net/http would connect again without pause or end.
+	url, httpClient, connections := frameServer(t, func(c *h2Conn) {
+		c.request(false)
+		c.goAway(0)
+		_ = c.Close()
+	})
+	_, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Get(socketContext(t), 9)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	assert.LessOrEqual(t, connections(), 4*11, "eleven connections for each of four attempts")
 }

@@ -48,7 +48,7 @@ func newWitness(t *testing.T, secure bool, answer http.HandlerFunc) *witness {
 }
 
 // sockMethods is one call per method, each of which a redirect must not turn into something else.
-var sockMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
+var redirectMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
 	http.MethodGet: func(t *testing.T, c *clinicaldoc.Client) error {
 		_, err := c.Notes.Get(socketContext(t), 9)
 		return err
@@ -76,9 +76,9 @@ var sockMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
 	},
 }
 
-func TestSocketRedirects(t *testing.T) {
+func TestRedirects(t *testing.T) {
 	t.Parallel()
-	for method, call := range sockMethods {
+	for method, call := range redirectMethods {
 		for _, code := range []int{301, 302, 303, 307, 308} {
 			for _, kind := range []string{"same origin", "relative", "other port", "other name", "downgrade", "user info", "user info, other host", "no location", "bad location", "opaque", "scheme-relative"} {
 				t.Run(fmt.Sprintf("%s %d %s", method, code, kind), func(t *testing.T) {
@@ -92,12 +92,12 @@ func TestSocketRedirects(t *testing.T) {
 
 func checkRedirect(t *testing.T, method string, code int, kind string, call func(*testing.T, *clinicaldoc.Client) error) {
 	t.Helper()
-	foreign := newWitness(t, false, sockStatus(http.StatusOK, socketNote(9)))
+	foreign := newWitness(t, false, socketStatus(http.StatusOK, socketNote(9)))
 	_, foreignPort, _ := strings.Cut(strings.TrimPrefix(foreign.URL, "http://"), ":")
 	var location string
 	home := newWitness(t, kind == "downgrade", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/moved" {
-			sockStatus(http.StatusOK, socketNote(9))(w, r)
+			socketStatus(http.StatusOK, socketNote(9))(w, r)
 			return
 		}
 		if location != "" {
@@ -154,7 +154,7 @@ func checkRedirect(t *testing.T, method string, code int, kind string, call func
 	}
 }
 
-func TestSocketRedirectsAreBounded(t *testing.T) {
+func TestRedirectsAreBounded(t *testing.T) {
 	t.Parallel()
 	for hops, followed := range map[int]bool{5: true, 6: false} {
 		t.Run(fmt.Sprint(hops), func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestSocketRedirectsAreBounded(t *testing.T) {
 			left := hops
 			home := newWitness(t, false, func(w http.ResponseWriter, r *http.Request) {
 				if left == 0 {
-					sockStatus(http.StatusOK, socketNote(9))(w, r)
+					socketStatus(http.StatusOK, socketNote(9))(w, r)
 					return
 				}
 				left--
@@ -180,9 +180,9 @@ func TestSocketRedirectsAreBounded(t *testing.T) {
 	}
 }
 
-func TestSocketRedirectThatLeavesHalfway(t *testing.T) {
+func TestRedirectThatLeavesHalfway(t *testing.T) {
 	t.Parallel()
-	foreign := newWitness(t, false, sockStatus(http.StatusOK, socketNote(9)))
+	foreign := newWitness(t, false, socketStatus(http.StatusOK, socketNote(9)))
 	home := newWitness(t, false, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/half" {
 			http.Redirect(w, r, foreign.URL+"/v1/progress-notes/9", http.StatusFound)

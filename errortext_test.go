@@ -15,13 +15,14 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
 // The failures a newcomer meets first. Each text must say what to do, and none may hold a secret.
@@ -91,16 +92,6 @@ func friendlyCall(t *testing.T, baseURL string, adapt func(*http.Transport), opt
 	return err
 }
 
-// closedAddress is an address of this machine where nobody listens.
-func closedAddress(t *testing.T) string {
-	t.Helper()
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
-}
-
 func TestAnUnreachableServerIsExplained(t *testing.T) {
 	t.Parallel()
 	address := closedAddress(t)
@@ -148,7 +139,7 @@ func TestACertificateThatCannotBeVerifiedIsExplained(t *testing.T) {
 
 func TestTheWrongSchemeIsExplained(t *testing.T) {
 	t.Parallel()
-	plain := socketHandler(t, sockStatus(http.StatusOK, friendlyAnswer))
+	plain := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer))
 	err := friendlyCall(t, "https"+plain.URL[len("http"):], nil)
 	assertFriendly(t, err, "does not speak TLS", "is the base URL's scheme right?")
 	secure := secureServer(t, nil)
@@ -158,17 +149,17 @@ func TestTheWrongSchemeIsExplained(t *testing.T) {
 
 func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
 	t.Parallel()
-	page := socketHandler(t, sockStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
+	page := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 	err := friendlyCall(t, page.URL, nil)
 	assertFriendly(t, err, "is a web page (200 OK with text/html), as of a login", "check the base URL", "proxies")
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 
-	nothing := socketHandler(t, sockStatus(http.StatusNotFound, friendlyAnswer))
+	nothing := socketHandler(t, socketStatus(http.StatusNotFound, friendlyAnswer))
 	err = friendlyCall(t, nothing.URL+"/wrong-prefix", nil)
 	assertFriendly(t, err, "404 Not Found", "is the base URL's path right?")
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 
-	login := socketHandler(t, sockStatus(http.StatusFound, friendlyAnswer, "Location", "https://login.test/?from=CANARY"))
+	login := socketHandler(t, socketStatus(http.StatusFound, friendlyAnswer, "Location", "https://login.test/?from=CANARY"))
 	err = friendlyCall(t, login.URL, nil)
 	assertFriendly(t, err, "302 Found", "check the base URL")
 
@@ -205,7 +196,7 @@ func TestARedirectThatIsNotFollowedIsExplained(t *testing.T) {
 
 func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
 	t.Parallel()
-	srv := socketHandler(t, sockStatus(http.StatusNotFound, `{"message":"CANARY"}`))
+	srv := socketHandler(t, socketStatus(http.StatusNotFound, `{"message":"CANARY"}`))
 	for _, path := range []string{"/v1", "/v1/", "/api/v1"} {
 		assertFriendly(t, friendlyCall(t, srv.URL+path, nil), "404 Not Found", "the base URL ends in /v1, which is added to it; leave it out")
 	}
@@ -216,7 +207,7 @@ func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
 
 func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 	t.Parallel()
-	for _, token := range []string{"Bearer " + friendlyToken, "bearer " + friendlyToken, "Bearer "} {
+	for _, token := range []string{"Bearer " + friendlyToken, "bearer " + friendlyToken, "Bearer ", "Bearer"} {
 		_, err := clinicaldoc.NewClient("https://service.test", token)
 		assertFriendly(t, err, "token", `begins with "Bearer", which is added to it; give the token alone`)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
@@ -229,16 +220,16 @@ func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 func TestAPageInTheWayIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
-		page := socketHandler(t, sockStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
+		page := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 		err := friendlyCall(t, page.URL, nil)
 		assertFriendly(t, err, "this is a web page, as of a firewall, a proxy or another server", "check the base URL")
 		for _, misleading := range []string{"get a new one", "the token's user", "no record was named"} {
 			assert.NotContains(t, err.Error(), misleading)
 		}
-		plain := socketHandler(t, sockStatus(status, `{"message":"CANARY"}`))
+		plain := socketHandler(t, socketStatus(status, `{"message":"CANARY"}`))
 		assert.NotContains(t, friendlyCall(t, plain.URL, nil).Error(), "web page")
 	}
-	portal := socketHandler(t, sockStatus(http.StatusNetworkAuthenticationRequired, friendlyAnswer, "Content-Type", "text/html"))
+	portal := socketHandler(t, socketStatus(http.StatusNetworkAuthenticationRequired, friendlyAnswer, "Content-Type", "text/html"))
 	err := friendlyCall(t, portal.URL, nil)
 	assertFriendly(t, err, "511 Network Authentication Required", "not the service but the network responds", "login")
 	assert.NotContains(t, err.Error(), "trying later")
@@ -260,7 +251,7 @@ func TestACutUploadIsExplained(t *testing.T) {
 func TestStoragesRefusalIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
-		storage := socketHandler(t, sockStatus(status, friendlyAnswer))
+		storage := socketHandler(t, socketStatus(status, friendlyAnswer))
 		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
 		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
 		assertFriendly(t, err, "the recording's temporary address", "expired")
@@ -273,7 +264,7 @@ func TestStoragesRefusalIsExplained(t *testing.T) {
 
 func TestAnExpiredTokenIsExplained(t *testing.T) {
 	t.Parallel()
-	srv := socketHandler(t, sockStatus(http.StatusUnauthorized, `{"message":"`+friendlyAnswer+`"}`))
+	srv := socketHandler(t, socketStatus(http.StatusUnauthorized, `{"message":"`+friendlyAnswer+`"}`))
 	err := friendlyCall(t, srv.URL, nil)
 	assertFriendly(t, err, "401 Unauthorized", "expired", "get a new one")
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
@@ -297,7 +288,7 @@ func TestAProxyInBetweenIsExplained(t *testing.T) {
 		http.StatusBadGateway:         {"refused the connection (502 Bad Gateway); does it let this host through, and reach it?", "the service, or a proxy before it, failed"},
 		http.StatusServiceUnavailable: {"refused the connection (503 Service Unavailable)", "the service, or a proxy before it, failed"},
 	} {
-		proxy := socketHandler(t, sockStatus(status, friendlyAnswer, "Content-Type", "text/html"))
+		proxy := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html"))
 		err = friendlyCall(t, "https://service.test", through(proxy.Listener.Addr().String()))
 		assertFriendly(t, err, "the proxy in between", advice.tunnel)
 		err = friendlyCall(t, "http://service.test", through(proxy.Listener.Addr().String()), clinicaldoc.WithInsecureHTTP())
@@ -305,7 +296,7 @@ func TestAProxyInBetweenIsExplained(t *testing.T) {
 	}
 }
 
-func TestAProxysOwnWordsAreNotRepeated(t *testing.T) {
+func TestAProxysOwnWordsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	proxy := newRawServer(t, func(c *rawConn) { c.head(); c.send("HTTP/1.1 403 password-CANARY\r\nContent-Length: 0\r\n\r\n") })
 	err := friendlyCall(t, "https://service.test", through(proxy.URL[len("http://"):]))
@@ -356,7 +347,7 @@ func TestTheEndsOfHTTP2AreExplained(t *testing.T) {
 		"calmed":   {[][]byte{goAway(1, 11, "debug-CANARY")}, "closed the connection (HTTP/2 GOAWAY): ENHANCE_YOUR_CALM"},
 		"graceful": {[][]byte{goAway(0, 0, "debug-CANARY")}, "closed the connection in good order, as for a restart (HTTP/2 GOAWAY)"},
 		"reset":    {[][]byte{http2Frame(3, 1, []byte{0, 0, 0, 2})}, "ended the request (HTTP/2 stream error): INTERNAL_ERROR"},
-		"garbage":  {[][]byte{[]byte("HTTP/1.1 400 CANARY CANARY\r\n\r\n")}, "the connection failed (HTTP/2)"},
+		"garbage":  {[][]byte{[]byte("HTTP/1.1 400 words-CANARY\r\n\r\n")}, "the connection failed (HTTP/2)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -394,4 +385,64 @@ func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
 	child.Env = append(os.Environ(), proxyChild+"=1", "HTTPS_PROXY="+proxy.URL, "https_proxy="+proxy.URL, "NO_PROXY=", "no_proxy=")
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, string(output))
+}
+
+func TestErrorTextsHoldNoWordsOfTheService(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{302, 400, 401, 403, 404, 409, 413, 422, 429, 500} {
+		answered := answeredWith(t, call{
+			status:   status,
+			response: `{"message":"secret","errors":{"name":["secret"],"patient_id":["secret"],"secret of Jane":["x"],"` + strings.Repeat("secret", 20) + `":["x"]}}`,
+			answerHeader: map[string]string{
+				"X-Request-Id": "req-5", "Retry-After": "7", "Location": "https://evil.test/secret", "Content-Type": "secret", "Www-Authenticate": "secret",
+			},
+		})
+		for _, text := range []string{answered.Error(), answered.SafeText(), fmt.Sprintf("%v %+v %#v %s %q %d %x", answered, answered, answered, answered, answered, answered, answered)} {
+			assert.NotContains(t, text, "secret")
+			assert.Contains(t, text, "[fields: name, patient_id]")
+			assert.Contains(t, text, "(request id req-5)")
+			assert.Contains(t, text, "(retry after 7s)")
+			assert.Contains(t, text, "GET /v1/progress-notes/{id}")
+		}
+		assert.Equal(t, "secret", answered.Message)
+		assert.Equal(t, []string{"secret"}, answered.Fields["name"])
+	}
+}
+
+func TestErrorTextsAdvise(t *testing.T) {
+	t.Parallel()
+	for status, advice := range map[int]string{
+		302: "check the base URL", 304: "is a cache in between?", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
+		429: "WithLimiter", 503: "trying later may help", 511: "the network responds: it wants a login first",
+	} {
+		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status, Method: http.MethodGet}).Error(), advice)
+	}
+	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 304}).Error(), "redirect")
+	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 511}).Error(), "later")
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
+		text := (&clinicaldoc.Error{StatusCode: 502, Method: method}).Error()
+		assert.Contains(t, text, "the service, or a proxy before it, failed")
+		assert.NotContains(t, text, "later", "it may have been carried out")
+	}
+	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 418 I'm a teapot", (&clinicaldoc.Error{StatusCode: 418, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
+	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 499", (&clinicaldoc.Error{StatusCode: 499, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
+}
+
+func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
+	t.Parallel()
+	for contentType, want := range map[string]string{
+		"application/json; charset=utf-8": "200 OK with application/json,",
+		"Text/Plain":                      "200 OK with text/plain,",
+		"text/xml;x=" + canary:            "200 OK with text/xml,",
+		"application/" + canary:           "200 OK with no content type that is known,",
+		canary + "/" + canary:             "200 OK with no content type that is known,",
+		"":                                "200 OK with no content type that is known,",
+		"text/html; charset=" + canary:    "is a web page (200 OK with text/html)",
+		"application/xhtml+xml":           "is a web page (200 OK with text/html)",
+	} {
+		_, err := serve(t, call{url: "/user", response: "x", answerHeader: map[string]string{"Content-Type": contentType}}).Users.Me(t.Context())
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Contains(t, err.Error(), want, contentType)
+		assert.NotContains(t, err.Error(), canary)
+	}
 }

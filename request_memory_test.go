@@ -18,21 +18,6 @@ import (
 // These tests keep allocations from creeping in; benchmarks/ tells what they mean. Each limit is a few above what the call
 // needs, most of which is net/http's and the texts' own. Times are never tested.
 
-// describedNote has every described member, and texts that must be unescaped; richNote has one more.
-const (
-	describedNote = "{" + describedMembers + "}"
-	richNote      = "{" + describedMembers + `,"undescribed":[1,{}]}`
-
-	describedMembers = `"id":7,"name":"Synthetic note","transcription":"Line one\nline two of a caf\u00e9 on 1\/2","analysis":"\"Quoted\" and invented",` +
-		`"template":{"id":3,"name":"Example","description":"History\/plan"},"patient":{"id":7,"reference":"synthetic"},` +
-		`"audio":{"duration":12.5,"bitrate":128000,"size":200000,"uploaded_at":"2024-05-01T10:11:12.000000Z",` +
-		`"expires_at":"2024-05-31T10:11:12.000000Z","file_url":"https:\/\/storage.example.invalid\/7.wav"},` +
-		`"has":{"content":true,"transcription":true,"signed":false},"team_id":1,"user_id":2,"user":{"id":2},` +
-		`"transcription_started_at":"2024-05-01T10:11:13.000000Z","transcription_completed_at":"2024-05-01T10:11:20.000000Z",` +
-		`"analysis_started_at":"2024-05-01T10:11:21.000000Z","analysis_completed_at":"2024-05-01T10:11:30.000000Z",` +
-		`"error_state":null,"created_at":"2024-05-01T10:11:12.000000Z","updated_at":"2024-05-01T10:11:30.000000Z"`
-)
-
 // canned answers every request with the same document, in this process and without a goroutine.
 type canned string
 

@@ -260,7 +260,7 @@ func TestBeforeCommitHoldsTheDelimiterBackOnTheWire(t *testing.T) {
 		})
 		var boundary atomic.Value
 		tr := httpClient.Transport
-		httpClient.Transport = sockTripper(func(r *http.Request) (*http.Response, error) {
+		httpClient.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 			boundary.Store(r.Header.Get("Content-Type"))
 			return tr.RoundTrip(r)
 		})
@@ -278,8 +278,8 @@ func TestBeforeCommitIsAskedForEveryAttempt(t *testing.T) {
 	t.Parallel()
 	t.Run("retries", func(t *testing.T) {
 		t.Parallel()
-		limited := sockStatus(http.StatusTooManyRequests, "{}")
-		script := newSockSteps(limited, limited, sockStatus(http.StatusCreated, socketNote(32)))
+		limited := socketStatus(http.StatusTooManyRequests, "{}")
+		script := newSocketSteps(limited, limited, socketStatus(http.StatusCreated, socketNote(32)))
 		calls := 0
 		params := socketParams(2 << 20)
 		params.BeforeCommit = func(context.Context) error { calls++; return nil }
@@ -289,7 +289,7 @@ func TestBeforeCommitIsAskedForEveryAttempt(t *testing.T) {
 	})
 	t.Run("refused at the second", func(t *testing.T) {
 		t.Parallel()
-		script := newSockSteps(sockStatus(http.StatusTooManyRequests, "{}"))
+		script := newSocketSteps(socketStatus(http.StatusTooManyRequests, "{}"))
 		calls, refusal := 0, errors.New("synthetic")
 		params := socketParams(2 << 20)
 		params.BeforeCommit = func(context.Context) error {
@@ -328,7 +328,7 @@ func TestBeforeCommitWhileTheServerResponds(t *testing.T) {
 			t.Parallel()
 			inCallback, responded := make(chan struct{}), make(chan struct{})
 			calls := 0
-			tr := sockTripper(func(r *http.Request) (*http.Response, error) {
+			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
 				go func() { _, _ = io.Copy(io.Discard, r.Body) }()
 				<-inCallback
 				defer close(responded)

@@ -1,0 +1,111 @@
+// Package ahead fetches the members of a sequence before somebody reads them, in order and in bounded number.
+package ahead
+
+import (
+	"context"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/handover"
+)
+
+// Line holds what is being fetched ahead of a reader. It belongs to the reader's goroutine; a panic of a fetch comes out
+// there.
+type Line[P comparable, V any] struct {
+	ctx   context.Context
+	depth int
+	fetch Fetch[P, V]
+	next  func(P) (P, bool)
+
+	current P // what was read last, or is being read
+	pending []*flight[P, V]
+	flights context.Context // of those begun since Stop
+	cancel  context.CancelFunc
+}
+
+// Fetch gets the value at a position. It calls responded when the response is here, before it works on it.
+type Fetch[P comparable, V any] func(ctx context.Context, at P, responded func()) (V, error)
+
+// New returns a line that fetches up to depth values ahead of the one being read; with 0, each when it is read, in the
+// reader's goroutine. Next gives the position after another as long as it is known to exist.
+func New[P comparable, V any](ctx context.Context, depth int, fetch Fetch[P, V], next func(P) (P, bool)) *Line[P, V] {
+	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next}
+}
+
+// flight is a value on its way, or arrived.
+type flight[P comparable, V any] struct {
+	at        P
+	responded chan struct{}
+	work      *handover.Work
+	value     V
+	err       error
+}
+
+// Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts there.
+func (l *Line[P, V]) Get(at P) (V, error) {
+	if l.depth == 0 {
+		return l.fetch(l.ctx, at, func() {})
+	}
+	f := l.take(at)
+	select {
+	case <-f.responded:
+		l.LookAhead() // while this one is still worked on
+	case <-f.work.Done():
+	}
+	f.work.Wait()
+	return f.value, f.err
+}
+
+// LookAhead begins to fetch what follows, as far as next knows of it and the depth allows.
+func (l *Line[P, V]) LookAhead() {
+	last := l.current
+	if n := len(l.pending); n > 0 {
+		last = l.pending[n-1].at
+	}
+	for len(l.pending) < l.depth {
+		at, ok := l.next(last)
+		if !ok {
+			return
+		}
+		l.pending = append(l.pending, l.begin(at))
+		last = at
+	}
+}
+
+// Stop gives up what was not read and returns when nothing of it is left.
+func (l *Line[P, V]) Stop() {
+	if l.cancel == nil {
+		return
+	}
+	l.cancel()
+	left := l.pending
+	l.pending, l.cancel = nil, nil
+	for _, f := range left {
+		<-f.work.Done()
+	}
+	for _, f := range left {
+		f.work.Wait()
+	}
+}
+
+func (l *Line[P, V]) take(at P) *flight[P, V] {
+	l.current = at
+	if len(l.pending) == 0 || l.pending[0].at != at {
+		l.Stop()
+		return l.begin(at)
+	}
+	f := l.pending[0]
+	l.pending[0] = nil // or the line would hold the value
+	l.pending = l.pending[1:]
+	return f
+}
+
+func (l *Line[P, V]) begin(at P) *flight[P, V] {
+	if l.cancel == nil {
+		l.flights, l.cancel = context.WithCancel(l.ctx)
+	}
+	ctx := l.flights
+	f := &flight[P, V]{at: at, responded: make(chan struct{})}
+	f.work = handover.Go(func() {
+		f.value, f.err = l.fetch(ctx, at, func() { close(f.responded) })
+	})
+	return f
+}

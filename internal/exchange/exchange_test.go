@@ -1,0 +1,409 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// newCall is a call whose attempts the function serves.
+func newCall(effect retry.Effect, serve transport) *Call {
+	origin := &url.URL{Scheme: "https", Host: "api.clinic.test"}
+	target := *origin
+	target.Path = "/v1/synthetic"
+	return &Call{
+		Peer: &Peer{
+			Transport: serve, Origin: origin, UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1000,
+			MinWait: time.Second, MaxWait: 10 * time.Second,
+		},
+		Method: http.MethodGet, URL: &target, Effect: effect, MaxRetries: 3,
+		Explain: func(a *Attempt) error {
+			if a.Cause != nil {
+				return a.Cause
+			}
+			return errors.New(http.StatusText(a.Status))
+		},
+	}
+}
+
+func responds(status int, body string, header ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i+1 < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	return &http.Response{StatusCode: status, ProtoMajor: 1, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	c := newCall(retry.Reads, nil)
+	require.NoError(t, c.limit(t.Context()))
+	refusal := errors.New("synthetic")
+	c.Peer.Limit = func(context.Context) error { return refusal }
+	require.ErrorIs(t, c.limit(t.Context()), refusal)
+}
+
+func TestAuthorize(t *testing.T) {
+	t.Parallel()
+	token := func(text string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) { return text, nil }
+	}
+	for want, c := range map[string]*Call{
+		"":     {Peer: &Peer{}},
+		"peer": {Peer: &Peer{Token: token("peer")}},
+		"own":  {Peer: &Peer{Token: token("peer")}, Token: token("own")},
+	} {
+		got, err := c.authorize(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
+
+func TestHeader(t *testing.T) {
+	t.Parallel()
+	c := newCall(retry.Reads, nil)
+	c.Header = http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
+	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(""))
+	c.Body = sending.JSON("{}")
+	header := c.header("secret")
+	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
+	assert.Equal(t, []string{"application/json"}, header["Content-Type"])
+	header.Add("Accept", "more")
+	assert.Equal(t, "synthetic/1", header.Get("User-Agent"), "values do not run into each other")
+}
+
+// sent runs the step send and returns what the transport got.
+func sent(t *testing.T, c *Call, serve transport) (*http.Response, error) {
+	t.Helper()
+	c.Peer.Transport = serve
+	ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+	t.Cleanup(watchdog.Stop)
+	state := &sending.State{Watchdog: watchdog, Once: c.Effect == retry.Creates}
+	out := (&http.Request{Method: c.Method, URL: c.URL, Header: http.Header{}}).WithContext(ctx)
+	t.Cleanup(state.Close)
+	return c.send(out, state)
+}
+
+func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
+	t.Parallel()
+	small, large := sending.JSON(`{"a":1}`), sending.JSON(strings.Repeat(" ", smallSize+1))
+	for _, tc := range []struct {
+		effect retry.Effect
+		body   sending.Body
+		again  bool
+		known  bool // to net/http, which then sends it with the header
+		expect string
+	}{
+		{retry.Repeatable, small, true, true, ""},
+		{retry.Repeatable, large, true, false, ""},
+		{retry.Creates, small, false, false, ""},
+		{retry.Creates, large, false, false, ""},
+		{retry.Creates, sending.JSON(make([]byte, expectSize)), false, false, ""},
+		{retry.Creates, sending.JSON(make([]byte, expectSize+1)), false, false, "100-continue"},
+		{retry.Repeatable, sending.JSON(make([]byte, expectSize+1)), true, false, ""},
+	} {
+		c := newCall(tc.effect, nil)
+		c.Method, c.Body = http.MethodPost, tc.body
+		_, err := sent(t, c, func(r *http.Request) (*http.Response, error) {
+			assert.Equal(t, tc.again, r.GetBody != nil)
+			assert.Equal(t, tc.known, isNopCloser(r.Body))
+			assert.Equal(t, tc.expect, r.Header.Get("Expect"))
+			assert.Equal(t, tc.body.Size(), r.ContentLength)
+			for range 2 {
+				body, err := io.ReadAll(r.Body)
+				require.NoError(t, err)
+				assert.EqualValues(t, tc.body.Size(), len(body))
+				if r.GetBody == nil {
+					break
+				}
+				r.Body, err = r.GetBody()
+				require.NoError(t, err)
+			}
+			return responds(200, ""), nil
+		})
+		require.NoError(t, err)
+	}
+}
+
+func isNopCloser(r io.ReadCloser) bool {
+	_, is := r.(interface {
+		WriteTo(io.Writer) (int64, error)
+	})
+	return is
+}
+
+func TestSendFollowsRedirects(t *testing.T) {
+	t.Parallel()
+	c := newCall(retry.Reads, nil)
+	var asked []string
+	resp, err := sent(t, c, func(r *http.Request) (*http.Response, error) {
+		asked = append(asked, r.URL.Path)
+		return responds(302, "", "Location", r.URL.Path+"x"), nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 302, resp.StatusCode)
+	assert.Len(t, asked, maxRedirects+1)
+	assert.Equal(t, "/v1/syntheticxxxxx", asked[maxRedirects])
+}
+
+func TestSendWithoutTheAnnouncement(t *testing.T) {
+	t.Parallel()
+	c := newCall(retry.Creates, nil)
+	c.Method, c.Body = http.MethodPost, sending.JSON(make([]byte, expectSize+1))
+	var expects []string
+	serve := func(r *http.Request) (*http.Response, error) {
+		expects = append(expects, r.Header.Get("Expect"))
+		if r.Header.Get("Expect") != "" {
+			return responds(http.StatusExpectationFailed, ""), nil
+		}
+		_, err := io.Copy(io.Discard, r.Body)
+		return responds(201, ""), err
+	}
+	for range 2 {
+		_, err := sent(t, c, serve)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"100-continue", "", ""}, expects, "it is remembered")
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	cut := errors.New("synthetic cut")
+	for name, tc := range map[string]struct {
+		status  int
+		body    io.Reader
+		max     int64
+		want    string
+		tooLong bool
+		err     error
+	}{
+		"success":         {200, strings.NewReader("abc"), 3, "abc", false, nil},
+		"too long":        {201, strings.NewReader("abcd"), 3, "abc", true, nil},
+		"cut":             {200, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "", false, cut},
+		"refusal":         {422, strings.NewReader("abcd"), 3, "abc", false, nil},
+		"refusal, cut":    {422, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "a", false, nil},
+		"refusal, long":   {500, bytes.NewReader(make([]byte, maxErrorBody+5)), 1 << 30, strings.Repeat("\x00", maxErrorBody), false, nil},
+		"without a limit": {200, strings.NewReader("abc"), 1<<63 - 1, "abc", false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCall(retry.Reads, nil)
+			defer c.Release()
+			c.Peer.MaxBody = tc.max
+			_, watchdog := stall.Guard(t.Context(), time.Minute)
+			defer watchdog.Stop()
+			a := new(Attempt)
+			resp := &http.Response{StatusCode: tc.status, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
+			err := c.read(resp, a, watchdog, &sending.State{Watchdog: watchdog})
+			require.ErrorIs(t, err, tc.err)
+			assert.Equal(t, tc.want, string(a.Body))
+			assert.Equal(t, tc.tooLong, a.TooLong)
+			assert.Equal(t, tc.err == nil, a.Status == tc.status)
+		})
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	live := t.Context()
+	over, cancel := context.WithCancelCause(live)
+	ended := errors.New("the caller's")
+	cancel(ended)
+	stalled, stop := context.WithCancelCause(live)
+	stall := errors.New("the watchdog's")
+	stop(stall)
+	lost := errors.New("the transport's")
+	for name, tc := range map[string]struct {
+		ctx, watched context.Context
+		step         Step
+		cause        error
+		permanent    bool
+	}{
+		"transport": {live, live, Network, lost, false},
+		"watchdog":  {live, stalled, Network, stall, false},
+		"caller":    {over, over, Context, ended, true},
+		"both":      {over, stalled, Context, ended, true},
+	} {
+		a := &Attempt{Sent: retry.Wholly}
+		a.judge(tc.ctx, tc.watched, new(sending.State), lost)
+		assert.Equal(t, tc.step, a.Step, name)
+		assert.Equal(t, tc.cause, a.Cause, name)
+		assert.Equal(t, tc.permanent, a.permanent, name)
+		assert.Equal(t, retry.Wholly, a.Sent, name)
+	}
+}
+
+func TestMayRetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		over, end := context.WithCancel(t.Context())
+		end()
+		partly := &Attempt{Sent: retry.Partly}
+		for name, tc := range map[string]struct {
+			ctx    context.Context
+			effect retry.Effect
+			resp   *http.Response
+			err    error
+			want   bool
+		}{
+			"502 of a read":                {t.Context(), retry.Reads, responds(502, ""), nil, true},
+			"502 of a create":              {t.Context(), retry.Creates, responds(502, ""), nil, false},
+			"429 of a create":              {t.Context(), retry.Creates, responds(429, ""), nil, true},
+			"no status of a create":        {t.Context(), retry.Creates, responds(0, ""), nil, false},
+			"asked for what the limit is":  {t.Context(), retry.Reads, responds(429, "", "Retry-After", "10"), nil, true},
+			"asked for more than that":     {t.Context(), retry.Reads, responds(429, "", "Retry-After", "11"), nil, false},
+			"asked for less than is left":  {soon, retry.Reads, responds(429, "", "Retry-After", "4"), nil, true},
+			"asked for more than is left":  {soon, retry.Reads, responds(429, "", "Retry-After", "5"), nil, false},
+			"context over":                 {over, retry.Reads, responds(502, ""), nil, false},
+			"cut within a create":          {t.Context(), retry.Creates, nil, partly, true},
+			"lost create":                  {t.Context(), retry.Creates, nil, &Attempt{Sent: retry.Wholly}, false},
+			"lost read":                    {t.Context(), retry.Reads, nil, &url.Error{Err: &Attempt{Sent: retry.Wholly}}, true},
+			"permanent":                    {t.Context(), retry.Reads, nil, &Attempt{permanent: true}, false},
+			"an error from somewhere else": {t.Context(), retry.Reads, nil, errors.New("synthetic"), false},
+		} {
+			c := newCall(tc.effect, nil)
+			c.Attempts = 1
+			again, err := c.mayRetry(tc.ctx, tc.resp, tc.err)
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, again, name)
+		}
+
+		c := newCall(retry.Creates, nil)
+		c.Attempts = 1
+		for _, want := range []bool{true, false} {
+			again, _ := c.mayRetry(t.Context(), nil, partly)
+			assert.Equal(t, want, again, "a cut upload is tried once more")
+		}
+		c.Body = spent{}
+		again, _ := c.mayRetry(t.Context(), responds(429, ""), nil)
+		assert.False(t, again, "there is nothing left to send")
+	})
+}
+
+type spent struct{ sending.JSON }
+
+func (spent) Replayable() bool { return false }
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	c := newCall(retry.Reads, nil)
+	c.spread = 0.5
+	assert.Equal(t, 750*time.Millisecond, c.pause(time.Second, time.Minute, 0, nil))
+	assert.Equal(t, 3*time.Second, c.pause(time.Second, time.Minute, 2, responds(502, "")))
+	assert.Equal(t, 40*time.Second, c.pause(time.Second, time.Minute, 2, responds(429, "", "Retry-After", "40")))
+}
+
+func TestBeforeRetryIsAskedOnceAnAttemptMayHaveActed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		statuses := []int{429, 503, 429, 200}
+		c := newCall(retry.Repeatable, func(*http.Request) (*http.Response, error) {
+			status := statuses[0]
+			statuses = statuses[1:]
+			return responds(status, ""), nil
+		})
+		defer c.Release()
+		var asked []int
+		c.BeforeRetry = func(_ context.Context, a *Attempt) error { asked = append(asked, c.Attempts, a.Number); return nil }
+		require.NoError(t, c.Do(t.Context()))
+		assert.Equal(t, []int{2, 2, 3, 2}, asked, "before the third and the fourth attempt, for the sake of the second")
+		assert.True(t, c.Unsure)
+		assert.Equal(t, 4, c.Attempts)
+	})
+}
+
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCall(retry.Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
+		defer c.Release()
+		enough := errors.New("synthetic")
+		c.BeforeRetry = func(context.Context, *Attempt) error { return enough }
+		err := c.Do(t.Context())
+		var stopped *Stopped
+		require.ErrorAs(t, err, &stopped)
+		require.ErrorIs(t, stopped.Reason, enough)
+		assert.EqualError(t, stopped.Err, "Service Unavailable")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		c = newCall(retry.Reads, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
+		defer c.Release()
+		require.ErrorAs(t, c.Do(ctx), &stopped)
+		require.ErrorIs(t, stopped.Reason, context.Canceled)
+	})
+}
+
+func TestAttemptsAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		c := newCall(retry.Reads, func(*http.Request) (*http.Response, error) {
+			time.Sleep(2 * time.Second)
+			if tries++; tries == 1 {
+				return nil, errors.New("synthetic")
+			}
+			return responds(200, "{}"), nil
+		})
+		defer c.Release()
+		c.Peer.Limit = func(context.Context) error { time.Sleep(5 * time.Second); return nil }
+		var told []*Attempt
+		c.Report = func(_ context.Context, a *Attempt) { told = append(told, a) }
+		require.NoError(t, c.Do(t.Context()))
+		require.Len(t, told, 2)
+		assert.NotSame(t, told[0], told[1], "each is a value of its own")
+		assert.Same(t, c.Last, told[1])
+		for i, a := range told {
+			assert.Equal(t, i+1, a.Number)
+			assert.Equal(t, 7*time.Second, a.Duration)
+		}
+		assert.Equal(t, 2*time.Second, time.Since(told[1].Started), "it begins when it is sent, not when it queues")
+		assert.Equal(t, Network, told[0].Step)
+		require.Error(t, told[0].Err)
+		require.NoError(t, told[1].Err)
+		assert.EqualValues(t, 2, told[1].BytesReceived)
+	})
+}
+
+func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
+	t.Parallel()
+	refusal := errors.New("synthetic")
+	for step, prepare := range map[Step]func(*Call){
+		Limit:     func(c *Call) { c.Peer.Limit = func(context.Context) error { return refusal } },
+		Authorize: func(c *Call) { c.Peer.Token = func(context.Context) (string, error) { return "", refusal } },
+	} {
+		c := newCall(retry.Creates, func(*http.Request) (*http.Response, error) { assert.Fail(t, "sent"); return nil, refusal })
+		prepare(c)
+		require.ErrorIs(t, c.Do(t.Context()), refusal)
+		assert.Equal(t, step, c.Last.Step)
+		assert.Equal(t, 1, c.Attempts)
+		assert.False(t, c.Unsure)
+	}
+}

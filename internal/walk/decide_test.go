@@ -1,0 +1,85 @@
+package walk_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/walk"
+)
+
+// matches holds flags against a pattern of y and n, where a dot stands for either.
+func matches(pattern string, flags ...bool) bool {
+	pattern = strings.ReplaceAll(pattern, " ", "")
+	for i, flag := range flags {
+		if pattern[i] == 'y' && !flag || pattern[i] == 'n' && flag {
+			return false
+		}
+	}
+	return len(pattern) == len(flags)
+}
+
+// flagsOf are the bits of a number.
+func flagsOf(bits, n int) []bool {
+	flags := make([]bool, n)
+	for i := range flags {
+		flags[i] = bits>>i&1 == 1
+	}
+	return flags
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	// gap, before, new, told, more, stuck, barren
+	table := map[string]walk.Step{
+		"y y . . . . .": walk.Back,
+		"y n . . . . .": walk.Lost,
+		"n . . . n . .": walk.Last,
+		"n . n n y . .": walk.Ask,
+		"n . n y y y .": walk.Stall,
+		"n . n y y n y": walk.Stall,
+		"n . n y y n n": walk.Next,
+		"n . y . y y .": walk.Stall,
+		"n . y . y n .": walk.Next,
+	}
+	for bits := range 1 << 7 {
+		f := flagsOf(bits, 7)
+		o := walk.Observation{Gap: f[0], Before: f[1], New: f[2], Told: f[3], More: f[4], Stuck: f[5], Barren: f[6]}
+		rows := 0
+		for pattern, step := range table {
+			if matches(pattern, f...) {
+				rows++
+				assert.Equal(t, step, walk.Decide(o), "%+v", o)
+			}
+		}
+		require.Equal(t, 1, rows, "one row of the table for %+v", o)
+	}
+}
+
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	// short, verify, brought, spent
+	table := map[string]walk.Ending{
+		"n n . .": walk.Whole,
+		"n y n .": walk.Whole,
+		"n y y n": walk.Again,
+		"n y y y": walk.Unsettled,
+		"y . y n": walk.Again,
+		"y . n .": walk.Short,
+		"y . y y": walk.Short,
+	}
+	for bits := range 1 << 4 {
+		f := flagsOf(bits, 4)
+		findings := walk.Findings{Short: f[0], Verify: f[1], Brought: f[2], Spent: f[3]}
+		rows := 0
+		for pattern, ending := range table {
+			if matches(pattern, f...) {
+				rows++
+				assert.Equal(t, ending, walk.Conclude(findings), "%+v", findings)
+			}
+		}
+		require.Equal(t, 1, rows, "one row of the table for %+v", findings)
+	}
+}

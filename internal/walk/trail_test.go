@@ -1,0 +1,218 @@
+package walk_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/walk"
+)
+
+// numbered is a page of a list that tells its total, in pages of three rows.
+func numbered(number, total int, rows ...int64) walk.Page {
+	last := max(1, (total+2)/3)
+	return walk.Page{Number: number, Rows: rows, Told: true, More: number < last, Total: total, Last: last, Size: 3}
+}
+
+// visit is a page read, and what is to come of it.
+type visit struct {
+	page walk.Page
+	step walk.Step
+}
+
+func judge(t *testing.T, trail *walk.Trail, visits ...visit) {
+	t.Helper()
+	for i, v := range visits {
+		step, fresh := trail.Judge(v.page)
+		assert.Equal(t, v.step, step, "visit %d, page %d", i, v.page.Number)
+		if step == walk.Back {
+			assert.Empty(t, fresh)
+		}
+	}
+}
+
+func TestAShrunkListIsReadFromThePageBefore(t *testing.T) {
+	t.Parallel()
+	first := visit{numbered(1, 9, 1, 2, 3), walk.Next}
+	tests := map[string][]visit{
+		"nothing happened": {first, {numbered(2, 9, 4, 5, 6), walk.Next}, {numbered(3, 9, 7, 8, 9), walk.Last}},
+		"a row before was deleted": {
+			first, {numbered(2, 8, 5, 6, 7), walk.Back}, {numbered(1, 8, 2, 3, 4), walk.Next},
+			{numbered(2, 8, 5, 6, 7), walk.Next}, {numbered(3, 8, 8, 9), walk.Last},
+		},
+		"a row was deleted and one is shown twice": {
+			first, {numbered(2, 9, 4, 5, 6), walk.Next}, {numbered(3, 8, 6, 7), walk.Last},
+		},
+		"a whole page was deleted": {
+			first, {numbered(2, 9, 4, 5, 6), walk.Next}, {numbered(3, 6), walk.Back},
+			{numbered(2, 6, 7, 8, 9), walk.Back}, {numbered(1, 6, 4, 5, 6), walk.Next}, {numbered(2, 6, 7, 8, 9), walk.Last},
+		},
+		"all was deleted": {first, {numbered(2, 0), walk.Back}, {numbered(1, 0), walk.Last}},
+		"only what follows was deleted": {
+			first, {numbered(2, 8, 4, 5, 6), walk.Back}, {numbered(1, 8, 1, 2, 3), walk.Next}, {numbered(2, 8, 4, 5, 6), walk.Next},
+			{numbered(3, 8, 7, 8), walk.Last},
+		},
+		"what follows is deleted all the time": {
+			first, {numbered(2, 8, 4, 5, 6), walk.Back}, {numbered(1, 7, 1, 2, 3), walk.Next}, {numbered(2, 6, 4, 5, 6), walk.Last},
+		},
+		"an insertion hides that a row moved": {
+			first, {numbered(2, 9, 4, 5, 6), walk.Next}, {numbered(3, 8, 8, 9), walk.Back}, // row 7 is on page 2 now
+			{numbered(2, 9, 4, 5, 6), walk.Next}, // and back on page 3
+			{numbered(3, 8, 8, 9), walk.Back}, {numbered(2, 8, 5, 6, 7), walk.Next}, {numbered(3, 8, 8, 9), walk.Last},
+		},
+		"rows were inserted before": {
+			first, {numbered(2, 10, 3, 4, 5), walk.Next}, {numbered(3, 10, 6, 7, 8), walk.Next}, {numbered(4, 10, 9), walk.Last},
+		},
+	}
+	for name, visits := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			judge(t, walk.NewTrail(1, false), visits...)
+		})
+	}
+}
+
+func TestALastPageAloneShowsThatAListShrank(t *testing.T) {
+	t.Parallel()
+	page := func(number, last int, rows ...int64) walk.Page {
+		return walk.Page{Number: number, Rows: rows, Told: true, More: number < last, Last: last}
+	}
+	judge(t, walk.NewTrail(1, false),
+		visit{page(1, 3, 1, 2, 3), walk.Next}, visit{page(2, 2, 5, 6), walk.Back},
+		visit{page(1, 2, 2, 3, 4), walk.Next}, visit{page(2, 2, 5, 6), walk.Last})
+
+	judge(t, walk.NewTrail(1, false),
+		visit{page(1, 3, 1, 2, 3), walk.Next}, visit{page(2, 3, 4, 5, 6), walk.Next}, visit{page(3, 2), walk.Back},
+		visit{page(2, 3, 4, 5, 6), walk.Next}, // it has grown, so that a row may have moved away before it was seen here
+		visit{page(3, 2), walk.Back}, visit{page(2, 2, 5, 6, 7), walk.Last})
+
+	silent := walk.Page{Number: 2, Rows: []int64{4, 5, 6}, Told: true, More: true}
+	judge(t, walk.NewTrail(1, false), visit{page(1, 4, 1, 2, 3), walk.Next}, visit{silent, walk.Next}, visit{page(3, 3, 8, 9), walk.Back})
+}
+
+func TestAPageThatWasPromisedAndIsEmptyShowsThatAListShrank(t *testing.T) {
+	t.Parallel()
+	page := func(number int, more bool, rows ...int64) walk.Page {
+		return walk.Page{Number: number, Rows: rows, Told: true, More: more}
+	}
+	judge(t, walk.NewTrail(1, false),
+		visit{page(1, true, 1, 2, 3), walk.Next}, visit{page(2, false), walk.Back}, visit{page(1, false, 4, 5), walk.Last})
+
+	// A service that hides some rows of each page may promise a page of none.
+	judge(t, walk.NewTrail(1, false),
+		visit{page(1, true, 1, 2, 3), walk.Next}, visit{page(2, false), walk.Back},
+		visit{page(1, true, 1, 2, 3), walk.Next}, visit{page(2, false), walk.Last})
+}
+
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, 4, walk.NewTrail(1, false).Before(walk.Page{Number: 5}))
+	assert.Equal(t, 4, walk.NewTrail(1, false).Before(walk.Page{Number: 5, Last: 9}))
+	assert.Equal(t, 2, walk.NewTrail(1, false).Before(walk.Page{Number: 5, Last: 2}), "pages that are gone are not read")
+	assert.Equal(t, 3, walk.NewTrail(3, false).Before(walk.Page{Number: 5, Last: 2}), "nor those before the start")
+}
+
+func TestAWalkFromTheMiddleDoesNotGoBeforeItsStart(t *testing.T) {
+	t.Parallel()
+	trail := walk.NewTrail(2, false)
+	judge(t, trail,
+		visit{numbered(2, 12, 4, 5, 6), walk.Next}, visit{numbered(3, 11, 8, 9, 10), walk.Back}, visit{numbered(2, 11, 5, 6, 7), walk.Next},
+		visit{numbered(3, 6), walk.Back}, visit{numbered(2, 6, 10, 11, 12), walk.Lost})
+}
+
+func TestPagesWithoutANewRowAreFew(t *testing.T) {
+	t.Parallel()
+	same := numbered(1, 300, 1, 2, 3)
+	at := func(number int) walk.Page { p := same; p.Number = number; return p }
+	judge(t, walk.NewTrail(1, false), visit{at(1), walk.Next}, visit{at(2), walk.Next}, visit{at(3), walk.Next}, visit{at(4), walk.Stall})
+
+	// Going back does not count, so that it never takes a walk's patience; but each time ends in a page that does.
+	changing := func(total int) walk.Page { return numbered(2, total, int64(1000+total), 5, 6) }
+	judge(t, walk.NewTrail(1, false),
+		visit{numbered(1, 100, 1, 2, 3), walk.Next}, visit{changing(99), walk.Back},
+		visit{numbered(1, 99, 1, 2, 3), walk.Next}, visit{changing(98), walk.Back},
+		visit{numbered(1, 98, 1, 2, 3), walk.Next}, visit{changing(97), walk.Back},
+		visit{numbered(1, 97, 1, 2, 3), walk.Stall})
+}
+
+func TestCursorsNeedNoWayBack(t *testing.T) {
+	t.Parallel()
+	page := func(total int, more bool, rows ...int64) walk.Page {
+		return walk.Page{Rows: rows, Told: true, More: more, Total: total}
+	}
+	trail := walk.NewTrail(1, false)
+	judge(t, trail, visit{numbered(1, 9, 1, 2, 3), walk.Next}, visit{page(9, true, 4, 5, 6), walk.Next}, visit{page(9, false, 7, 8, 9), walk.Last})
+	assert.Equal(t, walk.Whole, trail.Finish())
+
+	// Some cursors are numbers in disguise: a list that shrank is walked again.
+	trail = walk.NewTrail(0, false)
+	judge(t, trail, visit{page(9, true, 1, 2, 3), walk.Next}, visit{page(8, false, 5, 6, 7), walk.Last})
+	assert.Equal(t, walk.Again, trail.Finish())
+	judge(t, trail, visit{page(8, true, 2, 3, 4), walk.Next}, visit{page(8, false, 5, 6, 7), walk.Last})
+	assert.Equal(t, walk.Again, trail.Finish(), "it brought a row")
+	judge(t, trail, visit{page(8, true, 2, 3, 4), walk.Next}, visit{page(8, false, 5, 6, 7), walk.Last})
+	assert.Equal(t, walk.Whole, trail.Finish())
+}
+
+func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
+	t.Parallel()
+	trail := walk.NewTrail(1, false)
+	judge(t, trail, visit{numbered(1, 4, 1, 2, 3), walk.Next}, visit{numbered(2, 5, 3, 4), walk.Last})
+	assert.False(t, trail.Enough(), "a first walk goes to its end")
+	assert.Equal(t, walk.Again, trail.Finish(), "a row was inserted before")
+	assert.Zero(t, trail.Count())
+	judge(t, trail, visit{numbered(1, 5, 9, 1, 2), walk.Next})
+	assert.True(t, trail.Enough())
+	assert.Equal(t, walk.Whole, trail.Finish())
+
+	trail = walk.NewTrail(1, false)
+	judge(t, trail, visit{numbered(1, 3, 1, 2), walk.Last})
+	assert.Equal(t, walk.Again, trail.Finish())
+	judge(t, trail, visit{walk.Page{Number: 1, Rows: []int64{1, 2}, Told: true}, walk.Last})
+	assert.False(t, trail.Enough(), "what was told still holds")
+	assert.Equal(t, walk.Short, trail.Finish())
+
+	for name, tt := range map[string]struct {
+		start  int
+		page   walk.Page
+		ending walk.Ending
+	}{
+		"from the second page":             {2, numbered(2, 6, 4, 5, 6), walk.Whole},
+		"short from the second page":       {2, numbered(2, 6, 4, 5), walk.Again},
+		"from the second of unknown size":  {2, walk.Page{Number: 2, Rows: []int64{4}, Told: true, Total: 6}, walk.Whole},
+		"from a cursor nobody knows where": {0, walk.Page{Rows: []int64{4}, Told: true, Total: 6}, walk.Whole},
+	} {
+		trail := walk.NewTrail(tt.start, false)
+		judge(t, trail, visit{tt.page, walk.Last})
+		assert.Equal(t, tt.ending, trail.Finish(), name)
+	}
+}
+
+func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
+	t.Parallel()
+	page := func(rows ...int64) walk.Page { return walk.Page{Number: 1, Rows: rows, Told: true} }
+	trail := walk.NewTrail(1, true)
+	judge(t, trail, visit{page(1), walk.Last})
+	assert.Equal(t, walk.Again, trail.Finish())
+	judge(t, trail, visit{page(1, 2), walk.Last})
+	assert.False(t, trail.Enough())
+	assert.Equal(t, walk.Again, trail.Finish())
+	judge(t, trail, visit{page(2), walk.Last})
+	assert.Equal(t, walk.Whole, trail.Finish())
+
+	trail = walk.NewTrail(1, true)
+	for n := range int64(5) {
+		judge(t, trail, visit{page(n + 1), walk.Last})
+		assert.True(t, trail.Seen(n+1))
+		assert.False(t, trail.Seen(n), "a row of an earlier walk")
+		want := walk.Again
+		if n == 4 {
+			want = walk.Unsettled
+		}
+		assert.Equal(t, want, trail.Finish())
+	}
+
+	trail = walk.NewTrail(1, true)
+	judge(t, trail, visit{page(), walk.Last})
+	assert.Equal(t, walk.Whole, trail.Finish(), "an empty list has nothing to be looked for again")
+}

@@ -1,0 +1,304 @@
+package clinicaldoc_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+func TestNewClientRefusesInvalidOptions(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		option clinicaldoc.Option
+		names  string
+	}{
+		"nil option":            {nil, "option"},
+		"nil HTTP client":       {clinicaldoc.WithHTTPClient(nil), "WithHTTPClient"},
+		"nil token source":      {clinicaldoc.WithTokenSource(nil), "WithTokenSource"},
+		"negative retries":      {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: -1}), "WithRetry"},
+		"negative least wait":   {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MinWait: -1}), "WithRetry"},
+		"negative longest wait": {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxWait: -1}), "WithRetry"},
+		"waits the wrong way":   {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MinWait: 2, MaxWait: 1}), "WithRetry"},
+		"nil limiter":           {clinicaldoc.WithLimiter(nil), "WithLimiter"},
+		"nil logger":            {clinicaldoc.WithLogger(nil), "WithLogger"},
+		"nil observer":          {clinicaldoc.WithObserver(nil), "WithObserver"},
+		"equal names":           {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "x", Sort: "x"}), "WithQueryNames"},
+		"name equal to default": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "page"}), "WithQueryNames"},
+		"name with a control":   {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "pa\nge"}), "WithQueryNames"},
+		"empty user agent":      {clinicaldoc.WithUserAgent(""), "WithUserAgent"},
+		"user agent, two lines": {clinicaldoc.WithUserAgent("a\r\nX-Evil: b"), "WithUserAgent"},
+		"zero stall timeout":    {clinicaldoc.WithStallTimeout(0), "WithStallTimeout"},
+		"negative stall":        {clinicaldoc.WithStallTimeout(-time.Second), "WithStallTimeout"},
+		"zero size":             {clinicaldoc.WithMaxResponseSize(0), "WithMaxResponseSize"},
+		"negative size":         {clinicaldoc.WithMaxResponseSize(-1), "WithMaxResponseSize"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, err := clinicaldoc.NewClient(testBase, testToken, tt.option)
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+			require.ErrorContains(t, err, tt.names)
+			assert.Nil(t, client)
+		})
+	}
+}
+
+func TestOptionsServeSeveralClientsAtOnce(t *testing.T) {
+	t.Parallel()
+	opts := []clinicaldoc.Option{
+		clinicaldoc.WithHTTPClient(&http.Client{}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithLogger(slog.New(slog.DiscardHandler)),
+		clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) {}), clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "p"}),
+		clinicaldoc.WithUserAgent("a"), clinicaldoc.WithInsecureHTTP(), clinicaldoc.WithStallTimeout(time.Second), clinicaldoc.WithMaxResponseSize(1),
+	}
+	var workers sync.WaitGroup
+	for range 20 {
+		workers.Go(func() {
+			if _, err := clinicaldoc.NewClient(testBase, testToken, opts...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func TestEveryEndpointTakesCallOptions(t *testing.T) {
+	t.Parallel()
+	for _, e := range endpoints() {
+		t.Run(e.operation, func(t *testing.T) {
+			t.Parallel()
+			want := e.request()
+			want.url += "?include=a+b%26c&include=second"
+			want.header = map[string]string{"X-Trace": "one, two", "X-Tenant": "7"}
+			want.status = http.StatusAccepted
+			want.answerHeader = map[string]string{
+				"X-Request-Id": "req-1", "X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "59", "X-RateLimit-Reset": "1714558272", "X-Other": "kept",
+			}
+			client := serve(t, want)
+			var response clinicaldoc.Response
+			_, err := e.call(t.Context(), client,
+				clinicaldoc.WithQuery("include", "a b&c"), clinicaldoc.WithQuery("include", "second"),
+				clinicaldoc.WithHeader("x-trace", "one"), clinicaldoc.WithHeader("X-Trace", "two"), clinicaldoc.WithHeader("X-Tenant", "7"),
+				clinicaldoc.WithoutRetry(), clinicaldoc.WithResponse(&response))
+			require.NoError(t, err)
+			assert.Equal(t, "kept", response.Header.Get("X-Other"))
+			response.Header = nil
+			assert.Equal(t, clinicaldoc.Response{
+				StatusCode: http.StatusAccepted, RequestID: "req-1", Attempts: 1, Body: []byte(e.ok),
+				RateLimit: clinicaldoc.RateLimit{Limit: 60, Remaining: 59, Reset: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+			}, response)
+		})
+	}
+}
+
+func TestInvalidCallOptionsAreRefused(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		option clinicaldoc.CallOption
+		names  string
+	}{
+		"nil option":           {nil, "option"},
+		"nil response":         {clinicaldoc.WithResponse(nil), "WithResponse"},
+		"empty query key":      {clinicaldoc.WithQuery("", "x"), "WithQuery"},
+		"empty header key":     {clinicaldoc.WithHeader("", "x"), "WithHeader"},
+		"header key of words":  {clinicaldoc.WithHeader("two words", "x"), "WithHeader"},
+		"header with a break":  {clinicaldoc.WithHeader("X-A", "x\r\nX-B: y"), "WithHeader"},
+		"header with a delete": {clinicaldoc.WithHeader("X-A", "x\x7f"), "WithHeader"},
+	}
+	for _, own := range []string{
+		"accept", "Accept-Encoding", "authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "EXPECT", "host",
+		"Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
+	} {
+		tests["own header "+own] = struct {
+			option clinicaldoc.CallOption
+			names  string
+		}{clinicaldoc.WithHeader(own, "x"), http.CanonicalHeaderKey(own)}
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := serve(t)
+			for _, e := range endpoints() {
+				_, err := e.call(t.Context(), client, tt.option)
+				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
+				require.ErrorContains(t, err, tt.names, e.operation)
+			}
+			for note, err := range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, tt.option) {
+				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+				assert.Nil(t, note)
+			}
+		})
+	}
+}
+
+func TestUserAgentIsReplaced(t *testing.T) {
+	t.Parallel()
+	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
+	s.userAgent = "ward-app/3 (test)"
+	client := clientOn(t, httpClient, clinicaldoc.WithUserAgent("ward-app/3 (test)"))
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+}
+
+func TestTokenSourceIsAskedForEachCall(t *testing.T) {
+	t.Parallel()
+	_, httpClient := newScript(t,
+		call{url: "/user", response: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-1"}},
+		call{url: "/user", response: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-2"}},
+	)
+	asked := 0
+	client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(httpClient),
+		clinicaldoc.WithTokenSource(tokenFunc(func(ctx context.Context) (string, error) {
+			assert.Equal(t, "call", ctx.Value(contextKey{}))
+			asked++
+			return "token-" + string(rune('0'+asked)), nil
+		})))
+	require.NoError(t, err)
+	assert.Zero(t, asked, "NewClient asks nothing")
+	for range 2 {
+		_, err = client.Users.Me(context.WithValue(t.Context(), contextKey{}, "call"))
+		require.NoError(t, err)
+	}
+}
+
+func TestTokenSourceFailures(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("vault says secret")
+	tests := map[string]struct {
+		token string
+		err   error
+		match error
+	}{
+		"error":            {"", broken, broken},
+		"empty token":      {"", nil, clinicaldoc.ErrInvalidArgument},
+		"unsendable token": {"secret\n", nil, clinicaldoc.ErrInvalidArgument},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, httpClient := newScript(t)
+			client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(httpClient),
+				clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return tt.token, tt.err })))
+			require.NoError(t, err)
+			for _, e := range endpoints() {
+				_, err = e.call(t.Context(), client)
+				require.ErrorIs(t, err, tt.match, e.operation)
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, e.operation)
+				assert.NotContains(t, err.Error(), "secret", e.operation)
+				assert.Contains(t, err.Error(), "token source", e.operation)
+			}
+		})
+	}
+}
+
+func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
+	t.Parallel()
+	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
+	refuse := errors.New("budget of secret spent")
+	waits := 0
+	client := clientOn(t, httpClient, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error {
+		assert.Equal(t, waits, s.count(), "the limiter comes before the request")
+		if waits++; waits > 1 {
+			return refuse
+		}
+		return nil
+	})))
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+	_, err = client.Users.Me(t.Context())
+	require.ErrorIs(t, err, refuse)
+	require.ErrorContains(t, err, "limiter")
+	assert.NotContains(t, err.Error(), "secret")
+	assert.Equal(t, 2, waits, "a refusal is not repeated")
+}
+
+func TestHTTPClientIsCopied(t *testing.T) {
+	t.Parallel()
+	_, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
+	httpClient.Timeout = time.Minute
+	before := *httpClient
+	client := clientOn(t, httpClient)
+	assert.Equal(t, before, *httpClient)
+	httpClient.Transport = nil // a later change does not reach the client
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+}
+
+func TestResponsesBeyondTheLimitAreRefused(t *testing.T) {
+	t.Parallel()
+	answer := `{"id":2,"name":"` + strings.Repeat("x", 100) + `"}`
+	size := int64(len(answer))
+	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size)}, call{url: "/user", response: answer})
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+
+	client = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size - 1)}, call{url: "/user", response: answer})
+	var response clinicaldoc.Response
+	_, err = client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	require.ErrorContains(t, err, "WithMaxResponseSize")
+	assert.Len(t, response.Body, int(size-1))
+}
+
+func TestWithToken(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			client := d.client(t)
+			read, err := client.Notes.Get(socketContext(t), 9, clinicaldoc.WithToken("another-token"))
+			require.NoError(t, err)
+			d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
+			require.NoError(t, call(socketContext(t), client, clinicaldoc.WithToken("another-token"), clinicaldoc.IfUnchanged(read)))
+			assert.Equal(t, map[string]bool{"Bearer another-token": true}, d.tokens, "every request of the call carries it")
+		})
+	}
+	for _, bad := range []string{"", "two words", "line\nbreak"} {
+		_, err := serve(t).Users.Me(t.Context(), clinicaldoc.WithToken(bad))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		if bad != "" {
+			assert.NotContains(t, err.Error(), bad)
+		}
+	}
+}
+
+func TestCallersHTTPClientIsNotChanged(t *testing.T) {
+	t.Parallel()
+	script := newSocketSteps(socketLost(t), socketStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), socketStatus(http.StatusOK, socketNote(9)))
+	srv := socketHandler(t, script.ServeHTTP)
+	tr := socketTransport(t)
+	asked := 0
+	own := &http.Client{
+		Transport: tr, Timeout: 17 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { asked++; return http.ErrUseLastResponse },
+	}
+	before := *own
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+	assert.Same(t, tr, own.Transport)
+	assert.Equal(t, before.Timeout, own.Timeout)
+	assert.NotNil(t, own.CheckRedirect)
+	assert.Nil(t, own.Jar)
+	assert.Zero(t, asked, "the SDK's own redirect rules apply")
+}
+
+func TestTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
+	t.Parallel()
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	script := newSocketSteps(hang, socketStatus(http.StatusOK, socketNote(9)))
+	srv := socketHandler(t, script.ServeHTTP)
+	own := &http.Client{Transport: socketTransport(t), Timeout: 300 * time.Millisecond}
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+	assert.Len(t, script.requests(), 2)
+}
