@@ -773,6 +773,7 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, logout)
+	require.ErrorContains(t, err, "the download broke off: the call was cancelled")
 	assert.NotContains(t, err.Error(), "logged out", "what a caller's error says is the caller's")
 	assert.Equal(t, int64(400), n)
 	assert.Len(t, a.seen(), 1)
