@@ -139,6 +139,7 @@ func (r request) explain(ctx context.Context, a, before *exchange.Attempt) error
 		return refused
 	case exchange.Context:
 		return r.noResponse(contextText(ctx), contextErrors(ctx)...)
+	case exchange.Network:
 	}
 	detail := redact.Cause(a.Cause)
 	if a.Sent == retry.Partly {

@@ -105,7 +105,7 @@ func (c *Call) Do(ctx context.Context) error {
 }
 
 // Stopped is a call that was ended between two attempts, by its context or by BeforeRetry.
-type Stopped struct {
+type Stopped struct { //nolint:errname // it says what happened to the call
 	Reason error
 	Err    error // of the last attempt; nil when there was none
 }
@@ -129,7 +129,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	outcome := outcomeOf(resp, err)
 	if ctx.Err() != nil || !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable() {
-		return false, nil
+		return false, nil //nolint:nilerr // the loop returns the attempt itself
 	}
 	if c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly {
 		// A server that cuts an upload often means to refuse it; one more try tells.
