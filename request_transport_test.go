@@ -253,7 +253,7 @@ func TestConnectionOfARefusedUploadIsNotClosedUnderAnother(t *testing.T) {
 				opts = append(opts, clinicaldoc.WithQuery("refuse", "1"))
 			}
 			_, err := c.Notes.Create(socketContext(t), socketParams(100), opts...)
-			assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was cut off by the refusal of another")
+			assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was cut off by the refusal of another") //nolint:testifylint // in a goroutine
 			if err == nil {
 				created.Add(1)
 			}
@@ -310,11 +310,11 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 	for end, stop := range map[string]func(){"panic": func() { panic("synthetic") }, "Goexit": runtime.Goexit} {
 		for name, create := range map[string]func(t *testing.T){
 			"RoundTripper": func(t *testing.T) {
-				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, nil })
+				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, io.EOF })
 				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(10))
 			},
 			"RoundTripper of a read": func(t *testing.T) {
-				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, nil })
+				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, io.EOF })
 				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Get(socketContext(t), 9)
 			},
 			"OnProgress": func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestStreamWhoseEndHasLeftIsWhole(t *testing.T) {
 		got, block := "", make([]byte, 1000)
 		for !strings.HasSuffix(got, tail) {
 			n, err := r.Body.Read(block)
-			if !assert.NoError(t, err) {
+			if !assert.NoError(t, err) { //nolint:testifylint // in the transport
 				break
 			}
 			got += string(block[:n])
@@ -584,7 +584,7 @@ func TestInterimResponsesAreBounded(t *testing.T) {
 	params, started := socketParams(10), time.Now()
 	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
 	requireUnknown(t, err, params, started)
-	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	assert.Contains(t, err.Error(), "interim responses without end")
 }
 
 func TestInterimResponseInsteadOf100(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 )
 
 // Attempt is what one attempt came to.
-type Attempt struct {
+type Attempt struct { //nolint:errname // an outcome first; an error for the retry loop alone
 	Number        int
 	Started       time.Time     // when it began to send; the limiter's time is before that
 	Duration      time.Duration // of all steps

@@ -116,7 +116,7 @@ func (c *Call) Do(ctx context.Context) error {
 }
 
 // Stopped is a call that was ended between two attempts: by its context, BeforeRetry or the stream's Prepare.
-type Stopped struct {
+type Stopped struct { //nolint:errname // it says what happened to the call
 	Reason error
 	Err    error // of the last attempt; nil when there was none
 }

@@ -1,4 +1,4 @@
-package exchange
+package exchange //nolint:bodyclose // the responses are made here and have nothing to close
 
 import (
 	"bytes"
@@ -133,7 +133,7 @@ func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
 			for range 2 {
 				body, err := io.ReadAll(r.Body)
 				require.NoError(t, err)
-				assert.EqualValues(t, tc.body.Size(), len(body))
+				assert.Len(t, body, int(tc.body.Size()))
 				if r.GetBody == nil {
 					break
 				}
@@ -351,7 +351,7 @@ func TestStopped(t *testing.T) {
 		var stopped *Stopped
 		require.ErrorAs(t, err, &stopped)
 		require.ErrorIs(t, stopped.Reason, enough)
-		assert.EqualError(t, stopped.Err, "Service Unavailable")
+		require.EqualError(t, stopped.Err, "Service Unavailable")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)

@@ -118,7 +118,7 @@ func (s *State) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 // source reads a caller's reader in a goroutine of its own: in net/http's a panic of it could not be recovered, and
 // runtime.Goexit would leave net/http waiting for ever.
 type source struct {
-	io.Reader
+	from  io.Reader
 	work  *handover.Work
 	asks  chan []byte
 	reads chan read
@@ -130,10 +130,10 @@ type read struct {
 }
 
 func newSource(r io.Reader) *source {
-	s := &source{Reader: r, asks: make(chan []byte), reads: make(chan read)}
+	s := &source{from: r, asks: make(chan []byte), reads: make(chan read)}
 	s.work = handover.Go(func() {
 		for p := range s.asks {
-			n, err := s.Reader.Read(p)
+			n, err := s.from.Read(p)
 			s.reads <- read{n, err}
 		}
 	})

@@ -169,7 +169,7 @@ func TestReader(t *testing.T) {
 		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		pipe, feed := io.Pipe()
-		defer pipe.Close()
+		defer func() { _ = pipe.Close() }()
 		r := watchdog.Reader(pipe)
 		go func() {
 			for range 3 {

@@ -1,4 +1,4 @@
-package transport
+package transport //nolint:bodyclose // get closes what it returns
 
 import (
 	"context"
