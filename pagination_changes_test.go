@@ -260,7 +260,7 @@ func TestATotalAboveTheRowsIsAnIncompleteList(t *testing.T) {
 
 	ids, err = collect(t, serve(t, page("", 3, 2, 1), page("", 3, 2, 1)).Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
-	assert.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	require.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	assert.Equal(t, "clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service tells of more rows than it gives", err.Error())
 	assert.Equal(t, []int64{2, 1}, ids)
 }
@@ -418,16 +418,23 @@ func numberedPages(req *http.Request) (*http.Response, error) {
 
 // ranging ranges in a goroutine of its own, and tells what it recovered and whether the loop came to its end.
 func ranging(notes iter.Seq2[*clinicaldoc.ProgressNote, error]) (recovered any, finished bool) {
-	ended := make(chan struct{})
+	type end struct {
+		recovered any
+		finished  bool
+	}
+	ended := make(chan end, 1)
 	go func() {
-		defer close(ended)
-		defer func() { recovered = recover() }()
+		var e end
+		defer func() {
+			e.recovered = recover()
+			ended <- e
+		}()
 		for range notes {
 		}
-		finished = true
+		e.finished = true
 	}()
-	<-ended
-	return recovered, finished
+	e := <-ended
+	return e.recovered, e.finished
 }
 
 func TestCollect(t *testing.T) {

@@ -65,41 +65,55 @@ func TestAllFollowsEveryFormOfPages(t *testing.T) {
 			pagedCall("", `{"data":`+rows(1, 2)+`,"next_cursor":"a","next_page_url":"x"}`),
 			pagedCall("?cursor=a", `{"data":`+rows(3)+`,"next_cursor":null,"next_page_url":null}`),
 		},
+		// Where nothing is told, page 1 shows whether the service counts from 0 or from 1.
 		"bare data": {
 			pagedCall("", `{"data":`+rows(1, 2)+`}`),
+			pagedCall("?page=1", `{"data":`+rows(1, 2)+`}`),
 			pagedCall("?page=2", `{"data":`+rows(3)+`}`),
 			pagedCall("?page=3", `{"data":[]}`),
 		},
 		"bare data, empty meta": {
 			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{},"meta":{}}`),
+			pagedCall("?page=1", `{"data":`+rows(1, 2)+`,"links":{},"meta":{}}`),
 			pagedCall("?page=2", `{"data":`+rows(3)+`,"links":[],"meta":[]}`),
 			pagedCall("?page=3", `{"data":[],"links":null,"meta":null}`),
 		},
 		"bare array": {
 			pagedCall("", rows(1, 2)),
+			pagedCall("?page=1", rows(1, 2)),
+			pagedCall("?page=2", rows(3)),
+			pagedCall("?page=3", `[]`),
+		},
+		"bare array, counted from 0": {
+			pagedCall("", rows(1)),
+			pagedCall("?page=1", rows(2)),
 			pagedCall("?page=2", rows(3)),
 			pagedCall("?page=3", `[]`),
 		},
 		// A service without pages gives everything again. Its other order, or a size that it heeds, shows that this is all.
 		"all at once": {
 			pagedCall("", rows(1, 2, 3)),
+			pagedCall("?page=1", rows(1, 2, 3)),
 			pagedCall("?page=2", rows(1, 2, 3)),
 			pagedCall("?per_page=4&sort=oldest", rows(3, 2, 1)),
 		},
 		"all at once, by itself the oldest first": {
 			pagedCall("", rows(1, 2, 3)),
+			pagedCall("?page=1", rows(1, 2, 3)),
 			pagedCall("?page=2", rows(1, 2, 3)),
 			pagedCall("?per_page=4&sort=oldest", rows(1, 2, 3)),
 			pagedCall("?per_page=1&sort=latest", rows(3, 2, 1)),
 		},
 		"all on a page of the default size, order and page not known": {
 			pagedCall("", rows(1, 2, 3)),
+			pagedCall("?page=1", rows(1, 2, 3)),
 			pagedCall("?page=2", rows(1, 2, 3)),
 			pagedCall("?per_page=4&sort=oldest", rows(1, 2, 3)),
 			pagedCall("?per_page=1&sort=latest", rows(1)),
 		},
 		"the last page again for every page after it": {
 			pagedCall("", rows(1, 2)),
+			pagedCall("?page=1", rows(1, 2)),
 			pagedCall("?page=2", rows(3)),
 			pagedCall("?page=3", rows(3)),
 			pagedCall("?per_page=4&sort=oldest", rows(3, 2, 1)),
@@ -319,11 +333,11 @@ func TestAllEndsWhateverTheServiceSends(t *testing.T) {
 	}{
 		"same page for ever, nothing told": {
 			answer: func(int, *http.Request) string { return `{"data":` + rows(1, 2) + `}` },
-			ids:    []int64{1, 2}, match: clinicaldoc.ErrIncompleteList, atMost: 4,
+			ids:    []int64{1, 2}, match: clinicaldoc.ErrIncompleteList, atMost: 5,
 		},
 		"the only row for ever, nothing told": {
 			answer: func(int, *http.Request) string { return `{"data":` + rows(1) + `}` },
-			ids:    []int64{1}, atMost: 3,
+			ids:    []int64{1}, atMost: 4,
 		},
 		"current page stuck": {
 			answer: func(int, *http.Request) string {
@@ -660,7 +674,7 @@ func TestPrefetchWithoutKnownEndAsksOnePageAhead(t *testing.T) {
 		ids, err := collect(t, service.client(t).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 8}))
 		require.NoError(t, err)
 		assert.Equal(t, []int64{1, 2, 3}, ids)
-		assert.Equal(t, []int{1, 2, 3, 4}, service.asked)
+		assert.Equal(t, []int{1, 1, 2, 3, 4}, service.asked)
 		assert.Equal(t, 1, service.most)
 	})
 }
@@ -766,22 +780,6 @@ func TestPageHasNext(t *testing.T) {
 		assert.Equal(t, more, page.HasNext(), answer)
 	}
 	assert.False(t, new(clinicaldoc.Page[clinicaldoc.ProgressNote]).HasNext())
-}
-
-// endlessPages serves numbered pages of 100 rows each.
-func endlessPages(t *testing.T, last int, row func(id int) string) *http.Client {
-	t.Helper()
-	transport := httpmock.NewMockTransport()
-	transport.RegisterResponder(http.MethodGet, testBase+notesPath, func(req *http.Request) (*http.Response, error) {
-		page, _ := strconv.Atoi(req.URL.Query().Get("page"))
-		page = max(page, 1)
-		list := make([]string, 0, 100)
-		for i := range 100 {
-			list = append(list, row((page-1)*100+i+1))
-		}
-		return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%d,"last_page":%d}}`, strings.Join(list, ","), page, last)), nil
-	})
-	return &http.Client{Transport: transport}
 }
 
 func FuzzPages(f *testing.F) {

@@ -100,7 +100,7 @@ func (l *Line[P, V]) take(at P) *flight[P, V] {
 
 func (l *Line[P, V]) begin(at P) *flight[P, V] {
 	if l.cancel == nil {
-		l.flights, l.cancel = context.WithCancel(l.ctx)
+		l.flights, l.cancel = context.WithCancel(l.ctx) //nolint:gosec // Stop calls it
 	}
 	ctx := l.flights
 	f := &flight[P, V]{at: at, responded: make(chan struct{})}

@@ -15,13 +15,14 @@ const (
 
 // Observation is what a page shows, seen against the pages before it.
 type Observation struct {
-	Gap    bool // rows that were not seen may lie between what was seen and this page
-	Before bool // the page before it belongs to the walk
-	New    bool // it has a row that this walk has not seen
-	Told   bool // the service says whether another page follows
-	More   bool // another page follows, or may follow where nothing is told
-	Stuck  bool // there is no way to the page that follows
-	Barren bool // without a new row it is one page too many of that kind
+	Gap     bool // rows that were not seen may lie between what was seen and this page
+	Before  bool // the page before it belongs to the walk
+	New     bool // it has a row that this walk has not seen
+	Told    bool // the service says whether another page follows
+	More    bool // another page follows, or may follow where nothing is told
+	Stuck   bool // there is no way to the page that follows
+	Barren  bool // without a new row it is one page too many of that kind
+	Recount bool // it may be the first page once more
 }
 
 // Decide turns what a page shows into the next step.
@@ -33,7 +34,7 @@ func Decide(o Observation) Step {
 		return Lost
 	case !o.More:
 		return Last
-	case !o.Told && !o.New:
+	case !o.Told && !o.New && !o.Recount:
 		return Ask
 	case o.Stuck, o.Barren && !o.New:
 		return Stall

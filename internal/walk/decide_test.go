@@ -1,7 +1,6 @@
 package walk_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +11,6 @@ import (
 
 // matches holds flags against a pattern of y and n, where a dot stands for either.
 func matches(pattern string, flags ...bool) bool {
-	pattern = strings.ReplaceAll(pattern, " ", "")
 	for i, flag := range flags {
 		if pattern[i] == 'y' && !flag || pattern[i] == 'n' && flag {
 			return false
@@ -32,21 +30,24 @@ func flagsOf(bits, n int) []bool {
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	// gap, before, new, told, more, stuck, barren
+	// gap, before, new, told, more, stuck, barren, recount
 	table := map[string]walk.Step{
-		"y y . . . . .": walk.Back,
-		"y n . . . . .": walk.Lost,
-		"n . . . n . .": walk.Last,
-		"n . n n y . .": walk.Ask,
-		"n . n y y y .": walk.Stall,
-		"n . n y y n y": walk.Stall,
-		"n . n y y n n": walk.Next,
-		"n . y . y y .": walk.Stall,
-		"n . y . y n .": walk.Next,
+		"yy......": walk.Back,
+		"yn......": walk.Lost,
+		"n...n...": walk.Last,
+		"n.nny..n": walk.Ask,
+		"n.nnyy.y": walk.Stall,
+		"n.nnynyy": walk.Stall,
+		"n.nnynny": walk.Next,
+		"n.nyyy..": walk.Stall,
+		"n.nyyny.": walk.Stall,
+		"n.nyynn.": walk.Next,
+		"n.y.yy..": walk.Stall,
+		"n.y.yn..": walk.Next,
 	}
-	for bits := range 1 << 7 {
-		f := flagsOf(bits, 7)
-		o := walk.Observation{Gap: f[0], Before: f[1], New: f[2], Told: f[3], More: f[4], Stuck: f[5], Barren: f[6]}
+	for bits := range 1 << 8 {
+		f := flagsOf(bits, 8)
+		o := walk.Observation{Gap: f[0], Before: f[1], New: f[2], Told: f[3], More: f[4], Stuck: f[5], Barren: f[6], Recount: f[7]}
 		rows := 0
 		for pattern, step := range table {
 			if matches(pattern, f...) {
@@ -62,13 +63,13 @@ func TestConclude(t *testing.T) {
 	t.Parallel()
 	// short, verify, brought, spent
 	table := map[string]walk.Ending{
-		"n n . .": walk.Whole,
-		"n y n .": walk.Whole,
-		"n y y n": walk.Again,
-		"n y y y": walk.Unsettled,
-		"y . y n": walk.Again,
-		"y . n .": walk.Short,
-		"y . y y": walk.Short,
+		"nn..": walk.Whole,
+		"nyn.": walk.Whole,
+		"nyyn": walk.Again,
+		"nyyy": walk.Unsettled,
+		"y.yn": walk.Again,
+		"y.n.": walk.Short,
+		"y.yy": walk.Short,
 	}
 	for bits := range 1 << 4 {
 		f := flagsOf(bits, 4)

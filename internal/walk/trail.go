@@ -51,7 +51,7 @@ func (t *Trail) Judge(p Page) (step Step, fresh []int) {
 		Gap:    t.gap(p),
 		Before: p.Number > max(t.start, 1),
 		New:    slices.ContainsFunc(p.Rows, func(id int64) bool { return !t.seen.Has(id) }),
-		Told:   p.Told, More: p.More, Stuck: p.Stuck,
+		Told:   p.Told, More: p.More, Stuck: p.Stuck, Recount: p.Recount,
 		Barren: t.barren+1 >= maxBarren,
 	})
 	if step == Back {

@@ -49,8 +49,9 @@ type Page struct {
 	Size   int     // rows of a full page; 0: not told
 
 	// What the walk adds.
-	Number int  // from 1; 0: it stands at a cursor
-	Stuck  bool // there is no way to the page that follows
+	Number  int  // from 1; 0: it stands at a cursor
+	Stuck   bool // there is no way to the page that follows
+	Recount bool // it was asked for only to learn whether pages are counted from 0 or from 1
 }
 
 // Visit is a page that was read.
@@ -92,6 +93,7 @@ func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error
 		w := &walker[V]{list: list, trail: NewTrail(list.Start.number(), list.Verify)}
 		w.pages = ahead.New(ctx, list.Ahead, func(ctx context.Context, at Position, responded func()) (fetched[V], error) {
 			page, value, err := list.Fetch(ctx, at, responded)
+			page.Recount = at.Number == 1 && list.Start == Position{}
 			return fetched[V]{at.add(page), value}, err
 		}, w.next)
 		if err := w.walk(yield); err != nil {
@@ -131,7 +133,7 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 		}
 		switch step {
 		case Next:
-			at = at.After(page.Cursor)
+			at = at.after(page)
 		case Back:
 			at = Position{Number: w.trail.Before(page)}
 		default:
@@ -200,7 +202,7 @@ func (w *walker[V]) get(at Position) (Page, error) {
 // the one right after it.
 func (w *walker[V]) next(at Position) (Position, bool) {
 	page := w.latest.page
-	next := at.After(page.Cursor)
+	next := at.after(page)
 	if page.Last > 0 && page.Cursor == "" {
 		return next, next.Number <= page.Last
 	}
@@ -224,10 +226,19 @@ func (p Position) After(cursor string) Position {
 	return p
 }
 
+// after is the position of the page that follows. Where nothing is told, the first page is asked for once more, as page 1:
+// if the service counts from 0, that is the second one.
+func (p Position) after(page Page) Position {
+	if p == (Position{}) && !page.Told && page.Cursor == "" {
+		return Position{Number: 1}
+	}
+	return p.After(page.Cursor)
+}
+
 // add completes what a page at this position tells.
 func (p Position) add(page Page) Page {
 	page.Number = p.number()
-	page.Stuck = p.After(page.Cursor) == p
+	page.Stuck = p.after(page) == p
 	switch {
 	case p.Cursor != "" && page.Cursor == "":
 		page.More, page.Stuck = page.Told && page.More, true // without a cursor there is no way on

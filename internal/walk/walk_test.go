@@ -95,7 +95,15 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 					return walk.Page{Rows: rows(n), More: true}, nil
 				}
 				return walk.Page{}, nil
-			}, at(0, 2, 3),
+			}, at(0, 1, 2, 3),
+		},
+		"nothing told, counted from 0": {
+			func(at walk.Position) (walk.Page, error) {
+				if at.Number < 3 {
+					return walk.Page{Rows: rows(at.Number + 1), More: true}, nil
+				}
+				return walk.Page{}, nil
+			}, at(0, 1, 2, 3),
 		},
 		"everything at once": {
 			func(at walk.Position) (walk.Page, error) {
@@ -104,7 +112,7 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 					slices.Reverse(page.Rows)
 				}
 				return page, nil
-			}, append(at(0, 2), walk.Position{Order: "other", Size: 4}),
+			}, append(at(0, 1, 2), walk.Position{Order: "other", Size: 4}),
 		},
 	}
 	for name, tt := range tests {
@@ -118,6 +126,23 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestPagesCountedFromZeroAreAllRead(t *testing.T) {
+	t.Parallel()
+	s := &shelf{serve: func(at walk.Position) (walk.Page, error) {
+		if at.Number > 2 {
+			return walk.Page{}, nil
+		}
+		return walk.Page{Rows: []int64{int64(at.Number + 1)}, More: true}, nil
+	}}
+	rows, err := s.through(t, walk.List[string]{})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 3}, rows)
+	s.asked = nil
+	_, err = s.through(t, walk.List[string]{Start: walk.Position{Number: 1}})
+	require.NoError(t, err)
+	assert.Equal(t, at(1, 2, 3), s.asked, "who names the first page is not asked twice")
 }
 
 func TestPagesAheadWaitForTheDecision(t *testing.T) {
@@ -213,7 +238,7 @@ func TestWhatASilentServiceHides(t *testing.T) {
 				}}
 				rows, err := s.through(t, walk.List[string]{Ahead: ahead})
 				assert.Len(t, rows, tt.shown)
-				assert.Len(t, s.asked, 2+tt.looks)
+				assert.Len(t, s.asked, 3+tt.looks)
 				if tt.reason == "" {
 					require.NoError(t, err)
 					return
@@ -260,7 +285,7 @@ func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
 	}}
 	_, err := s.through(t, walk.List[string]{})
 	require.NoError(t, err)
-	assert.Equal(t, append(at(0, 2), walk.Position{Order: "other", Size: 4}, walk.Position{Order: "own", Size: 1}), s.asked)
+	assert.Equal(t, append(at(0, 1, 2), walk.Position{Order: "other", Size: 4}, walk.Position{Order: "own", Size: 1}), s.asked)
 }
 
 func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
@@ -282,7 +307,7 @@ func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
 	var incomplete *walk.IncompleteError
 	require.ErrorAs(t, err, &incomplete)
 	assert.Equal(t, walk.Untold, incomplete.Reason)
-	assert.Equal(t, []walk.Position{{}, {Number: 2}, {Order: "other", Size: 100}, {Order: "own", Size: 1}}, s.asked)
+	assert.Equal(t, []walk.Position{{}, {Number: 1}, {Number: 2}, {Order: "other", Size: 100}, {Order: "own", Size: 1}}, s.asked)
 }
 
 func TestEveryReasonOfAnIncompleteList(t *testing.T) {
