@@ -665,6 +665,7 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 		"another patient's":          {made: visited(), sentTo: 5, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
 		"a patient's, none was sent": {made: visited(), reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
 		"someone's, none was sent":   {made: shelved{name: "Visit", patient: -1}, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
+		"of two patients":            {made: shelved{name: "Visit", patient: -2}, sentTo: shelfPatient, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
 		"excluded":                   {made: visited(), sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "excluded"},
 		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
 	} {
