@@ -750,7 +750,7 @@ func TestFindCreatedByItsUniqueNameNeedsNoUser(t *testing.T) {
 func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		made   shelved
+		made   func() shelved // nil: it is gone
 		params findParams
 		sentTo int64 // patient
 		found  bool
@@ -758,20 +758,23 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 		also   error
 		took   time.Duration
 	}{
-		"there":                      {made: visited().named("Whatever").by(5), sentTo: shelfPatient, found: true},
-		"there, naming no patient":   {made: shelved{name: "Visit"}, sentTo: shelfPatient, found: true},
-		"another patient's":          {made: visited(), sentTo: 5, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
-		"a patient's, none was sent": {made: visited(), reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
-		"someone's, none was sent":   {made: shelved{name: "Visit", patient: -1}, reason: "is another patient's", also: clinicaldoc.ErrPatientMismatch},
-		"excluded":                   {made: visited(), sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "excluded"},
+		"there":                      {made: func() shelved { return visited().named("Whatever").by(5) }, sentTo: shelfPatient, found: true},
+		"there, naming no patient":   {made: func() shelved { return shelved{name: "Visit"} }, sentTo: shelfPatient, found: true},
+		"another patient's":          {made: func() shelved { return visited() }, sentTo: 5, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"a patient's, none was sent": {made: func() shelved { return visited() }, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"someone's, none was sent":   {made: func() shelved { return shelved{name: "Visit", patient: -1} }, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"of two patients":            {made: func() shelved { return shelved{name: "Visit", patient: -2} }, sentTo: shelfPatient, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"made long before":           {made: func() shelved { return visited().ago(27 * time.Hour) }, sentTo: shelfPatient, reason: "cannot be it"},
+		"nothing like it":            {made: func() shelved { return visited().ago(5 * time.Hour).named("Other").sized(6) }, sentTo: shelfPatient, reason: "cannot be it"},
+		"excluded":                   {made: func() shelved { return visited() }, sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "cannot be it"},
 		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newShelf(t)
-				if tt.made != (shelved{}) {
-					s.keep(tt.made)
+				if tt.made != nil {
+					s.keep(tt.made())
 				}
 				lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
 				lost.Params.PatientID = tt.sentTo

@@ -42,7 +42,7 @@ type shelf struct {
 type shelved struct {
 	id            int64
 	name          string
-	patient, size int64 // -1: a patient without an id
+	patient, size int64 // -1: a patient without an id, -2: two patients
 	user          int64 // -1: not told
 	made          time.Time
 }
@@ -164,10 +164,12 @@ func (s *shelf) commit(r *http.Request, sent shelved) *http.Response {
 
 func (s *shelf) json(n shelved) string {
 	fields := []string{fmt.Sprintf(`"id":%d,"name":%q`, n.id, n.name)}
-	if n.patient < 0 {
+	switch {
+	case n.patient == -1:
 		fields = append(fields, `"patient":{"name":"not told"}`)
-	}
-	if n.patient > 0 {
+	case n.patient == -2:
+		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d},"patient_id":5`, shelfPatient))
+	case n.patient > 0:
 		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d}`, n.patient))
 	}
 	if n.size != 0 {

@@ -90,9 +90,10 @@ func (l *search) look(ctx context.Context) (verdict.Evidence, error) {
 	l.clocks, l.cached = verdict.Clocks{Now: asked.Unix()}, 0
 	e := verdict.Evidence{UniqueName: l.params.UniqueName}
 	var err error
+	view := l.notes.client.losses.View(l.loss)
 	// A note that was found for this very loss before is as good as named.
-	if id := cmp.Or(l.lost.NoteID, l.notes.client.losses.View(l.loss).Note); id != 0 {
-		e.Named, err = l.readNamed(ctx, id)
+	if id := cmp.Or(l.lost.NoteID, view.Note); id != 0 {
+		e.Named, err = l.readNamed(ctx, id, view)
 	} else {
 		e.Look, err = l.list(ctx)
 	}
@@ -148,8 +149,10 @@ func (l *search) known(id int64, view losses.View) verdict.Known {
 	return verdict.Unexplained
 }
 
-// readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's.
-func (l *search) readNamed(ctx context.Context, id int64) (verdict.Named, error) {
+// readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's. What
+// an odd response calls an id may be another thing's, so the note has to resemble what was sent as well.
+func (l *search) readNamed(ctx context.Context, id int64, view losses.View) (verdict.Named, error) {
+	asked := time.Now()
 	note, err := l.notes.Get(ctx, id, l.opts...)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -161,7 +164,8 @@ func (l *search) readNamed(ctx context.Context, id int64) (verdict.Named, error)
 	if patient != 0 && note.comparePatient(patient) == namesOther || patient == 0 && !namesNoPatient(note) {
 		return verdict.NamedOther, mismatch("the note names another patient than the create did")
 	}
-	if l.known(id, l.notes.client.losses.View(l.loss)) != verdict.Unexplained {
+	l.clocks = verdict.ReadClocks(l.response.Header, asked, time.Now())
+	if l.known(id, view) != verdict.Unexplained || id != view.Note && !l.observe(note).Resembles(false) {
 		return verdict.NamedOther, nil
 	}
 	l.found = note
@@ -227,17 +231,21 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 	}
 }
 
-// see holds a row against what was to be created.
+// see remembers a row that may matter.
 func (l *search) see(row *ProgressNote) {
-	note := verdict.Note{
+	if note := l.observe(row); note.Resembles(l.params.UniqueName) {
+		l.seen[row.ID] = sighting{note, row, l.looks}
+	}
+}
+
+// observe holds a row against what was to be created.
+func (l *search) observe(row *ProgressNote) verdict.Note {
+	return verdict.Note{
 		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
 		Name:    verdict.CompareNames(l.lost.Params.Name, row.Name),
 		Size:    l.compareSize(row),
 		User:    l.compareUser(row),
 		Made:    l.window.Made(row.CreatedAt, l.clocks),
-	}
-	if note.Resembles(l.params.UniqueName) {
-		l.seen[row.ID] = sighting{note, row, l.looks}
 	}
 }
 

@@ -20,8 +20,8 @@ type Named int
 // What an id can lead to.
 const (
 	NotNamed   Named = iota // the response held none
-	NamedHere               // the note is there and fits the patient
-	NamedOther              // the note is another patient's, excluded, or found for another create
+	NamedHere               // the note is there, the patient's, and resembles what was sent
+	NamedOther              // the note is another patient's, of another time, excluded, or found for another create
 	NamedGone               // there is no such note
 )
 

@@ -21,8 +21,8 @@ const (
 
 // Decide is the verdict on a lost create. It is the first line of this table that applies:
 //
-//	the response named a note, which is there and fits         found
-//	the response named a note, which is another's              undecided
+//	the response named a note, which is there and can be it    found
+//	the response named a note, which cannot be it              undecided
 //	the response named a note, which is gone                   undecided; wait while it may be on its way to a replica
 //	the list failed                                            undecided; wait if that may pass
 //	a note fits, an equal create of this client is under way   undecided; wait for it to tell its note
@@ -83,7 +83,7 @@ type Reason string
 
 // The reasons.
 const (
-	OtherNote Reason = "the response named a note that is another patient's, excluded, or found for another create; a person has to look"
+	OtherNote Reason = "the response named a note that cannot be it: another patient's, of another time, excluded, or found for another create; a person has to look"
 	Gone      Reason = "the response named a note that is not there, or no longer; a person has to look"
 	NoList    Reason = "the notes could not be read"
 	UnderWay  Reason = "a note fits, but an equal create of this client is still under way and may have made it"
