@@ -88,6 +88,29 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 	}
 }
 
+// Each text is looked for, an emptied one too, before an update counts as carried out.
+func TestUpdateThatWasNotCarriedOutIsRetried(t *testing.T) {
+	t.Parallel()
+	for name, params := range map[string]clinicaldoc.UpdateNoteParams{
+		"name":             {Name: new("ours")},
+		"transcription":    {Transcription: new("ours")},
+		"analysis":         {Analysis: new("ours")},
+		"emptied analysis": {Analysis: new("")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			client := d.client(t)
+			read, err := client.Notes.Get(socketContext(t), 9)
+			require.NoError(t, err)
+			d.faults = []deskFault{{}}
+			_, err = client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read))
+			require.NoError(t, err)
+			assert.Len(t, d.written, 2)
+		})
+	}
+}
+
 func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -144,6 +167,18 @@ func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
 	_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	require.NotErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
+}
+
+// An incomplete note is surely not signed, whatever became of the response.
+func TestSignOfAnIncompleteNoteIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.note.Has.Content = false
+	d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
+	_, err := d.client(t).Notes.Sign(socketContext(t), 9, clinicaldoc.WithoutRetry())
+	require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
 func TestSignDoesNotChangeTheErrorThatObserversHold(t *testing.T) {
@@ -350,6 +385,44 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 			assert.Equal(t, "sneaked in", conflict.Current.Transcription)
 			assert.Contains(t, err.Error(), "it was carried out")
 		}
+	}
+}
+
+// Every text counts but for white space at its ends; what the response leaves out does not.
+func TestIfUnchangedComparesEveryText(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		response string
+		ok       bool
+	}{
+		"the same":                     {`"name":"Visit","transcription":" first words\n","analysis":"first thoughts"`, true},
+		"no name":                      {`"transcription":"first words","analysis":"first thoughts"`, true},
+		"no texts":                     {`"name":"Visit"`, true},
+		"another name":                 {`"name":"Other","transcription":"first words","analysis":"first thoughts"`, false},
+		"another transcription":        {`"name":"Visit","transcription":"other","analysis":"first thoughts"`, false},
+		"another analysis":             {`"name":"Visit","transcription":"first words","analysis":"other"`, false},
+		"the transcription is emptied": {`"name":"Visit","transcription":"","analysis":"first thoughts"`, false},
+		"the analysis is emptied":      {`"name":"Visit","transcription":"first words","analysis":""`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const stored = `{"id":9,"name":"Visit","transcription":"first words","analysis":"first thoughts","updated_at":"2024-05-01T10:11:12Z"}`
+			client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet {
+					return madeResponse(r, http.StatusOK, stored), nil
+				}
+				return madeResponse(r, http.StatusOK, `{"id":9,`+tc.response+`}`), nil
+			})})
+			read, err := client.Notes.Get(t.Context(), 9)
+			require.NoError(t, err)
+			read.UpdatedAt = read.UpdatedAt.In(time.FixedZone("", 3600)) // the same moment, as a database may give it back
+			_, err = client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(read))
+			if tc.ok {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+		})
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -262,4 +265,51 @@ func TestAGoexitComesOutAtTheReader(t *testing.T) {
 	}()
 	<-ended
 	assert.False(t, went)
+}
+
+// A panic of one does not come out before the others have ended.
+func TestStopWaitsForAllBeforeItPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		line := ahead.New(t.Context(), 2, func(ctx context.Context, at int, responded func()) (int, error) {
+			responded()
+			if at == 1 {
+				return at, nil
+			}
+			<-ctx.Done()
+			if at == 2 {
+				panic("of 2")
+			}
+			time.Sleep(time.Second)
+			ended = true
+			return at, nil
+		}, func(at int) (int, bool) { return at + 1, at < 3 })
+		_, err := line.Get(1)
+		require.NoError(t, err)
+		line.LookAhead()
+		synctest.Wait()
+		assert.PanicsWithValue(t, "of 2", line.Stop)
+		assert.True(t, ended)
+	})
+}
+
+// What was read belongs to the reader alone.
+func TestALineHoldsNothingThatWasRead(t *testing.T) {
+	t.Parallel()
+	line := ahead.New(t.Context(), 2, func(_ context.Context, at int, responded func()) (*[64]int, error) {
+		responded()
+		return &[64]int{at}, nil
+	}, func(at int) (int, bool) { return at + 1, at < 3 })
+	defer line.Stop()
+	read := func(at int) weak.Pointer[[64]int] {
+		value, err := line.Get(at)
+		require.NoError(t, err)
+		require.Equal(t, at, value[0])
+		line.LookAhead()
+		return weak.Make(value)
+	}
+	read(1)
+	second := read(2)
+	assert.Eventually(t, func() bool { runtime.GC(); return second.Value() == nil }, 10*time.Second, time.Millisecond)
 }
