@@ -125,7 +125,7 @@ func (s storm) callersOf(box *clinicaldoctest.Server, n *network, w *ward, attem
 		case 1:
 			c.client, c.unruly = unruly, true
 		case 2:
-			c.sameName = true
+			c.sameName, c.sized = true, true // or another process could not tell them apart
 		}
 		all = append(all, c)
 	}

@@ -16,6 +16,10 @@ func checkFindCreated(ctx context.Context, v *verdict, w *world, err error) {
 		return // nothing is unknown, or the answer named a note that it did not make
 	}
 	settle := lastLook
+	if took := lost.LostAt.Sub(lost.SentAt); took > longUpload && w.op.done(w) == 0 && !w.fault.late {
+		checkUndecided(ctx, v, w, lost, settle) // it would have to look for as long once more
+		return
+	}
 	if w.fault.late {
 		settle = hangs
 		lost = checkUndecided(ctx, v, w, lost, settle)
@@ -34,6 +38,9 @@ func checkFindCreated(ctx context.Context, v *verdict, w *world, err error) {
 	v.true(w.op.done(w) <= 1, "there are %d notes in the end", w.op.done(w))
 	checkPrivacy(v, w, err)
 }
+
+// longUpload is from when on a search counts the upload's own duration instead of what the cell wants.
+const longUpload = 2 * time.Second
 
 // checkUndecided looks while there is no note yet: nothing may be said, and what is left can be asked by another process.
 func checkUndecided(ctx context.Context, v *verdict, w *world, lost *clinicaldoc.OutcomeUnknownError, settle time.Duration) *clinicaldoc.OutcomeUnknownError {

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard)                               // net/http complains there of servers that break the rules
-	if err := flag.Set("test.parallel", "24"); err != nil { // cells wait for sockets more than for a processor
+	if err := flag.Set("test.parallel", "48"); err != nil { // cells wait for sockets more than for a processor
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

@@ -49,7 +49,7 @@ type operation struct {
 const (
 	canary        = "canary" // stands in every secret and every text about a patient
 	plainUpload   = 512 << 10
-	announcedSize = 5 << 18 // above the size from which uploads are announced
+	announcedSize = 1<<20 + 4<<10 // above the size from which uploads are announced
 	patientID     = 7
 	exports       = "/v1/exports" // an endpoint that only Do can reach
 	newName       = "new canary name"
