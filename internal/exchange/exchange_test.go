@@ -1,4 +1,5 @@
-package exchange //nolint:bodyclose // the responses are made here and have nothing to close
+//nolint:bodyclose // the responses are made here and have nothing to close
+package exchange
 
 import (
 	"bytes"
