@@ -1006,13 +1006,13 @@ func TestOutcomeUnknownErrorInJSONHoldsOnlySafeWords(t *testing.T) {
 	assert.EqualValues(t, 7, restored.Params.PatientID, "what cannot be read changes nothing")
 }
 
-// A stream's size is not known, which is another thing than no recording.
+// A stream's size is known once it was sent to its end, which is another thing than no recording.
 func TestOutcomeUnknownErrorOfAStream(t *testing.T) {
 	t.Parallel()
 	client := newShelf(t).client()
 	params := visit()
 	params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
-	assert.EqualValues(t, -1, lose(t, client, params).AudioSize)
+	assert.EqualValues(t, len("sound"), lose(t, client, params).AudioSize)
 	params.Audio = nil
 	assert.Zero(t, lose(t, client, params).AudioSize)
 }
@@ -1076,4 +1076,29 @@ func TestFindCreatedOnEveryVariant(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFindCreatedKnowsTheSizeOfAStream: the first create never happened; the second, alike but for its size, did. Another
+// process must not take it for the first.
+func TestFindCreatedKnowsTheSizeOfAStream(t *testing.T) {
+	t.Parallel()
+	box := clinicaldoctest.NewServer()
+	t.Cleanup(box.Close)
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+	create := func(words string) error {
+		_, err := box.Client().Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
+			Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader(words)),
+		})
+		return err
+	}
+	var lost *clinicaldoc.OutcomeUnknownError
+	require.True(t, errors.As(create("first"), &lost))
+	require.NoError(t, create("the second recording"))
+	stored, err := json.Marshal(lost)
+	require.NoError(t, err)
+	read := new(clinicaldoc.OutcomeUnknownError)
+	require.NoError(t, json.Unmarshal(stored, read))
+	found, err := box.Client().Notes.FindCreated(t.Context(), read, clinicaldoc.FindCreatedParams{Settle: time.Nanosecond})
+	require.Nil(t, found, "another recording's note was returned")
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }

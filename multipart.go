@@ -170,6 +170,7 @@ type upload struct {
 	at                    io.ReaderAt  // nil for a stream
 	closer                io.Closer
 	read                  atomic.Int64 // bytes of the audio that the latest attempt has read
+	ended                 atomic.Bool  // an attempt has read it to its end
 }
 
 func newUpload(p CreateNoteParams) (*upload, error) {
@@ -264,6 +265,17 @@ func (u *upload) Open() (head io.Reader, tail []byte) {
 	return io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)), u.ending
 }
 
+// audioSize is that of the recording that was sent, 0 for none. A stream tells its own only with its end; -1 before.
+func (u *upload) audioSize() int64 {
+	switch {
+	case u.audio == nil:
+		return 0
+	case u.audio.length < 0 && u.ended.Load():
+		return u.read.Load()
+	}
+	return u.audio.length
+}
+
 // progress tells of the audio alone.
 func (u *upload) progress(report func(sent, total int64)) func(int64) {
 	if report == nil || u.audio == nil {
@@ -312,6 +324,7 @@ func (r *audioReader) Read(p []byte) (int, error) {
 		case isFile && file.changed():
 			return n, errChangedAudio
 		}
+		u.ended.Store(true)
 	}
 	return n, err
 }

@@ -69,7 +69,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	}
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
-		unknown.AudioSize = unknown.audioSize()
+		unknown.AudioSize = upload.audioSize()
 		s.client.losses.Add(unknown.loss())
 	}
 	return note, err
