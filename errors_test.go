@@ -516,6 +516,18 @@ func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
 	assert.NotContains(t, string(encoded), "Err")
 }
 
+// A redirect of storage's is no sign of an expired address.
+func TestARedirectOfStorageIsExplained(t *testing.T) {
+	t.Parallel()
+	storage := socketHandler(t, sockStatus(http.StatusFound, ""))
+	client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
+	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+	answered, ok := errors.AsType[*clinicaldoc.Error](err)
+	require.True(t, ok)
+	assert.Contains(t, answered.Error(), "redirects are followed only")
+	assert.NotContains(t, answered.Error(), "expired")
+}
+
 func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
 	t.Parallel()
 	for contentType, want := range map[string]string{

@@ -1161,6 +1161,16 @@ func TestOutcomeUnknownErrorInJSON(t *testing.T) {
 	}
 }
 
+// An id in a failure's body is nobody's note.
+func TestOutcomeUnknownErrorTakesNoIDFromAFailure(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+		return s.respond(r, http.StatusInternalServerError, `{"id":7,"name":"Visit"}`), nil
+	}
+	assert.Zero(t, lose(t, s.client(), visit()).NoteID)
+}
+
 func TestOutcomeUnknownErrorInJSONHoldsOnlySafeWords(t *testing.T) {
 	t.Parallel()
 	stored, err := json.Marshal(lostCreate{SentAt: time.Now(), Err: errors.New("Canary")})
