@@ -77,8 +77,7 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 			for _, want := range tc.errors {
 				require.ErrorIs(t, err, want)
 			}
-			var conflict *clinicaldoc.ConflictError
-			if errors.As(err, &conflict) {
+			if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
 				assert.Equal(t, tc.text, conflict.Current.Analysis)
 				assert.NotContains(t, err.Error(), "words")
 			}

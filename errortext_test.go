@@ -447,3 +447,15 @@ func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
 		assert.NotContains(t, err.Error(), canary)
 	}
 }
+
+// A redirect of storage's is no sign of an expired URL.
+func TestARedirectOfStorageIsExplained(t *testing.T) {
+	t.Parallel()
+	storage := socketHandler(t, socketStatus(http.StatusFound, ""))
+	client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
+	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+	refused, ok := errors.AsType[*clinicaldoc.Error](err)
+	require.True(t, ok)
+	assert.Contains(t, refused.Error(), "redirects are followed only")
+	assert.NotContains(t, refused.Error(), "expired")
+}

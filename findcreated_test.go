@@ -101,8 +101,7 @@ func TestFindCreatedSaysNotCreatedOnlyAfterTheSettleTime(t *testing.T) {
 // recipe is what the README tells to do after a create.
 func recipe(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
 	note, err := client.Notes.Create(ctx, params)
-	var unknown *lostCreate
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*lostCreate](err); ok {
 		note, err = client.Notes.FindCreated(ctx, unknown, findParams{})
 	}
 	if errors.Is(err, clinicaldoc.ErrNotCreated) {
@@ -141,7 +140,7 @@ func TestFindCreatedSurvivesALateCommit(t *testing.T) {
 				s := newShelf(t)
 				s.keep(visited().ago(30 * time.Hour))
 				s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
-					time.AfterFunc(tt.commit, func() { s.commit(r, sent) })
+					time.AfterFunc(tt.commit, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
 					return tt.lose(s, r)
 				}
 				note, err := recipe(t.Context(), s.client(), visit())
@@ -160,7 +159,7 @@ func TestFindCreatedGivesALongUploadItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
 		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
-			time.AfterFunc(15*time.Minute, func() { s.commit(r, sent) })
+			time.AfterFunc(15*time.Minute, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
 			return nil, io.ErrUnexpectedEOF
 		}
 		params := visit()
@@ -656,7 +655,7 @@ func TestFindCreatedAmongFortyEqualDictations(t *testing.T) {
 				assert.LessOrEqual(t, len(s.notes), 40)
 				if sizes == 1 {
 					// The lost responses are found by their sizes; what was not created is not said to be while others explain nothing.
-					assert.Equal(t, 36, len(told))
+					assert.Len(t, told, 36)
 				}
 			})
 		})
@@ -760,13 +759,13 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 	}{
 		"there":                      {made: func() shelved { return visited().named("Whatever").by(5) }, sentTo: shelfPatient, found: true},
 		"there, naming no patient":   {made: func() shelved { return shelved{name: "Visit"} }, sentTo: shelfPatient, found: true},
-		"another patient's":          {made: func() shelved { return visited() }, sentTo: 5, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
-		"a patient's, none was sent": {made: func() shelved { return visited() }, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"another patient's":          {made: visited, sentTo: 5, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"a patient's, none was sent": {made: visited, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
 		"someone's, none was sent":   {made: func() shelved { return shelved{name: "Visit", patient: -1} }, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
 		"of two patients":            {made: func() shelved { return shelved{name: "Visit", patient: -2} }, sentTo: shelfPatient, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
 		"made long before":           {made: func() shelved { return visited().ago(27 * time.Hour) }, sentTo: shelfPatient, reason: "cannot be it"},
 		"nothing like it":            {made: func() shelved { return visited().ago(5 * time.Hour).named("Other").sized(6) }, sentTo: shelfPatient, reason: "cannot be it"},
-		"excluded":                   {made: func() shelved { return visited() }, sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "cannot be it"},
+		"excluded":                   {made: visited, sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "cannot be it"},
 		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -989,6 +988,16 @@ func TestOutcomeUnknownErrorInJSON(t *testing.T) {
 		assert.JSONEq(t, string(stored), string(again))
 		assert.True(t, restored.SentAt.Equal(lost.SentAt))
 	}
+}
+
+// An id in a failure's body is nobody's note.
+func TestOutcomeUnknownErrorTakesNoIDFromAFailure(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+		return s.respond(r, http.StatusInternalServerError, `{"id":7,"name":"Visit"}`), nil
+	}
+	assert.Zero(t, lose(t, s.client(), visit()).NoteID)
 }
 
 func TestOutcomeUnknownErrorInJSONHoldsOnlySafeWords(t *testing.T) {

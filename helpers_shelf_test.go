@@ -54,7 +54,10 @@ const (
 	shelfRetryAfter = 30 * time.Second
 )
 
-func newShelf(t *testing.T) *shelf { return &shelf{t: t} }
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	return &shelf{t: t}
+}
 
 // visit is the note that the tests create: a name, a patient, five bytes of a recording.
 func visit() clinicaldoc.CreateNoteParams {
@@ -271,7 +274,7 @@ func requireUndecided(t *testing.T, note *clinicaldoc.ProgressNote, err error, r
 
 type (
 	findParams = clinicaldoc.FindCreatedParams
-	lostCreate = clinicaldoc.OutcomeUnknownError
+	lostCreate = clinicaldoc.OutcomeUnknownError //nolint:errname // what it stands for in these tests
 )
 
 const defaultSettle = 10 * time.Minute

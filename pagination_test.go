@@ -275,6 +275,20 @@ func TestAllFillsResponseForThePageBeingRead(t *testing.T) {
 	}
 }
 
+// Why it could not be found out whether the list is whole is kept.
+func TestAllTellsWhyItCouldNotAsk(t *testing.T) {
+	t.Parallel()
+	client := serve(t,
+		pagedCall("", rows(1, 2, 3)),
+		pagedCall("?page=2", rows(1, 2, 3)),
+		call{url: notesPath + "?per_page=4&sort=oldest", status: http.StatusForbidden, answer: `{}`},
+	)
+	ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
+	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	assert.Len(t, ids, 3)
+}
+
 func TestAllLeavesTheCallersOptionsAlone(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":1}}`))

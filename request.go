@@ -141,7 +141,7 @@ func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
 		return r.noResponse(redact.Cause(a.Cause), a)
-	case exchange.Network: // below
+	case exchange.Network, exchange.Content: // below; the second is only a stream's
 	}
 	detail := redact.Cause(a.Cause)
 	if a.Sent == retry.Partly {

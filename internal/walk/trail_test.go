@@ -1,6 +1,7 @@
 package walk_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -215,4 +216,28 @@ func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 	trail = walk.NewTrail(1, true)
 	judge(t, trail, visit{page(), walk.Last})
 	assert.Equal(t, walk.Whole, trail.Finish(), "an empty list has nothing to be looked for again")
+}
+
+// A start far beyond the list is not short of rows, however large its number.
+func TestAStartBeyondAllRowsIsNotShort(t *testing.T) {
+	t.Parallel()
+	const start = 1 << (strconv.IntSize - 2)
+	trail := walk.NewTrail(start, false)
+	step, _ := trail.Judge(walk.Page{Number: start, Told: true, Total: 10, Size: 4})
+	assert.Equal(t, walk.Last, step)
+	assert.Equal(t, walk.Whole, trail.Finish())
+}
+
+// An empty page without a total says that nothing is left; what an earlier page told no longer counts.
+func TestAListThatWasEmptiedIsNotShort(t *testing.T) {
+	t.Parallel()
+	trail := walk.NewTrail(1, false)
+	for _, tc := range []struct {
+		page walk.Page
+		want walk.Step
+	}{{numbered(1, 6, 1, 2, 3), walk.Next}, {walk.Page{Number: 2, Told: true}, walk.Back}, {walk.Page{Number: 1, Told: true}, walk.Last}} {
+		step, _ := trail.Judge(tc.page)
+		assert.Equal(t, tc.want, step)
+	}
+	assert.Equal(t, walk.Whole, trail.Finish())
 }
