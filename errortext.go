@@ -86,6 +86,10 @@ func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
+func isHeaderValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) })
+}
+
 // isIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
 // server sent may then stand in a log line.
 func isIdentifier(s string, maxLen int, extra string) bool {

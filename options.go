@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -63,8 +62,8 @@ var (
 // limits each whole attempt, also a long upload: prefer a context's deadline. A nil Transport in it means
 // [http.DefaultTransport]. A transport for HTTP/2 should ping ([http.HTTP2Config]), or a connection that dies silently
 // takes every retry. One that retries by itself is stopped where a create would be sent twice; the outcome is then
-// unknown, so leave retries to this package. Without this option the client has a pool of its own, and proxies come from the environment
-// (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+// unknown, so leave retries to this package. Without this option the client has a pool of its own, and proxies come from
+// the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *config) error {
 		if client == nil {
@@ -345,8 +344,4 @@ func whenResponded(f func()) CallOption {
 		o.responded = f
 		return nil
 	}
-}
-
-func isHeaderValue(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) })
 }

@@ -521,7 +521,7 @@ func TestFindCreatedWithoutAPatientTakesNoNamedNoteOfOne(t *testing.T) {
 	lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
 	lost.Params.PatientID = 0
 	note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-	requireUndecided(t, note, err, "is another patient's")
+	requireUndecided(t, note, err, "names another patient than the create did")
 	require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
 }
 
