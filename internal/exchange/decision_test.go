@@ -53,6 +53,23 @@ func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
 	})
 }
 
+// A wait that ends with the deadline leaves no time for an attempt.
+func TestAWaitAsLongAsTheDeadlineIsNotTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		started := time.Now()
+		call := newCall(func(r *http.Request) (*http.Response, error) {
+			resp := status(r, http.StatusServiceUnavailable)
+			resp.Header.Set("Retry-After", "5")
+			return resp, nil
+		})
+		require.Error(t, call.Do(ctx))
+		assert.Zero(t, time.Since(started))
+	})
+}
+
 // The wait that was found to fit is the one that is taken, so that no deadline passes within it.
 func TestAWaitIsTheSameWhenItIsAskedForTwice(t *testing.T) {
 	t.Parallel()
