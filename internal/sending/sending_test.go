@@ -120,6 +120,29 @@ func TestSettledBodyGivesNoMore(t *testing.T) {
 	assert.Zero(t, n)
 }
 
+func TestBodySettledWhileItIsReadGivesNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, state := newState(t)
+		pipe, feed := io.Pipe()
+		body := state.Follow(streamed{pipe, "end"}, false)
+		read := make(chan int)
+		go func() {
+			n, err := body.Read(make([]byte, 10))
+			assert.Error(t, err)
+			read <- n
+		}()
+		synctest.Wait()
+		settled := make(chan retry.Sent)
+		go func() { settled <- state.Settle(errors.New("synthetic")) }()
+		synctest.Wait()
+		_, err := feed.Write([]byte("late"))
+		require.NoError(t, err)
+		assert.Zero(t, <-read, "what was concluded would no longer be true")
+		assert.Equal(t, retry.Partly, <-settled)
+	})
+}
+
 func TestEarlierBodyGivesNoMore(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
