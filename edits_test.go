@@ -371,7 +371,7 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 			d.short = short
 			d.faults = []deskFault{{acts: true, status: http.StatusOK}}
 			read.UpdatedAt = d.note.UpdatedAt
-			sneaky := &sneakingTransport{desk: d}
+			sneaky := sneakingTransport{deskTransport{d, socketTransport(t)}}
 			client = d.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: sneaky}))
 			err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 			if short {
@@ -426,15 +426,15 @@ func TestIfUnchangedComparesEveryText(t *testing.T) {
 }
 
 // sneakingTransport lets somebody change the transcription just before a write.
-type sneakingTransport struct{ desk *desk }
+type sneakingTransport struct{ deskTransport }
 
-func (s *sneakingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s sneakingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		s.desk.mu.Lock()
 		s.desk.note.Transcription = "sneaked in"
 		s.desk.mu.Unlock()
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return s.deskTransport.RoundTrip(r)
 }
 
 func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {

@@ -134,7 +134,25 @@ func (d *desk) byClinician(n *deskNote) {
 func (d *desk) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
 	srv := socketHandler(t, d.ServeHTTP)
-	return socketClient(t, srv.URL, opts...)
+	inStep := clinicaldoc.WithHTTPClient(&http.Client{Transport: deskTransport{d, socketTransport(t)}})
+	return socketClient(t, srv.URL, append([]clinicaldoc.Option{inStep}, opts...)...)
+}
+
+// deskTransport keeps the test in step with the desk, whose handler may still be at work when its connection has ended.
+type deskTransport struct {
+	desk *desk
+	http.RoundTripper
+}
+
+func (s deskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.inStep()
+	defer s.inStep()
+	return s.RoundTripper.RoundTrip(r)
+}
+
+func (s deskTransport) inStep() {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
 }
 
 // edits are the three that change a note, for what holds for all of them.
