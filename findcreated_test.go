@@ -1103,7 +1103,7 @@ func TestFindCreatedKnowsTheSizeOfAStream(t *testing.T) {
 		return err
 	}
 	var lost *clinicaldoc.OutcomeUnknownError
-	require.True(t, errors.As(create("first"), &lost))
+	require.ErrorAs(t, create("first"), &lost)
 	require.NoError(t, create("the second recording"))
 	stored, err := json.Marshal(lost)
 	require.NoError(t, err)

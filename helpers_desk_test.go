@@ -152,7 +152,7 @@ func (s deskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (s deskTransport) inStep() {
 	s.desk.mu.Lock()
-	defer s.desk.mu.Unlock()
+	s.desk.mu.Unlock() //nolint:staticcheck // to have waited is all
 }
 
 // edits are the three that change a note, for what holds for all of them.
