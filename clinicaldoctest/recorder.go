@@ -99,7 +99,8 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request, route string, se
 	}
 	s.requests.add(seen)
 	body := &countingBody{ReadCloser: r.Body}
-	r.Body = body
+	own := *r // net/http must keep the body that it knows, or it holds a refusal back until an announced body has come
+	own.Body = body
 	recording := &recordingWriter{ResponseWriter: w, recorder: &s.requests, seen: seen}
 	recording.Header().Set("X-Request-Id", seen.ID)
 	defer func() {
@@ -111,7 +112,7 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request, route string, se
 			s.observe(*seen)
 		}
 	}()
-	serve(recording, r)
+	serve(recording, &own)
 }
 
 // withoutSecrets copies a header and drops what must not be kept.

@@ -39,7 +39,9 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	b.reading <- struct{}{}
 	defer b.done()
 	if b.begun.IsZero() {
-		b.awaitContinue()
+		if err := b.awaitContinue(); err != nil {
+			return 0, err
+		}
 		b.begun = time.Now()
 	}
 	if b.stopped.Load() {
@@ -66,14 +68,20 @@ func (b *followedBody) Read(p []byte) (int, error) {
 }
 
 // awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save the
-// connection.
-func (b *followedBody) awaitContinue() {
-	if b.announced && b.state.waits.Load() && b.state.responded.Load() {
-		select {
-		case <-b.state.goOn:
-		case <-b.quit:
-		}
+// connection. A transport of the caller's may return the response only when it has seen the end of the body.
+func (b *followedBody) awaitContinue() error {
+	if !b.announced || !b.state.waits.Load() || !b.state.responded.Load() {
+		return nil
 	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-b.state.goOn:
+		return nil
+	case <-b.quit:
+	case <-timer.C:
+	}
+	return errCallOver
 }
 
 // left is how many bytes have left.
