@@ -53,9 +53,9 @@ func (w *ward) work(ctx context.Context, rng *rand.Rand, number int) {
 		}
 		note := notes[rng.IntN(len(notes))]
 		if rng.IntN(20) == 0 && w.has(w.known, note.ID) {
-			w.remove(note.ID)
+			w.remove(note.ID) //nolint:contextcheck // what a clinician began is not cut off by the storm's end
 		} else if note.Stage != clinicaldoctest.StageSigned {
-			w.edit(note.ID, fmt.Sprintf("%s%d-%d", clinicianText, number, n))
+			w.edit(note.ID, fmt.Sprintf("%s%d-%d", clinicianText, number, n)) //nolint:contextcheck // likewise
 		}
 	}
 }

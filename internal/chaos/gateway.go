@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -67,7 +68,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	method, uri, header := r.Method, r.URL.RequestURI(), r.Header.Clone()
-	g.late.Go(func() {
+	g.late.Go(func() { //nolint:contextcheck // a late commit outlives its request
 		select {
 		case <-time.After(late):
 		case <-g.over:
@@ -87,10 +88,8 @@ func (g *gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
-	for key, values := range resp.Header {
-		w.Header()[key] = values
-	}
+	defer resp.Body.Close()
+	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	_, _ = io.Copy(w, resp.Body)
 }

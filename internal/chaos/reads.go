@@ -44,8 +44,7 @@ func (c *caller) wait(ctx context.Context, d draw) error {
 	var failure error
 	for note, err := range c.client.Notes.WaitAll(ctx, ids, often) {
 		if err != nil {
-			var missed *clinicaldoc.WaitError
-			if errors.As(err, &missed) {
+			if missed, ok := errors.AsType[*clinicaldoc.WaitError](err); ok {
 				_ = c.judge("wait", missed.ID, err)
 			}
 			failure = err

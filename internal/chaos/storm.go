@@ -55,7 +55,7 @@ func (s storm) run(ctx context.Context) (*stormReport, error) {
 	}
 	defer box.Close()
 	host := strings.TrimPrefix(box.URL, "http://")
-	gateway, err := newGateway(s.seed, host)
+	gateway, err := newGateway(s.seed, host) //nolint:contextcheck // late commits outlive their requests
 	if err != nil {
 		return nil, err
 	}
