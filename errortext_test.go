@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -304,10 +303,10 @@ func TestAProxysOwnWordsAreNotPrinted(t *testing.T) {
 	assert.NotContains(t, err.Error(), "CANARY")
 }
 
-// rawHTTP2 is a server that takes one stream on each connection and then ends it with the given frames.
-func rawHTTP2(t *testing.T, connections int, frames ...[]byte) (address string, over *http.Transport) {
+// rawHTTP2 is a server that takes one stream and then ends it with the given frames.
+func rawHTTP2(t *testing.T, frames ...[]byte) (address string, over *http.Transport) {
 	t.Helper()
-	srv := newRawServer(t, slices.Repeat([]func(*rawConn){func(c *rawConn) {
+	srv := newRawServer(t, func(c *rawConn) {
 		_, _ = io.ReadFull(c.in, make([]byte, 24)) // the preface
 		_, _ = c.Write(http2Frame(4, 0, nil))      // SETTINGS
 		for kind := byte(0); kind != 1; {          // HEADERS
@@ -321,7 +320,11 @@ func rawHTTP2(t *testing.T, connections int, frames ...[]byte) (address string, 
 		for _, frame := range frames {
 			_, _ = c.Write(frame)
 		}
-	}}, connections)...)
+		if half, ok := c.Conn.(*net.TCPConn); ok { // a close of both ways would overtake the frames
+			_ = half.CloseWrite()
+		}
+		_, _ = io.Copy(io.Discard, c.in)
+	})
 	tr := socketTransport(t)
 	tr.Protocols = new(http.Protocols)
 	tr.Protocols.SetUnencryptedHTTP2(true)
@@ -347,16 +350,15 @@ func TestTheEndsOfHTTP2AreExplained(t *testing.T) {
 		"calmed":   {[][]byte{goAway(1, 11, "debug-CANARY")}, "closed the connection (HTTP/2 GOAWAY): ENHANCE_YOUR_CALM"},
 		"graceful": {[][]byte{goAway(0, 0, "debug-CANARY")}, "closed the connection in good order, as for a restart (HTTP/2 GOAWAY)"},
 		"reset":    {[][]byte{http2Frame(3, 1, []byte{0, 0, 0, 2})}, "ended the request (HTTP/2 stream error): INTERNAL_ERROR"},
-		"garbage":  {[][]byte{[]byte("HTTP/1.1 400 words-CANARY\r\n\r\n")}, "the connection failed (HTTP/2)|broken pipe|connection reset"}, // whichever end is noticed first
+		"garbage":  {[][]byte{[]byte("HTTP/1.1 400 words-CANARY\r\n\r\n")}, "the connection failed (HTTP/2)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address, tr := rawHTTP2(t, 1, tt.frames...)
+			address, tr := rawHTTP2(t, tt.frames...)
 			client, err := clinicaldoc.NewClient(address, friendlyToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}), once)
 			require.NoError(t, err)
 			_, err = client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "CANARY"})
-			assertFriendly(t, err)
-			assert.True(t, slices.ContainsFunc(strings.Split(tt.words, "|"), func(words string) bool { return strings.Contains(err.Error(), words) }), err)
+			assertFriendly(t, err, tt.words)
 			for _, member := range chain(err) {
 				assertSilent(t, fmt.Sprintf("%v %+v %#v", member, member, member), name)
 			}
