@@ -24,17 +24,18 @@ type Server struct {
 	// Token belongs to the server's first user, whose id is 1.
 	Token string
 
+	initial config
 	rules   atomic.Pointer[Variant]
-	delays  Delays
 	observe func(Request)
 	clock   clock
 
 	mu sync.Mutex
 	state
+	delays Delays
 	limits limiter
 
 	requests recorder
-	faults   faultList
+	faults   Injector
 
 	dir        string // holds the audio files; "": they are held in memory
 	signingKey []byte
@@ -57,6 +58,7 @@ type config struct {
 	addr, storageAddr string
 	inProcess         bool
 	observe           func(Request)
+	seed              uint64
 }
 
 // WithVariant sets how the server behaves where the description is silent.
@@ -83,6 +85,10 @@ func WithStorageAddr(addr string) Option { return func(c *config) { c.storageAdd
 // WithObserver calls observe after each request. Calls may come concurrently.
 func WithObserver(observe func(Request)) Option { return func(c *config) { c.observe = observe } }
 
+// WithSeed sets what chance follows: with the same seed and the same requests
+// in the same order, faults with a [Fault.Rate] strike the same requests.
+func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
+
 // InProcess serves over in-memory pipes instead of sockets and keeps audio in
 // memory instead of on disk, for use inside a testing/synctest bubble, which
 // sockets would keep from idling. Start the server inside the bubble;
@@ -106,12 +112,14 @@ func Start(opts ...Option) (_ *Server, err error) {
 		opt(&cfg)
 	}
 	s := &Server{
+		initial:    cfg,
 		delays:     cfg.delays,
 		observe:    cfg.observe,
 		clock:      clock{frozen: cfg.frozen},
 		state:      newState(),
 		signingKey: []byte(rand.Text()),
 	}
+	s.faults.SetSeed(cfg.seed)
 	s.rules.Store(new(cfg.variant.withDefaults()))
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
