@@ -155,6 +155,13 @@ func (s *Server) Inject(route string, f Fault) {
 	s.faults.add(route, f)
 }
 
+// Strike puts the faults that are injected for a route in front of a handler of
+// the caller's own, such as one that passes requests on to a real service. A
+// ResponseWriter with a method Struck(fault string) is told of one that strikes.
+func (s *Server) Strike(route string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.withFaults(route, w, r, next.ServeHTTP) })
+}
+
 // ClearFaults takes back every fault injected so far.
 func (s *Server) ClearFaults() { s.faults.clear() }
 
@@ -206,8 +213,8 @@ func (s *Server) withFaults(route string, w http.ResponseWriter, r *http.Request
 		serve(w, r)
 		return
 	}
-	if recording, ok := w.(*recordingWriter); ok {
-		s.requests.update(func() { recording.seen.Fault = fault.name })
+	if told, ok := w.(interface{ Struck(fault string) }); ok {
+		told.Struck(fault.name)
 	}
 	maps.Copy(w.Header(), fault.header)
 	fault.strike(s, w, r, serve)
