@@ -182,7 +182,7 @@ func (s *Server) Inject(route string, f Fault) {
 // the caller's own, such as one that passes requests on to a real service. A
 // ResponseWriter with a method Struck(fault string) is told of one that strikes.
 func (s *Server) Strike(route string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.withFaults(route, w, r, next.ServeHTTP) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.withFaults(route, w, r, nil, next.ServeHTTP) })
 }
 
 // ClearFaults takes back every fault injected so far.
