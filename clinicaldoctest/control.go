@@ -37,8 +37,8 @@ func (s *Server) Unfreeze() { s.clock.unfreeze() }
 // options it was started with, and nothing else, neither notes nor faults nor
 // requests.
 func (s *Server) Reset() {
-	s.faults.ClearFaults()
-	s.faults.SetSeed(s.initial.seed)
+	s.faults.clear()
+	s.faults.setSeed(s.initial.seed)
 	s.requests.forget()
 	s.limits.forget()
 	s.clock.set(s.initial.frozen)

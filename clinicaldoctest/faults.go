@@ -29,11 +29,11 @@ type Fault struct {
 	commitAfter time.Duration // by the server's clock
 	lag         time.Duration // how old what is read is
 	header      http.Header
-	strike      func(in world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
+	strike      func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
 }
 
 // newFault is a fault that strikes once.
-func newFault(kind string, strike func(in world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)) Fault {
+func newFault(kind string, strike func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)) Fault {
 	return Fault{kind: kind, times: 1, rate: -1, strike: strike}
 }
 
@@ -103,7 +103,7 @@ func (f Fault) WithHeader(key, value string) Fault {
 // Answer answers with this status and body at once; the endpoint does not run.
 // A body that starts with { is sent as JSON, any other as HTML.
 func Answer(status int, body string) Fault {
-	return newFault("status="+strconv.Itoa(status), func(_ world, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+	return newFault("status="+strconv.Itoa(status), func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		contentType := "text/html; charset=UTF-8"
 		if strings.HasPrefix(body, "{") {
 			contentType = "application/json"
@@ -119,8 +119,8 @@ func Answer(status int, body string) Fault {
 
 // TooManyRequests answers 429 with a Retry-After in whole seconds.
 func TooManyRequests(retryAfter time.Duration) Fault {
-	return newFault("429="+retryAfter.String(), func(in world, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
-		now := in.now()
+	return newFault("429="+retryAfter.String(), func(s *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+		now := s.Now()
 		verdict{limit: 60, refused: true, reset: now.Add(retryAfter), now: now}.describe(w.Header())
 		writeAnswer(w, tooManyAttempts())
 	})
@@ -133,8 +133,8 @@ const kindThrottle = "throttle"
 // answers 429 to the rest. It stays until [Server.ClearFaults].
 func Throttle(limit int, window time.Duration) Fault {
 	var requests limiter
-	return newFault(fmt.Sprintf("%s=%d/%s", kindThrottle, limit, window), func(in world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		verdict := requests.take(0, limit, window, in.now())
+	return newFault(fmt.Sprintf("%s=%d/%s", kindThrottle, limit, window), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+		verdict := requests.take(0, limit, window, s.Now())
 		verdict.describe(w.Header())
 		if verdict.refused {
 			writeAnswer(w, tooManyAttempts())
@@ -146,8 +146,8 @@ func Throttle(limit int, window time.Duration) Fault {
 
 // Delay waits before it lets the request through.
 func Delay(d time.Duration) Fault {
-	return newFault("delay="+d.String(), func(in world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		in.pause(r, d)
+	return newFault("delay="+d.String(), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+		s.pause(r, d)
 		serve(w, r)
 	})
 }
@@ -155,14 +155,14 @@ func Delay(d time.Duration) Fault {
 // Reset resets the connection once the request's headers are there; its body
 // is not read and nothing happens.
 func Reset() Fault {
-	return newFault("reset", func(_ world, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+	return newFault("reset", func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		resetConnection(w)
 	})
 }
 
 // ResetAfterRequest takes the whole request, does nothing and resets the connection.
 func ResetAfterRequest() Fault {
-	return newFault("reset-after-request", func(_ world, w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+	return newFault("reset-after-request", func(_ *Server, w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		resetConnection(w)
 	})
@@ -171,7 +171,7 @@ func ResetAfterRequest() Fault {
 // ResetAfterCommit does what the request asks for and then resets the
 // connection instead of answering.
 func ResetAfterCommit() Fault {
-	return newFault("reset-after-commit", func(_ world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault("reset-after-commit", func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(unsentWriter{header: http.Header{}}, r)
 		resetConnection(w)
 	})
@@ -180,22 +180,22 @@ func ResetAfterCommit() Fault {
 // Truncate does what the request asks for and cuts the answer's body off after
 // n bytes of its announced length.
 func Truncate(n int) Fault {
-	return newFault("truncate="+strconv.Itoa(n), func(_ world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault("truncate="+strconv.Itoa(n), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(&truncatingWriter{ResponseWriter: w, left: n}, r)
 	})
 }
 
 // TruncateChunked is [Truncate] for a chunked answer, which announces no length.
 func TruncateChunked(n int) Fault {
-	return newFault("truncate-chunked="+strconv.Itoa(n), func(_ world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault("truncate-chunked="+strconv.Itoa(n), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(&truncatingWriter{ResponseWriter: w, left: n, chunked: true}, r)
 	})
 }
 
 // SlowBody sends the answer's body in pieces of n bytes with a pause after each.
 func SlowBody(n int, pause time.Duration) Fault {
-	return newFault(fmt.Sprintf("slow=%d/%s", n, pause), func(in world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		serve(&slowWriter{ResponseWriter: w, size: max(n, 1), pause: func() { in.pause(r, pause) }}, r)
+	return newFault(fmt.Sprintf("slow=%d/%s", n, pause), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+		serve(&slowWriter{ResponseWriter: w, size: max(n, 1), pause: func() { s.pause(r, pause) }}, r)
 	})
 }
 
@@ -203,7 +203,7 @@ func SlowBody(n int, pause time.Duration) Fault {
 // server's clock: without the notes and changes made since. It means something
 // on [RouteGetNote], [RouteListNotes] and [RouteAudioURL].
 func Lagging(behind time.Duration) Fault {
-	f := newFault("lagging="+behind.String(), func(_ world, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	f := newFault("lagging="+behind.String(), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(w, r.WithContext(context.WithValue(r.Context(), lagKey{}, behind)))
 	})
 	f.lag = behind

@@ -14,8 +14,11 @@ import (
 // constants, or "" for all of them, the storage's included. Of several faults
 // for one request the one injected first strikes. An unknown route panics.
 func (s *Server) Inject(route string, f Fault) {
+	if route != "" && !slices.Contains(Routes(), route) {
+		panic(fmt.Sprintf("clinicaldoctest: no route %q", route))
+	}
 	s.keepHistory(f.lag)
-	s.faults.Inject(route, f)
+	s.faults.add(route, f)
 }
 
 // InjectedFault is a fault that was injected and has not been taken back.
@@ -30,67 +33,23 @@ type InjectedFault struct {
 }
 
 // Faults returns the injected faults, the first injected first.
-func (s *Server) Faults() []InjectedFault { return s.faults.Faults() }
+func (s *Server) Faults() []InjectedFault { return s.faults.list() }
 
 // RemoveFault takes back one fault; an id that is not there is no error.
-func (s *Server) RemoveFault(id int) { s.faults.RemoveFault(id) }
+func (s *Server) RemoveFault(id int) { s.faults.remove(id) }
 
 // ClearFaults takes back every fault injected so far.
-func (s *Server) ClearFaults() { s.faults.ClearFaults() }
+func (s *Server) ClearFaults() { s.faults.clear() }
 
 // SetSeed sets the seed that rates of faults follow and begins them anew.
-func (s *Server) SetSeed(seed uint64) { s.faults.SetSeed(seed) }
+func (s *Server) SetSeed(seed uint64) { s.faults.setSeed(seed) }
 
-// Injector makes requests to any handler meet faults, as a [Server] does: for
-// a proxy between a program and a real service. The zero value is ready to use.
-type Injector struct {
-	mu       sync.Mutex
-	seed     uint64
-	lastID   int
-	streams  uint64 // of randomness, given out since there was no fault
-	injected []*armedFault
-}
-
-// Inject is [Server.Inject].
-func (l *Injector) Inject(route string, f Fault) {
-	if route != "" && !slices.Contains(Routes(), route) {
-		panic(fmt.Sprintf("clinicaldoctest: no route %q", route))
-	}
-	l.add(route, f)
-}
-
-// Serve serves a request to a route through the fault meant for it, if any, and
-// returns that fault's kind. [Lagging] and [Fault.CommitAfter] mean nothing
-// here, since only the box can read the past and act later. As any handler it
-// may panic with [http.ErrAbortHandler].
-func (l *Injector) Serve(route string, w http.ResponseWriter, r *http.Request, next http.Handler) (fault string) {
-	f, strikes := l.next(route)
-	if !strikes {
-		next.ServeHTTP(w, r)
-		return ""
-	}
-	maps.Copy(w.Header(), f.header)
-	f.strike(world{now: time.Now}, w, r, next.ServeHTTP)
-	return f.kind
-}
-
-// world is where a fault strikes.
-type world struct {
-	now     func() time.Time
-	closing <-chan struct{} // nil: never
-}
-
-// pause waits, and gives the request up when its client or the server goes away.
-func (in world) pause(r *http.Request, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-		panic(http.ErrAbortHandler)
-	case <-in.closing:
-		panic(http.ErrAbortHandler)
-	}
+// Strike puts the faults that are injected for a route in front of a handler of
+// the caller's own, such as one that passes requests on to a real service. A
+// ResponseWriter with a method Struck(fault string) is told of one that strikes.
+// [Lagging] and [Fault.CommitAfter] mean nothing there.
+func (s *Server) Strike(route string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.withFaults(route, w, r, nil, next.ServeHTTP) })
 }
 
 // receiver reads a request and returns what it is to do.
@@ -103,13 +62,36 @@ func (s *Server) withFaults(route string, w http.ResponseWriter, r *http.Request
 		serve(w, r)
 		return
 	}
-	s.requests.update(func() { seenRequest(r).Fault = fault.kind })
+	if told, ok := w.(interface{ Struck(fault string) }); ok {
+		told.Struck(fault.kind)
+	}
 	maps.Copy(w.Header(), fault.header)
 	if fault.commits && receive != nil {
 		s.commitLater(receive(unsentWriter{header: http.Header{}}, r), fault.commitAfter)
 		serve = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	}
-	fault.strike(world{now: s.Now, closing: s.closing.Done()}, w, r, serve)
+	fault.strike(s, w, r, serve)
+}
+
+// pause waits, and gives the request up when its client or the server goes away.
+func (s *Server) pause(r *http.Request, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+		panic(http.ErrAbortHandler)
+	case <-s.closing.Done():
+		panic(http.ErrAbortHandler)
+	}
+}
+
+type faultList struct {
+	mu       sync.Mutex
+	seed     uint64
+	lastID   int
+	streams  uint64 // of randomness, given out since there was no fault
+	injected []*armedFault
 }
 
 // armedFault is an injected fault and what has come of it.
@@ -119,7 +101,7 @@ type armedFault struct {
 	draw *rand.Rand
 }
 
-func (l *Injector) add(route string, f Fault) {
+func (l *faultList) add(route string, f Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastID++
@@ -129,13 +111,12 @@ func (l *Injector) add(route string, f Fault) {
 }
 
 // stream is a fault's own randomness, so that no fault's rate hangs on another's.
-func (l *Injector) stream() *rand.Rand {
+func (l *faultList) stream() *rand.Rand {
 	l.streams++
 	return rand.New(rand.NewPCG(l.seed, l.streams)) //nolint:gosec // chance that can be had again
 }
 
-// Faults is [Server.Faults].
-func (l *Injector) Faults() []InjectedFault {
+func (l *faultList) list() []InjectedFault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []InjectedFault
@@ -145,22 +126,19 @@ func (l *Injector) Faults() []InjectedFault {
 	return list
 }
 
-// RemoveFault is [Server.RemoveFault].
-func (l *Injector) RemoveFault(id int) {
+func (l *faultList) remove(id int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.injected = slices.DeleteFunc(l.injected, func(f *armedFault) bool { return f.ID == id })
 }
 
-// ClearFaults is [Server.ClearFaults].
-func (l *Injector) ClearFaults() {
+func (l *faultList) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.injected, l.streams = nil, 0
 }
 
-// SetSeed is [Server.SetSeed].
-func (l *Injector) SetSeed(seed uint64) {
+func (l *faultList) setSeed(seed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seed, l.streams = seed, 0
@@ -170,7 +148,7 @@ func (l *Injector) SetSeed(seed uint64) {
 }
 
 // next returns the fault that strikes a request to route.
-func (l *Injector) next(route string) (Fault, bool) {
+func (l *faultList) next(route string) (Fault, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.injected {

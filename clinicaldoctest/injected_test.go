@@ -12,14 +12,17 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestInjectorStrikesAnyHandler(t *testing.T) {
+func TestStrikePutsFaultsBeforeAnyHandler(t *testing.T) {
 	t.Parallel()
-	var injector clinicaldoctest.Injector
+	box := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+	t.Cleanup(box.Close)
 	kinds := make(chan string, 10)
 	var served atomic.Int64
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { served.Add(1); w.WriteHeader(http.StatusNoContent) })
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kinds <- injector.Serve(clinicaldoctest.RouteMe, w, r, next)
+		told := &toldWriter{ResponseWriter: w}
+		defer func() { kinds <- told.fault }()
+		box.Strike(clinicaldoctest.RouteMe, next).ServeHTTP(told, r)
 	}))
 	t.Cleanup(upstream.Close)
 	get := func() int {
@@ -33,9 +36,9 @@ func TestInjectorStrikesAnyHandler(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		return resp.StatusCode
 	}
-	injector.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, ""))
-	injector.Inject("", clinicaldoctest.ResetAfterCommit().Times(2))
-	injector.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Reset())
+	box.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, ""))
+	box.Inject("", clinicaldoctest.ResetAfterCommit().Times(2))
+	box.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Reset())
 	assert.Equal(t, http.StatusBadGateway, get())
 	assert.Zero(t, served.Load())
 	assert.Zero(t, get())
@@ -44,5 +47,14 @@ func TestInjectorStrikesAnyHandler(t *testing.T) {
 		assert.Equal(t, want, <-kinds)
 	}
 	assert.EqualValues(t, 3, served.Load())
-	assert.Panics(t, func() { injector.Inject("GET /nowhere", clinicaldoctest.Reset()) })
+	assert.Panics(t, func() { box.Inject("GET /nowhere", clinicaldoctest.Reset()) })
 }
+
+// toldWriter is told which fault strikes.
+type toldWriter struct {
+	http.ResponseWriter
+	fault string
+}
+
+func (w *toldWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *toldWriter) Struck(fault string)         { w.fault = fault }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -223,13 +222,20 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"-addr", "127.0.0.1:99999"}, "invalid port"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"-fault", "GET /nowhere:reset"}, "no such route"},
+		{[]string{"-nonsense"}, "not defined: -nonsense\n-help lists the flags"},
+		{[]string{"-token", "a b"}, "cannot stand in an Authorization header"},
+		{[]string{"-token", "Bearer abc"}, "cannot stand in an Authorization header"},
+		{[]string{"-transcription", "-2s"}, "want a duration"},
+		{[]string{"-analysis", "soon"}, "want a duration"},
 		{[]string{"-upstream", "http://service.example"}, "must be https"},
 		{[]string{"-upstream", "https://user:pw@service.example"}, "must be a base URL"},
 		{[]string{"-upstream", "::"}, "must be a base URL"},
 		{[]string{"-upstream", "http://127.0.0.1:1", "-seed", "3"}, "-seed means nothing"},
 	} {
-		err := run(t.Context(), test.args, io.Discard, io.Discard)
+		var printed output
+		err := run(t.Context(), test.args, &printed, &printed)
 		assert.ErrorContains(t, err, test.want, test.args)
+		assert.Empty(t, printed.String(), "the mistake stands alone")
 	}
 }
 
@@ -254,12 +260,19 @@ func TestFaultSpecs(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr output
+	require.NoError(t, run(t.Context(), []string{"-version"}, &stdout, &stderr))
+	assert.Regexp(t, `^clinicaldoc-devproxy \S+ go\S+\n$`, stdout.String())
+}
+
 func TestHelpAndVariants(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr output
-	require.ErrorIs(t, run(t.Context(), []string{"-help"}, &stdout, &stderr), flag.ErrHelp)
+	require.NoError(t, run(t.Context(), []string{"-help"}, &stdout, &stderr))
 	for _, expected := range []string{"-upstream", "reset-after-commit", "-seed", "127.0.0.1:8790"} {
-		assert.Contains(t, stderr.String(), expected)
+		assert.Contains(t, stdout.String(), expected)
 	}
 	require.NoError(t, run(t.Context(), []string{"-variants"}, &stdout, &stderr))
 	for _, v := range clinicaldoctest.Variants() {
