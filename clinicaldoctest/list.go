@@ -41,8 +41,15 @@ func (s *Server) listNotes(c call) answer {
 	slices.SortFunc(notes, s.order(query))
 	rows := s.cut(notes, query)
 	data := []object{}
+	churn, _ := c.Context().Value(churnKey{}).(*churn)
 	for _, n := range rows {
+		if churn != nil {
+			churn.shown = append(churn.shown, n.id)
+		}
 		data = append(data, s.rowObject(n, c.now))
+	}
+	if churn != nil {
+		churn.patientID = query.patientID
 	}
 	return success(s.page(query, rows, data, len(notes), s.hasMore(notes, rows)))
 }
