@@ -79,7 +79,7 @@ type Call struct {
 	Last     *Attempt // nil before the first
 	Unsure   bool     // an attempt may have had its effect
 
-	doubtful *Attempt      // the first that may have had its effect
+	decisive *Attempt      // the first that may have had its effect, or else the last
 	next     retry.Next    // what the stream said of the last attempt
 	cuts     int           // attempts that ended within the body
 	spread   float64       // of back-off, between 0 and 1
@@ -188,10 +188,8 @@ func (c *Call) beforeRetry(req *http.Request) error {
 	switch {
 	case c.Stream != nil:
 		return c.Stream.Prepare(req.Context())
-	case c.BeforeRetry == nil:
-		return nil
-	case c.doubtful == nil:
-		return c.BeforeRetry(req.Context(), c.Last)
+	case c.BeforeRetry != nil:
+		return c.BeforeRetry(req.Context(), c.decisive)
 	}
-	return c.BeforeRetry(req.Context(), c.doubtful)
+	return nil
 }
