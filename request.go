@@ -205,7 +205,7 @@ func (r request) stopped(ctx context.Context, err error) error {
 
 // gone reports whether a retried DELETE found nothing because an earlier attempt had done its work.
 func (r request) gone(call *exchange.Call) bool {
-	return r.op.method == http.MethodDelete && call.Unsure && call.Attempts > 1 && r.saysGone(call.Last.Status)
+	return r.op.method == http.MethodDelete && call.Unsure && r.saysGone(call.Last.Status)
 }
 
 func (r request) saysGone(status int) bool {
