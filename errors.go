@@ -142,7 +142,7 @@ func (e *Error) retryable() bool {
 	if !e.reads() {
 		effect = retry.Creates
 	}
-	return effect.MayRepeat(retry.Outcome{Status: e.StatusCode})
+	return effect.MayRetry(retry.Outcome{Status: e.StatusCode})
 }
 
 // maySpeakOfState reports whether the status may be about the record's state: not about the token, the record's

@@ -288,7 +288,7 @@ func (l noteList) fetch(ctx context.Context, at walk.Position, responded func())
 	}
 	got.Page = page
 	read := walk.Page{
-		Rows: make([]int64, len(page.Items)), Told: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
+		Rows: make([]int64, len(page.Items)), SaysIfMore: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
 		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
 	}
 	for i := range page.Items {

@@ -144,7 +144,7 @@ func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bo
 		if !c.goesOn(err) {
 			return false, nil
 		}
-	case !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable():
+	case !c.Effect.MayRetry(outcome) || c.Body != nil && !c.Body.Replayable():
 		return false, nil
 	case c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly:
 		// A server that cuts an upload often means to refuse it; one more try tells.

@@ -32,8 +32,8 @@ const (
 
 // Outcome is what one attempt came to.
 type Outcome struct {
-	Status    int  // of the answer; 0 when there was none
-	Sent      Sent // matters only without an answer
+	Status    int  // of the response; 0 when there was none
+	Sent      Sent // matters only without a response
 	Permanent bool // the failure will be the same next time
 }
 
@@ -51,8 +51,8 @@ func (o Outcome) NotProcessed() bool {
 	return true
 }
 
-// MayRepeat reports whether a request of this effect may be sent again after the outcome.
-func (e Effect) MayRepeat(o Outcome) bool {
+// MayRetry reports whether a request of this effect may be sent again after the outcome.
+func (e Effect) MayRetry(o Outcome) bool {
 	switch {
 	case o.Permanent:
 		return false

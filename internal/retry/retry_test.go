@@ -53,9 +53,9 @@ func TestMayRepeat(t *testing.T) {
 		{outcome{Status: 599}, true, true, false, false},
 	} {
 		name := fmt.Sprintf("%+v", tc.outcome)
-		assert.Equal(t, tc.reads, retry.Reads.MayRepeat(tc.outcome), name)
-		assert.Equal(t, tc.repeatable, retry.Repeatable.MayRepeat(tc.outcome), name)
-		assert.Equal(t, tc.creates, retry.Creates.MayRepeat(tc.outcome), name)
+		assert.Equal(t, tc.reads, retry.Reads.MayRetry(tc.outcome), name)
+		assert.Equal(t, tc.repeatable, retry.Repeatable.MayRetry(tc.outcome), name)
+		assert.Equal(t, tc.creates, retry.Creates.MayRetry(tc.outcome), name)
 		assert.Equal(t, tc.notProcessed, tc.outcome.NotProcessed(), name)
 	}
 }
@@ -65,7 +65,7 @@ func TestACreateIsNeverRepeatedAfterItMayHaveBeenProcessed(t *testing.T) {
 	for status := range 600 {
 		for _, sent := range []retry.Sent{retry.Never, retry.Partly, retry.Wholly} {
 			o := retry.Outcome{Status: status, Sent: sent}
-			if retry.Creates.MayRepeat(o) {
+			if retry.Creates.MayRetry(o) {
 				assert.True(t, o.NotProcessed(), "%+v", o)
 			}
 		}
