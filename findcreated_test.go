@@ -213,7 +213,7 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 			time.Sleep(3 * time.Hour)
 		}, reason: "resembles"},
 		"user not known": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "not enough of it is known"},
-		"/user fails":   {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is known"},
+		"/user fails":    {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is known"},
 		"found and gone": {made: func(s *shelf, _ *lostCreate) {
 			id := s.keep(visited().named("Visit 2"))
 			s.onList = func() {
@@ -248,17 +248,17 @@ func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
 		made   func(*shelf)
 		reason string
 	}{
-		"made before it was sent":        {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
-		"before, with a stale Date":      {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "not enough of it is known"},
-		"before, from a cache":           {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
-		"a colleague's":                  {made: func(s *shelf) { s.keep(visited().by(5)) }},
-		"a colleague's, no patient sent": {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
-		"a patient's, no patient sent":   {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
-		"no size on either side":         {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
-		"no recording was sent":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "not enough of it is known"},
+		"made before it was sent":         {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
+		"before, with a stale Date":       {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "not enough of it is known"},
+		"before, from a cache":            {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
+		"a colleague's":                   {made: func(s *shelf) { s.keep(visited().by(5)) }},
+		"a colleague's, no patient sent":  {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
+		"a patient's, no patient sent":    {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
+		"no size on either side":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
+		"no recording was sent":           {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "not enough of it is known"},
 		"no name was sent, no size known": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
-		"two fit":                        {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
-		"one fits, one may":              {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
+		"two fit":                         {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
+		"one fits, one may":               {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
-func TestMayRepeat(t *testing.T) {
+func TestMayRetry(t *testing.T) {
 	t.Parallel()
 	type outcome = retry.Outcome
 	for _, tc := range []struct {

@@ -34,7 +34,7 @@ const (
 //	it was sent in the future by the service's clock           undecided; wait until it is settled
 //	a note fits, but the memory of this client has gaps        undecided
 //	a note fits                                                found
-//	a note may be it, but not all of it is known                undecided; wait for a create under way that may explain it
+//	a note may be it, but not all of it is known               undecided; wait for a create under way that may explain it
 //	a note resembles it, or nothing explains a note            undecided; wait as above, and until it is settled
 //	the service may still be at work                           undecided; wait until it is settled
 //	none of these                                              not created
