@@ -177,7 +177,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 // checkPath refuses what would leave the base URL's path or origin.
 func checkPath(method, path string) error {
 	switch {
-	case !isIdentifier(method, 32, "-"):
+	case !redact.IsIdentifier(method, 32, "-"):
 		return invalid("Do: method", "is not an HTTP method")
 	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
 		return invalid("Do: path", "must start with one slash; it is relative to the base URL")

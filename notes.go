@@ -1,7 +1,6 @@
 package clinicaldoc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
@@ -260,6 +258,37 @@ func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure erro
 	return nil, failure
 }
 
+// check holds a page against what was asked for, and notes a page size that was ignored.
+func (p ListNotesParams) check(page *Page[ProgressNote]) error {
+	current := page.Meta.CurrentPage
+	if p.Cursor == "" && current > 0 && current != max(p.Page, 1) {
+		return sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
+	}
+	page.Meta.PerPageIgnored = p.PerPage > 0 &&
+		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
+	for i := range page.Items {
+		if err := p.checkPatient(&page.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p ListNotesParams) checkPatient(note *ProgressNote) error {
+	if p.PatientID == 0 {
+		return nil
+	}
+	switch match := note.comparePatient(p.PatientID); {
+	case match == namesThis, match == namesNone && p.TrustPatientFilter:
+		return nil
+	case match == namesOther:
+		return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
+	}
+	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
+}
+
+func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientMismatch} }
+
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
 func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
 	return func(response []byte) (*ProgressNote, error) {
@@ -271,43 +300,6 @@ func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]
 		return note, err
 	}
 }
-
-// Confirmation is the service's word that something was done. Message is empty when the response held none.
-type Confirmation struct {
-	Message string `json:"message"`
-}
-
-// decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
-func decodeConfirmation(response []byte) (*Confirmation, error) {
-	c := new(Confirmation)
-	if len(bytes.TrimSpace(response)) == 0 {
-		return c, nil
-	}
-	d := jsonscan.New(response)
-	if d.Kind() == jsonscan.Object {
-		c.fill(d)
-	} else {
-		d.Skip()
-	}
-	if err := d.End(); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-func (c *Confirmation) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		if string(key) == "message" {
-			c.Message = tolerant.Text(d)
-		}
-	})
-}
-
-// LogValue lists nothing: the message is the service's own words.
-func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
-
-// Format prints the type's name for every verb.
-func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
 
 // LogValue lists the names of the fields to change.
 func (p UpdateNoteParams) LogValue() slog.Value {

@@ -253,7 +253,7 @@ func createdID(a *exchange.Attempt) int64 {
 // requestID returns the id that the service or a proxy gave the request, if it is fit for a log line.
 func requestID(h http.Header) string {
 	for _, key := range []string{"X-Request-Id", "X-Correlation-Id", "X-Amzn-Trace-Id", "Cf-Ray"} {
-		if id := h.Get(key); isIdentifier(id, 128, "-_.:=;/+") {
+		if id := h.Get(key); redact.IsIdentifier(id, 128, "-_.:=;/+") {
 			return id
 		}
 	}
