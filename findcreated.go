@@ -105,7 +105,7 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 // pause waits for the next look, which is not later than the time from which on it can be decided. It reports false when the
 // context ends first.
 func (l *search) pause(ctx context.Context, failure error) bool {
-	wait := retry.Backoff(l.looks-1, minLookPause, maxLookPause, 0)
+	wait := retry.Backoff(ctx, l.looks-1, minLookPause, maxLookPause, 0)
 	if remaining := time.Until(l.settledAt.Add(l.cached)); remaining > 0 {
 		wait = min(wait, remaining)
 	}
