@@ -214,8 +214,8 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
 // is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
 // out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
-// nobody can have changed it since, else the error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. With
-// [IfUnchanged] nothing else is signed than what the caller read.
+// nobody can have changed it since, else the error is a [*ConflictError]. An error after which the note may be signed, or
+// may yet come to be, matches [ErrOutcomeUnknown]. With [IfUnchanged] nothing else is signed than what the caller read.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
 	if err != nil {
