@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,9 @@ import (
 type Fault struct {
 	name        string
 	skip, times int
+	commits     bool          // the request is done all the same
+	commitAfter time.Duration // by the server's clock
+	lag         time.Duration // how old what is read is
 	header      http.Header
 	strike      func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
 }
@@ -38,6 +42,15 @@ func (f Fault) Always() Fault { f.times = -1; return f }
 
 // After lets n requests pass before the fault strikes.
 func (f Fault) After(n int) Fault { f.skip = n; return f }
+
+// CommitAfter makes the service do what the request asks for all the same, so
+// long after the fault has struck, by the server's clock: a note that appears
+// minutes after its 504. The request's body is read first; its true response is
+// lost. It means nothing on [RouteAudio].
+func (f Fault) CommitAfter(d time.Duration) Fault {
+	f.commits, f.commitAfter = true, max(d, 0)
+	return f
+}
 
 // WithHeader adds a header to the answers of struck requests.
 func (f Fault) WithHeader(key, value string) Fault {
@@ -69,7 +82,7 @@ func Answer(status int, body string) Fault {
 // TooManyRequests answers 429 with a Retry-After in whole seconds.
 func TooManyRequests(retryAfter time.Duration) Fault {
 	return Fault{name: "429", times: 1, strike: func(s *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
-		now := s.clock.now()
+		now := s.Now()
 		verdict{limit: 60, refused: true, reset: now.Add(retryAfter), now: now}.describe(w.Header())
 		writeAnswer(w, tooManyAttempts())
 	}}
@@ -80,7 +93,7 @@ func TooManyRequests(retryAfter time.Duration) Fault {
 func Throttle(limit int, window time.Duration) Fault {
 	var requests limiter
 	return Fault{name: "throttle", times: -1, strike: func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		verdict := requests.take(0, limit, window, s.clock.now())
+		verdict := requests.take(0, limit, window, s.Now())
 		verdict.describe(w.Header())
 		if verdict.refused {
 			writeAnswer(w, tooManyAttempts())
@@ -145,6 +158,15 @@ func SlowBody(n int, pause time.Duration) Fault {
 	}}
 }
 
+// Lagging answers a read as a replica does that is so far behind, by the
+// server's clock: without the notes and changes made since. It means something
+// on [RouteGetNote], [RouteListNotes] and [RouteAudioURL].
+func Lagging(behind time.Duration) Fault {
+	return Fault{name: "lagging", times: 1, lag: behind, strike: func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+		serve(w, r.WithContext(context.WithValue(r.Context(), lagKey{}, behind)))
+	}}
+}
+
 // Inject makes requests to a route meet a fault. The route is one of the Route
 // constants, or "" for all of them, the storage's included. Of several faults
 // for one request the one injected first strikes. An unknown route panics.
@@ -152,6 +174,7 @@ func (s *Server) Inject(route string, f Fault) {
 	if route != "" && !slices.Contains(Routes(), route) {
 		panic(fmt.Sprintf("clinicaldoctest: no route %q", route))
 	}
+	s.keepHistory(f.lag)
 	s.faults.add(route, f)
 }
 
@@ -199,8 +222,11 @@ func (l *faultList) next(route string) (Fault, bool) {
 	return Fault{}, false
 }
 
+// receiver reads a request and returns what it is to do.
+type receiver func(http.ResponseWriter, *http.Request) effect
+
 // withFaults serves a request through the fault meant for it, if any.
-func (s *Server) withFaults(route string, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+func (s *Server) withFaults(route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc) {
 	fault, strikes := s.faults.next(route)
 	if !strikes {
 		serve(w, r)
@@ -210,6 +236,10 @@ func (s *Server) withFaults(route string, w http.ResponseWriter, r *http.Request
 		s.requests.update(func() { recording.seen.Fault = fault.name })
 	}
 	maps.Copy(w.Header(), fault.header)
+	if fault.commits && receive != nil {
+		s.commitLater(receive(unsentWriter{header: http.Header{}}, r), fault.commitAfter)
+		serve = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	}
 	fault.strike(s, w, r, serve)
 }
 

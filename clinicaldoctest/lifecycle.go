@@ -58,8 +58,9 @@ func (s *Server) ScriptNext(scripts ...Script) {
 // processing, the expiry of addresses and audio, and the rate limit's window.
 func (s *Server) Advance(d time.Duration) { s.clock.advance(d) }
 
-// Now returns the server's time.
-func (s *Server) Now() time.Time { return s.clock.now() }
+// Now returns the server's time, by which it dates notes and sets the Date
+// header.
+func (s *Server) Now() time.Time { return s.clock.now().Add(s.variant().ClockOffset) }
 
 // clock is the process's clock plus what was advanced, or one that stands
 // still until it is advanced. No goroutine ticks: every request asks it.

@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,7 +24,7 @@ type Server struct {
 	// Token belongs to the server's first user, whose id is 1.
 	Token string
 
-	variant Variant
+	rules   atomic.Pointer[Variant]
 	delays  Delays
 	observe func(Request)
 	clock   clock
@@ -34,7 +36,7 @@ type Server struct {
 	requests recorder
 	faults   faultList
 
-	dir        string // holds the audio files
+	dir        string // holds the audio files; "": they are held in memory
 	signingKey []byte
 
 	api, storage *origin
@@ -81,9 +83,10 @@ func WithStorageAddr(addr string) Option { return func(c *config) { c.storageAdd
 // WithObserver calls observe after each request. Calls may come concurrently.
 func WithObserver(observe func(Request)) Option { return func(c *config) { c.observe = observe } }
 
-// InProcess serves over in-memory pipes instead of sockets, for use inside a
-// testing/synctest bubble, which sockets would keep from idling. Start the
-// server inside the bubble; [Server.Client] and [Server.Transport] reach it.
+// InProcess serves over in-memory pipes instead of sockets and keeps audio in
+// memory instead of on disk, for use inside a testing/synctest bubble, which
+// sockets would keep from idling. Start the server inside the bubble;
+// [Server.Client] and [Server.Transport] reach it.
 func InProcess() Option { return func(c *config) { c.inProcess = true } }
 
 // NewServer starts a server with one user and no notes. Like
@@ -103,13 +106,13 @@ func Start(opts ...Option) (_ *Server, err error) {
 		opt(&cfg)
 	}
 	s := &Server{
-		variant:    cfg.variant.withDefaults(),
 		delays:     cfg.delays,
 		observe:    cfg.observe,
 		clock:      clock{frozen: cfg.frozen},
 		state:      newState(),
 		signingKey: []byte(rand.Text()),
 	}
+	s.rules.Store(new(cfg.variant.withDefaults()))
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
 	s.close = sync.OnceFunc(func() { s.shutDown(cancel) })
@@ -120,13 +123,15 @@ func Start(opts ...Option) (_ *Server, err error) {
 		}
 	}()
 
-	if s.dir, err = os.MkdirTemp("", "clinicaldoctest-"); err != nil {
-		return nil, err
+	if !cfg.inProcess {
+		if s.dir, err = os.MkdirTemp("", "clinicaldoctest-"); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.listen(cfg); err != nil {
 		return nil, err
 	}
-	s.URL = s.api.url + s.variant.BasePath
+	s.URL = s.api.url + s.variant().BasePath
 	s.StorageURL = s.storage.url
 	s.Token = s.AddUser(User{Token: cfg.token}).Token
 	s.api.serve(http.HandlerFunc(s.serveAPI))
@@ -164,6 +169,21 @@ func listenTCP(addr string) (net.Listener, error) {
 // Transport returns a RoundTripper that reaches both the API and the storage,
 // the only one that does when the server runs [InProcess].
 func (s *Server) Transport() http.RoundTripper { return s.transport }
+
+// Handler returns the API and the storage as one handler, told apart by the
+// request's host, for tests that put their own network in front of the server.
+// A fault that breaks the connection panics with [http.ErrAbortHandler] where
+// the ResponseWriter cannot be hijacked.
+func (s *Server) Handler() http.Handler {
+	_, storageHost, _ := strings.Cut(s.StorageURL, "://")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if or(r.Host, r.URL.Host) == storageHost {
+			s.serveStorage(w, r)
+			return
+		}
+		s.serveAPI(w, r)
+	})
+}
 
 // Close cuts every connection, waits for the running handlers and removes the
 // stored audio. It may be called more than once.
