@@ -34,7 +34,8 @@ type call struct {
 	shownAt    time.Time
 	texts      map[int64]texts // of the notes, as reads showed them last
 	acts       []change        // what the service did because of it
-	denied     bool            // the SDK said that nothing was done
+	over       bool
+	denied     bool // the SDK said that nothing was done
 }
 
 type texts struct {

@@ -268,6 +268,7 @@ func (t *trip) dated(resp *http.Response) *http.Response {
 	now := time.Now().Add(t.world.design.clock)
 	switch t.world.design.date {
 	case noDate:
+		resp.Header.Del("Date")
 		return resp
 	case skewedDate:
 		now = now.Add(time.Duration(mix(t.world.seed, 77)%121-60) * time.Second)

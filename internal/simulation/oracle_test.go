@@ -53,6 +53,9 @@ func (c *call) carriedOut(done change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.acts = append(c.acts, done)
+	if c.over {
+		c.program.world.count("reached: a late commit after the word", 1)
+	}
 	if c.denied {
 		c.program.world.violate("denied", "%s in step %s.%d was said not to be done, and now is", c.op, c.program.name, c.step)
 	}
@@ -68,10 +71,17 @@ func (c *call) deny() {
 	}
 }
 
+func (c *call) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
+
 // end takes in the SDK's word on a call that is over.
 func (c *call) end(err error) {
 	w, p := c.program.world, c.program
 	c.checkBounds()
+	c.finish()
 	if err == nil {
 		w.say(p.name, "   %s: done", c.op)
 		return
@@ -81,6 +91,9 @@ func (c *call) end(err error) {
 	w.checkText(fmt.Sprintf("%v %+v %#v %s", err, err, err, errorChain(err)))
 	var conflict *clinicaldoc.ConflictError
 	carriedOut := errors.As(err, &conflict) && strings.Contains(err.Error(), "carried out")
+	if conflict != nil {
+		w.count("reached: conflict", 1)
+	}
 	if !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) && !carriedOut {
 		c.deny()
 	}

@@ -87,8 +87,8 @@ func (p *program) settle(ctx context.Context) {
 	open := p.pending
 	p.pending = nil
 	for _, r := range open {
-		if !p.find(ctx, r, 30*time.Minute) && r.lost != nil {
-			p.world.count("lost creates undecided at the end", 1)
+		if r.lost != nil && !p.find(ctx, r, 30*time.Minute) && r.lost != nil {
+			p.world.useful("lost creates undecided at the end")
 		}
 	}
 	if !p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true) {
@@ -156,12 +156,16 @@ func (p *program) record(ctx context.Context, d *draws) {
 		if p.create(ctx, r) || r.lost == nil {
 			return
 		}
-		p.world.count("lost creates", 1)
+		p.world.useful("lost creates")
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
 			p.restart(r)
 		}
-		found := p.find(ctx, r, pick(d, 2*time.Minute, 15*time.Minute, time.Hour))
-		if found || r.lost != nil {
+		limit := pick(d, 2*time.Minute, 15*time.Minute, time.Hour)
+		if p.world.design.quiet {
+			limit = time.Hour
+		}
+		found := p.find(ctx, r, limit)
+		if found || r.lost != nil && !p.world.hasty {
 			return
 		}
 	}
@@ -223,17 +227,18 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 	case err == nil:
 		c.end(nil)
 		p.told(c, r, note)
-		p.resolved(since)
+		p.decided("found", since)
 		r.lost = nil
 		return true
 	case errors.Is(err, clinicaldoc.ErrNotCreated):
 		p.world.say(p.name, "   find: not created")
 		c.checkBounds()
 		p.notCreated(r)
-		p.resolved(since)
+		p.decided("not created", since)
 		r.lost = nil
 	case errors.As(err, &undecided):
 		c.end(err)
+		p.world.count("reached: undecided", 1)
 		r.lost = undecided
 		p.pending = append(p.pending, r)
 	default:
@@ -251,13 +256,11 @@ func (p *program) notCreated(r *recording) {
 	r.call.deny()
 }
 
-func (p *program) resolved(since time.Duration) {
-	p.world.count("lost creates resolved", 1)
-	if p.world.design.quiet {
-		p.world.count("lost creates of quiet worlds resolved", 1)
-	}
+func (p *program) decided(word string, since time.Duration) {
+	p.world.useful("lost creates decided")
+	p.world.count("reached: "+word, 1)
 	if since <= 11*time.Minute {
-		p.world.count("lost creates resolved within Settle", 1)
+		p.world.useful("lost creates decided within Settle")
 	}
 }
 
@@ -401,6 +404,7 @@ func (p *program) checkWaited(c *call, note *clinicaldoc.ProgressNote) {
 // list reads a list whole, and reports whether it ended well.
 func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 	c := p.begin("list")
+	p.world.useful("lists")
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	params := clinicaldoc.ListNotesParams{PerPage: 1 + d.below(5), Sort: pick(d, clinicaldoc.SortLatest, clinicaldoc.SortOldest), Verify: d.chance(0.2)}
@@ -427,7 +431,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 		}
 	}
 	c.end(nil)
-	p.world.count("lists whole", 1)
+	p.world.useful("lists whole")
 	wanted, deaths := p.world.service.throughout(params.PatientID, from, time.Now())
 	if deaths && !p.world.design.tellsDeletions() {
 		return true // documented: such a service cannot show it

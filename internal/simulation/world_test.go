@@ -22,6 +22,7 @@ type world struct {
 	seed   uint64
 	design design
 	only   map[string]bool // the events that happen; nil: all
+	hasty  bool            // programs take what is undecided for not created: a defect to try the simulation with
 
 	began   time.Time
 	calm    time.Time // from then on nothing goes wrong
@@ -150,6 +151,14 @@ func (w *world) violate(kind, format string, args ...any) {
 	w.history = append(w.history, line{time.Since(w.began), "ORACLE", kind + ": " + fmt.Sprintf(format, args...)})
 }
 
+// useful counts what tells how useful the SDK is, for quiet worlds apart too.
+func (w *world) useful(what string) {
+	w.count(what, 1)
+	if w.design.quiet {
+		w.count("quiet: "+what, 1)
+	}
+}
+
 func (w *world) count(what string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,13 +186,4 @@ func (w *world) hash() uint64 {
 		_, _ = h.Write([]byte(line + "\n"))
 	}
 	return h.Sum64()
-}
-
-// tally counts what happened in worlds.
-type tally map[string]int
-
-func (t tally) add(other tally) {
-	for what, n := range other {
-		t[what] += n
-	}
 }
