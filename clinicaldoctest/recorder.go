@@ -185,6 +185,11 @@ type recordingWriter struct {
 // Unwrap lets http.ResponseController flush and hijack.
 func (w *recordingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Struck notes the fault that strikes the request.
+func (w *recordingWriter) Struck(fault string) {
+	w.recorder.update(func() { w.seen.Fault = fault })
+}
+
 func (w *recordingWriter) WriteHeader(status int) {
 	w.recorder.update(func() { w.seen.Status = status })
 	w.ResponseWriter.WriteHeader(status)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	origins "github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
 
 // Server is a running stand-in of the service. Its methods are safe for
@@ -24,13 +26,14 @@ type Server struct {
 	// Token belongs to the server's first user, whose id is 1.
 	Token string
 
+	initial config
 	rules   atomic.Pointer[Variant]
-	delays  Delays
 	observe func(Request)
 	clock   clock
 
 	mu sync.Mutex
 	state
+	delays Delays
 	limits limiter
 
 	requests recorder
@@ -55,8 +58,11 @@ type config struct {
 	frozen            time.Time
 	token             string
 	addr, storageAddr string
+	host              string
 	inProcess         bool
 	observe           func(Request)
+	seed              uint64
+	middleware        func(http.Handler) http.Handler
 }
 
 // WithVariant sets how the server behaves where the description is silent.
@@ -80,8 +86,24 @@ func WithAddr(addr string) Option { return func(c *config) { c.addr = addr } }
 // on 127.0.0.1.
 func WithStorageAddr(addr string) Option { return func(c *config) { c.storageAddr = addr } }
 
+// WithHost sets the host name by which clients reach the server, in
+// [Server.URL], [Server.StorageURL] and every address it gives, instead of the
+// listening address: for a server in a container.
+func WithHost(name string) Option { return func(c *config) { c.host = name } }
+
+// WithMiddleware puts a handler in front of the API, for programs that serve
+// the box and something of their own at one address. What it does not pass on
+// is neither recorded nor met by a fault.
+func WithMiddleware(middleware func(api http.Handler) http.Handler) Option {
+	return func(c *config) { c.middleware = middleware }
+}
+
 // WithObserver calls observe after each request. Calls may come concurrently.
 func WithObserver(observe func(Request)) Option { return func(c *config) { c.observe = observe } }
+
+// WithSeed sets what chance follows: with the same seed and the same requests
+// in the same order, faults with a [Fault.Rate] strike the same requests.
+func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 
 // InProcess serves over in-memory pipes instead of sockets and keeps audio in
 // memory instead of on disk, for use inside a testing/synctest bubble, which
@@ -101,17 +123,19 @@ func NewServer(opts ...Option) *Server {
 
 // Start is [NewServer] with an error for an address that cannot be used.
 func Start(opts ...Option) (_ *Server, err error) {
-	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0"}
+	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0", middleware: func(api http.Handler) http.Handler { return api }}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
 	s := &Server{
+		initial:    cfg,
 		delays:     cfg.delays,
 		observe:    cfg.observe,
 		clock:      clock{frozen: cfg.frozen},
 		state:      newState(),
 		signingKey: []byte(rand.Text()),
 	}
+	s.faults.setSeed(cfg.seed)
 	s.rules.Store(new(cfg.variant.withDefaults()))
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
@@ -134,7 +158,7 @@ func Start(opts ...Option) (_ *Server, err error) {
 	s.URL = s.api.url + s.variant().BasePath
 	s.StorageURL = s.storage.url
 	s.Token = s.AddUser(User{Token: cfg.token}).Token
-	s.api.serve(http.HandlerFunc(s.serveAPI))
+	s.api.serve(cfg.middleware(http.HandlerFunc(s.serveAPI)))
 	s.storage.serve(http.HandlerFunc(s.serveStorage))
 	return s, nil
 }
@@ -153,12 +177,12 @@ func (s *Server) listen(cfg config) error {
 	if err != nil {
 		return err
 	}
-	s.api = newOrigin("http://"+api.Addr().String(), api)
+	s.api = newOrigin(origins.Listening(api.Addr(), cfg.host), api)
 	storage, err := listenTCP(cfg.storageAddr)
 	if err != nil {
 		return err
 	}
-	s.storage = newOrigin("http://"+storage.Addr().String(), storage)
+	s.storage = newOrigin(origins.Listening(storage.Addr(), cfg.host), storage)
 	return nil
 }
 
