@@ -65,6 +65,9 @@ func (p FindCreatedParams) Format(s fmt.State, _ rune) {
 //   - Everything else is undecided: an [*OutcomeUnknownError], at once when waiting cannot help. Its Err says why and from
 //     when on it can be decided. It can be asked again, also by another process, from its JSON.
 //
+// Of losses that another process suffered, this client knows those that it was asked about. Who has several asks about each
+// once, with a context that has ended, before he waits for any: one's note may look like another's.
+//
 // An error put together from Params, SentAt and AudioSize is enough; without LostAt, Settle counts from now. When the error
 // holds a NoteID, that note is read and returned if it is the patient's. Bad params are [ErrInvalidArgument].
 func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (*ProgressNote, error) {

@@ -133,8 +133,8 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
 // over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
 // deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is [ErrIncompleteList].
-// A service that tells neither a total nor a cursor cannot show every deletion; Verify helps there. An error is yielded
-// once, with a nil note, and ends it; see List for the other errors.
+// A deletion that a new note makes up for in the total, and some where neither a total nor a cursor is told, cannot be seen;
+// Verify helps there. An error is yielded once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }
