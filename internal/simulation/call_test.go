@@ -23,6 +23,7 @@ type call struct {
 	unchanged   *clinicaldoc.ProgressNote // as the program read it
 	began       time.Time
 	limit       time.Duration // the context's; 0: none
+	token       string
 
 	mu         sync.Mutex
 	requests   int
@@ -105,7 +106,7 @@ func (c *call) answered(r request, resp *http.Response, err error) {
 // begin makes a call of the program's.
 func (p *program) begin(op string) *call {
 	p.world.count("calls "+op, 1)
-	return &call{program: p, step: p.step, op: op, began: time.Now(), texts: map[int64]texts{}}
+	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}}
 }
 
 // context is the call's own.

@@ -35,7 +35,7 @@ func (c *clinician) live(context.Context) {
 }
 
 func (c *clinician) act(d *draws) {
-	if d.chance(0.1) {
+	if d.chance(0.1) && !c.world.design.quiet {
 		c.create(d)
 		return
 	}
@@ -44,8 +44,9 @@ func (c *clinician) act(d *draws) {
 		return
 	}
 	n := alive[d.below(len(alive))]
-	if d.chance(0.5) {
-		n = alive[len(alive)-1]
+	// Where a program has just been, trouble is likeliest.
+	if at := slices.IndexFunc(alive, func(n clinicaldoctest.Note) bool { return n.ID == c.world.service.target() }); at >= 0 && d.chance(0.6) {
+		n = alive[at]
 	}
 	path := fmt.Sprintf("/v1/progress-notes/%d", n.ID)
 	text := fmt.Sprintf("%s by %s in step %d", textMark, c.name, c.step)

@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
@@ -11,7 +12,7 @@ import (
 // design is what a world is like, drawn from its seed. Acts are crowded into the scale, few names, sizes and patients
 // collide, and half of the kinds of faults are left out, since one may hide what another would show.
 type design struct {
-	quiet bool // a good day: rare faults, clocks that agree, names that tell notes apart
+	quiet bool // a good day: rare faults, clocks that agree, names that tell notes apart, one client for all that is created
 
 	scale      time.Duration // within which all acts begin; the day that follows is calm
 	programs   int
@@ -49,8 +50,8 @@ const day = 24 * time.Hour
 func newDesign(seed uint64) design {
 	d := drawsAt(seed, hashOf("design"))
 	w := design{
-		quiet: d.chance(0.2), scale: pick(d, 10*time.Minute, 2*time.Hour, day), programs: 1 + d.below(3), steps: 6 + d.below(10),
-		clinicians: d.below(3), acts: 5 + d.below(20),
+		quiet: d.chance(0.2), scale: pick(d, 10*time.Minute, 2*time.Hour, day), programs: 1 + d.below(3), steps: 8 + d.below(16),
+		clinicians: d.below(3), acts: 5 + d.below(30),
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.7), shared: d.chance(0.4), secondUser: d.chance(0.3), restarts: d.chance(0.3),
 	}
@@ -58,9 +59,6 @@ func newDesign(seed uint64) design {
 		if d.chance(0.5) {
 			w.faults = append(w.faults, kind)
 		}
-	}
-	if len(w.faults) == 0 {
-		w.faults = []faultKind{unheard}
 	}
 	w.variant.Pagination = pick(d, clinicaldoctest.PaginationLengthAware, clinicaldoctest.PaginationLengthAware, clinicaldoctest.PaginationFlat,
 		clinicaldoctest.PaginationCursor, clinicaldoctest.PaginationSimple, clinicaldoctest.PaginationBare)
@@ -79,6 +77,11 @@ func newDesign(seed uint64) design {
 	}
 	if w.quiet {
 		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.03, 0, 0, serviceDate, 1000, false, false
+		w.shared, w.secondUser = true, false
+		w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == webPage || k == garbled || k == mixedUp })
+	}
+	if len(w.faults) == 0 {
+		w.faults = []faultKind{unheard}
 	}
 	return w
 }
@@ -86,6 +89,11 @@ func newDesign(seed uint64) design {
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
 	return w.variant.Pagination != clinicaldoctest.PaginationSimple && w.variant.Pagination != clinicaldoctest.PaginationBare
+}
+
+// tellsTotals reports whether that is by their number, which a birth makes up for.
+func (w design) tellsTotals() bool {
+	return w.variant.Pagination == clinicaldoctest.PaginationLengthAware || w.variant.Pagination == clinicaldoctest.PaginationFlat
 }
 
 func (w design) String() string {

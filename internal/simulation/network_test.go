@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,11 +35,13 @@ const (
 	slow                            // it takes long
 	breaksOff                       // the response ends in its middle
 	webPage                         // 200 with a page of a proxy, carried out or not
+	garbled                         // a note whose name cannot be read
+	mixedUp                         // another patient's notes
 	faultKinds
 )
 
 func (k faultKind) String() string {
-	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page"}[k]
+	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "garbled", "mixed up"}[k]
 }
 
 // fate is what becomes of the commit.
@@ -75,6 +78,10 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	t.request.attempt = c.asked(r, n.world)
+	if r.writes() && r.id() != 0 {
+		n.world.slot(n.number)
+		n.world.service.aim(r.id())
+	}
 	n.world.checkRequest(c, req)
 	resp, err := t.send(req)
 	c.answered(t.request, resp, err)
@@ -168,12 +175,32 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 		return nil, ctx.Err()
 	}
 	resp := t.dated(<-response)
-	if t.fault == breaksOff {
-		whole, _ := io.ReadAll(resp.Body)
-		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(string(whole[:t.draws.below(len(whole)+1)])), brokenReader{}))
-		resp.ContentLength = -1
+	return t.spoilt(resp), nil
+}
+
+var (
+	nameMember    = regexp.MustCompile(`"name":"Zebra[^"]*"`)
+	patientMember = regexp.MustCompile(`"patient":\{"id":\d+`)
+)
+
+// spoilt is the service's own response as it arrives.
+func (t *trip) spoilt(resp *http.Response) *http.Response {
+	if t.fault != breaksOff && t.fault != garbled && t.fault != mixedUp {
+		return resp
 	}
-	return resp, nil
+	whole, _ := io.ReadAll(resp.Body)
+	resp.ContentLength = -1
+	switch t.fault {
+	case breaksOff:
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:t.draws.below(len(whole)+1)]), brokenReader{}))
+		return resp
+	case garbled:
+		whole = nameMember.ReplaceAll(whole, []byte(`"name":{"text":17}`))
+	default:
+		whole = patientMember.ReplaceAll(whole, []byte(`"patient":{"id":666`))
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(whole))
+	return resp
 }
 
 // delay is how long the program waits at least.

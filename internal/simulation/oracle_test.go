@@ -17,6 +17,7 @@ func (w *world) born(f, earlier *fact) {
 	if c == nil {
 		return
 	}
+	w.service.busy = f.id
 	w.say(c.program.name, "   note %d is born of %.8s", f.id, f.fingerprint)
 	if earlier != nil && (earlier.died.IsZero() || earlier.by == c) {
 		w.violate("two notes", "notes %d and %d of one recording", earlier.id, f.id)
@@ -126,8 +127,8 @@ func (w *world) checkText(text string) {
 
 // checkRequest looks where the token goes.
 func (w *world) checkRequest(c *call, req *http.Request) {
-	if req.URL.Host != "api.clinicaldoc.test" {
-		w.violate("token", "%s was asked by %s", req.URL.Host, c.op)
+	if req.URL.Host != "api.clinicaldoc.test" || req.Header.Get("Authorization") != "Bearer "+c.token {
+		w.violate("token", "%s of %s went to %s, or with another token", req.Method, c.op, req.URL.Host)
 	}
 }
 

@@ -158,7 +158,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 		}
 		p.world.useful("lost creates")
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
-			p.restart(r)
+			p.restart(ctx, r)
 		}
 		limit := pick(d, 2*time.Minute, 15*time.Minute, time.Hour)
 		if p.world.design.quiet {
@@ -178,9 +178,17 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	note, err := p.client.Notes.Create(ctx, r.params)
+	var mixed *clinicaldoc.ConflictError
+	if errors.As(err, &mixed) && errors.Is(err, clinicaldoc.ErrPatientMismatch) {
+		p.world.say(p.name, "   create: %s", err)
+		note, err = mixed.Current, nil // it was created, and a person has to look
+	}
 	c.end(err)
 	r.lost, r.call = nil, c
 	if err == nil {
+		if patient, _ := note.PatientID(); mixed == nil && patient != r.params.PatientID {
+			p.world.violate("wrong patient", "create returns note %d of patient %d", note.ID, patient)
+		}
 		p.told(c, r, note)
 		return true
 	}
@@ -200,7 +208,7 @@ func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 }
 
 // restart is a new process that has only what was kept on disk.
-func (p *program) restart(r *recording) {
+func (p *program) restart(ctx context.Context, r *recording) {
 	p.world.count("restarts", 1)
 	p.client = p.newClient()
 	stored, err := json.Marshal(r.lost)
@@ -212,6 +220,12 @@ func (p *program) restart(r *recording) {
 		p.world.violate("journal", "%v", err)
 	}
 	r.lost = read
+	// The new client learns of the other losses from being asked about them.
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, other := range p.pending {
+		_, _ = p.client.Notes.FindCreated(ended, other.lost, clinicaldoc.FindCreatedParams{})
+	}
 }
 
 // find asks what became of a lost create and reports whether the note was found. When it surely was not made, lost is nil.
@@ -411,7 +425,10 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 	if d.chance(0.6) {
 		params.PatientID = p.patient(d)
 	}
-	slowness := pick(d, 0, 0, time.Second, 20*time.Second)
+	if d.chance(0.2) {
+		params.Prefetch = 1 + d.below(3)
+	}
+	slowness, deletes := pick(d, 0, 0, time.Second, 20*time.Second), !calm && d.chance(0.2)
 	from := time.Now().Add(-p.world.design.lag)
 	seen := map[int64]bool{}
 	for note, err := range p.client.Notes.All(ctx, params) {
@@ -429,15 +446,20 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 		if !calm && slowness > 0 {
 			_ = wait(ctx, d.within(slowness))
 		}
+		if at := slices.Index(p.known, note.ID); deletes && at >= 0 && d.chance(0.5) {
+			p.delete(ctx, d, note.ID)
+		}
 	}
 	c.end(nil)
 	p.world.useful("lists whole")
-	wanted, deaths := p.world.service.throughout(params.PatientID, from, time.Now())
-	if deaths && !p.world.design.tellsDeletions() {
-		return true // documented: such a service cannot show it
-	}
+	wanted, deaths, births := p.world.service.throughout(params.PatientID, from, time.Now())
+	hidden := deaths && (!p.world.design.tellsDeletions() || p.world.design.tellsTotals() && births) &&
+		(!params.Verify || p.world.service.replica != nil)
 	for _, id := range wanted {
-		if !seen[id] {
+		switch {
+		case !seen[id] && hidden: // documented: the service cannot show it
+			p.world.count("reached: a deletion that the list does not show", 1)
+		case !seen[id]:
 			p.world.violate("list lost a row", "note %d was there throughout, %d of %d yielded, %s", id, len(seen), len(wanted), params.Sort)
 		}
 	}

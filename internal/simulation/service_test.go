@@ -30,6 +30,7 @@ type service struct {
 	replica *clinicaldoctest.Server // nil: there is none
 
 	mu     sync.Mutex
+	busy   int64 // the note that a program wrote to last, or tried to
 	notes  map[int64]*fact
 	births map[string]*fact // by the recording's fingerprint; the last one that lives, or died last
 }
@@ -164,6 +165,19 @@ func (s *service) look(id int64) clinicaldoctest.Note {
 	return clinicaldoctest.Note{}
 }
 
+// aim notes which note a program writes to.
+func (s *service) aim(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = id
+}
+
+func (s *service) target() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy
+}
+
 // fact returns the truth about a note; nil if there never was one.
 func (s *service) fact(id int64) *fact {
 	s.mu.Lock()
@@ -178,9 +192,9 @@ func (s *service) birth(fingerprint string) *fact {
 	return s.births[fingerprint]
 }
 
-// throughout returns the notes of a patient, 0 for all, that lived all the time between, and whether any went away meanwhile:
-// a replica that lags takes births back too.
-func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, deaths bool) {
+// throughout returns the notes of a patient, 0 for all, that lived all the time between, and whether others came or went
+// meanwhile: a replica that lags takes either back.
+func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, deaths, births bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, f := range s.notes {
@@ -192,7 +206,8 @@ func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, de
 		}
 		within := func(at time.Time) bool { return at.After(from) && at.Before(to) }
 		deaths = deaths || within(f.died) || s.replica != nil && within(f.born)
+		births = births || within(f.born) || s.replica != nil && within(f.died)
 	}
 	slices.Sort(ids)
-	return ids, deaths
+	return ids, deaths, births
 }
