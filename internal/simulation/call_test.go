@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type call struct {
 	began       time.Time
 	limit       time.Duration // the context's; 0: none
 	token       string
+	parallel    bool // it asks for several things at once
 
 	mu         sync.Mutex
 	requests   int
@@ -35,6 +37,7 @@ type call struct {
 	shownAt    time.Time
 	texts      map[int64]texts // of the notes, as reads showed them last
 	acts       []change        // what the service did because of it
+	notBefore  time.Time       // the service asked for a pause until then
 	over       bool
 	denied     bool // the SDK said that nothing was done
 }
@@ -55,6 +58,9 @@ func (c *call) asked(r request, w *world) int {
 	defer c.mu.Unlock()
 	c.requests++
 	w.count("requests", 1)
+	if time.Now().Before(c.notBefore) && !c.parallel {
+		w.violate("flood", "%s does not heed Retry-After", c.op)
+	}
 	if !r.writes() {
 		return 0
 	}
@@ -91,6 +97,10 @@ func (c *call) shown(r request, resp *http.Response, asOf time.Time) {
 func (c *call) answered(r request, resp *http.Response, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		c.notBefore = time.Now().Add(time.Duration(seconds) * time.Second)
+	}
 	if !r.writes() {
 		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK {
 			c.looked, c.lookedAt = true, c.shownAt

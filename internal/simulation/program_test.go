@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +35,10 @@ type recording struct {
 	unique      bool // no other note has its name
 	lost        *clinicaldoc.OutcomeUnknownError
 	call        *call // whose response was lost
+	tries       int
 }
+
+var errFullDisk = errors.New("the journal cannot be written")
 
 func newProgram(w *world, number int, team []*program) *program {
 	p := &program{being: being{world: w, name: fmt.Sprintf("p%d", number), number: number}, group: number, token: firstToken}
@@ -121,7 +125,7 @@ func (p *program) act(ctx context.Context, d *draws) {
 	case choice < 88:
 		p.delete(ctx, d, id)
 	case choice < 95:
-		p.wait(ctx, id)
+		p.wait(ctx, id, false)
 	default:
 		p.waitAll(ctx)
 	}
@@ -153,7 +157,13 @@ func (p *program) newRecording(d *draws) *recording {
 func (p *program) record(ctx context.Context, d *draws) {
 	r := p.newRecording(d)
 	for range 3 {
-		if p.create(ctx, r) || r.lost == nil {
+		if p.create(ctx, r) {
+			if d.chance(0.15) {
+				p.wait(ctx, p.world.service.birth(r.fingerprint).id, true)
+			}
+			return
+		}
+		if r.lost == nil {
 			return
 		}
 		p.world.useful("lost creates")
@@ -177,7 +187,12 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 	c.fingerprint = r.fingerprint
 	ctx, cancel := c.context(ctx)
 	defer cancel()
-	note, err := p.client.Notes.Create(ctx, r.params)
+	params := r.params
+	if p.draws("before commit " + strconv.Itoa(r.tries)).chance(0.05) {
+		params.BeforeCommit = func(context.Context) error { return errFullDisk }
+	}
+	r.tries++
+	note, err := p.client.Notes.Create(ctx, params)
 	var mixed *clinicaldoc.ConflictError
 	if errors.As(err, &mixed) && errors.Is(err, clinicaldoc.ErrPatientMismatch) {
 		p.world.say(p.name, "   create: %s", err)
@@ -328,6 +343,14 @@ func (p *program) sign(ctx context.Context, d *draws, id int64) {
 	if !ok {
 		return
 	}
+	if d.chance(0.3) { // in the name of the clinician who is logged in
+		c.token = clinicianToken
+		opts = append(opts, clinicaldoc.WithToken(c.token))
+		if p.token == otherToken {
+			c.token = otherToken
+			opts[len(opts)-1] = clinicaldoc.WithToken(c.token)
+		}
+	}
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	_, err := p.client.Notes.Sign(ctx, id, opts...)
@@ -367,7 +390,7 @@ func (p *program) delete(ctx context.Context, d *draws, id int64) {
 	}
 }
 
-func (p *program) wait(ctx context.Context, id int64) {
+func (p *program) wait(ctx context.Context, id int64, fresh bool) {
 	c := p.begin("wait")
 	c.limit = time.Hour
 	ctx, cancel := c.context(ctx)
@@ -376,6 +399,15 @@ func (p *program) wait(ctx context.Context, id int64) {
 	c.end(err)
 	if err == nil {
 		p.checkWaited(c, note)
+		return
+	}
+	f := p.world.service.fact(id)
+	_, refused := errors.AsType[*clinicaldoc.Error](err)
+	switch {
+	case errors.Is(err, clinicaldoc.ErrNotFound) && f.died.IsZero() && (p.world.design.lag == 0 || fresh && p.world.design.lag < 9*time.Second):
+		p.world.violate("waiting", "note %d is there, but the wait ends", id)
+	case !errors.Is(err, clinicaldoc.ErrNotFound) && time.Since(c.began) < c.limit && c.requests <= 10:
+		p.world.violate("waiting", "the wait for note %d ends after %d requests, refused %t", id, c.requests, refused)
 	}
 }
 
@@ -426,7 +458,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 		params.PatientID = p.patient(d)
 	}
 	if d.chance(0.2) {
-		params.Prefetch = 1 + d.below(3)
+		params.Prefetch, c.parallel = 1+d.below(3), true
 	}
 	slowness, deletes := pick(d, 0, 0, time.Second, 20*time.Second), !calm && d.chance(0.2)
 	from := time.Now().Add(-p.world.design.lag)

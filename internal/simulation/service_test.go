@@ -21,6 +21,8 @@ const (
 	textMark   = "Quokka"
 	firstToken = "1|first-Numbat"
 	otherToken = "2|other-Numbat"
+
+	clinicianToken = "3|clinician-Numbat" // of the first user, at another device
 )
 
 // service is the box, the replica behind it, and the truth about both.
@@ -68,6 +70,7 @@ func newBox(d design, clock time.Duration) *clinicaldoctest.Server {
 	box := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(d.variant), clinicaldoctest.WithToken(firstToken), clinicaldoctest.WithDelays(delays))
 	box.Advance(clock)
 	box.AddUser(clinicaldoctest.User{Token: otherToken})
+	box.AddUser(clinicaldoctest.User{ID: 1, Token: clinicianToken})
 	return box
 }
 
