@@ -25,6 +25,9 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 		t.entry.SentAt = unknown.SentAt
 	}
 	t.entry.NoteID = unknown.NoteID
+	if unknown.AudioSize != 0 { // a stream tells its size only when it was read
+		t.entry.Size = unknown.AudioSize
+	}
 	lostAt := unknown.LostAt
 	if lostAt.IsZero() {
 		lostAt, took = time.Now(), 0
@@ -99,7 +102,7 @@ func (r *run) askAll() {
 
 // ask waits for FindCreated's word on a recording in doubt.
 func (r *run) ask(t *task) {
-	kin, err := r.uploader.Journal.Kin(r.asking, t.entry.Patient, t.entry.SentAt.Add(-kinWindow))
+	kin, err := r.uploader.Journal.Kin(r.asking, t.own.Patient, t.entry.SentAt.Add(-kinWindow))
 	if err != nil {
 		t.err = err
 		if r.asking.Err() != nil {
@@ -149,7 +152,7 @@ func (r *run) find(t *task, kin []Entry) clinicaldoc.FindCreatedParams {
 	params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	params.ExcludeIDs = slices.Clip(params.ExcludeIDs)
 	for _, e := range kin {
-		if e.State == StateCreated && e.NoteID != t.entry.NoteID && (!e.Found || e.Name != t.entry.Name) {
+		if e.State == StateCreated && e.NoteID != t.entry.NoteID && (!e.Found || e.Name != t.own.Name) {
 			params.ExcludeIDs = append(params.ExcludeIDs, e.NoteID)
 		}
 	}
@@ -162,7 +165,7 @@ func (r *run) nameEquals(t *task, kin []Entry) {
 	ended, cancel := context.WithCancel(r.asking)
 	cancel() // so that nothing is asked
 	for _, e := range kin {
-		if e.Key == t.entry.Key || e.Name != t.entry.Name || e.State == StateCreated {
+		if e.Key == t.own.Key || e.Name != t.own.Name || e.State == StateCreated {
 			continue
 		}
 		params := clinicaldoc.CreateNoteParams{Name: t.recording.Params.Name, PatientID: t.recording.Params.PatientID}
@@ -172,7 +175,7 @@ func (r *run) nameEquals(t *task, kin []Entry) {
 }
 
 func belongsToAnother(t *task, kin []Entry, note int64) bool {
-	return slices.ContainsFunc(kin, func(e Entry) bool { return e.State == StateCreated && e.NoteID == note && e.Key != t.entry.Key })
+	return slices.ContainsFunc(kin, func(e Entry) bool { return e.State == StateCreated && e.NoteID == note && e.Key != t.own.Key })
 }
 
 // unknown is the error that FindCreated is asked with.

@@ -79,8 +79,9 @@ func (j *FileJournal) checkTorn(rest []byte) error {
 	if _, _, ok := readLine(rest[:len(rest)-1], j.sum); ok {
 		return j.damaged()
 	}
-	if begun := rest[min(len(rest), sumDigits+1):]; j.lines == 0 && len(bytes.Trim(rest, "\x00")) > 0 &&
-		!bytes.HasPrefix(begun, []byte(magic)) && !strings.HasPrefix(magic, string(begun)) {
+	begun := bytes.TrimRight(rest, "\x00")
+	sum, begun := begun[:min(len(begun), sumDigits)], begun[min(len(begun), sumDigits+1):]
+	if j.lines == 0 && (len(bytes.Trim(sum, "0123456789abcdef")) > 0 || !bytes.HasPrefix(begun, []byte(magic)) && !strings.HasPrefix(magic, string(begun))) {
 		return fail("the file is not a journal", ErrJournalVersion)
 	}
 	return nil

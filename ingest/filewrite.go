@@ -107,16 +107,18 @@ func (j *FileJournal) take(e Entry) {
 }
 
 // put writes whole lines and syncs them. A full disk may take a part of a line; that is cut off, so that the next who opens
-// the file finds it whole. A failed sync is not tried again: the system may have dropped what it could not write.
+// the file finds it whole. A failed sync is not tried again: the system may have dropped what it could not write. Nobody has
+// acted on lines that were not synced, so that they are cut off as well.
 func (j *FileJournal) put(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	if _, err := j.file.Write(lines); err != nil {
-		_ = j.file.Truncate(j.size)
-		return cannot("written", err)
+	_, err := j.file.Write(lines)
+	if err == nil {
+		err = j.file.Sync()
 	}
-	if err := j.file.Sync(); err != nil {
+	if err != nil {
+		_ = j.file.Truncate(j.size)
 		return cannot("written", err)
 	}
 	j.size += int64(len(lines))

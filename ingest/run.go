@@ -139,7 +139,7 @@ func (r *run) take(m message) []Result {
 // retryStuck asks once more about recordings of a patient: what was found for another may explain what stood in the way.
 func (r *run) retryStuck(patient uint32) {
 	r.stuck = slices.DeleteFunc(r.stuck, func(t *task) bool {
-		same := t.entry.Patient == patient && r.asking.Err() == nil
+		same := t.own.Patient == patient && r.asking.Err() == nil
 		if same {
 			r.park(t)
 		}

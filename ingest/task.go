@@ -13,6 +13,7 @@ import (
 // task is a recording in work. One goroutine at a time has it.
 type task struct {
 	recording Recording
+	own       Entry // its key and what it is described by; never changes
 	entry     Entry // as it was saved last, or is to be saved
 	claim     Claim
 	uploads   int   // in this run
@@ -35,12 +36,13 @@ func (r *run) begin(t *task) {
 		r.report(Result{Recording: t.recording, Status: Refused, Err: err})
 		return
 	}
-	t.entry = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
-	t.entry.describe(r.service, t.recording.Params)
+	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
+	t.own.describe(r.service, t.recording.Params)
+	t.entry = t.own
 	if !r.enter(t) {
 		return
 	}
-	claim, err := r.uploader.Journal.Claim(r.ctx, t.entry.Key)
+	claim, err := r.uploader.Journal.Claim(r.ctx, t.own.Key)
 	switch {
 	case errors.Is(err, ErrTaken):
 		r.done(t, Result{Status: InDoubt, Err: err}, nil)
@@ -52,7 +54,7 @@ func (r *run) begin(t *task) {
 	t.claim = claim
 	known := claim.Entry()
 	switch {
-	case known.differs(t.entry):
+	case known.differs(t.own):
 		r.done(t, Result{Status: Refused, Err: fail("the key was used for another patient's recording, or one of another size; give each recording a key of its own", ErrKeyReused)}, nil)
 	case known.State == StateCreated:
 		r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID}, nil)
@@ -70,10 +72,10 @@ func (r *run) begin(t *task) {
 // enter makes the task the only one of its key in this run. Otherwise its recording waits for the result of the other.
 func (r *run) enter(t *task) bool {
 	r.mu.Lock()
-	first := r.active[t.entry.Key]
+	first := r.active[t.own.Key]
 	switch {
 	case first == nil:
-		r.active[t.entry.Key] = t
+		r.active[t.own.Key] = t
 	case first.sameAs(t) && len(first.equals) < maxEquals:
 		first.equals = append(first.equals, t.recording)
 		r.mu.Unlock()
@@ -92,14 +94,14 @@ func (r *run) enter(t *task) bool {
 }
 
 func (t *task) sameAs(other *task) bool {
-	return t.entry.Patient == other.entry.Patient && t.entry.Size == other.entry.Size
+	return t.own.Patient == other.own.Patient && t.own.Size == other.own.Size
 }
 
 // upload creates the note.
 func (r *run) upload(t *task) {
 	t.uploads++
-	t.entry = Entry{Key: t.entry.Key, State: StateClaimed, SentAt: time.Now()}
-	t.entry.describe(r.service, t.recording.Params)
+	t.entry = t.own
+	t.entry.SentAt = time.Now()
 	r.event(Event{Recording: t.recording, State: StateClaimed})
 	note, err := r.create(t)
 	t.err = err
@@ -200,7 +202,7 @@ func (r *run) save(t *task, e Entry) error {
 func (r *run) done(t *task, result Result, broken error) {
 	m := message{results: r.finish(t, result), broken: broken}
 	if t.doubted {
-		m.patient = &t.entry.Patient
+		m.patient = &t.own.Patient
 	}
 	r.messages <- m
 }
@@ -211,8 +213,8 @@ func (r *run) finish(t *task, result Result) []Result {
 		t.claim.Release()
 	}
 	r.mu.Lock()
-	if r.active[t.entry.Key] == t {
-		delete(r.active, t.entry.Key)
+	if r.active[t.own.Key] == t {
+		delete(r.active, t.own.Key)
 	}
 	if t.doubted {
 		r.doubts--
