@@ -23,3 +23,6 @@ func WriteJournal(to io.Writer, service string, entries iter.Seq[Entry]) error {
 	}
 	return w.Flush()
 }
+
+// CompactEagerly makes a journal drop outdated lines as soon as they are the most of it.
+func CompactEagerly(j *FileJournal) { j.slack = 0 }

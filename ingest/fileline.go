@@ -43,10 +43,10 @@ func readLine(line []byte, sum uint32) (text []byte, next uint32, ok bool) {
 	if len(line) <= sumDigits || line[sumDigits] != ' ' {
 		return nil, 0, false
 	}
-	want, err := strconv.ParseUint(string(line[:sumDigits]), 16, 32)
+	want, ok := parseHex32(line[:sumDigits])
 	text = line[sumDigits+1:]
 	next = crc32.Update(sum, castagnoli, text)
-	return text, next, err == nil && uint32(want) == next && bytes.Equal(bytes.ToLower(line[:sumDigits]), line[:sumDigits])
+	return text, next, ok && want == next
 }
 
 func appendEntry(to []byte, e Entry) []byte {
@@ -113,11 +113,12 @@ func parseEntry(text []byte) (e Entry, ok bool) {
 // parseField reads one member. One that is not known makes the line unreadable: it may matter.
 func (e *Entry) parseField(name string, value []byte) bool {
 	var err error
+	ok := true
 	switch name {
 	case "patient":
-		e.Patient, err = parseHex32(value)
+		e.Patient, ok = parseHex32(value)
 	case "name":
-		e.Name, err = parseHex32(value)
+		e.Name, ok = parseHex32(value)
 	case "size":
 		e.Size, err = strconv.ParseInt(string(value), 10, 64)
 	case "note":
@@ -132,12 +133,22 @@ func (e *Entry) parseField(name string, value []byte) bool {
 	default:
 		return false
 	}
-	return err == nil
+	return ok && err == nil
 }
 
-func parseHex32(value []byte) (uint32, error) {
-	v, err := strconv.ParseUint(string(value), 16, 32)
-	return uint32(v), err
+// parseHex32 takes only what appendHex32 writes.
+func parseHex32(value []byte) (v uint32, ok bool) {
+	for _, c := range value {
+		switch {
+		case '0' <= c && c <= '9':
+			v = v<<4 | uint32(c-'0')
+		case 'a' <= c && c <= 'f':
+			v = v<<4 | uint32(c-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return v, len(value) == sumDigits
 }
 
 func parseTime(value []byte, to *time.Time) bool {

@@ -17,7 +17,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	runIfLife()
+	goleak.VerifyTestMain(m)
+}
 
 func newBox(t *testing.T, opts ...clinicaldoctest.Option) *clinicaldoctest.Server {
 	t.Helper()
