@@ -33,6 +33,7 @@ type design struct {
 	shared          bool // programs share a client
 	secondUser      bool // the last program has a user of its own
 	restarts        bool // programs forget all but what JSON keeps of a lost create
+	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 	variant         clinicaldoctest.Variant
 }
 
@@ -55,6 +56,7 @@ func newDesign(seed uint64) design {
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.7), shared: d.chance(0.4), secondUser: d.chance(0.3), restarts: d.chance(0.3),
 	}
+	w.ingest = d.chance(0.4)
 	for kind := range faultKinds {
 		if d.chance(0.5) {
 			w.faults = append(w.faults, kind)

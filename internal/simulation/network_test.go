@@ -59,12 +59,19 @@ func (f fate) String() string { return [...]string{"acts", "does not act", "acts
 type network struct {
 	*being
 
+	life *life // of the process; nil: one that does not die
+
 	mu    sync.Mutex
 	asked map[string]int // how often each request was made in the present step
 }
 
 // RoundTrip takes a request to the service and its response back, or what a bad day leaves of them.
 func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	if n.life != nil {
+		if err := n.life.touch(); err != nil {
+			return nil, err
+		}
+	}
 	c := callOf(req.Context())
 	r := request{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c}
 	place := n.place(c, r)
@@ -84,6 +91,11 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	n.world.checkRequest(c, req)
 	resp, err := t.send(req)
+	if n.life != nil {
+		if err := n.life.touch(); err != nil {
+			return nil, err
+		}
+	}
 	c.answered(t.request, resp, err)
 	return resp, err
 }
@@ -145,6 +157,7 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 // travel lets the whole request go: from here on nobody can call it back.
 func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 	t.fate = t.drawFate()
+	t.request.sent = time.Now()
 	response := make(chan *http.Response, 1)
 	t.world.running.Go(func() { response <- t.arrive() })
 	timer := time.NewTimer(t.delay())

@@ -146,6 +146,7 @@ var bounds = map[string]struct {
 	"find":   {0, 400, 0},
 	"wait":   {0, 400, 0},
 	"list":   {0, 4000, 0},
+	"ingest": {1000, 20000, 0},
 }
 
 const (

@@ -88,6 +88,7 @@ type request struct {
 	body                []byte
 	call                *call // of the program; nil: a clinician's
 	attempt             int   // of the call, among its writes
+	sent                time.Time
 }
 
 func (r request) writes() bool { return r.method != http.MethodGet }
@@ -144,6 +145,9 @@ func (s *service) recordBirth(r request) {
 	n := all[len(all)-1]
 	f := &fact{id: n.ID, fingerprint: n.AudioSHA256, patient: n.PatientID, born: time.Now(), by: r.call}
 	s.world.born(f, s.births[f.fingerprint])
+	if station := s.world.station; station != nil {
+		station.bornAfter(f, r.sent)
+	}
 	s.notes[n.ID], s.births[f.fingerprint] = f, f
 }
 
