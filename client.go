@@ -245,6 +245,9 @@ func checkedToken(source func(context.Context) (string, error)) func(context.Con
 	}
 }
 
+// BaseURL returns the URL that the client was made with, without a slash at its end: what tells one service from another.
+func (c *Client) BaseURL() string { return c.base }
+
 // LogValue lists what may be logged of the client: where it points.
 func (c *Client) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("base_url", c.base))

@@ -131,8 +131,8 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
 // over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
 // deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is [ErrIncompleteList].
-// A service that tells neither a total nor a cursor cannot show every deletion; Verify helps there. An error is yielded
-// once, with a nil note, and ends it; see List for the other errors.
+// A deletion that a new note makes up for in the total, and some where neither a total nor a cursor is told, cannot be seen;
+// Verify helps there. An error is yielded once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }
@@ -212,8 +212,8 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
 // is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
 // out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
-// nobody can have changed it since, else the error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. With
-// [IfUnchanged] nothing else is signed than what the caller read.
+// nobody can have changed it since, else the error is a [*ConflictError]. An error after which the note may be signed, or
+// may yet come to be, matches [ErrOutcomeUnknown]. With [IfUnchanged] nothing else is signed than what the caller read.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
 	if err != nil {

@@ -221,7 +221,7 @@ func (r request) saysGone(status int) bool {
 // mark says of a failed call that it may have been carried out all the same.
 func (r request) mark(call *exchange.Call, err error) error {
 	switch {
-	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete):
+	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone):
 		return err
 	case r.op.effect == retry.Creates:
 		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}

@@ -8,7 +8,7 @@ import (
 )
 
 func (s *Server) me(c call) answer {
-	return success(s.variant.wrapped(s.userObject(c.user)))
+	return success(s.variant().wrapped(s.userObject(c.user)))
 }
 
 func (s *Server) listTokens(c call) answer {
@@ -23,7 +23,7 @@ func (s *Server) listTokens(c call) answer {
 	slices.SortFunc(own, func(a, b token) int { return cmp.Compare(a.id, b.id) })
 	records := []object{}
 	for _, t := range own {
-		records = append(records, s.variant.tokenObject(t))
+		records = append(records, s.variant().tokenObject(t))
 	}
 	return success(object{"tokens": records})
 }
@@ -34,10 +34,10 @@ func (s *Server) revokeToken(c call) answer {
 	for secret, t := range s.tokens {
 		if t.userID == c.user.id && strconv.FormatInt(t.id, 10) == c.id {
 			delete(s.tokens, secret)
-			return s.variant.confirmation("Token revoked")
+			return s.variant().confirmation("Token revoked")
 		}
 	}
-	return s.variant.notFound("PersonalAccessToken", c.id)
+	return s.variant().notFound("PersonalAccessToken", c.id)
 }
 
 // confirmation answers a deletion.

@@ -28,6 +28,7 @@ type audio struct {
 	bitrate     int64   // bits per second
 	uploadedAt  time.Time
 	expiresAt   time.Time
+	content     []byte // where there is no disk
 }
 
 // assumedBitrate is used to estimate the duration of anything but WAV.
@@ -39,9 +40,9 @@ var audioExtensions = []string{".wav", ".mp3", ".m4a", ".mp4", ".ogg", ".flac", 
 // failure to read what is to be stored.
 type storageError struct{ error }
 
-// saveAudio streams a recording to disk. Of the uploaded file's name only a
-// known extension is kept.
-func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now time.Time) (_ *audio, err error) {
+// saveAudio keeps a recording, on disk or in memory. Of the uploaded file's
+// name only a known extension is kept.
+func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now time.Time) (*audio, error) {
 	extension := strings.ToLower(filepath.Ext(fileName))
 	if !slices.Contains(audioExtensions, extension) {
 		extension = ".bin"
@@ -51,11 +52,33 @@ func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now 
 	}
 	a := &audio{
 		key: rand.Text() + extension, contentType: contentType,
-		uploadedAt: now, expiresAt: now.Add(s.variant.AudioRetention),
+		uploadedAt: now, expiresAt: now.Add(s.variant().AudioRetention),
 	}
+	hash := sha256.New()
+	save := s.saveToDisk
+	if s.dir == "" {
+		save = saveToMemory
+	}
+	if err := save(a, io.TeeReader(content, hash)); err != nil {
+		return nil, err
+	}
+	a.sha256 = hex.EncodeToString(hash.Sum(nil))
+	return a, nil
+}
+
+func saveToMemory(a *audio, content io.Reader) (err error) {
+	if a.content, err = io.ReadAll(content); err != nil {
+		return err
+	}
+	a.size = int64(len(a.content))
+	a.duration, a.bitrate = describeAudio(bytes.NewReader(a.content), a.size)
+	return nil
+}
+
+func (s *Server) saveToDisk(a *audio, content io.Reader) (err error) {
 	file, err := os.OpenFile(s.audioFile(a), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, storageError{err}
+		return storageError{err}
 	}
 	defer func() {
 		if closeErr := file.Close(); err == nil && closeErr != nil {
@@ -65,13 +88,11 @@ func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now 
 			s.removeAudio(a)
 		}
 	}()
-	hash := sha256.New()
-	if a.size, err = copyToDisk(file, io.TeeReader(content, hash)); err != nil {
-		return nil, err
+	if a.size, err = copyToDisk(file, content); err != nil {
+		return err
 	}
-	a.sha256 = hex.EncodeToString(hash.Sum(nil))
 	a.duration, a.bitrate = describeAudio(file, a.size)
-	return a, nil
+	return nil
 }
 
 // copyToDisk copies in pieces of fixed size, whatever the size of the whole.
@@ -96,7 +117,7 @@ func (s *Server) audioFile(a *audio) string { return filepath.Join(s.dir, a.key)
 
 // removeAudio deletes a recording's file; a running download keeps what it opened.
 func (s *Server) removeAudio(a *audio) {
-	if a != nil {
+	if a != nil && s.dir != "" {
 		_ = os.Remove(s.audioFile(a))
 	}
 }

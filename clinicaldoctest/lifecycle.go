@@ -58,8 +58,9 @@ func (s *Server) ScriptNext(scripts ...Script) {
 // processing, the expiry of addresses and audio, and the rate limit's window.
 func (s *Server) Advance(d time.Duration) { s.clock.advance(d) }
 
-// Now returns the server's time.
-func (s *Server) Now() time.Time { return s.clock.now() }
+// Now returns the server's time, by which it dates notes and sets the Date
+// header.
+func (s *Server) Now() time.Time { return s.clock.now().Add(s.variant().ClockOffset) }
 
 // clock is the process's clock plus what was advanced, or one that stands
 // still until it is advanced. No goroutine ticks: every request asks it.
@@ -76,6 +77,28 @@ func (c *clock) now() time.Time {
 		return time.Now().Add(c.offset).UTC()
 	}
 	return c.frozen.Add(c.offset).UTC()
+}
+
+func (c *clock) set(frozen time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen, c.offset = frozen, 0
+}
+
+func (c *clock) freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frozen.IsZero() {
+		c.frozen, c.offset = time.Now().Add(c.offset).UTC(), 0
+	}
+}
+
+func (c *clock) unfreeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.frozen.IsZero() {
+		c.frozen, c.offset = time.Time{}, time.Until(c.frozen.Add(c.offset))
+	}
 }
 
 func (c *clock) advance(d time.Duration) {

@@ -36,7 +36,7 @@ func (s *Server) listNotes(c call) answer {
 	if refused != nil {
 		return *refused
 	}
-	notes := s.visibleNotes(c.user.teamID, query.patientID, c.now)
+	notes := s.visibleNotes(c, query.patientID)
 	slices.SortFunc(notes, func(a, b note) int {
 		if query.oldestFirst {
 			return compareAge(a, b)
@@ -58,15 +58,15 @@ func compareAge(a, b note) int {
 // readListQuery reads the query as the framework would: a page or cursor that
 // makes no sense is the first one, other nonsense is refused.
 func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
-	names := s.variant.Query
-	query := listQuery{perPage: s.variant.DefaultPageSize, oldestFirst: s.variant.OldestFirst, page: 1, sent: sent}
+	names := s.variant().Query
+	query := listQuery{perPage: s.variant().DefaultPageSize, oldestFirst: s.variant().OldestFirst, page: 1, sent: sent}
 	problems := map[string][]string{}
 
-	if s.variant.RefuseUnknownQuery {
+	if s.variant().RefuseUnknownQuery {
 		known := []string{names.PatientID, names.PerPage, names.Sort, names.Page, names.Cursor}
 		for _, name := range slices.Sorted(maps.Keys(sent)) {
 			if !slices.Contains(known, name) {
-				return query, new(s.variant.refusal(http.StatusBadRequest, "A query parameter is not allowed", "Requested filter(s) are not allowed."))
+				return query, new(s.variant().refusal(http.StatusBadRequest, "A query parameter is not allowed", "Requested filter(s) are not allowed."))
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
 	if value := sent.Get(names.PerPage); value != "" {
 		size, err := strconv.Atoi(value)
 		switch inRange := min(max(size, 1), maxPageSize); {
-		case err == nil && size == inRange || s.variant.ClampPageSize:
+		case err == nil && size == inRange || s.variant().ClampPageSize:
 			query.perPage = inRange
 		default:
 			problems[names.PerPage] = []string{fieldMessage(names.PerPage, "must be between 1 and 100.")}
@@ -96,7 +96,7 @@ func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
 		problems[names.Sort] = []string{"The selected " + names.Sort + " is invalid."}
 	}
 	if len(problems) > 0 {
-		return query, new(s.variant.invalid(problems))
+		return query, new(s.variant().invalid(problems))
 	}
 	if page, err := strconv.Atoi(sent.Get(names.Page)); err == nil && page > 0 {
 		query.page = page
@@ -106,14 +106,14 @@ func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
 }
 
 func (s *Server) byCursor() bool {
-	return s.variant.Pagination == PaginationCursor || s.variant.Pagination == PaginationCursorInLinks
+	return s.variant().Pagination == PaginationCursor || s.variant().Pagination == PaginationCursorInLinks
 }
 
 // cut returns the rows of the page that was asked for.
 func (s *Server) cut(notes []note, query listQuery) []note {
 	start := 0
 	switch {
-	case s.variant.Pagination == PaginationNone:
+	case s.variant().Pagination == PaginationNone:
 		return notes
 	case s.byCursor() && query.after != nil:
 		last := note{createdAt: query.after.CreatedAt, id: query.after.ID}
@@ -138,7 +138,7 @@ func (s *Server) hasMore(notes, rows []note) bool {
 
 // page is the list's body in the variant's shape.
 func (s *Server) page(query listQuery, rows []note, data []object, total int, more bool) object {
-	v := &s.variant
+	v := s.variant()
 	var perPage any = query.perPage
 	if v.PageSizeAsString {
 		perPage = strconv.Itoa(query.perPage)
@@ -211,19 +211,19 @@ func (s *Server) pageLinks(query listQuery, lastPage int, previous, next any) []
 	links := []object{{"url": previous, "label": "&laquo; Previous", "active": false}}
 	for page := range min(lastPage, 10) {
 		label := strconv.Itoa(page + 1)
-		links = append(links, object{"url": s.link(query, s.variant.Query.Page, label), "label": label, "active": page+1 == query.page})
+		links = append(links, object{"url": s.link(query, s.variant().Query.Page, label), "label": label, "active": page+1 == query.page})
 	}
 	return append(links, object{"url": next, "label": "Next &raquo;", "active": false})
 }
 
 func (s *Server) linkBase() string {
-	return or(s.variant.LinkOrigin, s.api.url) + s.variant.BasePath + "/v1/progress-notes"
+	return or(s.variant().LinkOrigin, s.api.url) + s.variant().BasePath + "/v1/progress-notes"
 }
 
 // link is a link to another page of the list.
 func (s *Server) link(query listQuery, name, value string) any {
 	parameters := url.Values{}
-	if s.variant.LinksKeepQuery {
+	if s.variant().LinksKeepQuery {
 		maps.Copy(parameters, query.sent)
 	}
 	parameters.Set(name, value)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -24,38 +25,31 @@ func (s *Server) signNote(c call) answer {
 	return s.withNote(c, func(n *note) *answer {
 		switch {
 		case n.userID != c.user.id:
-			return new(s.variant.forbidden())
+			return new(s.variant().forbidden())
 		case n.stage == StageSigned:
 			return nil
 		case n.stage != StageComplete:
-			return new(s.variant.incomplete())
+			return new(s.variant().incomplete())
 		}
 		n.stage, n.updatedAt = StageSigned, c.now
 		return nil
 	})
 }
 
-func (s *Server) updateNote(c call) answer {
+func (s *Server) updateNote(c call) effect {
 	changes, refused := s.readChanges(c.Request)
-	return s.withNote(c, func(n *note) *answer {
-		if denied := s.refuseChange(c, n); denied != nil {
-			return denied
-		}
-		if refused != nil { // permission comes before validation
-			return refused
-		}
-		if changes.name != nil {
-			n.name = *changes.name
-		}
-		if changes.transcription != nil {
-			n.transcription, n.transcriptionEdited = *changes.transcription, true
-		}
-		if changes.analysis != nil {
-			n.analysis, n.analysisEdited = *changes.analysis, true
-		}
-		n.updatedAt = c.now
-		return nil
-	})
+	return bodiless(func(s *Server, c call) answer {
+		return s.withNote(c, func(n *note) *answer {
+			if denied := s.refuseChange(c, n); denied != nil {
+				return denied
+			}
+			if refused != nil { // permission comes before validation
+				return refused
+			}
+			changes.apply(n, c.now)
+			return nil
+		})
+	})(s, c)
 }
 
 func (s *Server) deleteNote(c call) answer {
@@ -64,9 +58,9 @@ func (s *Server) deleteNote(c call) answer {
 		if denied := s.refuseChange(c, n); denied != nil {
 			return denied
 		}
-		delete(s.notes, n.id)
+		s.bury(n, c.now)
 		orphan = n.audio
-		return new(s.variant.confirmation("Progress note deleted"))
+		return new(s.variant().confirmation("Progress note deleted"))
 	})
 	s.removeAudio(orphan) // a large file takes its time, so not under the lock
 	return deleted
@@ -75,7 +69,7 @@ func (s *Server) deleteNote(c call) answer {
 func (s *Server) audioURL(c call) answer {
 	return s.withNote(c, func(n *note) *answer {
 		if n.audio == nil || !c.now.Before(n.audio.expiresAt) {
-			return new(s.variant.notFound("Audio", c.id))
+			return new(s.variant().notFound("Audio", c.id))
 		}
 		return new(success(object{"url": s.signedURL(n.audio.key, c.now)}))
 	})
@@ -88,26 +82,39 @@ func (s *Server) withNote(c call, act func(*note) *answer) answer {
 	n := s.noteOf(c)
 	if n == nil {
 		s.mu.Unlock()
-		return s.variant.notFound("ProgressNote", c.id)
+		return s.variant().notFound("ProgressNote", c.id)
 	}
+	before := *n
 	own := act(n)
 	shown := *n
+	if !isRead(c.Request) && (own == nil || own.status < http.StatusBadRequest) {
+		s.remember(before, n, c.now)
+		s.requests.update(func() { seenRequest(c.Request).NoteID = n.id })
+	}
 	s.mu.Unlock()
 	if own != nil {
 		return *own
 	}
-	return success(s.variant.wrapped(s.noteObject(shown, c.now)))
+	return success(s.variant().wrapped(s.noteObject(shown, c.now)))
 }
 
 // noteOf returns the note the path names if the caller's team may see it; the
 // caller holds the lock.
 func (s *Server) noteOf(c call) *note {
 	id, err := strconv.ParseInt(c.id, 10, 64)
-	n := s.notes[id]
-	if err != nil || strconv.FormatInt(id, 10) != c.id || n == nil || n.teamID != c.user.teamID {
+	if err != nil || strconv.FormatInt(id, 10) != c.id {
 		return nil
 	}
-	n.settle(c.now, s.delays)
+	n := s.notes[id]
+	if lag := lagOf(c.Request); lag > 0 {
+		n = s.noteAsOf(id, c.now.Add(-lag))
+	}
+	if n == nil || n.teamID != c.user.teamID {
+		return nil
+	}
+	if lagOf(c.Request) == 0 {
+		n.settle(c.now, s.delays)
+	}
 	return n
 }
 
@@ -115,9 +122,9 @@ func (s *Server) noteOf(c call) *note {
 func (s *Server) refuseChange(c call, n *note) *answer {
 	switch {
 	case n.userID != c.user.id:
-		return new(s.variant.forbidden())
-	case n.stage == StageSigned && s.variant.SignedChangeStatus != 0:
-		return new(s.variant.alreadySigned())
+		return new(s.variant().forbidden())
+	case n.stage == StageSigned && s.variant().SignedChangeStatus != 0:
+		return new(s.variant().alreadySigned())
 	}
 	return nil
 }
@@ -125,14 +132,27 @@ func (s *Server) refuseChange(c call, n *note) *answer {
 // changes are the texts an update sets; nil leaves one as it is.
 type changes struct{ name, transcription, analysis *string }
 
+func (c changes) apply(n *note, now time.Time) {
+	if c.name != nil {
+		n.name = *c.name
+	}
+	if c.transcription != nil {
+		n.transcription, n.transcriptionEdited = *c.transcription, true
+	}
+	if c.analysis != nil {
+		n.analysis, n.analysisEdited = *c.analysis, true
+	}
+	n.updatedAt = now
+}
+
 // readChanges reads and validates the body of an update.
 func (s *Server) readChanges(r *http.Request) (changes, *answer) {
 	invalid := func(field, message string) (changes, *answer) {
-		return changes{}, new(s.variant.invalid(map[string][]string{field: {message}}))
+		return changes{}, new(s.variant().invalid(map[string][]string{field: {message}}))
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxJSONSize))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return changes{}, new(s.variant.refusal(http.StatusRequestEntityTooLarge, "The request is too large.", ""))
+		return changes{}, new(s.variant().refusal(http.StatusRequestEntityTooLarge, "The request is too large.", ""))
 	}
 	if mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); len(body) > 0 && !strings.HasSuffix(mediaType, "json") {
 		return invalid("body", "The body must be sent as application/json.")
@@ -155,7 +175,7 @@ func (s *Server) readChanges(r *http.Request) (changes, *answer) {
 		*target = &text
 	}
 	if len(problems) > 0 {
-		return changes{}, new(s.variant.invalid(problems))
+		return changes{}, new(s.variant().invalid(problems))
 	}
 	return read, nil
 }
@@ -176,14 +196,14 @@ func (s *Server) readText(name string, raw json.RawMessage) (text, problem strin
 		return "", fieldMessage(name, "must be a string.")
 	}
 	if value != nil {
-		text = s.variant.trimmed(*value)
+		text = s.variant().trimmed(*value)
 	}
 	switch {
 	case name == "name" && text == "":
 		return "", fieldMessage(name, "field is required.")
 	case name == "name" && utf8.RuneCountInString(text) > maxNameLength:
 		return "", fieldMessage(name, "may not be greater than 255 characters.")
-	case text == "" && s.variant.RefuseEmptyText:
+	case text == "" && s.variant().RefuseEmptyText:
 		return "", fieldMessage(name, "must be a string.")
 	}
 	return text, ""

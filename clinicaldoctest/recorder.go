@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,6 +30,9 @@ type Request struct {
 	// ContentLength is what the client announced; -1 is a chunked body.
 	ContentLength int64
 	Fault         string // the injected fault it met, if any
+	// NoteID is the note that the request created, changed, signed or deleted;
+	// 0 when it did nothing, or has not yet done it.
+	NoteID int64
 
 	// Status is the answer's; 0 when none was sent. The numbers below are
 	// complete once the answer is.
@@ -80,6 +84,13 @@ func (rec *recorder) add(seen *Request) {
 	rec.seen = append(rec.seen, seen)
 }
 
+// snapshot copies a request that may still be changed.
+func (rec *recorder) snapshot(seen *Request) Request {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return *seen
+}
+
 // update changes a request that is already in the list.
 func (rec *recorder) update(change func()) {
 	rec.mu.Lock()
@@ -92,27 +103,44 @@ func (rec *recorder) update(change func()) {
 func (s *Server) record(w http.ResponseWriter, r *http.Request, route string, serve http.HandlerFunc) {
 	began := time.Now()
 	seen := &Request{
-		Time: s.clock.now(), Storage: route == RouteAudio, Route: route,
+		Time: s.Now(), Storage: route == RouteAudio, Route: route,
 		Method: r.Method, Path: r.URL.Path, Query: withoutSignatures(r.URL.Query()),
 		Header: withoutSecrets(r.Header), Authorized: r.Header.Get("Authorization") != "",
 		ContentLength: r.ContentLength,
 	}
 	s.requests.add(seen)
 	body := &countingBody{ReadCloser: r.Body}
-	own := *r // net/http must keep the body that it knows, or it holds a refusal back until an announced body has come
+	if r.Body == nil { // of a request that no server has read
+		body.ReadCloser = http.NoBody
+	}
+	// A copy: net/http must keep the body that it knows, or it holds a refusal back until an announced body has come.
+	own := r.WithContext(context.WithValue(r.Context(), requestKey{}, seen))
 	own.Body = body
 	recording := &recordingWriter{ResponseWriter: w, recorder: &s.requests, seen: seen}
 	recording.Header().Set("X-Request-Id", seen.ID)
+	recording.Header().Set("Date", seen.Time.Add(s.variant().DateOffset).Format(http.TimeFormat))
 	defer func() {
 		s.requests.update(func() {
 			seen.BytesReceived, seen.BytesSent = body.read, recording.written
 			seen.Duration = time.Since(began)
 		})
 		if s.observe != nil {
-			s.observe(*seen)
+			s.observe(s.requests.snapshot(seen))
 		}
 	}()
-	serve(recording, &own)
+	serve(recording, own)
+}
+
+// requestKey is where a request's context holds its record.
+type requestKey struct{}
+
+// seenRequest returns the record of a request that is being served.
+func seenRequest(r *http.Request) *Request {
+	seen, ok := r.Context().Value(requestKey{}).(*Request)
+	if !ok {
+		panic("clinicaldoctest: a request is served without a record")
+	}
+	return seen
 }
 
 // withoutSecrets copies a header and drops what must not be kept.
@@ -156,6 +184,11 @@ type recordingWriter struct {
 
 // Unwrap lets http.ResponseController flush and hijack.
 func (w *recordingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Struck notes the fault that strikes the request.
+func (w *recordingWriter) Struck(fault string) {
+	w.recorder.update(func() { w.seen.Fault = fault })
+}
 
 func (w *recordingWriter) WriteHeader(status int) {
 	w.recorder.update(func() { w.seen.Status = status })

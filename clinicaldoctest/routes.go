@@ -36,18 +36,35 @@ type call struct {
 	now  time.Time
 }
 
-var endpoints = map[string]func(*Server, call) answer{
-	RouteListTokens:  (*Server).listTokens,
-	RouteRevokeToken: (*Server).revokeToken,
+// effect is what a request does once it has been read, and what is answered.
+// It may come long after the request is over; see [Fault.CommitAfter].
+type effect func(now time.Time) answer
+
+var endpoints = map[string]func(*Server, call) effect{
+	RouteListTokens:  bodiless((*Server).listTokens),
+	RouteRevokeToken: bodiless((*Server).revokeToken),
 	RouteCreateNote:  (*Server).createNote,
-	RouteListNotes:   (*Server).listNotes,
-	RouteGetNote:     (*Server).getNote,
+	RouteListNotes:   bodiless((*Server).listNotes),
+	RouteGetNote:     bodiless((*Server).getNote),
 	RouteUpdateNote:  (*Server).updateNote,
-	RouteDeleteNote:  (*Server).deleteNote,
-	RouteSignNote:    (*Server).signNote,
-	RouteAudioURL:    (*Server).audioURL,
-	RouteMe:          (*Server).me,
+	RouteDeleteNote:  bodiless((*Server).deleteNote),
+	RouteSignNote:    bodiless((*Server).signNote),
+	RouteAudioURL:    bodiless((*Server).audioURL),
+	RouteMe:          bodiless((*Server).me),
 }
+
+// bodiless is an endpoint that reads nothing before it acts.
+func bodiless(act func(*Server, call) answer) func(*Server, call) effect {
+	return func(s *Server, c call) effect {
+		return func(now time.Time) answer {
+			c.now = now
+			return act(s, c)
+		}
+	}
+}
+
+// always is the effect of a request that is refused, whenever it comes.
+func always(a answer) effect { return func(time.Time) answer { return a } }
 
 var apiRoutes = slices.Sorted(maps.Keys(endpoints))
 
@@ -105,19 +122,20 @@ func matchSegments(pattern, segments []string) (id string, ok bool) {
 // serveAPI is the API's handler: it records the request, lets an injected
 // fault have its way, and answers.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
-	path, inBase := strings.CutPrefix(r.URL.Path, s.variant.BasePath)
+	path, inBase := strings.CutPrefix(r.URL.Path, s.variant().BasePath)
 	var found match
 	if inBase {
 		found = find(r.Method, path)
 	}
-	if s.variant.LocalDisk && strings.HasPrefix(path, audioPath) {
+	if s.variant().LocalDisk && strings.HasPrefix(path, audioPath) {
 		s.record(w, r, RouteAudio, s.serveLocalDisk)
 		return
 	}
 	s.record(w, r, found.route, func(w http.ResponseWriter, r *http.Request) {
-		s.withFaults(found.route, w, r, func(w http.ResponseWriter, r *http.Request) {
-			a := s.answer(r, path, found, w.Header())
-			if a.status >= http.StatusBadRequest && !s.variant.AlwaysJSON && !wantsJSON(r) {
+		receive := func(w http.ResponseWriter, r *http.Request) effect { return s.receive(r, path, found, w.Header()) }
+		s.withFaults(found.route, w, r, receive, func(w http.ResponseWriter, r *http.Request) {
+			a := receive(w, r)(s.Now())
+			if a.status >= http.StatusBadRequest && !s.variant().AlwaysJSON && !wantsJSON(r) {
 				a = a.inHTML()
 			}
 			writeAnswer(w, a)
@@ -125,29 +143,30 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// answer routes a request, in the order the service's framework does: path,
-// method, token, rate limit, endpoint.
-func (s *Server) answer(r *http.Request, path string, found match, header http.Header) answer {
+// receive routes and reads a request, in the order the service's framework
+// does: path, method, token, rate limit, endpoint.
+func (s *Server) receive(r *http.Request, path string, found match, header http.Header) effect {
 	switch {
 	case path == "/login" && r.Method == http.MethodGet:
-		return answer{status: http.StatusOK, body: htmlPage("Log in")}
+		return always(answer{status: http.StatusOK, body: htmlPage("Log in")})
 	case len(found.allowed) == 0:
-		return s.variant.unknownPath(path)
+		return always(s.variant().unknownPath(path))
 	case r.Method == http.MethodOptions:
-		return answer{status: http.StatusOK, header: http.Header{"Allow": {strings.Join(found.allowed, ", ")}}}
+		return always(answer{status: http.StatusOK, header: http.Header{"Allow": {strings.Join(found.allowed, ", ")}}})
 	case found.route == "":
-		return s.variant.wrongMethod(r.Method, path, found.allowed)
+		return always(s.variant().wrongMethod(r.Method, path, found.allowed))
 	}
-	now := s.clock.now()
+	now := s.Now()
+	s.commitDue(now)
 	caller, known := s.authenticate(r, now)
 	if !known {
-		return s.variant.unauthorized()
+		return always(s.variant().unauthorized())
 	}
-	if s.variant.RateLimit > 0 {
-		verdict := s.limits.take(caller.id, s.variant.RateLimit, s.variant.RateWindow, now)
+	if s.variant().RateLimit > 0 {
+		verdict := s.limits.take(caller.id, s.variant().RateLimit, s.variant().RateWindow, now)
 		verdict.describe(header)
 		if verdict.refused {
-			return tooManyAttempts()
+			return always(tooManyAttempts())
 		}
 	}
 	return endpoints[found.route](s, call{Request: r, user: caller, id: found.id, now: now})

@@ -8,8 +8,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	origins "github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
 
 // Server is a running stand-in of the service. Its methods are safe for
@@ -22,19 +26,20 @@ type Server struct {
 	// Token belongs to the server's first user, whose id is 1.
 	Token string
 
-	variant Variant
-	delays  Delays
+	initial config
+	rules   atomic.Pointer[Variant]
 	observe func(Request)
 	clock   clock
 
 	mu sync.Mutex
 	state
+	delays Delays
 	limits limiter
 
 	requests recorder
 	faults   faultList
 
-	dir        string // holds the audio files
+	dir        string // holds the audio files; "": they are held in memory
 	signingKey []byte
 
 	api, storage *origin
@@ -53,8 +58,11 @@ type config struct {
 	frozen            time.Time
 	token             string
 	addr, storageAddr string
+	host              string
 	inProcess         bool
 	observe           func(Request)
+	seed              uint64
+	middleware        func(http.Handler) http.Handler
 }
 
 // WithVariant sets how the server behaves where the description is silent.
@@ -78,12 +86,29 @@ func WithAddr(addr string) Option { return func(c *config) { c.addr = addr } }
 // on 127.0.0.1.
 func WithStorageAddr(addr string) Option { return func(c *config) { c.storageAddr = addr } }
 
+// WithHost sets the host name by which clients reach the server, in
+// [Server.URL], [Server.StorageURL] and every address it gives, instead of the
+// listening address: for a server in a container.
+func WithHost(name string) Option { return func(c *config) { c.host = name } }
+
+// WithMiddleware puts a handler in front of the API, for programs that serve
+// the box and something of their own at one address. What it does not pass on
+// is neither recorded nor met by a fault.
+func WithMiddleware(middleware func(api http.Handler) http.Handler) Option {
+	return func(c *config) { c.middleware = middleware }
+}
+
 // WithObserver calls observe after each request. Calls may come concurrently.
 func WithObserver(observe func(Request)) Option { return func(c *config) { c.observe = observe } }
 
-// InProcess serves over in-memory pipes instead of sockets, for use inside a
-// testing/synctest bubble, which sockets would keep from idling. Start the
-// server inside the bubble; [Server.Client] and [Server.Transport] reach it.
+// WithSeed sets what chance follows: with the same seed and the same requests
+// in the same order, faults with a [Fault.Rate] strike the same requests.
+func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
+
+// InProcess serves over in-memory pipes instead of sockets and keeps audio in
+// memory instead of on disk, for use inside a testing/synctest bubble, which
+// sockets would keep from idling. Start the server inside the bubble;
+// [Server.Client] and [Server.Transport] reach it.
 func InProcess() Option { return func(c *config) { c.inProcess = true } }
 
 // NewServer starts a server with one user and no notes. Like
@@ -98,18 +123,20 @@ func NewServer(opts ...Option) *Server {
 
 // Start is [NewServer] with an error for an address that cannot be used.
 func Start(opts ...Option) (_ *Server, err error) {
-	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0"}
+	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0", middleware: func(api http.Handler) http.Handler { return api }}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
 	s := &Server{
-		variant:    cfg.variant.withDefaults(),
+		initial:    cfg,
 		delays:     cfg.delays,
 		observe:    cfg.observe,
 		clock:      clock{frozen: cfg.frozen},
 		state:      newState(),
 		signingKey: []byte(rand.Text()),
 	}
+	s.faults.setSeed(cfg.seed)
+	s.rules.Store(new(cfg.variant.withDefaults()))
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
 	s.close = sync.OnceFunc(func() { s.shutDown(cancel) })
@@ -120,16 +147,18 @@ func Start(opts ...Option) (_ *Server, err error) {
 		}
 	}()
 
-	if s.dir, err = os.MkdirTemp("", "clinicaldoctest-"); err != nil {
-		return nil, err
+	if !cfg.inProcess {
+		if s.dir, err = os.MkdirTemp("", "clinicaldoctest-"); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.listen(cfg); err != nil {
 		return nil, err
 	}
-	s.URL = s.api.url + s.variant.BasePath
+	s.URL = s.api.url + s.variant().BasePath
 	s.StorageURL = s.storage.url
 	s.Token = s.AddUser(User{Token: cfg.token}).Token
-	s.api.serve(http.HandlerFunc(s.serveAPI))
+	s.api.serve(cfg.middleware(http.HandlerFunc(s.serveAPI)))
 	s.storage.serve(http.HandlerFunc(s.serveStorage))
 	return s, nil
 }
@@ -148,12 +177,12 @@ func (s *Server) listen(cfg config) error {
 	if err != nil {
 		return err
 	}
-	s.api = newOrigin("http://"+api.Addr().String(), api)
+	s.api = newOrigin(origins.Listening(api.Addr(), cfg.host), api)
 	storage, err := listenTCP(cfg.storageAddr)
 	if err != nil {
 		return err
 	}
-	s.storage = newOrigin("http://"+storage.Addr().String(), storage)
+	s.storage = newOrigin(origins.Listening(storage.Addr(), cfg.host), storage)
 	return nil
 }
 
@@ -164,6 +193,21 @@ func listenTCP(addr string) (net.Listener, error) {
 // Transport returns a RoundTripper that reaches both the API and the storage,
 // the only one that does when the server runs [InProcess].
 func (s *Server) Transport() http.RoundTripper { return s.transport }
+
+// Handler returns the API and the storage as one handler, told apart by the
+// request's host, for tests that put their own network in front of the server.
+// A fault that breaks the connection panics with [http.ErrAbortHandler] where
+// the ResponseWriter cannot be hijacked.
+func (s *Server) Handler() http.Handler {
+	_, storageHost, _ := strings.Cut(s.StorageURL, "://")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if or(r.Host, r.URL.Host) == storageHost {
+			s.serveStorage(w, r)
+			return
+		}
+		s.serveAPI(w, r)
+	})
+}
 
 // Close cuts every connection, waits for the running handlers and removes the
 // stored audio. It may be called more than once.

@@ -6,6 +6,7 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -132,6 +133,53 @@ func TestTimePassesInABubble(t *testing.T) {
 		_, err = c.try(c.request(http.MethodGet, "/user", nil))
 		assert.ErrorContains(t, err, "connection refused")
 	})
+}
+
+func TestHandlerServesBothOriginsWithoutANetwork(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	handler := c.srv.Handler()
+	serve := func(req *http.Request) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, req)
+		return w
+	}
+	created := serve(c.createRequest(validForm()))
+	require.Equal(t, http.StatusCreated, created.Code, created.Body)
+	note := serve(c.request(http.MethodGet, "/v1/progress-notes/1", nil))
+	require.Equal(t, http.StatusOK, note.Code)
+	assert.NotEmpty(t, note.Header().Get("Date"))
+
+	address := c.audioURL()
+	audio := serve(c.as("").request(http.MethodGet, address, nil))
+	assert.Equal(t, validForm().file, audio.Body.Bytes())
+
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Reset())
+	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { serve(c.request(http.MethodGet, "/user", nil)) })
+}
+
+func TestInProcessKeepsAudioInMemory(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary) // so this one test cannot run in parallel
+	c := start(t, clinicaldoctest.InProcess())
+	c.create(validForm())
+	c.srv.AddNote(clinicaldoctest.Note{Audio: []byte("seeded")})
+	assert.Equal(t, string(validForm().file), c.as("").get(c.audioURL()).text)
+	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/1")
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestAClockThatIsOffDatesEverything(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(
+		clinicaldoctest.Variant{ClockOffset: -time.Hour, DateOffset: 10 * time.Second}))
+	created := c.create(validForm())
+	assert.Equal(t, "2024-05-01T11:00:00.123456Z", created.object(t)["created_at"])
+	assert.Equal(t, "Wed, 01 May 2024 11:00:10 GMT", created.Header.Get("Date"))
+	assert.Equal(t, noon.Add(-time.Hour), c.srv.Now())
+	assert.Equal(t, http.StatusOK, c.as("").get(c.audioURL()).StatusCode, "addresses expire by the same clock")
 }
 
 // zeros is an endless recording.

@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,13 +25,13 @@ const (
 // of the application's own disk.
 func (s *Server) signedURL(key string, now time.Time) string {
 	path := audioPath + key
-	if s.variant.LocalDisk {
-		expires := strconv.FormatInt(now.Add(s.variant.AudioURLLifetime).Unix(), 10)
+	if s.variant().LocalDisk {
+		expires := strconv.FormatInt(now.Add(s.variant().AudioURLLifetime).Unix(), 10)
 		query := url.Values{"expires": {expires}, "signature": {s.signature(path, expires)}}
 		return s.URL + path + "?" + query.Encode()
 	}
 	date := now.UTC().Format(amzTime)
-	lifetime := strconv.FormatInt(int64(s.variant.AudioURLLifetime/time.Second), 10)
+	lifetime := strconv.FormatInt(int64(s.variant().AudioURLLifetime/time.Second), 10)
 	query := url.Values{
 		"X-Amz-Algorithm":     {"AWS4-HMAC-SHA256"},
 		"X-Amz-Credential":    {credential},
@@ -55,7 +56,7 @@ func (s *Server) validSignature(given string, parts ...string) bool {
 // serveStorage is the storage origin's handler. It refuses what S3 refuses.
 func (s *Server) serveStorage(w http.ResponseWriter, r *http.Request) {
 	s.record(w, r, RouteAudio, func(w http.ResponseWriter, r *http.Request) {
-		s.withFaults(RouteAudio, w, r, func(w http.ResponseWriter, r *http.Request) {
+		s.withFaults(RouteAudio, w, r, nil, func(w http.ResponseWriter, r *http.Request) {
 			if refusal := s.refuseStorage(r); refusal != nil {
 				refusal.write(w)
 				return
@@ -93,7 +94,7 @@ func (s *Server) refuseStorage(r *http.Request) *storageRefusal {
 	}
 	signed, dateErr := time.Parse(amzTime, date)
 	seconds, lifetimeErr := strconv.Atoi(lifetime)
-	if dateErr != nil || lifetimeErr != nil || !s.clock.now().Before(signed.Add(time.Duration(seconds)*time.Second)) {
+	if dateErr != nil || lifetimeErr != nil || !s.Now().Before(signed.Add(time.Duration(seconds)*time.Second)) {
 		return &storageRefusal{http.StatusForbidden, "AccessDenied", "Request has expired"}
 	}
 	return nil
@@ -116,16 +117,16 @@ func (e storageRefusal) write(w http.ResponseWriter) {
 // serveLocalDisk serves audio from the API's own origin. It knows neither
 // ranges nor tags and hides a bad or expired signature behind 404.
 func (s *Server) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
-	s.withFaults(RouteAudio, w, r, func(w http.ResponseWriter, r *http.Request) {
-		path := strings.TrimPrefix(r.URL.Path, s.variant.BasePath)
+	s.withFaults(RouteAudio, w, r, nil, func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, s.variant().BasePath)
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			writeAnswer(w, s.variant.wrongMethod(r.Method, path, []string{http.MethodGet, http.MethodHead}))
+			writeAnswer(w, s.variant().wrongMethod(r.Method, path, []string{http.MethodGet, http.MethodHead}))
 			return
 		}
 		query := r.URL.Query()
 		expires, err := strconv.ParseInt(query.Get("expires"), 10, 64)
 		valid := err == nil && s.validSignature(query.Get("signature"), path, query.Get("expires")) &&
-			s.clock.now().Before(time.Unix(expires, 0))
+			s.Now().Before(time.Unix(expires, 0))
 		notFound := answer{status: http.StatusNotFound, body: htmlPage("Not Found")}
 		if !valid {
 			writeAnswer(w, notFound)
@@ -147,14 +148,22 @@ func (s *Server) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
 }
 
 // openAudio opens a recording that is still kept; the caller closes it.
-func (s *Server) openAudio(key string) (*os.File, audio, bool) {
+func (s *Server) openAudio(key string) (io.ReadSeekCloser, audio, bool) {
 	a, found := s.audioByKey(key)
-	if !found || !s.clock.now().Before(a.expiresAt) {
+	if !found || !s.Now().Before(a.expiresAt) {
 		return nil, audio{}, false
+	}
+	if s.dir == "" {
+		return memoryFile{bytes.NewReader(a.content)}, a, true
 	}
 	file, err := os.Open(s.audioFile(&a))
 	return file, a, err == nil // an error means it was deleted meanwhile
 }
+
+// memoryFile is a recording that is held in memory.
+type memoryFile struct{ *bytes.Reader }
+
+func (memoryFile) Close() error { return nil }
 
 // closeRead closes a file that was only read, which loses nothing.
 func closeRead(file io.Closer) { file.Close() }

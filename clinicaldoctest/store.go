@@ -65,6 +65,9 @@ type state struct {
 	patients map[int64]Patient
 	notes    map[int64]*note
 	scripts  []Script
+	pending  []pendingCommit
+	created  []Creation
+	replicas replicas
 	lastID   struct{ user, token, patient, note int64 }
 }
 
@@ -97,6 +100,8 @@ type note struct {
 	transcriptionStarted, transcriptionCompleted time.Time
 	analysisStarted, analysisCompleted           time.Time
 	createdAt, updatedAt                         time.Time
+
+	history []version // what a lagging replica may still show
 }
 
 func newState() state {
@@ -105,6 +110,7 @@ func newState() state {
 		tokens:   map[string]*token{},
 		patients: map[int64]Patient{},
 		notes:    map[int64]*note{},
+		replicas: replicas{deleted: map[int64]*note{}},
 	}
 }
 
@@ -116,7 +122,7 @@ func (s *Server) AddUser(u User) User {
 	u.Name = or(u.Name, fmt.Sprintf("User %d", u.ID))
 	u.Email = or(u.Email, fmt.Sprintf("user%d@example.test", u.ID))
 	u.TeamID = or(u.TeamID, defaultTeamID)
-	s.users[u.ID] = &user{id: u.ID, teamID: u.TeamID, name: u.Name, email: u.Email, createdAt: s.clock.now()}
+	s.users[u.ID] = &user{id: u.ID, teamID: u.TeamID, name: u.Name, email: u.Email, createdAt: s.Now()}
 	u.Token = s.addToken(u.ID, "first device", u.Token).Secret
 	return u
 }
@@ -135,7 +141,7 @@ func (s *Server) addToken(userID int64, name, secret string) Token {
 	if secret == "" {
 		secret = fmt.Sprintf("%d|%s", id, rand.Text())
 	}
-	s.tokens[secret] = &token{id: id, userID: userID, name: name, createdAt: s.clock.now()}
+	s.tokens[secret] = &token{id: id, userID: userID, name: name, createdAt: s.Now()}
 	return Token{ID: id, Name: name, Secret: secret}
 }
 
@@ -153,7 +159,7 @@ func (s *Server) AddPatient(p Patient) Patient {
 // there as the server's delays say, unless it is stuck. An impossible note
 // (an unknown user or stage) is a mistake of the test and panics.
 func (s *Server) AddNote(n Note) int64 {
-	now := s.clock.now()
+	now := s.Now()
 	recording, err := s.saveSeededAudio(n, now)
 	if err != nil {
 		panic("clinicaldoctest: AddNote: " + err.Error())
@@ -181,12 +187,14 @@ func (s *Server) AddNote(n Note) int64 {
 	}
 	added.stageSince = now // a note seeded with an old date still starts its stage now
 	s.notes[id] = added
+	s.remember(*added, added, now)
 	return id
 }
 
 // Notes returns every note the server holds, in the order of their ids.
 func (s *Server) Notes() []Note {
-	now := s.clock.now()
+	now := s.Now()
+	s.commitDue(now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	notes := make([]Note, 0, len(s.notes))
@@ -209,13 +217,24 @@ func (s *Server) Notes() []Note {
 
 // visibleNotes returns copies of a team's notes, of one patient or, with 0, of
 // all; the copies can be read without the lock.
-func (s *Server) visibleNotes(teamID, patientID int64, now time.Time) []note {
+func (s *Server) visibleNotes(c call, patientID int64) []note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	wanted := func(n *note) bool {
+		return n.teamID == c.user.teamID && (patientID == 0 || n.patientID == patientID)
+	}
 	var visible []note
+	if lag := lagOf(c.Request); lag > 0 {
+		for _, id := range s.everID() {
+			if n := s.noteAsOf(id, c.now.Add(-lag)); n != nil && wanted(n) {
+				visible = append(visible, *n)
+			}
+		}
+		return visible
+	}
 	for _, n := range s.notes {
-		if n.teamID == teamID && (patientID == 0 || n.patientID == patientID) {
-			n.settle(now, s.delays)
+		if wanted(n) {
+			n.settle(c.now, s.delays)
 			visible = append(visible, *n)
 		}
 	}

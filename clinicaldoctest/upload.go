@@ -26,29 +26,33 @@ type upload struct {
 	file   *audio
 }
 
-func (s *Server) createNote(c call) answer {
+func (s *Server) createNote(c call) effect {
 	sent, err := s.readUpload(c.Request, c.now)
 	if err != nil {
 		s.removeAudio(sent.file)
-		return s.uploadRefusal(err)
+		return always(s.uploadRefusal(err))
 	}
 	patientID, promptID, problems := s.validate(sent)
 	if len(problems) > 0 {
 		s.removeAudio(sent.file)
-		return s.variant.invalid(problems)
+		return always(s.variant().invalid(problems))
 	}
-	created := s.storeNote(c.user, &note{
-		name: s.variant.trimmed(sent.fields["name"]), patientID: patientID, promptID: promptID, audio: sent.file,
-	}, s.clock.now())
-	a := success(s.variant.wrapped(s.noteObject(created, c.now)))
-	a.status = s.variant.CreateStatus
-	return a
+	return func(now time.Time) answer {
+		c.now = now
+		created := s.storeNote(c, &note{
+			name: s.variant().trimmed(sent.fields["name"]), patientID: patientID, promptID: promptID, audio: sent.file,
+		})
+		a := success(s.variant().wrapped(s.noteObject(created, now)))
+		a.status = s.variant().CreateStatus
+		return a
+	}
 }
 
 // storeNote gives a new note its id, its script and the start of its life.
-func (s *Server) storeNote(owner user, n *note, now time.Time) note {
+func (s *Server) storeNote(c call, n *note) note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	owner, now := c.user, c.now
 	n.id = nextID(&s.lastID.note, 0)
 	n.name = or(n.name, fmt.Sprintf("Note %d", n.id))
 	n.userID, n.teamID = owner.id, owner.teamID
@@ -58,6 +62,8 @@ func (s *Server) storeNote(owner user, n *note, now time.Time) note {
 		n.script, s.scripts = s.scripts[0], s.scripts[1:]
 	}
 	s.notes[n.id] = n
+	s.bear(n, seenRequest(c.Request).ID)
+	s.requests.update(func() { seenRequest(c.Request).NoteID = n.id })
 	return *n
 }
 
@@ -66,11 +72,11 @@ func (s *Server) uploadRefusal(err error) answer {
 	var disk storageError
 	switch {
 	case errors.As(err, &tooLarge):
-		return s.variant.tooLarge()
+		return s.variant().tooLarge()
 	case errors.As(err, &disk):
-		return s.variant.refusal(http.StatusInternalServerError, "Server Error", "Server Error")
+		return s.variant().refusal(http.StatusInternalServerError, "Server Error", "Server Error")
 	default:
-		return s.variant.invalid(map[string][]string{"file": {"The file failed to upload."}})
+		return s.variant().invalid(map[string][]string{"file": {"The file failed to upload."}})
 	}
 }
 
@@ -78,10 +84,10 @@ func (s *Server) uploadRefusal(err error) answer {
 // bound, the file to disk. On an error the upload may still hold a file.
 func (s *Server) readUpload(r *http.Request, now time.Time) (upload, error) {
 	sent := upload{fields: map[string]string{}}
-	if r.ContentLength > s.variant.MaxUploadSize {
-		return sent, &http.MaxBytesError{Limit: s.variant.MaxUploadSize}
+	if r.ContentLength > s.variant().MaxUploadSize {
+		return sent, &http.MaxBytesError{Limit: s.variant().MaxUploadSize}
 	}
-	r.Body = http.MaxBytesReader(nil, r.Body, s.variant.MaxUploadSize)
+	r.Body = http.MaxBytesReader(nil, r.Body, s.variant().MaxUploadSize)
 	parts, err := r.MultipartReader()
 	if errors.Is(err, http.ErrNotMultipart) {
 		return sent, nil // no parts: validation names what is missing
@@ -124,13 +130,13 @@ func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[
 		problems[field] = append(problems[field], fieldMessage(field, rest))
 	}
 	missing := func(field string, isMissing bool) bool {
-		if isMissing && !slices.Contains(s.variant.OptionalParts, field) {
+		if isMissing && !slices.Contains(s.variant().OptionalParts, field) {
 			complain(field, "field is required.")
 		}
 		return isMissing
 	}
 	id := func(field string) int64 {
-		text := s.variant.trimmed(sent.fields[field])
+		text := s.variant().trimmed(sent.fields[field])
 		if missing(field, text == "") {
 			return 0
 		}
@@ -145,10 +151,10 @@ func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[
 	}
 
 	patientID, promptID = id("patient_id"), id("prompt_id")
-	if _, seeded := s.patient(patientID); patientID > 0 && s.variant.PatientsMustExist && !seeded {
+	if _, seeded := s.patient(patientID); patientID > 0 && s.variant().PatientsMustExist && !seeded {
 		problems["patient_id"] = []string{"The selected patient id is invalid."}
 	}
-	name := s.variant.trimmed(sent.fields["name"])
+	name := s.variant().trimmed(sent.fields["name"])
 	if !missing("name", name == "") {
 		switch {
 		case !utf8.ValidString(name):

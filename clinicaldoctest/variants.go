@@ -49,6 +49,12 @@ type Variant struct {
 	Times TimeFormat
 	// NumbersAsStrings gives the numbers of audio and page metadata as JSON strings.
 	NumbersAsStrings bool
+	// ClockOffset is how far the service's clock is off, in what it dates and
+	// in its Date header alike.
+	ClockOffset time.Duration
+	// DateOffset is how far the Date header is off besides, as when a proxy
+	// with a clock of its own writes it.
+	DateOffset time.Duration
 	// Patient says how a note names its patient.
 	Patient PatientShape
 	// FrameworkTexts gives error messages as the web framework words them
@@ -236,6 +242,7 @@ func Variants() []Variant {
 			Name: "bare", Pagination: PaginationBare, AlwaysJSON: true, PatientsMustExist: true,
 			AudioRetention: 24 * time.Hour, CreateStatus: http.StatusAccepted, RateLimit: 100_000, RateWindow: time.Hour,
 		},
+		{Name: "drifting", ClockOffset: 40 * time.Second, DateOffset: -2 * time.Second},
 		{Name: "everything-at-once", Pagination: PaginationNone, Empty: EmptyArray, Patient: PatientUnnamed},
 	}
 	for i := range variants {
@@ -253,3 +260,6 @@ func VariantNamed(name string) (Variant, bool) {
 	}
 	return Variant{}, false
 }
+
+// variant returns the switches in force.
+func (s *Server) variant() *Variant { return s.rules.Load() }

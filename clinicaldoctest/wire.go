@@ -12,7 +12,7 @@ type object map[string]any
 
 // noteObject is a note as the variant shows it.
 func (s *Server) noteObject(n note, now time.Time) object {
-	v := &s.variant
+	v := s.variant()
 	body := object{
 		"id":          n.id,
 		"name":        n.name,
@@ -58,7 +58,7 @@ func templateObject(promptID int64) object {
 }
 
 func (s *Server) patientObject(id int64) object {
-	if s.variant.Patient != PatientObject || id == 0 {
+	if s.variant().Patient != PatientObject || id == 0 {
 		return nil
 	}
 	name, _ := s.patient(id)
@@ -75,7 +75,7 @@ func (s *Server) audioObject(a *audio, now time.Time) object {
 	if a == nil {
 		return nil
 	}
-	v := &s.variant
+	v := s.variant()
 	body := object{
 		"duration":    v.number(a.duration),
 		"bitrate":     v.number(a.bitrate),
@@ -92,7 +92,7 @@ func (s *Server) audioObject(a *audio, now time.Time) object {
 }
 
 func (s *Server) userObject(u user) object {
-	v := &s.variant
+	v := s.variant()
 	return v.extended(object{
 		"id":         u.id,
 		"name":       u.name,

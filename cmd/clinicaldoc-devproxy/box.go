@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +13,8 @@ import (
 func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error {
 	opts := []clinicaldoctest.Option{
 		clinicaldoctest.WithAddr(set.addr),
-		clinicaldoctest.WithStorageAddr(set.storageAddr),
+		clinicaldoctest.WithStorageAddr(cmp.Or(set.storageAddr, storageAddress(set.addr))),
+		clinicaldoctest.WithHost(set.host),
 		clinicaldoctest.WithToken(set.token),
 		clinicaldoctest.WithVariant(set.variant),
 		clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: set.transcription, Analysing: set.analysis}),

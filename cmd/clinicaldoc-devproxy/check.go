@@ -15,7 +15,7 @@ import (
 )
 
 // finding is one departure from the description. It names paths and types and
-// holds no value of an answer.
+// holds no value of a response.
 type finding struct{ what, path, detail string }
 
 func (f finding) String() string {
@@ -29,8 +29,8 @@ func (f finding) String() string {
 	return line
 }
 
-// checkAnswer holds an answer against the description of its route.
-func checkAnswer(route string, status int, contentType string, body []byte) []finding {
+// checkResponse holds a response against the description of its route.
+func checkResponse(route string, status int, contentType string, body []byte) []finding {
 	described, known := description.Endpoints[route]
 	if !known {
 		return []finding{{what: "the description has no such endpoint"}}
@@ -63,10 +63,17 @@ func checkAnswer(route string, status int, contentType string, body []byte) []fi
 		value, path = inner, "data"
 	}
 	found.check(path, value, expected)
-	if object, isObject := value.(map[string]any); isObject && description.Messages[status] != "" && object["message"] != description.Messages[status] {
+	if object, isObject := value.(map[string]any); isObject && !asWorded(status, object["message"]) {
 		found.add("another text than described", "message", "")
 	}
 	return found
+}
+
+// asWorded reports whether an error's message is the described one, where one is described. A final dot says nothing.
+func asWorded(status int, message any) bool {
+	described := description.Messages[status]
+	text, _ := message.(string)
+	return described == "" || strings.TrimSuffix(text, ".") == strings.TrimSuffix(described, ".")
 }
 
 func allows(e description.Endpoint, status int) bool {
@@ -186,9 +193,10 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
+// fieldName is what a programmer calls a field. Anything else may be data that a service uses as a key.
+var fieldName = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
 
-// printable withholds a name that looks like data used as a name.
+// printable withholds a name that may be data.
 func printable(name string) string {
 	if fieldName.MatchString(name) {
 		return name

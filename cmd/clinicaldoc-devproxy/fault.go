@@ -3,11 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
@@ -18,89 +15,15 @@ type fault struct {
 	clinicaldoctest.Fault
 }
 
-// parseFault reads ROUTE:KIND[=ARGUMENT][:TIMES].
+// parseFault reads ROUTE:KIND[=ARGUMENT][:HOW OFTEN].
 func parseFault(spec string) (fault, error) {
-	parts := strings.Split(spec, ":")
-	if len(parts) < 2 || len(parts) > 3 {
-		return fault{}, errors.New("a fault is ROUTE:KIND[=ARGUMENT][:TIMES]")
+	route, kind, found := strings.Cut(spec, ":")
+	if !found {
+		return fault{}, errors.New("a fault is ROUTE:KIND[=ARGUMENT][:HOW OFTEN]")
 	}
-	route := parts[0]
 	if !slices.Contains(clinicaldoctest.Routes(), route) {
 		return fault{}, fmt.Errorf("no such route; there are\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
 	}
-	f, err := parseKind(parts[1])
-	if err != nil {
-		return fault{}, err
-	}
-	if len(parts) == 3 {
-		if f, err = withTimes(f, parts[2]); err != nil {
-			return fault{}, err
-		}
-	}
-	return fault{route, f}, nil
-}
-
-func withTimes(f clinicaldoctest.Fault, times string) (clinicaldoctest.Fault, error) {
-	if times == "always" {
-		return f.Always(), nil
-	}
-	n, err := strconv.Atoi(times)
-	if err != nil || n < 1 {
-		return f, fmt.Errorf("%q is neither a number of times nor \"always\"", times)
-	}
-	return f.Times(n), nil
-}
-
-func parseKind(text string) (clinicaldoctest.Fault, error) {
-	kind, argument, given := strings.Cut(text, "=")
-	none := clinicaldoctest.Fault{}
-	wants := func(what string) error { return fmt.Errorf("%s needs %s, as in the examples of -help", kind, what) }
-	switch kind {
-	case "reset", "reset-after-request", "reset-after-commit":
-		if given {
-			return none, fmt.Errorf("%s takes no argument", kind)
-		}
-		return map[string]func() clinicaldoctest.Fault{
-			"reset":               clinicaldoctest.Reset,
-			"reset-after-request": clinicaldoctest.ResetAfterRequest,
-			"reset-after-commit":  clinicaldoctest.ResetAfterCommit,
-		}[kind](), nil
-	case "status":
-		status, err := strconv.Atoi(argument)
-		if err != nil || status < 200 || status > 599 {
-			return none, wants("a status")
-		}
-		return clinicaldoctest.Answer(status, fmt.Sprintf(`{"message":%q}`, http.StatusText(status))), nil
-	case "429":
-		wait, err := time.ParseDuration(argument)
-		if err != nil || wait < 0 {
-			return none, wants("a duration")
-		}
-		return clinicaldoctest.TooManyRequests(wait), nil
-	case "delay":
-		wait, err := time.ParseDuration(argument)
-		if err != nil || wait < 0 {
-			return none, wants("a duration")
-		}
-		return clinicaldoctest.Delay(wait), nil
-	case "truncate":
-		n, err := strconv.Atoi(argument)
-		if err != nil || n < 0 {
-			return none, wants("a number of bytes")
-		}
-		return clinicaldoctest.Truncate(n), nil
-	case "throttle", "slow":
-		number, duration, _ := strings.Cut(argument, "/")
-		n, numberErr := strconv.Atoi(number)
-		d, durationErr := time.ParseDuration(duration)
-		if numberErr != nil || durationErr != nil || n < 1 || d <= 0 {
-			return none, wants("a number and a duration")
-		}
-		if kind == "slow" {
-			return clinicaldoctest.SlowBody(n, d), nil
-		}
-		return clinicaldoctest.Throttle(n, d), nil
-	default:
-		return none, fmt.Errorf("no such kind of fault: %q", kind)
-	}
+	f, err := clinicaldoctest.ParseFault(kind)
+	return fault{route, f}, err
 }

@@ -31,7 +31,7 @@ func newRequestLog(w io.Writer) *requestLog { return &requestLog{w: w} }
 
 func (l *requestLog) write(e entry) {
 	_, path, _ := strings.Cut(e.route, " ")
-	status := "no answer"
+	status := "no response"
 	if e.status != 0 {
 		status = strconv.Itoa(e.status)
 	}

@@ -1,9 +1,10 @@
 // Command clinicaldoc-devproxy serves the clinical documentation service on
 // this machine: a stand-in with synthetic data, or, with -upstream, a proxy to
-// the real service that reports where its answers depart from its description.
+// the real service that reports where its responses depart from its description.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -11,9 +12,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
@@ -21,9 +25,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "clinicaldoc-devproxy:", err)
 		os.Exit(1)
 	}
@@ -31,7 +33,7 @@ func main() {
 
 // settings are the command line's.
 type settings struct {
-	addr, storageAddr       string
+	addr, storageAddr, host string
 	transcription, analysis time.Duration
 	variant                 clinicaldoctest.Variant
 	seed                    seed
@@ -41,31 +43,24 @@ type settings struct {
 	upstream                string
 }
 
-const help = `clinicaldoc-devproxy serves the clinical documentation service on this machine.
+var help = `clinicaldoc-devproxy serves the clinical documentation service on this machine.
 
 Without -upstream it is a stand-in that keeps everything to itself: it prints a
 base URL and a token, takes notes through their whole life and forgets them at
 the end. With -upstream it passes requests on to a real service and reports,
-per request and in sum at the end, where the answers depart from the service's
+per request and in sum at the end, where the responses depart from the service's
 description: paths and types, never values.
 
   clinicaldoc-devproxy -seed 20
   clinicaldoc-devproxy -variant cursor -fault "POST /v1/progress-notes:reset-after-commit"
   clinicaldoc-devproxy -upstream https://service.example
 
-A fault is ROUTE:KIND[=ARGUMENT][:TIMES], once unless TIMES is a number or
-"always". Kinds:
+A fault is ROUTE:KIND[=ARGUMENT][:HOW OFTEN]. It strikes once, or :3 times,
+:always, each 20th request (:every=20), or by chance (:rate=0.05); :after=2 lets
+two pass first, and with :commit=90s the request is done all the same, so much
+later. Kinds:
 
-  status=503           answer with that status
-  429=30s              answer 429 with that Retry-After
-  throttle=60/1m       let that many requests per window pass (always)
-  delay=2s             wait first
-  slow=100/50ms        send the answer in pieces of that size, a pause after each
-  truncate=20          cut the answer off after that many bytes
-  reset                drop the connection with a reset before reading the body
-  reset-after-request  take the request, do nothing, reset
-  reset-after-commit   do what was asked, then reset instead of answering
-
+` + faultKinds() + `
 A seed file holds {"users": [...], "patients": [...], "notes": [...]} with the
 members name, email, team_id, token; id, name; and id, user_id, patient_id,
 prompt_id, name, stage, stuck, transcription, analysis, error_state, created_at.
@@ -75,21 +70,66 @@ The log goes to standard error and holds no token, query value, id or body.
 Flags:
 `
 
+// faultKinds lists the kinds of faults as the help does.
+func faultKinds() string {
+	var list strings.Builder
+	for _, kind := range clinicaldoctest.FaultKinds() {
+		name := kind.Name
+		if kind.Example != "" {
+			name += "=" + kind.Example
+		}
+		fmt.Fprintf(&list, "  %-20s %s\n", name, kind.Usage)
+	}
+	return list.String()
+}
+
 // run serves until the context ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("clinicaldoc-devproxy", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		_, _ = io.WriteString(flags.Output(), help)
-		flags.PrintDefaults()
-	}
 	var set settings
+	flags := set.flags()
 	listVariants := flags.Bool("variants", false, "list the variants and end")
+	showVersion := flags.Bool("version", false, "print the version and end")
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return printHelp(stdout, flags)
+	case err != nil:
+		return fmt.Errorf("%w\n-help lists the flags", err)
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q; -help lists the flags", flags.Arg(0))
+	case *showVersion:
+		_, err := fmt.Fprintln(stdout, "clinicaldoc-devproxy", version())
+		return err
+	case *listVariants:
+		return printVariants(stdout)
+	case set.upstream != "":
+		if stray := onlyForTheBox(flags); stray != "" {
+			return fmt.Errorf("-%s means nothing with -upstream", stray)
+		}
+		return serveUpstream(ctx, set, stdout, stderr)
+	default:
+		return serveBox(ctx, set, stdout, stderr)
+	}
+}
+
+// flags returns the flags that fill the settings. They print nothing: a mistake is told in one line, not under the help.
+func (set *settings) flags() *flag.FlagSet {
+	flags := flag.NewFlagSet("clinicaldoc-devproxy", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
 	flags.StringVar(&set.addr, "addr", "127.0.0.1:8790", "listening `address` of the API")
-	flags.StringVar(&set.storageAddr, "storage-addr", "127.0.0.1:0", "listening `address` of the audio storage")
-	flags.DurationVar(&set.transcription, "transcription", 2*time.Second, "how long a transcription takes")
-	flags.DurationVar(&set.analysis, "analysis", 2*time.Second, "how long an analysis takes")
-	flags.StringVar(&set.token, "token", "", "the access `token` of the first user (default a random one)")
+	flags.StringVar(&set.storageAddr, "storage-addr", "", "listening `address` of the audio storage (default a free port of this machine, or the port after that of an -addr that others can reach)")
+	flags.StringVar(&set.host, "host", "", "`name` by which programs reach this machine, where that is not the listening address")
+	set.transcription, set.analysis = 2*time.Second, 2*time.Second
+	flags.Func("transcription", "how long a transcription takes, a `duration` (default 2s)", positiveDuration(&set.transcription))
+	flags.Func("analysis", "how long an analysis takes, a `duration` (default 2s)", positiveDuration(&set.analysis))
+	flags.Func("token", "the access `token` of the first user (default a random one)", func(token string) error {
+		if _, err := clinicaldoc.NewClient("http://localhost", token); err != nil {
+			return errors.New("it cannot stand in an Authorization header")
+		}
+		set.token = token
+		return nil
+	})
 	flags.BoolVar(&set.quiet, "quiet", false, "do not log requests")
 	flags.StringVar(&set.upstream, "upstream", "", "base `URL` of a real service to pass requests on to")
 	flags.Func("variant", "`name` of the way the description's gaps are filled (see -variants)", func(name string) (err error) {
@@ -105,22 +145,34 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		set.faults = append(set.faults, f)
 		return err
 	})
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	switch {
-	case flags.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case *listVariants:
-		return printVariants(stdout)
-	case set.upstream != "":
-		if stray := onlyForTheBox(flags); stray != "" {
-			return fmt.Errorf("-%s means nothing with -upstream", stray)
+	return flags
+}
+
+func positiveDuration(into *time.Duration) func(string) error {
+	return func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return errors.New("want a duration such as 2s or 0s")
 		}
-		return serveUpstream(ctx, set, stdout, stderr)
-	default:
-		return serveBox(ctx, set, stdout, stderr)
+		*into = d
+		return nil
 	}
+}
+
+func printHelp(w io.Writer, flags *flag.FlagSet) error {
+	flags.SetOutput(w)
+	_, err := io.WriteString(w, help)
+	flags.PrintDefaults()
+	return err
+}
+
+// version is the module's, or the commit of a build from a checkout.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	return cmp.Or(info.Main.Version, "(devel)") + " " + info.GoVersion
 }
 
 func printVariants(w io.Writer) error {
@@ -144,7 +196,7 @@ func variantNamed(name string) (clinicaldoctest.Variant, error) {
 func onlyForTheBox(flags *flag.FlagSet) (stray string) {
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "addr", "quiet", "upstream":
+		case "addr", "host", "quiet", "upstream":
 		default:
 			stray = f.Name
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -187,7 +186,7 @@ func TestBoxTakesVariantSeedAndFaults(t *testing.T) {
 	assert.Equal(t, []int{503, 503, 200}, statuses)
 	assert.Equal(t, "7", c.get("/v1/auth/tokens").header.Get("Retry-After"))
 	c.interrupt()
-	assert.Contains(t, c.stderr.String(), "fault: status 503")
+	assert.Contains(t, c.stderr.String(), "fault: status=503")
 }
 
 func TestSeedFile(t *testing.T) {
@@ -223,31 +222,37 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"-addr", "127.0.0.1:99999"}, "invalid port"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"-fault", "GET /nowhere:reset"}, "no such route"},
+		{[]string{"-nonsense"}, "not defined: -nonsense\n-help lists the flags"},
+		{[]string{"-token", "a b"}, "cannot stand in an Authorization header"},
+		{[]string{"-token", "Bearer abc"}, "cannot stand in an Authorization header"},
+		{[]string{"-transcription", "-2s"}, "want a duration"},
+		{[]string{"-analysis", "soon"}, "want a duration"},
 		{[]string{"-upstream", "http://service.example"}, "must be https"},
 		{[]string{"-upstream", "https://user:pw@service.example"}, "must be a base URL"},
 		{[]string{"-upstream", "::"}, "must be a base URL"},
 		{[]string{"-upstream", "http://127.0.0.1:1", "-seed", "3"}, "-seed means nothing"},
 	} {
-		err := run(t.Context(), test.args, io.Discard, io.Discard)
+		var printed output
+		err := run(t.Context(), test.args, &printed, &printed)
 		assert.ErrorContains(t, err, test.want, test.args)
+		assert.Empty(t, printed.String(), "the mistake stands alone")
 	}
 }
 
 func TestFaultSpecs(t *testing.T) {
 	t.Parallel()
 	const route = clinicaldoctest.RouteGetNote
-	for spec, name := range map[string]string{
-		"reset": "reset", "reset-after-request:3": "reset after request", "reset-after-commit:always": "reset after commit",
-		"status=502": "status 502", "429=30s": "429", "delay=1s": "delay", "truncate=0": "truncate",
-		"slow=10/1ms": "slow body", "throttle=60/1m": "throttle",
+	for _, spec := range []string{
+		"reset", "reset-after-request:3", "reset-after-commit:always", "status=502", "429=30s", "delay=1s:rate=0.05", "truncate=0",
+		"slow=10/1ms:every=20", "throttle=60/1m0s", "status=504:commit=1m35s",
 	} {
 		f, err := parseFault(route + ":" + spec)
 		require.NoError(t, err, spec)
 		assert.Equal(t, route, f.route)
-		assert.Equal(t, name, f.String())
+		assert.Equal(t, spec, f.String())
 	}
 	for _, spec := range []string{
-		"", "reset=1", "reset:0", "reset:often", "reset:1:1", "status", "status=99", "status=x", "429=soon", "delay=-1s",
+		"", "reset=1", "reset:0", "reset:often", "status", "status=99", "status=x", "429=soon", "delay=-1s",
 		"truncate=-1", "slow=10", "slow=0/1s", "throttle=1/0s", "meteor",
 	} {
 		_, err := parseFault(route + ":" + spec)
@@ -255,12 +260,19 @@ func TestFaultSpecs(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr output
+	require.NoError(t, run(t.Context(), []string{"-version"}, &stdout, &stderr))
+	assert.Regexp(t, `^clinicaldoc-devproxy \S+ go\S+\n$`, stdout.String())
+}
+
 func TestHelpAndVariants(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr output
-	require.ErrorIs(t, run(t.Context(), []string{"-help"}, &stdout, &stderr), flag.ErrHelp)
+	require.NoError(t, run(t.Context(), []string{"-help"}, &stdout, &stderr))
 	for _, expected := range []string{"-upstream", "reset-after-commit", "-seed", "127.0.0.1:8790"} {
-		assert.Contains(t, stderr.String(), expected)
+		assert.Contains(t, stdout.String(), expected)
 	}
 	require.NoError(t, run(t.Context(), []string{"-variants"}, &stdout, &stderr))
 	for _, v := range clinicaldoctest.Variants() {

@@ -2,11 +2,14 @@ package main
 
 import (
 	"compress/gzip"
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,10 +46,10 @@ func proxied(t *testing.T, v clinicaldoctest.Variant) *command {
 	return c
 }
 
-func TestDescribedAnswersPassWithoutFindings(t *testing.T) {
+func TestDescribedResponsesPassWithoutFindings(t *testing.T) {
 	t.Parallel()
 	c := proxied(t, clinicaldoctest.Variant{})
-	assert.Contains(t, c.stdout.String(), "14 requests; every answer was as described.")
+	assert.Contains(t, c.stdout.String(), "14 requests; every response was as described.")
 	assert.NotContains(t, c.stderr.String(), "!")
 	assert.Regexp(t, `POST   /v1/progress-notes +201 .* in 100`, c.stderr.String())
 }
@@ -90,14 +93,16 @@ func TestUndescribedStatusAndBodies(t *testing.T) {
 		"sign refused":    {clinicaldoctest.RouteSignNote, "application/json", `{"message":"x"}`, 423, nil},
 		"text elsewhere":  {clinicaldoctest.RouteGetNote, "application/json", `{"message":"x"}`, 404, []string{"another text than described message"}},
 		"nothing at all":  {clinicaldoctest.RouteMe, "application/json", `[]`, 200, []string{"wrong type: array, described object"}},
+		"a final dot":     {clinicaldoctest.RouteGetNote, "application/json", `{"message":"Resource not found."}`, 404, nil},
 		"data as a name":  {clinicaldoctest.RouteMe, "application/json", `{"A. Person, 1970":1}`, 200, []string{"unknown field (name withheld): integer"}},
+		"a surname":       {clinicaldoctest.RouteMe, "application/json", `{"Surname":1,"Double-Surname":true}`, 200, []string{"unknown field (name withheld): boolean", "unknown field (name withheld): integer"}},
 		"fraction":        {clinicaldoctest.RouteMe, "application/json", `{"id":1.5}`, 200, []string{"wrong type id: number, described integer"}},
 		"errors map":      {clinicaldoctest.RouteCreateNote, "application/json", `{"message":"The given data was invalid","errors":{"name":"x"}}`, 422, []string{"wrong type errors.*: string, described array"}},
 		"no such path":    {"", "application/json", `{}`, 200, []string{"the description has no such endpoint"}},
 		"a row, repeated": {clinicaldoctest.RouteListTokens, "application/json", `{"tokens":[{"x":1},{"x":2}]}`, 200, []string{"unknown field tokens[].x: integer"}},
 	} {
 		var got []string
-		for _, f := range checkAnswer(test.route, test.status, test.contentType, []byte(test.body)) {
+		for _, f := range checkResponse(test.route, test.status, test.contentType, []byte(test.body)) {
 			got = append(got, f.String())
 		}
 		assert.Equal(t, test.want, got, name)
@@ -144,7 +149,7 @@ func TestProxyForwardsFaithfully(t *testing.T) {
 	assert.Contains(t, c.stdout.String(), "undescribed status: 302")
 }
 
-func TestProxyChecksCompressedAnswers(t *testing.T) {
+func TestProxyChecksCompressedResponses(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -158,7 +163,7 @@ func TestProxyChecksCompressedAnswers(t *testing.T) {
 	assert.Contains(t, c.stdout.String(), "wrong type id: string, described integer (1 times)")
 }
 
-func TestProxyPassesHugeAnswersUnchecked(t *testing.T) {
+func TestProxyPassesHugeResponsesUnchecked(t *testing.T) {
 	t.Parallel()
 	const size = maxChecked + 1000
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) })
@@ -167,7 +172,7 @@ func TestProxyPassesHugeAnswersUnchecked(t *testing.T) {
 	assert.Contains(t, c.stdout.String(), "too large to check")
 }
 
-func TestProxyReportsAnswersThatBreakOff(t *testing.T) {
+func TestProxyReportsResponsesThatBreakOff(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -183,10 +188,10 @@ func TestProxyReportsAnswersThatBreakOff(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	c.interrupt()
-	assert.Contains(t, c.stdout.String(), "the answer broke off")
+	assert.Contains(t, c.stdout.String(), "the response broke off")
 }
 
-func TestProxyAnswers502ForAnAbsentService(t *testing.T) {
+func TestProxyReportsAnAbsentService(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-upstream", "http://127.0.0.1:1")
 	unreachable := c.get("/user")
@@ -194,4 +199,45 @@ func TestProxyAnswers502ForAnAbsentService(t *testing.T) {
 	assert.Contains(t, unreachable.text, "message")
 	c.interrupt()
 	assert.Contains(t, c.stderr.String(), " 502 ")
+	assert.Contains(t, c.stdout.String(), "the service could not be reached or broke off (1 times)")
+	assert.NotContains(t, c.stdout.String(), "as described")
+}
+
+func TestProxyReportsAClientThatHungUp(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	c := stub(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	})
+	ctx, hangUp := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/user", nil)
+	require.NoError(t, err)
+	go func() { <-arrived; hangUp() }()
+	_, err = c.client.Do(req) //nolint:bodyclose // there is none
+	require.ErrorIs(t, err, context.Canceled)
+	c.interrupt()
+	assert.Contains(t, c.stdout.String(), "the client hung up (1 times)")
+	assert.Contains(t, c.stderr.String(), " no response ")
+	assert.NotContains(t, c.stderr.String(), " 502 ")
+}
+
+func TestProxyReportsAClientThatHungUpInItsUpload(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	c := stub(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		_, err := io.Copy(io.Discard, r.Body)
+		assert.Error(t, err)
+	})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.url, "http://"))
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "POST /v1/progress-notes HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nbegun")
+	require.NoError(t, err)
+	<-arrived
+	require.NoError(t, conn.Close())
+	require.Eventually(t, func() bool { return strings.Contains(c.stderr.String(), "POST") }, 10*time.Second, time.Millisecond)
+	c.interrupt()
+	assert.Contains(t, c.stdout.String(), "the client hung up (1 times)")
+	assert.NotContains(t, c.stderr.String(), " 502 ")
 }

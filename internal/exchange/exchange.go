@@ -22,7 +22,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -31,6 +30,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/buffers"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
@@ -89,7 +89,7 @@ type Call struct {
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
 // context, BeforeRetry or Prepare ended is a [*Stopped] around it.
 func (c *Call) Do(ctx context.Context) error {
-	c.spread = rand.Float64() //nolint:gosec // spreads load; it protects nothing
+	c.spread = jitter.Float64(ctx)
 	retries := c.MaxRetries
 	if c.Stream != nil {
 		retries = math.MaxInt // the stream counts by itself

@@ -101,7 +101,7 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 }
 
 // testPackages hold tests of the whole. All else in internal knows nothing of the root, in its tests neither.
-var testPackages = []string{"faultmatrix", "house", "integration", "integration/gaps"}
+var testPackages = []string{"faultmatrix", "house", "integration", "integration/gaps", "simulation"}
 
 func TestInternalPackagesDoNotKnowTheRoot(t *testing.T) {
 	t.Parallel()

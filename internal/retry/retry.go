@@ -2,12 +2,14 @@
 package retry
 
 import (
+	"context"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
 )
 
 // Effect says what sending a request twice does at the server.
@@ -87,8 +89,8 @@ type Next struct {
 
 // Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
 // half of it random so that many clients do not come back together, and never less than what the server asked for.
-func Backoff(n int, least, most, retryAfter time.Duration) time.Duration {
-	return Wait(n, least, most, retryAfter, rand.Float64()) //nolint:gosec // spreads load; it protects nothing
+func Backoff(ctx context.Context, n int, least, most, retryAfter time.Duration) time.Duration {
+	return Wait(n, least, most, retryAfter, jitter.Float64(ctx))
 }
 
 // Wait is Backoff whose random part is given, between 0 and 1.

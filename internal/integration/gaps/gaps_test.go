@@ -226,6 +226,8 @@ func TestFailedProcessingEndsTheSigningQuestions(t *testing.T) {
 	box.ScriptNext(clinicaldoctest.Script{TranscriptionError: "audio_unreadable"})
 	report, err := Probe(t.Context(), options)
 	require.NoError(t, err)
+	assert.Equal(t, "uploaded, transcribing, failed", report.Item("processing.stages").Seen)
+	assert.Equal(t, "not seen: the note ended as failed", report.Item("processing.time").Seen, "nobody waits for what has failed")
 	assert.Equal(t, "not seen: no note was completed", report.Item("code.sign").Seen)
 	assert.Equal(t, `"audio_unreadable", null`, report.Item("note.error_state").Seen)
 	assert.Empty(t, box.Notes())

@@ -67,10 +67,11 @@ func (p *prober) watch(ctx context.Context, created *clinicaldoc.ProgressNote) b
 			stages = append(stages, name)
 		}
 		p.report.set("processing.stages", "%s", strings.Join(stages, ", "))
-		if stage >= clinicaldoc.StageComplete {
+		if stage >= clinicaldoc.StageComplete || stage == clinicaldoc.StageFailed {
 			if !note.AnalysisCompletedAt.IsZero() && !note.CreatedAt.IsZero() {
 				p.report.set("processing.time", "%s", note.AnalysisCompletedAt.Sub(note.CreatedAt).Round(time.Millisecond))
 			}
+			p.report.unseen("processing.time", "the note ended as %s", stage)
 			return stage != clinicaldoc.StageFailed
 		}
 		if p.OnPoll != nil {

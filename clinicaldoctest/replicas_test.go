@@ -1,0 +1,54 @@
+package clinicaldoctest_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestReplicasLag(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Hour}))
+	c.srv.AddNote(clinicaldoctest.Note{Analysis: "Seeded."})
+	for _, route := range []string{clinicaldoctest.RouteGetNote, clinicaldoctest.RouteListNotes} {
+		c.srv.Inject(route, clinicaldoctest.Lagging(10*time.Second).Always())
+	}
+	analysis := func() any {
+		return c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["analysis"]
+	}
+	assert.Equal(t, "Seeded.", analysis(), "seeded notes are on every replica")
+	c.create(validForm())
+	assert.Equal(t, "Edited.", c.put("/v1/progress-notes/1", `{"analysis":"Edited."}`).object(t)["analysis"], "writes go to the primary")
+	c.srv.Advance(9 * time.Second)
+	c.expect(http.StatusNotFound, http.MethodGet, "/v1/progress-notes/2")
+	assert.Equal(t, []int{1}, ids(t, c.list("")))
+	assert.Equal(t, "Seeded.", analysis())
+
+	c.srv.Advance(time.Second)
+	assert.Equal(t, "Edited.", analysis())
+	assert.Equal(t, []int{2, 1}, ids(t, c.list("")))
+	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/2")
+	assert.Len(t, c.srv.Notes(), 1, "the truth does not lag")
+	c.srv.Advance(9 * time.Second)
+	c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/2")
+	assert.Equal(t, []int{2, 1}, ids(t, c.list("")))
+	c.srv.Advance(time.Second)
+	c.expect(http.StatusNotFound, http.MethodGet, "/v1/progress-notes/2")
+	assert.Equal(t, []int{1}, ids(t, c.list("")))
+}
+
+func TestReplicasShowProcessingLate(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Minute}))
+	c.srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Lagging(10*time.Second).After(1).Always())
+	c.create(validForm())
+	c.srv.Advance(time.Minute)
+	fresh := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
+	assert.Contains(t, fresh, "transcription")
+	stale := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
+	assert.NotContains(t, stale, "transcription", "what a fresh read has seen, an old replica does not know")
+}

@@ -1,0 +1,147 @@
+package clinicaldoctest
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxCreations bounds what a long-running server remembers.
+const maxCreations = 100_000
+
+// Creation is the making of a note by a request, however that request ended
+// for its client.
+type Creation struct {
+	NoteID    int64
+	RequestID string // of the [Request] that made it
+	Time      time.Time
+	DeletedAt time.Time // zero: it is still there
+
+	UserID    int64
+	PatientID int64
+	PromptID  int64
+	Name      string // as the server stored it
+	// AudioSHA256 is the recording's fingerprint as it was received, "" for a
+	// note without one.
+	AudioSHA256 string
+	AudioSize   int64
+}
+
+// Created returns every creation of a note by a request, oldest first, also of
+// notes that were deleted since; of a great many, the last 100,000. Notes of
+// [Server.AddNote] are not among them.
+func (s *Server) Created() []Creation {
+	s.commitDue(s.Now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.created)
+}
+
+// CreatedFrom returns the creations with that recording, as [Server.Created].
+func (s *Server) CreatedFrom(recording []byte) []Creation {
+	fingerprint := fingerprintOf(recording)
+	return slices.DeleteFunc(s.Created(), func(c Creation) bool { return c.AudioSHA256 != fingerprint })
+}
+
+// CreatedOnce returns nil if each of the recordings was made into exactly one
+// note and nothing else into any, deleted notes included. Else its error tells
+// by position which are lost, which are duplicates, and which notes are of
+// other recordings. A recording that is given twice should have two notes.
+func (s *Server) CreatedOnce(recordings ...[]byte) error {
+	want := map[string]int{}
+	for _, recording := range recordings {
+		want[fingerprintOf(recording)]++
+	}
+	got := map[string][]int64{}
+	var problems, others []string
+	for _, c := range s.Created() {
+		got[c.AudioSHA256] = append(got[c.AudioSHA256], c.NoteID)
+		if want[c.AudioSHA256] == 0 {
+			others = append(others, fmt.Sprint(c.NoteID))
+		}
+	}
+	told := map[string]bool{}
+	for i, recording := range recordings {
+		fingerprint := fingerprintOf(recording)
+		notes, wanted := got[fingerprint], want[fingerprint]
+		if len(notes) == wanted || told[fingerprint] {
+			continue
+		}
+		told[fingerprint] = true
+		problems = append(problems, fmt.Sprintf("recording %d should have %d and has %d notes %v", i, wanted, len(notes), notes))
+	}
+	if len(others) > 0 {
+		problems = append(problems, "notes of other recordings: "+strings.Join(others, ", "))
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("clinicaldoctest: %s", strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+func fingerprintOf(recording []byte) string {
+	sum := sha256.Sum256(recording)
+	return hex.EncodeToString(sum[:])
+}
+
+// bear records a note's creation; the caller holds the lock.
+func (s *Server) bear(n *note, requestID string) {
+	if s.replicas.horizon > 0 {
+		s.keepVersion(n, version{at: n.createdAt, note: *n})
+	}
+	c := Creation{
+		NoteID: n.id, RequestID: requestID, Time: n.createdAt,
+		UserID: n.userID, PatientID: n.patientID, PromptID: n.promptID, Name: n.name,
+	}
+	if n.audio != nil {
+		c.AudioSHA256, c.AudioSize = n.audio.sha256, n.audio.size
+	}
+	if len(s.created) >= maxCreations {
+		s.created = slices.Delete(s.created, 0, maxCreations/10)
+	}
+	s.created = append(s.created, c)
+}
+
+// recordDeletion notes a deletion of a created note; the caller holds the lock.
+func (s *Server) recordDeletion(id int64, now time.Time) {
+	i, found := slices.BinarySearchFunc(s.created, id, func(c Creation, id int64) int { return cmp.Compare(c.NoteID, id) })
+	if found {
+		s.created[i].DeletedAt = now
+	}
+}
+
+// pendingCommit is what a request will have done.
+type pendingCommit struct {
+	due    time.Time
+	effect effect
+}
+
+// commitLater has an effect come about after d, by the server's clock.
+func (s *Server) commitLater(e effect, d time.Duration) {
+	now := s.Now()
+	s.mu.Lock()
+	s.pending = append(s.pending, pendingCommit{now.Add(d), e})
+	s.mu.Unlock()
+	s.commitDue(now)
+}
+
+// commitDue brings about what is due, in the order of time. It runs before
+// each look at the notes, so that waiting costs neither timers nor goroutines.
+func (s *Server) commitDue(now time.Time) {
+	for {
+		s.mu.Lock()
+		slices.SortStableFunc(s.pending, func(a, b pendingCommit) int { return a.due.Compare(b.due) })
+		if len(s.pending) == 0 || s.pending[0].due.After(now) {
+			s.mu.Unlock()
+			return
+		}
+		next := s.pending[0]
+		s.pending = slices.Delete(s.pending, 0, 1)
+		s.mu.Unlock()
+		next.effect(next.due)
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// departures counts what was found about a service's responses. The zero value is ready.
+type departures struct {
+	mu   sync.Mutex
+	seen map[sighting]int
+	all  int
+}
+
+// sighting is a finding and where it was made.
+type sighting struct {
+	route string
+	finding
+}
+
+func (d *departures) add(e *exchange) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all++
+	for _, f := range e.findings {
+		if d.seen == nil {
+			d.seen = map[sighting]int{}
+		}
+		d.seen[sighting{cmp.Or(e.route, "(unknown path)"), f}]++
+	}
+}
+
+// ordered returns every kind of departure that was seen, by route; the caller holds the lock.
+func (d *departures) ordered() []sighting {
+	return slices.SortedFunc(maps.Keys(d.seen), func(a, b sighting) int {
+		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.String(), b.String()))
+	})
+}
+
+// summary lists every kind of departure that was seen.
+func (d *departures) summary() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d requests; ", d.all)
+	if len(d.seen) == 0 {
+		text.WriteString("every response was as described.\n")
+		return text.String()
+	}
+	text.WriteString("departures from the description:\n")
+	route := ""
+	for _, s := range d.ordered() {
+		if s.route != route {
+			route = s.route
+			fmt.Fprintf(&text, "\n  %s\n", route)
+		}
+		fmt.Fprintf(&text, "    %s (%d times)\n", s.finding, d.seen[s])
+	}
+	return text.String()
+}
