@@ -14,7 +14,8 @@ import (
 
 // fault is a fault and the route it strikes.
 type fault struct {
-	route string
+	route, spec string
+	times       int // -1: always
 	clinicaldoctest.Fault
 }
 
@@ -25,30 +26,40 @@ func parseFault(spec string) (fault, error) {
 		return fault{}, errors.New("a fault is ROUTE:KIND[=ARGUMENT][:TIMES]")
 	}
 	route := parts[0]
-	if !slices.Contains(clinicaldoctest.Routes(), route) {
-		return fault{}, fmt.Errorf("no such route; there are\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
+	if route == "*" {
+		route = ""
+	} else if !slices.Contains(clinicaldoctest.Routes(), route) {
+		return fault{}, fmt.Errorf("no such route; there are * for all, and\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
 	}
-	f, err := parseKind(parts[1])
+	kind, err := parseKind(parts[1])
 	if err != nil {
 		return fault{}, err
 	}
-	if len(parts) == 3 {
-		if f, err = withTimes(f, parts[2]); err != nil {
-			return fault{}, err
-		}
+	f := fault{route: route, spec: spec, times: 1, Fault: kind}
+	if strings.HasPrefix(parts[1], "throttle") {
+		f.times = -1
 	}
-	return fault{route, f}, nil
+	if len(parts) == 3 {
+		f.times, err = parseTimes(parts[2])
+	}
+	if f.times < 0 {
+		f.Fault = f.Always()
+	} else {
+		f.Fault = f.Times(f.times)
+	}
+	return f, err
 }
 
-func withTimes(f clinicaldoctest.Fault, times string) (clinicaldoctest.Fault, error) {
-	if times == "always" {
-		return f.Always(), nil
+// parseTimes returns how often a fault strikes; -1 is always.
+func parseTimes(text string) (int, error) {
+	if text == "always" {
+		return -1, nil
 	}
-	n, err := strconv.Atoi(times)
+	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return f, fmt.Errorf("%q is neither a number of times nor \"always\"", times)
+		return 0, fmt.Errorf("%q is neither a number of times nor \"always\"", text)
 	}
-	return f.Times(n), nil
+	return n, nil
 }
 
 func parseKind(text string) (clinicaldoctest.Fault, error) {
