@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -18,12 +16,15 @@ import (
 //
 //	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 //	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(502, "bad gateway").Times(3).After(1))
+//	srv.Inject("", clinicaldoctest.Delay(time.Second).Rate(0.05))
 //
 // A fault strikes once unless told otherwise. Delays and slow bodies take real
 // time, also under a frozen clock; Close ends them.
 type Fault struct {
-	name        string
+	kind        string // with its argument, as ParseFault reads it
 	skip, times int
+	every       int           // of how many requests it strikes the last; 0: of each
+	rate        float64       // the probability that it strikes; negative: always
 	commits     bool          // the request is done all the same
 	commitAfter time.Duration // by the server's clock
 	lag         time.Duration // how old what is read is
@@ -31,14 +32,51 @@ type Fault struct {
 	strike      func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
 }
 
-// String returns the fault's kind.
-func (f Fault) String() string { return f.name }
+// newFault is a fault that strikes once.
+func newFault(kind string, strike func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)) Fault {
+	return Fault{kind: kind, times: 1, rate: -1, strike: strike}
+}
+
+// String returns the fault as [ParseFault] reads it; only the body of an
+// [Answer] and added headers are not told.
+func (f Fault) String() string {
+	text := f.kind
+	add := func(format string, args ...any) { text += ":" + fmt.Sprintf(format, args...) }
+	often := f.every > 0 || f.rate >= 0
+	if f.every > 0 {
+		add("every=%d", f.every)
+	}
+	if f.rate >= 0 {
+		add("rate=%s", strconv.FormatFloat(f.rate, 'g', -1, 64))
+	}
+	if f.skip > 0 {
+		add("after=%d", f.skip)
+	}
+	if f.commits {
+		add("commit=%s", f.commitAfter)
+	}
+	switch {
+	case f.times < 0 && !often && !strings.HasPrefix(f.kind, kindThrottle):
+		add("always")
+	case f.times >= 0 && (f.times != 1 || often):
+		add("%d", f.times)
+	}
+	return text
+}
 
 // Times makes the fault strike n requests.
 func (f Fault) Times(n int) Fault { f.times = n; return f }
 
 // Always makes the fault strike every request.
 func (f Fault) Always() Fault { f.times = -1; return f }
+
+// Every makes the fault strike each n-th request; a later [Fault.Times] bounds
+// how often.
+func (f Fault) Every(n int) Fault { f.every, f.times = max(n, 1), -1; return f }
+
+// Rate makes the fault strike each request with that probability, as the
+// server's seed has it ([WithSeed]); a later [Fault.Times] bounds how often.
+func (f Fault) Rate(probability float64) Fault { f.rate, f.times = max(probability, 0), -1; return f }
 
 // After lets n requests pass before the fault strikes.
 func (f Fault) After(n int) Fault { f.skip = n; return f }
@@ -65,7 +103,7 @@ func (f Fault) WithHeader(key, value string) Fault {
 // Answer answers with this status and body at once; the endpoint does not run.
 // A body that starts with { is sent as JSON, any other as HTML.
 func Answer(status int, body string) Fault {
-	return Fault{name: "status " + strconv.Itoa(status), times: 1, strike: func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+	return newFault("status="+strconv.Itoa(status), func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		contentType := "text/html; charset=UTF-8"
 		if strings.HasPrefix(body, "{") {
 			contentType = "application/json"
@@ -76,23 +114,26 @@ func Answer(status int, body string) Fault {
 		}
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
-	}}
+	})
 }
 
 // TooManyRequests answers 429 with a Retry-After in whole seconds.
 func TooManyRequests(retryAfter time.Duration) Fault {
-	return Fault{name: "429", times: 1, strike: func(s *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+	return newFault("429="+retryAfter.String(), func(s *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		now := s.Now()
 		verdict{limit: 60, refused: true, reset: now.Add(retryAfter), now: now}.describe(w.Header())
 		writeAnswer(w, tooManyAttempts())
-	}}
+	})
 }
+
+// kindThrottle is the one kind that stays unless told otherwise.
+const kindThrottle = "throttle"
 
 // Throttle lets limit requests per window pass, with X-RateLimit headers, and
 // answers 429 to the rest. It stays until [Server.ClearFaults].
 func Throttle(limit int, window time.Duration) Fault {
 	var requests limiter
-	return Fault{name: "throttle", times: -1, strike: func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault(fmt.Sprintf("%s=%d/%s", kindThrottle, limit, window), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		verdict := requests.take(0, limit, window, s.Now())
 		verdict.describe(w.Header())
 		if verdict.refused {
@@ -100,167 +141,73 @@ func Throttle(limit int, window time.Duration) Fault {
 			return
 		}
 		serve(w, r)
-	}}
+	}).Always()
 }
 
 // Delay waits before it lets the request through.
 func Delay(d time.Duration) Fault {
-	return Fault{name: "delay", times: 1, strike: func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault("delay="+d.String(), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		s.pause(r, d)
 		serve(w, r)
-	}}
+	})
 }
 
 // Reset resets the connection once the request's headers are there; its body
 // is not read and nothing happens.
 func Reset() Fault {
-	return Fault{name: "reset", times: 1, strike: func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
+	return newFault("reset", func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		resetConnection(w)
-	}}
+	})
 }
 
 // ResetAfterRequest takes the whole request, does nothing and resets the connection.
 func ResetAfterRequest() Fault {
-	return Fault{name: "reset after request", times: 1, strike: func(_ *Server, w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+	return newFault("reset-after-request", func(_ *Server, w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		resetConnection(w)
-	}}
+	})
 }
 
 // ResetAfterCommit does what the request asks for and then resets the
 // connection instead of answering.
 func ResetAfterCommit() Fault {
-	return Fault{name: "reset after commit", times: 1, strike: func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault("reset-after-commit", func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(unsentWriter{header: http.Header{}}, r)
 		resetConnection(w)
-	}}
+	})
 }
 
 // Truncate does what the request asks for and cuts the answer's body off after
 // n bytes of its announced length.
 func Truncate(n int) Fault {
-	return Fault{name: "truncate", times: 1, strike: func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault("truncate="+strconv.Itoa(n), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(&truncatingWriter{ResponseWriter: w, left: n}, r)
-	}}
+	})
 }
 
 // TruncateChunked is [Truncate] for a chunked answer, which announces no length.
 func TruncateChunked(n int) Fault {
-	return Fault{name: "truncate chunked", times: 1, strike: func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault("truncate-chunked="+strconv.Itoa(n), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(&truncatingWriter{ResponseWriter: w, left: n, chunked: true}, r)
-	}}
+	})
 }
 
 // SlowBody sends the answer's body in pieces of n bytes with a pause after each.
 func SlowBody(n int, pause time.Duration) Fault {
-	return Fault{name: "slow body", times: 1, strike: func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	return newFault(fmt.Sprintf("slow=%d/%s", n, pause), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(&slowWriter{ResponseWriter: w, size: max(n, 1), pause: func() { s.pause(r, pause) }}, r)
-	}}
+	})
 }
 
 // Lagging answers a read as a replica does that is so far behind, by the
 // server's clock: without the notes and changes made since. It means something
 // on [RouteGetNote], [RouteListNotes] and [RouteAudioURL].
 func Lagging(behind time.Duration) Fault {
-	return Fault{name: "lagging", times: 1, lag: behind, strike: func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	f := newFault("lagging="+behind.String(), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(w, r.WithContext(context.WithValue(r.Context(), lagKey{}, behind)))
-	}}
-}
-
-// Inject makes requests to a route meet a fault. The route is one of the Route
-// constants, or "" for all of them, the storage's included. Of several faults
-// for one request the one injected first strikes. An unknown route panics.
-func (s *Server) Inject(route string, f Fault) {
-	if route != "" && !slices.Contains(Routes(), route) {
-		panic(fmt.Sprintf("clinicaldoctest: no route %q", route))
-	}
-	s.keepHistory(f.lag)
-	s.faults.add(route, f)
-}
-
-// Strike puts the faults that are injected for a route in front of a handler of
-// the caller's own, such as one that passes requests on to a real service. A
-// ResponseWriter with a method Struck(fault string) is told of one that strikes.
-func (s *Server) Strike(route string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.withFaults(route, w, r, nil, next.ServeHTTP) })
-}
-
-// ClearFaults takes back every fault injected so far.
-func (s *Server) ClearFaults() { s.faults.clear() }
-
-type faultList struct {
-	mu       sync.Mutex
-	injected []*injectedFault
-}
-
-type injectedFault struct {
-	route string
-	Fault
-}
-
-func (l *faultList) add(route string, f Fault) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.injected = append(l.injected, &injectedFault{route, f})
-}
-
-func (l *faultList) clear() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.injected = nil
-}
-
-// next returns the fault that strikes a request to route.
-func (l *faultList) next(route string) (Fault, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, f := range l.injected {
-		switch {
-		case f.times == 0 || f.route != "" && f.route != route:
-		case f.skip > 0:
-			f.skip--
-		default:
-			if f.times > 0 {
-				f.times--
-			}
-			return f.Fault, true
-		}
-	}
-	return Fault{}, false
-}
-
-// receiver reads a request and returns what it is to do.
-type receiver func(http.ResponseWriter, *http.Request) effect
-
-// withFaults serves a request through the fault meant for it, if any.
-func (s *Server) withFaults(route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc) {
-	fault, strikes := s.faults.next(route)
-	if !strikes {
-		serve(w, r)
-		return
-	}
-	if told, ok := w.(interface{ Struck(fault string) }); ok {
-		told.Struck(fault.name)
-	}
-	maps.Copy(w.Header(), fault.header)
-	if fault.commits && receive != nil {
-		s.commitLater(receive(unsentWriter{header: http.Header{}}, r), fault.commitAfter)
-		serve = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	}
-	fault.strike(s, w, r, serve)
-}
-
-// pause waits, and gives the request up when its client or the server goes away.
-func (s *Server) pause(r *http.Request, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-		panic(http.ErrAbortHandler)
-	case <-s.closing.Done():
-		panic(http.ErrAbortHandler)
-	}
+	})
+	f.lag = behind
+	return f
 }
 
 // resetConnection drops the connection so that the client sees a reset, not an end.

@@ -61,7 +61,7 @@ func TestTheFirstInjectedFaultStrikesFirst(t *testing.T) {
 	assert.Equal(t, 500, c.get("/user").StatusCode)
 	assert.Equal(t, 504, c.get("/user").StatusCode)
 	assert.Equal(t, 200, c.get("/user").StatusCode)
-	assert.Equal(t, "status 504", c.srv.Requests()[1].Fault)
+	assert.Equal(t, "status=504", c.srv.Requests()[1].Fault)
 }
 
 func TestResets(t *testing.T) {

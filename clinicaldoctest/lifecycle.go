@@ -79,6 +79,28 @@ func (c *clock) now() time.Time {
 	return c.frozen.Add(c.offset).UTC()
 }
 
+func (c *clock) set(frozen time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen, c.offset = frozen, 0
+}
+
+func (c *clock) freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.frozen.IsZero() {
+		c.frozen, c.offset = time.Now().Add(c.offset).UTC(), 0
+	}
+}
+
+func (c *clock) unfreeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.frozen.IsZero() {
+		c.frozen, c.offset = time.Time{}, time.Until(c.frozen.Add(c.offset))
+	}
+}
+
 func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

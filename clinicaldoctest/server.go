@@ -26,13 +26,14 @@ type Server struct {
 	// Token belongs to the server's first user, whose id is 1.
 	Token string
 
+	initial config
 	rules   atomic.Pointer[Variant]
-	delays  Delays
 	observe func(Request)
 	clock   clock
 
 	mu sync.Mutex
 	state
+	delays Delays
 	limits limiter
 
 	requests recorder
@@ -60,6 +61,7 @@ type config struct {
 	host              string
 	inProcess         bool
 	observe           func(Request)
+	seed              uint64
 	middleware        func(http.Handler) http.Handler
 }
 
@@ -99,6 +101,10 @@ func WithMiddleware(middleware func(api http.Handler) http.Handler) Option {
 // WithObserver calls observe after each request. Calls may come concurrently.
 func WithObserver(observe func(Request)) Option { return func(c *config) { c.observe = observe } }
 
+// WithSeed sets what chance follows: with the same seed and the same requests
+// in the same order, faults with a [Fault.Rate] strike the same requests.
+func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
+
 // InProcess serves over in-memory pipes instead of sockets and keeps audio in
 // memory instead of on disk, for use inside a testing/synctest bubble, which
 // sockets would keep from idling. Start the server inside the bubble;
@@ -122,12 +128,14 @@ func Start(opts ...Option) (_ *Server, err error) {
 		opt(&cfg)
 	}
 	s := &Server{
+		initial:    cfg,
 		delays:     cfg.delays,
 		observe:    cfg.observe,
 		clock:      clock{frozen: cfg.frozen},
 		state:      newState(),
 		signingKey: []byte(rand.Text()),
 	}
+	s.faults.setSeed(cfg.seed)
 	s.rules.Store(new(cfg.variant.withDefaults()))
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())

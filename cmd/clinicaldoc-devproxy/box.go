@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
@@ -16,8 +17,8 @@ import (
 func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error {
 	box := &box{settings: set, started: make(chan struct{})}
 	pages := newEvents()
-	followed := newTraffic(set.log(stderr), pages, nil, box.faults.struck)
-	box.events = pages
+	followed := newTraffic(set.log(stderr), pages, nil)
+	box.events, box.traffic = pages, followed
 	srv, err := clinicaldoctest.Start(
 		clinicaldoctest.WithAddr(set.addr),
 		clinicaldoctest.WithStorageAddr(cmp.Or(set.storageAddr, storageAddress(set.addr))),
@@ -34,7 +35,7 @@ func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error
 		return err
 	}
 	defer srv.Close()
-	box.Server, box.faults.server = srv, srv
+	box.Server = srv
 	if err := box.fill(); err != nil {
 		return err
 	}
@@ -66,8 +67,9 @@ For programs and the integration tests:
 type box struct {
 	*clinicaldoctest.Server
 	settings
-	faults  faultBook
 	events  *events
+	traffic *traffic
+	frozen  atomic.Bool
 	notes   noteWatch
 	started chan struct{} // closed once the box is filled
 }
@@ -77,8 +79,8 @@ func (b *box) fill() error {
 	if err := b.seed.plant(b.Server); err != nil {
 		return err
 	}
-	for _, f := range b.settings.faults {
-		b.faults.add(f)
+	for _, f := range b.faults {
+		b.Inject(f.route, f.Fault)
 	}
 	return nil
 }
@@ -135,9 +137,6 @@ func observe(followed *traffic, r clinicaldoctest.Request) {
 		e.route, e.noteID = r.Route, r.NoteID
 		e.sent.Struck(r.Fault)
 		return
-	}
-	if r.Fault != "" {
-		followed.struck(r.Route, r.Fault)
 	}
 	followed.log.write(entry{
 		method: r.Method, route: r.Route, status: r.Status, duration: r.Duration,

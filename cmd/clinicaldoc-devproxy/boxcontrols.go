@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,46 +11,115 @@ import (
 
 // boxState is what can be seen of the box and changed.
 type boxState struct {
-	Mode    string        `json:"mode"`
-	BaseURL string        `json:"base_url"`
-	Now     time.Time     `json:"now"`
-	Routes  []string      `json:"routes"`
-	Faults  []bookedFault `json:"faults"`
-	Notes   []watchedNote `json:"notes"`
+	Mode     string                  `json:"mode"`
+	BaseURL  string                  `json:"base_url"`
+	Now      time.Time               `json:"now"`
+	Frozen   bool                    `json:"frozen"`
+	Routes   []string                `json:"routes"`
+	Kinds    []faultKind             `json:"fault_kinds"`
+	Faults   []shownFault            `json:"faults"`
+	Notes    []watchedNote           `json:"notes"`
+	Variant  clinicaldoctest.Variant `json:"variant"`
+	Variants []string                `json:"variants"`
+	Switches []switchable            `json:"switches"`
 }
 
 func (b *box) state() any {
-	return boxState{
-		Mode: "box", BaseURL: b.URL, Now: b.Now(), Routes: clinicaldoctest.Routes(),
-		Faults: b.faults.list(), Notes: b.notes.snapshot(b.Server),
+	state := boxState{
+		Mode: "box", BaseURL: b.URL, Now: b.Now(), Frozen: b.frozen.Load(), Routes: clinicaldoctest.Routes(), Kinds: offeredKinds(nil),
+		Faults: shownFaults(b.Server), Notes: b.notes.snapshot(b.Server), Variant: b.Variant(),
 	}
+	for _, v := range clinicaldoctest.Variants() {
+		state.Variants = append(state.Variants, v.Name)
+	}
+	for _, s := range clinicaldoctest.Switches() {
+		if s.Name != "name" && s.Name != "base_path" { // which stay
+			state.Switches = append(state.Switches, switchable(s))
+		}
+	}
+	return state
+}
+
+// switchable is a switch as a page shows it.
+type switchable struct {
+	Name   string   `json:"name"`
+	Kind   string   `json:"kind"`
+	Values []string `json:"values,omitempty"`
 }
 
 // look publishes the notes that moved on by themselves.
 func (b *box) look() { b.notes.look(b.Server, b.events) }
 
 func (b *box) routes() map[string]control {
-	routes := b.faults.routes()
+	routes := faultControls(b.Server, func(fault) error { return nil })
 	routes["POST clock"] = b.setClock
+	routes["POST variant"] = b.setVariant
 	routes["POST seed"] = b.addSeed
 	routes["POST users"] = b.addUser
 	routes["POST tokens"] = b.addToken
 	routes["POST next"] = b.scriptNext
+	routes["POST reset"] = b.reset
 	return routes
 }
 
 func (b *box) setClock(body []byte) (any, error) {
 	wanted, err := decode[struct {
-		Advance duration `json:"advance"`
+		Advance duration  `json:"advance"`
+		Set     time.Time `json:"set"`
+		Frozen  *bool     `json:"frozen"`
 	}](body)
 	if err != nil {
 		return nil, err
 	}
-	if wanted.Advance < 0 {
-		return nil, errors.New("the clock goes forward only")
+	if wanted.Frozen != nil {
+		b.frozen.Store(*wanted.Frozen)
+		if *wanted.Frozen {
+			b.Freeze()
+		} else {
+			b.Unfreeze()
+		}
+	}
+	if !wanted.Set.IsZero() {
+		b.SetTime(wanted.Set)
 	}
 	b.Advance(time.Duration(wanted.Advance))
-	return map[string]time.Time{"now": b.Now()}, nil
+	return map[string]any{"now": b.Now(), "frozen": b.frozen.Load()}, nil
+}
+
+// setVariant takes the name of a variant, switches that differ from what is in force, or both.
+func (b *box) setVariant(body []byte) (any, error) {
+	wanted, err := decode[struct {
+		Name     string          `json:"name"`
+		Switches json.RawMessage `json:"switches"`
+	}](body)
+	if err != nil {
+		return nil, err
+	}
+	changed := b.Variant()
+	if wanted.Name != "" {
+		if changed, err = variantNamed(wanted.Name); err != nil {
+			return nil, err
+		}
+	}
+	if len(wanted.Switches) > 0 {
+		if err := changed.UnmarshalJSON(wanted.Switches); err != nil {
+			return nil, err
+		}
+	}
+	b.SetVariant(changed)
+	return b.Variant(), nil
+}
+
+// reset brings the box back to what the command line made of it.
+func (b *box) reset([]byte) (any, error) {
+	b.frozen.Store(false)
+	b.Server.Reset()
+	if err := b.fill(); err != nil {
+		return nil, err
+	}
+	b.traffic.forget()
+	b.events.publish("reset", struct{}{})
+	return struct{}{}, nil
 }
 
 // addSeed takes a number of notes to make up, or what a seed file holds.

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
@@ -44,13 +45,13 @@ type controls interface {
 
 // front serves the inspector and passes everything else on. Without an inspector its paths are nobody's.
 func front(in *inspector, next http.Handler) http.Handler {
-	var own http.Handler = http.NotFoundHandler()
+	own := http.NotFoundHandler
 	if in != nil {
-		own = in.handler()
+		own = sync.OnceValue(in.handler) // when the first request comes, what is controlled has been started
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == strings.TrimSuffix(pagePath, "/") || strings.HasPrefix(r.URL.Path, pagePath) {
-			own.ServeHTTP(w, r)
+			own().ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -37,7 +37,9 @@ func (c *command) use(method, path, body string, status int) map[string]any {
 func (c *command) state() (state struct {
 	Mode       string
 	Now        time.Time
-	Faults     []bookedFault
+	Frozen     bool
+	Variant    clinicaldoctest.Variant
+	Faults     []shownFault
 	Notes      []watchedNote
 	Departures []departure
 },
@@ -181,14 +183,12 @@ func TestFaultsWhileItRuns(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, c.get("/user").status)
 	assert.Equal(t, http.StatusOK, c.get("/v1/auth/tokens").status)
 	faults := c.state().Faults
-	assert.Equal(t, 1, faults[0].Left)
-	assert.Equal(t, -1, faults[1].Left)
+	assert.Equal(t, []shownFault{{1, "GET /user", "status=503:2", 1}, {2, "", "delay=0s:always", 1}}, faults)
 
 	c.use(http.MethodDelete, "faults", `{"id":2}`, http.StatusOK)
 	assert.Equal(t, http.StatusServiceUnavailable, c.get("/user").status, "what is left of the other stays")
 	assert.Equal(t, http.StatusOK, c.get("/user").status)
 	assert.Empty(t, c.state().Faults)
-	c.use(http.MethodDelete, "faults", `{"id":2}`, http.StatusBadRequest)
 
 	c.post("faults", `{"fault":"GET /user:status=500:always"}`)
 	c.use(http.MethodDelete, "faults", "", http.StatusOK)
@@ -220,9 +220,13 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 	note, err := client.Notes.Get(t.Context(), 1)
 	require.NoError(t, err, "the SDK tries again")
 	assert.EqualValues(t, 1, note.ID)
+	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m"} {
+		c.use(http.MethodPost, "faults", `{"fault":"GET /user:`+impossible+`"}`, http.StatusBadRequest)
+		assert.ErrorContains(t, run(t.Context(), []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
+	}
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "every response was as described", "a fault is no departure")
-	assert.Contains(t, c.stderr.String(), "fault: reset after commit")
+	assert.Contains(t, c.stderr.String(), "fault: reset-after-commit")
 }
 
 func TestClockUsersTokensAndFates(t *testing.T) {
@@ -239,7 +243,11 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	assert.Equal(t, clinicaldoctest.StageFailed, state.Notes[0].Stage)
 	assert.Equal(t, "no speech", state.Notes[0].Error)
 	assert.Equal(t, clinicaldoctest.StageComplete, state.Notes[1].Stage)
-	c.use(http.MethodPost, "clock", `{"advance":"-1h"}`, http.StatusBadRequest)
+	c.post("clock", `{"frozen":true,"set":"2024-05-01T10:00:00Z"}`)
+	assert.True(t, c.state().Frozen)
+	assert.Equal(t, c.state().Now, c.state().Now)
+	c.post("clock", `{"frozen":false}`)
+	assert.NotEqual(t, c.state().Now, c.state().Now)
 	c.use(http.MethodPost, "clock", `{"advance":"soon"}`, http.StatusBadRequest)
 
 	second := c.post("users", `{"name":"Second user","token":"second"}`)
@@ -256,4 +264,29 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	assert.Len(t, c.state().Notes, 8)
 	c.use(http.MethodPost, "seed", `0`, http.StatusBadRequest)
 	c.use(http.MethodPost, "seed", `{"notes":[{"user_id":99}]}`, http.StatusBadRequest)
+}
+
+func TestSwitchesWhileItRuns(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-seed", "3", "-fault", "GET /user:status=503:always")
+	c.post("variant", `{"switches":{"wrap_objects":true,"pagination":"cursor","audio_url_lifetime":"7s"}}`)
+	assert.Contains(t, c.get("/v1/progress-notes/1").text, `{"data":{`)
+	assert.Contains(t, c.get("/v1/progress-notes").text, "next_cursor")
+	assert.Equal(t, 7*time.Second, c.state().Variant.AudioURLLifetime)
+	c.post("variant", `{"name":"simple","switches":{"wrap_objects":true}}`)
+	assert.Contains(t, c.get("/v1/progress-notes/1").text, `{"data":{`)
+	assert.Equal(t, clinicaldoctest.PaginationSimple, c.state().Variant.Pagination)
+	for _, wrong := range []string{`{"name":"none"}`, `{"switches":{"wrapobjects":true}}`, `{"switches":{"pagination":"x"}}`, `{"switches":7}`} {
+		c.use(http.MethodPost, "variant", wrong, http.StatusBadRequest)
+	}
+
+	c.create()
+	c.use(http.MethodDelete, "faults", "", http.StatusOK)
+	c.post("fault-seed", `{"seed":7}`)
+	c.post("reset", "")
+	state := c.state()
+	assert.Len(t, state.Notes, 3, "as the command line has it")
+	assert.Len(t, state.Faults, 1)
+	assert.False(t, state.Variant.WrapObjects)
+	assert.Equal(t, http.StatusServiceUnavailable, c.get("/user").status)
 }

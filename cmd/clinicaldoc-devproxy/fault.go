@@ -3,115 +3,123 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// fault is a fault and the route it strikes.
+// everyRoute stands for all routes on the command line and in controls.
+const everyRoute = "*"
+
+// fault is a fault and the route it strikes; "" is every route.
 type fault struct {
-	route, spec string
-	times       int // -1: always
+	route string
 	clinicaldoctest.Fault
 }
 
-// parseFault reads ROUTE:KIND[=ARGUMENT][:TIMES].
+// parseFault reads ROUTE:KIND[=ARGUMENT][:HOW OFTEN].
 func parseFault(spec string) (fault, error) {
-	parts := strings.Split(spec, ":")
-	if len(parts) < 2 || len(parts) > 3 {
-		return fault{}, errors.New("a fault is ROUTE:KIND[=ARGUMENT][:TIMES]")
+	route, kind, found := strings.Cut(spec, ":")
+	if !found {
+		return fault{}, errors.New("a fault is ROUTE:KIND[=ARGUMENT][:HOW OFTEN]")
 	}
-	route := parts[0]
-	if route == "*" {
+	if route == everyRoute {
 		route = ""
 	} else if !slices.Contains(clinicaldoctest.Routes(), route) {
-		return fault{}, fmt.Errorf("no such route; there are * for all, and\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
+		return fault{}, fmt.Errorf("no such route; there are * for all of them, and\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
 	}
-	kind, err := parseKind(parts[1])
-	if err != nil {
-		return fault{}, err
-	}
-	f := fault{route: route, spec: spec, times: 1, Fault: kind}
-	if strings.HasPrefix(parts[1], "throttle") {
-		f.times = -1
-	}
-	if len(parts) == 3 {
-		f.times, err = parseTimes(parts[2])
-	}
-	if f.times < 0 {
-		f.Fault = f.Always()
-	} else {
-		f.Fault = f.Times(f.times)
-	}
-	return f, err
+	f, err := clinicaldoctest.ParseFault(kind)
+	return fault{route, f}, err
 }
 
-// parseTimes returns how often a fault strikes; -1 is always.
-func parseTimes(text string) (int, error) {
-	if text == "always" {
-		return -1, nil
+// onlyInTheBox reports whether a fault needs a service whose past and future can be changed.
+func (f fault) onlyInTheBox() error {
+	if text := f.String(); strings.HasPrefix(text, "lagging") || strings.Contains(text, ":commit=") {
+		return errors.New("a lagging or late service can only be had from the box, not from a real one")
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%q is neither a number of times nor \"always\"", text)
-	}
-	return n, nil
+	return nil
 }
 
-func parseKind(text string) (clinicaldoctest.Fault, error) {
-	kind, argument, given := strings.Cut(text, "=")
-	none := clinicaldoctest.Fault{}
-	wants := func(what string) error { return fmt.Errorf("%s needs %s, as in the examples of -help", kind, what) }
-	switch kind {
-	case "reset", "reset-after-request", "reset-after-commit":
-		if given {
-			return none, fmt.Errorf("%s takes no argument", kind)
+// shownFault is an injected fault as a page shows it.
+type shownFault struct {
+	ID     int    `json:"id"`
+	Route  string `json:"route"`
+	Fault  string `json:"fault"`
+	Struck int    `json:"struck"`
+}
+
+// shownFaults returns the faults that can still strike.
+func shownFaults(srv *clinicaldoctest.Server) []shownFault {
+	list := []shownFault{}
+	for _, f := range srv.Faults() {
+		if !f.Spent {
+			list = append(list, shownFault{f.ID, f.Route, f.Fault.String(), f.Struck})
 		}
-		return map[string]func() clinicaldoctest.Fault{
-			"reset":               clinicaldoctest.Reset,
-			"reset-after-request": clinicaldoctest.ResetAfterRequest,
-			"reset-after-commit":  clinicaldoctest.ResetAfterCommit,
-		}[kind](), nil
-	case "status":
-		status, err := strconv.Atoi(argument)
-		if err != nil || status < 200 || status > 599 {
-			return none, wants("a status")
-		}
-		return clinicaldoctest.Answer(status, fmt.Sprintf(`{"message":%q}`, http.StatusText(status))), nil
-	case "429":
-		wait, err := time.ParseDuration(argument)
-		if err != nil || wait < 0 {
-			return none, wants("a duration")
-		}
-		return clinicaldoctest.TooManyRequests(wait), nil
-	case "delay":
-		wait, err := time.ParseDuration(argument)
-		if err != nil || wait < 0 {
-			return none, wants("a duration")
-		}
-		return clinicaldoctest.Delay(wait), nil
-	case "truncate":
-		n, err := strconv.Atoi(argument)
-		if err != nil || n < 0 {
-			return none, wants("a number of bytes")
-		}
-		return clinicaldoctest.Truncate(n), nil
-	case "throttle", "slow":
-		number, duration, _ := strings.Cut(argument, "/")
-		n, numberErr := strconv.Atoi(number)
-		d, durationErr := time.ParseDuration(duration)
-		if numberErr != nil || durationErr != nil || n < 1 || d <= 0 {
-			return none, wants("a number and a duration")
-		}
-		if kind == "slow" {
-			return clinicaldoctest.SlowBody(n, d), nil
-		}
-		return clinicaldoctest.Throttle(n, d), nil
-	default:
-		return none, fmt.Errorf("no such kind of fault: %q", kind)
 	}
+	return list
+}
+
+// faultControls are the controls of faults, the same for the box and on the way to a real service.
+func faultControls(srv *clinicaldoctest.Server, accept func(fault) error) map[string]control {
+	return map[string]control{
+		"POST faults": func(body []byte) (any, error) {
+			wanted, err := decode[struct {
+				Fault string `json:"fault"`
+			}](body)
+			if err != nil {
+				return nil, err
+			}
+			f, err := parseFault(wanted.Fault)
+			if err != nil {
+				return nil, err
+			}
+			if err := accept(f); err != nil {
+				return nil, err
+			}
+			srv.Inject(f.route, f.Fault)
+			return shownFaults(srv), nil
+		},
+		"DELETE faults": func(body []byte) (any, error) {
+			wanted, err := decode[struct {
+				ID int `json:"id"`
+			}](body)
+			switch {
+			case err != nil:
+				return nil, err
+			case wanted.ID != 0:
+				srv.RemoveFault(wanted.ID)
+			default:
+				srv.ClearFaults()
+			}
+			return shownFaults(srv), nil
+		},
+		"POST fault-seed": func(body []byte) (any, error) {
+			wanted, err := decode[struct {
+				Seed uint64 `json:"seed"`
+			}](body)
+			if err == nil {
+				srv.SetSeed(wanted.Seed)
+			}
+			return shownFaults(srv), err
+		},
+	}
+}
+
+// faultKind is a kind of fault as a page offers it.
+type faultKind struct {
+	Name    string `json:"name"`
+	Example string `json:"example"`
+	Usage   string `json:"usage"`
+}
+
+// offeredKinds returns the kinds that there are, but for the named ones.
+func offeredKinds(without []string) []faultKind {
+	var kinds []faultKind
+	for _, k := range clinicaldoctest.FaultKinds() {
+		if !slices.Contains(without, k.Name) {
+			kinds = append(kinds, faultKind{k.Name, k.Example, k.Usage})
+		}
+	}
+	return kinds
 }

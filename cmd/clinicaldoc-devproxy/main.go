@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,7 +43,7 @@ type settings struct {
 	upstream                string
 }
 
-const help = `clinicaldoc-devproxy serves the clinical documentation service on this machine.
+var help = `clinicaldoc-devproxy serves the clinical documentation service on this machine.
 
 Without -upstream it is a stand-in that keeps everything to itself: it prints a
 base URL and a token, takes notes through their whole life and forgets them at
@@ -54,19 +55,12 @@ description: paths and types, never values.
   clinicaldoc-devproxy -variant cursor -fault "POST /v1/progress-notes:reset-after-commit"
   clinicaldoc-devproxy -upstream https://service.example
 
-A fault is ROUTE:KIND[=ARGUMENT][:TIMES], once unless TIMES is a number or
-"always". Kinds:
+A fault is ROUTE:KIND[=ARGUMENT][:HOW OFTEN]. It strikes once, or :3 times,
+:always, each 20th request (:every=20), or by chance (:rate=0.05); :after=2 lets
+two pass first, and with :commit=90s the request is done all the same, so much
+later. Kinds:
 
-  status=503           respond with that status
-  429=30s              respond 429 with that Retry-After
-  throttle=60/1m       let that many requests per window pass (always)
-  delay=2s             wait first
-  slow=100/50ms        send the response in pieces of that size, a pause after each
-  truncate=20          cut the response off after that many bytes
-  reset                drop the connection with a reset before reading the body
-  reset-after-request  take the request, do nothing, reset
-  reset-after-commit   do what was asked, then reset instead of responding
-
+` + faultKinds() + `
 A seed file holds {"users": [...], "patients": [...], "notes": [...]} with the
 members name, email, team_id, token; id, name; and id, user_id, patient_id,
 prompt_id, name, stage, stuck, transcription, analysis, error_state, created_at.
@@ -79,6 +73,19 @@ The log goes to standard error and holds no token, query value, id or body.
 
 Flags:
 `
+
+// faultKinds lists the kinds of faults as the help does.
+func faultKinds() string {
+	var list strings.Builder
+	for _, kind := range clinicaldoctest.FaultKinds() {
+		name := kind.Name
+		if kind.Example != "" {
+			name += "=" + kind.Example
+		}
+		fmt.Fprintf(&list, "  %-20s %s\n", name, kind.Usage)
+	}
+	return list.String()
+}
 
 // run serves until the context ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {

@@ -186,7 +186,7 @@ func TestBoxTakesVariantSeedAndFaults(t *testing.T) {
 	assert.Equal(t, []int{503, 503, 200}, statuses)
 	assert.Equal(t, "7", c.get("/v1/auth/tokens").header.Get("Retry-After"))
 	c.interrupt()
-	assert.Contains(t, c.stderr.String(), "fault: status 503")
+	assert.Contains(t, c.stderr.String(), "fault: status=503")
 }
 
 func TestSeedFile(t *testing.T) {
@@ -242,18 +242,17 @@ func TestCommandLineMistakes(t *testing.T) {
 func TestFaultSpecs(t *testing.T) {
 	t.Parallel()
 	const route = clinicaldoctest.RouteGetNote
-	for spec, name := range map[string]string{
-		"reset": "reset", "reset-after-request:3": "reset after request", "reset-after-commit:always": "reset after commit",
-		"status=502": "status 502", "429=30s": "429", "delay=1s": "delay", "truncate=0": "truncate",
-		"slow=10/1ms": "slow body", "throttle=60/1m": "throttle",
+	for _, spec := range []string{
+		"reset", "reset-after-request:3", "reset-after-commit:always", "status=502", "429=30s", "delay=1s:rate=0.05", "truncate=0",
+		"slow=10/1ms:every=20", "throttle=60/1m0s", "status=504:commit=1m35s",
 	} {
 		f, err := parseFault(route + ":" + spec)
 		require.NoError(t, err, spec)
 		assert.Equal(t, route, f.route)
-		assert.Equal(t, name, f.String())
+		assert.Equal(t, spec, f.String())
 	}
 	for _, spec := range []string{
-		"", "reset=1", "reset:0", "reset:often", "reset:1:1", "status", "status=99", "status=x", "429=soon", "delay=-1s",
+		"", "reset=1", "reset:0", "reset:often", "status", "status=99", "status=x", "429=soon", "delay=-1s",
 		"truncate=-1", "slow=10", "slow=0/1s", "throttle=1/0s", "meteor",
 	} {
 		_, err := parseFault(route + ":" + spec)

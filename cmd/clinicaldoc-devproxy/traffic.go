@@ -25,7 +25,6 @@ type traffic struct {
 	log        *requestLog
 	events     *events
 	departures *departures // nil: nothing is passed on to a real service
-	struck     func(route, fault string)
 
 	mu    sync.Mutex
 	last  int64
@@ -73,9 +72,9 @@ type call struct {
 	ended   time.Time
 }
 
-func newTraffic(log *requestLog, events *events, departures *departures, struck func(route, fault string)) *traffic {
+func newTraffic(log *requestLog, events *events, departures *departures) *traffic {
 	return &traffic{
-		log: log, events: events, departures: departures, struck: struck,
+		log: log, events: events, departures: departures,
 		open: map[int64]*exchange{}, calls: map[uint64]call{}, seed: maphash.MakeSeed(),
 	}
 }
@@ -130,9 +129,6 @@ func (t *traffic) end(e *exchange, r *http.Request) {
 	}
 	if t.upstream() {
 		t.departures.add(e)
-	}
-	if over.Fault != "" {
-		t.struck(over.Route, over.Fault)
 	}
 	over.detail = describe(e, r, t.upstream())
 	t.log.write(entry{

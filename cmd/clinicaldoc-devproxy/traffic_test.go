@@ -46,8 +46,8 @@ func TestRetriesOfOneCallAreGrouped(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d call %d attempt %d: %s %d %s", r.ID, r.Call, r.Attempt, r.Route, r.Status, r.Fault))
 	}
 	assert.Equal(t, []string{
-		"1 call 1 attempt 1: GET /v1/progress-notes/{id} 503 status 503",
-		"2 call 1 attempt 2: GET /v1/progress-notes/{id} 503 status 503",
+		"1 call 1 attempt 1: GET /v1/progress-notes/{id} 503 status=503",
+		"2 call 1 attempt 2: GET /v1/progress-notes/{id} 503 status=503",
 		"3 call 1 attempt 3: GET /v1/progress-notes/{id} 200 ",
 		"4 call 4 attempt 1: GET /v1/progress-notes/{id} 200 ",
 		"5 call 5 attempt 1: GET /v1/auth/tokens 0 reset",

@@ -25,6 +25,11 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
+	way, err := newWay(upstream, set)
+	if err != nil {
+		return err
+	}
+	defer way.faults.Close()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", set.addr)
 	if err != nil {
 		return err
@@ -34,10 +39,8 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, ExpectContinueTimeout: time.Second,
 	}
 	defer transport.CloseIdleConnections()
-	way := newWay(upstream, set)
-	defer way.faults.Close()
 	pages := newEvents()
-	followed := newTraffic(set.log(stderr), pages, &way.departures, way.injected.struck)
+	followed := newTraffic(set.log(stderr), pages, &way.departures)
 	server := &http.Server{Handler: front(set.inspector(followed, way), followed.watch(way.handler(transport))), ReadHeaderTimeout: time.Minute}
 	server.RegisterOnShutdown(pages.close)
 	served := make(chan error, 1)
@@ -86,17 +89,19 @@ type way struct {
 	upstream   *url.URL
 	routeOf    func(*http.Request) string
 	faults     *clinicaldoctest.Server // only its faults are used
-	injected   faultBook
 	departures departures
 }
 
-func newWay(upstream *url.URL, set settings) *way {
+func newWay(upstream *url.URL, set settings) (*way, error) {
 	w := &way{upstream: upstream, routeOf: routeFinder(), faults: clinicaldoctest.NewServer(clinicaldoctest.InProcess())}
-	w.injected.server = w.faults
 	for _, f := range set.faults {
-		w.injected.add(f)
+		if err := f.onlyInTheBox(); err != nil {
+			w.faults.Close()
+			return nil, err
+		}
+		w.faults.Inject(f.route, f.Fault)
 	}
-	return w
+	return w, nil
 }
 
 // handler passes requests on as they came, and responses as they come back. Redirects are passed back, never followed, so

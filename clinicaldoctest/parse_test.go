@@ -1,0 +1,132 @@
+package clinicaldoctest_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestFaultsHaveOneName(t *testing.T) {
+	t.Parallel()
+	for _, kind := range clinicaldoctest.FaultKinds() {
+		text := kind.Name
+		if kind.Example != "" {
+			text += "=" + kind.Example
+		}
+		f, err := clinicaldoctest.ParseFault(text)
+		require.NoError(t, err, text)
+		again, err := clinicaldoctest.ParseFault(f.String())
+		require.NoError(t, err, f.String())
+		assert.Equal(t, f.String(), again.String())
+		assert.NotEmpty(t, kind.Usage)
+	}
+	for text, fault := range map[string]clinicaldoctest.Fault{
+		"status=502:every=20:after=2":   clinicaldoctest.Answer(502, "page").Every(20).After(2),
+		"reset-after-request:rate=0.05": clinicaldoctest.ResetAfterRequest().Rate(0.05),
+		"429=30s:3":                     clinicaldoctest.TooManyRequests(30 * time.Second).Times(3),
+		"delay=2s:always":               clinicaldoctest.Delay(2 * time.Second).Always(),
+		"status=504:commit=1m35s":       clinicaldoctest.Answer(504, "").CommitAfter(95 * time.Second),
+		"lagging=10s:every=2:5":         clinicaldoctest.Lagging(10 * time.Second).Every(2).Times(5),
+		"throttle=60/1m0s":              clinicaldoctest.Throttle(60, time.Minute),
+		"slow=100/50ms":                 clinicaldoctest.SlowBody(100, 50*time.Millisecond),
+		"truncate=20":                   clinicaldoctest.Truncate(20),
+	} {
+		assert.Equal(t, text, fault.String())
+		parsed, err := clinicaldoctest.ParseFault(text)
+		require.NoError(t, err, text)
+		assert.Equal(t, text, parsed.String())
+	}
+}
+
+func TestNonsenseIsNoFault(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                   "no such kind of fault",
+		"explode":            "no such kind of fault",
+		"status":             "status needs a status, as in status=503",
+		"status=99":          "status needs a status",
+		"reset=1":            "reset takes no argument",
+		"delay=2":            "delay needs a duration",
+		"truncate=-1":        "truncate needs a number of bytes",
+		"throttle=1":         "throttle needs a number and a duration",
+		"reset:0":            "neither a number of times",
+		"reset:every":        "neither a number of times",
+		"reset:every=0":      "neither a number of times",
+		"reset:rate=1.5":     "neither a number of times",
+		"reset:commit=-1s":   "neither a number of times",
+		"reset:sometimes=20": "neither a number of times",
+	} {
+		_, err := clinicaldoctest.ParseFault(text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// struck returns which of n requests met a fault.
+func (c caller) struck(n int) (positions []int) {
+	c.t.Helper()
+	for i := range n {
+		if c.get("/user").StatusCode != http.StatusOK {
+			positions = append(positions, i+1)
+		}
+	}
+	return positions
+}
+
+func TestFaultsStrikeNowAndThen(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	fault := clinicaldoctest.Answer(http.StatusBadGateway, "")
+	c.srv.Inject(clinicaldoctest.RouteMe, fault.Every(3))
+	assert.Equal(t, []int{3, 6, 9}, c.struck(10))
+	c.srv.ClearFaults()
+	c.srv.Inject(clinicaldoctest.RouteMe, fault.Every(3).After(2).Times(2))
+	assert.Equal(t, []int{5, 8}, c.struck(20))
+}
+
+func TestRatesFollowTheSeed(t *testing.T) {
+	t.Parallel()
+	strike := func(opts ...clinicaldoctest.Option) []int {
+		c := start(t, append(opts, clinicaldoctest.InProcess())...)
+		c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0.2))
+		return c.struck(200)
+	}
+	first := strike(clinicaldoctest.WithSeed(7))
+	assert.InDelta(t, 40, len(first), 20)
+	assert.Equal(t, first, strike(clinicaldoctest.WithSeed(7)))
+	assert.NotEqual(t, first, strike(clinicaldoctest.WithSeed(8)))
+
+	c := start(t, clinicaldoctest.InProcess())
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0.2))
+	c.struck(10)
+	c.srv.SetSeed(7)
+	assert.Equal(t, first, c.struck(200), "a seed begins anew")
+	c.srv.ClearFaults()
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0))
+	assert.Empty(t, c.struck(20))
+}
+
+func TestFaultsAreListedAndTakenBack(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Times(2))
+	c.srv.Inject("", clinicaldoctest.Lagging(time.Second).Always())
+	c.struck(5)
+	faults := c.srv.Faults()
+	require.Len(t, faults, 2)
+	assert.Equal(t, clinicaldoctest.RouteMe, faults[0].Route)
+	assert.Equal(t, "status=502:2", faults[0].Fault.String())
+	assert.Equal(t, 2, faults[0].Struck)
+	assert.True(t, faults[0].Spent)
+	assert.Equal(t, 3, faults[1].Struck)
+	assert.False(t, faults[1].Spent)
+
+	c.srv.RemoveFault(faults[1].ID)
+	c.srv.RemoveFault(99)
+	assert.Len(t, c.srv.Faults(), 1)
+	assert.Equal(t, faults[0].ID, c.srv.Faults()[0].ID)
+}

@@ -1,0 +1,75 @@
+package clinicaldoctest_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestVariantsGoThroughJSON(t *testing.T) {
+	t.Parallel()
+	for _, v := range clinicaldoctest.Variants() {
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		var read clinicaldoctest.Variant
+		require.NoError(t, json.Unmarshal(text, &read), string(text))
+		assert.Equal(t, v, read)
+	}
+}
+
+func TestEverySwitchHasAName(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(clinicaldoctest.Variant{})
+	require.NoError(t, err)
+	var members map[string]any
+	require.NoError(t, json.Unmarshal(text, &members))
+	kinds := map[string]string{}
+	for _, s := range clinicaldoctest.Switches() {
+		kinds[s.Name] = s.Kind
+		assert.Contains(t, members, s.Name)
+		assert.Equal(t, s.Kind == "choice", len(s.Values) > 1, s.Name)
+		for _, value := range s.Values {
+			var v clinicaldoctest.Variant
+			require.NoError(t, json.Unmarshal([]byte(`{"`+s.Name+`":"`+value+`"}`), &v))
+		}
+	}
+	assert.Len(t, kinds, len(members))
+	for name, kind := range map[string]string{
+		"audio_url_lifetime": "duration", "always_json": "flag", "pagination": "choice", "create_status": "number",
+		"query": "object", "optional_parts": "list", "link_origin": "text", "max_upload_size": "number",
+	} {
+		assert.Equal(t, kind, kinds[name], name)
+	}
+}
+
+func TestSwitchesAreSetOneByOne(t *testing.T) {
+	t.Parallel()
+	v := clinicaldoctest.Variant{ClampPageSize: true, Query: clinicaldoctest.QueryNames{Sort: "order"}}
+	require.NoError(t, json.Unmarshal([]byte(`{"pagination":"cursor","audio_url_lifetime":"1m30s","query":{"page":"p"},"rate_limit":5}`), &v))
+	assert.Equal(t, clinicaldoctest.Variant{
+		ClampPageSize: true, Pagination: clinicaldoctest.PaginationCursor, AudioURLLifetime: 90 * time.Second, RateLimit: 5,
+		Query: clinicaldoctest.QueryNames{Sort: "order", Page: "p"},
+	}, v)
+
+	for text, want := range map[string]string{
+		`[]`:                           "a JSON object",
+		`{"no_such":1}`:                `no switch "no_such"`,
+		`{"query":{"no_such":"x"}}`:    `no switch "no_such"`,
+		`{"pagination":"backwards"}`:   "pagination: want one of length-aware, simple",
+		`{"pagination":3}`:             "pagination: want a choice as text",
+		`{"clamp_page_size":"yes"}`:    "clamp_page_size: want a flag",
+		`{"audio_url_lifetime":"5 m"}`: "audio_url_lifetime",
+		`{"audio_url_lifetime":5}`:     "want a duration as text",
+		`{"rate_limit":-1}`:            "rate_limit: -1 is below 0",
+		`{"create_status":77}`:         "create_status: 77 is no status",
+	} {
+		before := v
+		require.ErrorContains(t, json.Unmarshal([]byte(text), &v), want, text)
+		assert.Equal(t, before, v, "nothing is half set")
+	}
+}
