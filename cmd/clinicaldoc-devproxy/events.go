@@ -14,6 +14,7 @@ const (
 	beatInterval  = 15 * time.Second
 	notesInterval = 250 * time.Millisecond
 	writeTimeout  = 5 * time.Second
+	batchPause    = 25 * time.Millisecond // what comes meanwhile is written together
 )
 
 // events are what pages are told as it happens. Each page reads at its own pace from the same ring; one that fell out of
@@ -120,6 +121,7 @@ func (e *events) serve(w http.ResponseWriter, r *http.Request, look func()) {
 		seen = last
 		select {
 		case <-wake:
+			time.Sleep(batchPause)
 		case <-notes.C:
 			look()
 		case <-beat.C:
