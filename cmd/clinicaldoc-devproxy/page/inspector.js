@@ -160,7 +160,7 @@ function drawRow(r) {
   bar.style.width = `${Math.min(100, Math.log10(10 * r.ms + 1) * 20)}%`; // a fifth for each power of ten; ten seconds fill it
   const time = make("span", { class: "time" }, r.pending ? "" : span(r.ms), bar);
   const path = [r.route ? r.route.split(" ")[1] : "", r.target];
-  const tags = [r.fault && `fault ${r.fault}`, r.note && `note ${r.note}`, r.findings && `${r.findings.length} departures`].filter(Boolean);
+  const tags = [r.fault && `fault ${r.fault}`, r.note && `note ${r.note}`, r.findings && `${r.findings.length} departure${r.findings.length > 1 ? "s" : ""}`].filter(Boolean);
   return make("button", {
     type: "button", class: "row", "data-id": r.id, tabindex: -1, "aria-expanded": String(r.id === opened),
   },
@@ -301,7 +301,7 @@ function drawNote(note) {
 
 function drawDeparture(d) {
   return make("li", { class: "thing" },
-    make("span", { class: "name" }, d.route), make("span", {}, `${d.times} times`), make("span", { class: "what" }, d.what));
+    make("span", { class: "name" }, d.route), make("span", {}, `${d.times}×`), make("span", { class: "what" }, d.what));
 }
 
 // ---- Controls
