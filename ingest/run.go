@@ -22,6 +22,7 @@ type run struct {
 	jobs     chan Recording
 	again    chan *task // that were found not to be created
 	messages chan message
+	saving   chan struct{} // holds one for each note that is being written down
 	quit     chan struct{} // closed when all is done
 	workers  sync.WaitGroup
 
@@ -51,7 +52,9 @@ type message struct {
 }
 
 func (r *run) start() {
-	for range cmp.Or(r.uploader.Workers, defaultWorkers) {
+	workers := cmp.Or(r.uploader.Workers, defaultWorkers)
+	r.saving = make(chan struct{}, workers)
+	for range workers {
 		r.workers.Go(r.work)
 	}
 }

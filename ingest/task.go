@@ -172,11 +172,16 @@ func (e *journalError) Error() string    { return redact.Opaque(e.err).Error() }
 func (e *journalError) SafeText() string { return e.Error() }
 func (e *journalError) Unwrap() error    { return e.err }
 
-// created writes down the note. That it exists is told also when it cannot be written down.
+// created writes down the note. That it exists is told also when it cannot be written down. The worker goes on meanwhile:
+// this line can share a sync with the next upload's.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote, found bool) {
 	e := t.entry
 	e.State, e.At, e.NoteID, e.Found, e.Until, e.Why = StateCreated, time.Now(), note.ID, found, time.Time{}, ""
-	r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
+	r.saving <- struct{}{}
+	r.workers.Go(func() {
+		defer func() { <-r.saving }()
+		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
+	})
 }
 
 // refused writes down that no note exists.
