@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// departures counts what was found about a service's responses. The zero value is ready.
+// departures counts what was found about a real service's responses. The zero value is ready.
 type departures struct {
 	mu   sync.Mutex
 	seen map[sighting]int
@@ -39,6 +39,23 @@ func (d *departures) ordered() []sighting {
 	return slices.SortedFunc(maps.Keys(d.seen), func(a, b sighting) int {
 		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.String(), b.String()))
 	})
+}
+
+// departure is a kind of departure as a page shows it.
+type departure struct {
+	Route string `json:"route"`
+	What  string `json:"what"`
+	Times int    `json:"times"`
+}
+
+func (d *departures) list() []departure {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := []departure{}
+	for _, s := range d.ordered() {
+		list = append(list, departure{s.route, s.finding.String(), d.seen[s]})
+	}
+	return list
 }
 
 // summary lists every kind of departure that was seen.

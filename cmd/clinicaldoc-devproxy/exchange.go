@@ -3,29 +3,43 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
 // maxChecked bounds how much of a response is kept to be checked.
 const maxChecked = 8 << 20
 
-// exchange is one request on its way through the proxy.
+// exchange is one request on its way, from its first byte to the last of its response.
 type exchange struct {
-	route       string
-	began       time.Time
-	received    *countingBody
-	sent        *countingWriter
-	response    *copiedBody // nil: none came
+	request  *request // as pages see it while it lasts
+	key      uint64   // the same for retries
+	route    string
+	began    time.Time
+	received *countingBody
+	sent     *countingWriter
+	noteID   int64 // that it made or changed
+
+	response    *copiedBody // of a real service; nil: none came
 	unreachable bool
 	findings    []finding
 }
 
 type exchangeKey struct{}
+
+// exchangeIn returns the exchange that a context belongs to.
+func exchangeIn(ctx context.Context) *exchange {
+	e, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		panic("a request is served that nobody follows")
+	}
+	return e
+}
 
 // inspect has a copy of a response kept while it is passed on.
 func (e *exchange) inspect(resp *http.Response) {
@@ -40,12 +54,14 @@ func (e *exchange) inspect(resp *http.Response) {
 // hungUp reports whether the client went away before it had its response.
 func (e *exchange) hungUp(r *http.Request) bool {
 	delivered := e.response != nil && e.response.ended && !e.sent.failed
-	return !delivered && (r.Context().Err() != nil || e.received.failed.Load() || e.sent.failed)
+	_, _, cut := e.received.seen()
+	return !delivered && (r.Context().Err() != nil || cut || e.sent.failed)
 }
 
-// conclude says what is to be said of an exchange that is over.
+// conclude says what is to be said of an exchange with a real service that is over. What a fault made of it is no finding.
 func (e *exchange) conclude(r *http.Request) {
 	switch {
+	case e.sent.fault != "":
 	case e.hungUp(r):
 		e.findings = []finding{{what: "the client hung up"}}
 	case e.unreachable:
@@ -115,38 +131,62 @@ func gunzip(packed []byte) ([]byte, error) {
 	return content, err
 }
 
-// countingBody counts atomically: the transport may still read from it when
-// the upstream has responded.
+// countingBody is a request's body. The transport may still read from it when the upstream has responded.
 type countingBody struct {
 	io.ReadCloser
-	n      atomic.Int64
-	failed atomic.Bool // its sender went away
+	mu     sync.Mutex
+	n      int64
+	first  []byte
+	failed bool // its sender went away
 }
 
 func (b *countingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.n.Add(int64(n))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n += int64(n)
+	b.first = appendStart(b.first, p[:n])
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) {
-		b.failed.Store(true)
+		b.failed = true
 	}
 	return n, err
 }
 
-// countingWriter notes what is sent of a response, and adds nothing to it.
-type countingWriter struct {
-	http.ResponseWriter
-	status int
-	n      int64
-	failed bool // its receiver went away
+// seen returns how much was read, how it starts, and whether its sender went away.
+func (b *countingBody) seen() (n int64, start []byte, failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.n, b.first, b.failed
 }
 
-// Unwrap lets the reverse proxy flush.
+// appendStart keeps as much of a body as its shape is read from.
+func appendStart(start, piece []byte) []byte {
+	return append(start, piece[:min(len(piece), maxShaped-len(start))]...)
+}
+
+// countingWriter notes what is sent of a response.
+type countingWriter struct {
+	http.ResponseWriter
+	verbatim bool // what the service did not send is not made up
+	status   int
+	n        int64
+	start    []byte
+	failed   bool   // its receiver went away
+	fault    string // the injected one that it met
+}
+
+// Struck is told of a fault; see [clinicaldoctest.Server.Strike].
+func (w *countingWriter) Struck(fault string) { w.fault = fault }
+
+// Unwrap lets http.ResponseController flush and hijack.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *countingWriter) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		w.status = status
-		for _, name := range []string{"Content-Type", "Date"} { // net/http would make them up
+	}
+	if status >= http.StatusOK && w.verbatim {
+		for _, name := range []string{"Content-Type", "Date"} {
 			if _, given := w.Header()[name]; !given {
 				w.Header()[name] = nil
 			}
@@ -156,8 +196,12 @@ func (w *countingWriter) WriteHeader(status int) {
 }
 
 func (w *countingWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
 	n, err := w.ResponseWriter.Write(p)
 	w.n += int64(n)
+	w.start = appendStart(w.start, p[:n])
 	w.failed = w.failed || err != nil
 	return n, err
 }

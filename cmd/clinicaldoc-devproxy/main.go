@@ -39,7 +39,7 @@ type settings struct {
 	seed                    seed
 	faults                  []fault
 	token                   string
-	quiet                   bool
+	quiet, control          bool
 	upstream                string
 }
 
@@ -64,6 +64,10 @@ later. Kinds:
 A seed file holds {"users": [...], "patients": [...], "notes": [...]} with the
 members name, email, team_id, token; id, name; and id, user_id, patient_id,
 prompt_id, name, stage, stuck, transcription, analysis, error_state, created_at.
+
+At /_/ is a page that shows the requests as they come and changes faults, clock
+and variant while it runs; programs use the same controls as JSON. Both are for
+this machine only, and -control=false turns them off.
 
 The log goes to standard error and holds no token, query value, id or body.
 
@@ -124,12 +128,10 @@ func (set *settings) flags() *flag.FlagSet {
 	flags.Func("transcription", "how long a transcription takes, a `duration` (default 2s)", positiveDuration(&set.transcription))
 	flags.Func("analysis", "how long an analysis takes, a `duration` (default 2s)", positiveDuration(&set.analysis))
 	flags.Func("token", "the access `token` of the first user (default a random one)", func(token string) error {
-		if _, err := clinicaldoc.NewClient("http://localhost", token); err != nil {
-			return errors.New("it cannot stand in an Authorization header")
-		}
 		set.token = token
-		return nil
+		return checkToken(token)
 	})
+	flags.BoolVar(&set.control, "control", true, "serve the inspector and its controls at /_/, to this machine only")
 	flags.BoolVar(&set.quiet, "quiet", false, "do not log requests")
 	flags.StringVar(&set.upstream, "upstream", "", "base `URL` of a real service to pass requests on to")
 	flags.Func("variant", "`name` of the way the description's gaps are filled (see -variants)", func(name string) (err error) {
@@ -146,6 +148,38 @@ func (set *settings) flags() *flag.FlagSet {
 		return err
 	})
 	return flags
+}
+
+// log returns where requests are told.
+func (set *settings) log(stderr io.Writer) *requestLog {
+	if set.quiet {
+		return newRequestLog(io.Discard)
+	}
+	return newRequestLog(stderr)
+}
+
+// inspector returns the page and the controls, if they are wanted.
+func (set *settings) inspector(followed *traffic, controls controls) *inspector {
+	if !set.control {
+		return nil
+	}
+	return &inspector{traffic: followed, events: followed.events, controls: controls}
+}
+
+// pageLine tells where the page is.
+func (set *settings) pageLine(address string) string {
+	if !set.control {
+		return ""
+	}
+	return "  inspector " + address + pagePath + "\n"
+}
+
+// checkToken refuses what no client could send.
+func checkToken(token string) error {
+	if _, err := clinicaldoc.NewClient("http://localhost", token); err != nil {
+		return errors.New("the token cannot stand in an Authorization header")
+	}
+	return nil
 }
 
 func positiveDuration(into *time.Duration) func(string) error {
@@ -196,7 +230,7 @@ func variantNamed(name string) (clinicaldoctest.Variant, error) {
 func onlyForTheBox(flags *flag.FlagSet) (stray string) {
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "addr", "host", "quiet", "upstream":
+		case "addr", "control", "fault", "host", "quiet", "upstream":
 		default:
 			stray = f.Name
 		}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
@@ -24,6 +25,11 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
+	way, err := newWay(upstream, set)
+	if err != nil {
+		return err
+	}
+	defer way.faults.Close()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", set.addr)
 	if err != nil {
 		return err
@@ -33,22 +39,21 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, ExpectContinueTimeout: time.Second,
 	}
 	defer transport.CloseIdleConnections()
-	requests := newRequestLog(stderr)
-	if set.quiet {
-		requests = newRequestLog(io.Discard)
-	}
-	proxy := &upstreamProxy{requests: requests}
-	server := &http.Server{Handler: proxy.handler(upstream, transport), ReadHeaderTimeout: time.Minute}
+	pages := newEvents()
+	followed := newTraffic(set.log(stderr), pages, &way.departures)
+	server := &http.Server{Handler: front(set.inspector(followed, way), followed.watch(way.handler(transport))), ReadHeaderTimeout: time.Minute}
+	server.RegisterOnShutdown(pages.close)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
+	address := origin.Listening(listener.Addr(), set.host)
 	if _, err := fmt.Fprintf(stdout, `Passing requests on to %s://%s. Interrupt for the summary.
 
   base URL  %s
-
+%s
 Use the service's own token; it goes to that service only. Responses are held
 against the service's description, and only paths and types are reported.
 
-`, upstream.Scheme, upstream.Host, origin.Listening(listener.Addr(), set.host)); err != nil {
+`, upstream.Scheme, upstream.Host, address, set.pageLine(address)); err != nil {
 		_ = server.Close()
 		return err
 	}
@@ -63,7 +68,7 @@ against the service's description, and only paths and types are reported.
 	if err := server.Shutdown(graceful); err != nil {
 		_ = server.Close() // whoever is still talking has had the grace period
 	}
-	_, err = io.WriteString(stdout, proxy.departures.summary())
+	_, err = io.WriteString(stdout, way.departures.summary())
 	return err
 }
 
@@ -79,34 +84,34 @@ func parseUpstream(text string) (*url.URL, error) {
 	return upstream, nil
 }
 
-// upstreamProxy reports what it passes on.
-type upstreamProxy struct {
-	requests   *requestLog
+// way is the way to a real service, on which requests can meet faults and responses are held against the description.
+type way struct {
+	upstream   *url.URL
+	routeOf    func(*http.Request) string
+	faults     *clinicaldoctest.Server // only its faults are used
 	departures departures
+}
+
+func newWay(upstream *url.URL, set settings) (*way, error) {
+	w := &way{upstream: upstream, routeOf: routeFinder(), faults: clinicaldoctest.NewServer(clinicaldoctest.InProcess())}
+	for _, f := range set.faults {
+		if err := f.onlyInTheBox(); err != nil {
+			w.faults.Close()
+			return nil, err
+		}
+		w.faults.Inject(f.route, f.Fault)
+	}
+	return w, nil
 }
 
 // handler passes requests on as they came, and responses as they come back. Redirects are passed back, never followed, so
 // a caller's token reaches the upstream alone.
-func (p *upstreamProxy) handler(upstream *url.URL, transport http.RoundTripper) http.Handler {
-	forward := forwarder(upstream, transport)
-	routes := routeFinder()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		passing := &exchange{
-			route: routes(r), began: time.Now(),
-			received: &countingBody{ReadCloser: r.Body}, sent: &countingWriter{ResponseWriter: w},
-		}
-		// net/http must keep the body that it knows, or it holds a refusal back until an announced body has come.
-		own := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, passing))
-		own.Body = passing.received
-		defer func() { // also when the response breaks off
-			passing.conclude(r)
-			p.requests.write(entry{
-				method: r.Method, route: passing.route, status: passing.sent.status, duration: time.Since(passing.began),
-				received: passing.received.n.Load(), sent: passing.sent.n, findings: passing.findings,
-			})
-			p.departures.add(passing)
-		}()
-		forward.ServeHTTP(passing.sent, own)
+func (w *way) handler(transport http.RoundTripper) http.Handler {
+	forward := forwarder(w.upstream, transport)
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		e := exchangeIn(r.Context())
+		e.route = w.routeOf(r)
+		w.faults.Strike(e.route, forward).ServeHTTP(rw, r)
 	})
 }
 
@@ -128,18 +133,15 @@ func forwarder(upstream *url.URL, transport http.RoundTripper) *httputil.Reverse
 			}
 		},
 		ModifyResponse: func(resp *http.Response) error {
-			if passing, ok := resp.Request.Context().Value(exchangeKey{}).(*exchange); ok {
-				passing.inspect(resp)
-			}
+			exchangeIn(resp.Request.Context()).inspect(resp)
 			return nil
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // what breaks off is a finding
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, _ error) {
-			if passing, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
-				passing.unreachable = true
-				if passing.hungUp(r) {
-					panic(http.ErrAbortHandler) // nobody is left to read a response
-				}
+			passing := exchangeIn(r.Context())
+			passing.unreachable = true
+			if passing.hungUp(r) {
+				panic(http.ErrAbortHandler) // nobody is left to read a response
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadGateway)

@@ -1,0 +1,2 @@
+// Package browser tests the developer proxy's page in a real browser.
+package browser

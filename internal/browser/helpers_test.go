@@ -1,0 +1,220 @@
+package browser_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+var (
+	storm       = flag.Duration("storm", 2*time.Second, "how long 200 clients use the box while the page is open")
+	screenshots = flag.String("screenshots", "", "folder to put pictures of the page into")
+)
+
+// binary is the developer proxy as a user has it.
+var binary string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	folder, err := os.MkdirTemp("", "inspector-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(folder, "clinicaldoc-devproxy")
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc-devproxy")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v\n%s", err, out))
+	}
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// proxy is a running developer proxy.
+type proxy struct {
+	t          *testing.T
+	url, token string
+	process    *os.Process
+}
+
+var printed = regexp.MustCompile(`(?m)^  (base URL|token) +(\S+)$`)
+
+func start(t *testing.T, args ...string) *proxy {
+	t.Helper()
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, append([]string{"-addr", "127.0.0.1:0", "-quiet"}, args...)...)
+	stdout, err := command.StdoutPipe()
+	require.NoError(t, err)
+	command.Stderr = t.Output()
+	require.NoError(t, command.Start())
+	p := &proxy{t: t, process: command.Process}
+	t.Cleanup(func() {
+		_ = p.process.Signal(os.Interrupt)
+		_, _ = io.Copy(io.Discard, stdout)
+		assert.NoError(t, command.Wait())
+	})
+	for lines := bufio.NewScanner(stdout); p.url == "" || p.token == "" && !strings.Contains(strings.Join(args, " "), "-upstream"); {
+		require.True(t, lines.Scan(), "it ended early")
+		if found := printed.FindStringSubmatch(lines.Text()); found != nil && found[1] == "token" {
+			p.token = found[2]
+		} else if found != nil {
+			p.url = found[2]
+		}
+	}
+	return p
+}
+
+// client is an SDK client that retries at once.
+func (p *proxy) client() *clinicaldoc.Client {
+	p.t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 200}
+	p.t.Cleanup(transport.CloseIdleConnections)
+	client, err := clinicaldoc.NewClient(p.url, p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
+	require.NoError(p.t, err)
+	return client
+}
+
+// peakMemory returns the most memory that the process ever had, in MiB; where the system does not tell, the test is skipped.
+func (p *proxy) peakMemory() int {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.process.Pid))
+	if err != nil {
+		p.t.Skip("this system does not tell a process's peak memory")
+	}
+	_, rest, _ := bytes.Cut(status, []byte("VmHWM:"))
+	kilobytes, err := strconv.Atoi(strings.Fields(string(rest))[0])
+	require.NoError(p.t, err)
+	return kilobytes >> 10
+}
+
+// page is the inspector in a browser.
+type page struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // chromedp's browser is a context
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// open opens the inspector of a proxy, and fails the test when the console ever holds a warning or an error.
+func (p *proxy) open() *page {
+	p.t.Helper()
+	found := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome", "headless-shell"} {
+		if path, err := exec.LookPath(name); err == nil {
+			found = path
+			break
+		}
+	}
+	if found == "" {
+		p.t.Skip("no Chromium was found: the inspector page is not tested here")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(found), chromedp.Flag("disable-dev-shm-usage", true))
+	ctx, cancel := chromedp.NewExecAllocator(p.t.Context(), options...)
+	p.t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	opened := &page{t: p.t, ctx: ctx}
+	messages := chromedp.Console(ctx)
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			if m.Type == chromedp.ConsoleWarning || m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleException {
+				opened.mu.Lock()
+				opened.problems = append(opened.problems, fmt.Sprint(m))
+				opened.mu.Unlock()
+			}
+		}
+	})
+	p.t.Cleanup(func() {
+		cancel()
+		listening.Wait()
+		assert.Empty(p.t, opened.problems, "the console is silent")
+	})
+	address, _, _ := strings.Cut(strings.TrimPrefix(p.url, "http://"), "/")
+	opened.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate("http://"+address+"/_/"))
+	opened.wait(`document.getElementById("connection").textContent === "live"`)
+	opened.wait(`document.getElementById("mode").textContent !== "inspector"`)
+	return opened
+}
+
+func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Do(p.ctx, steps...))
+}
+
+// eval returns the value of a JavaScript expression, of a promise what it promises.
+func eval[T any](p *page, expression string) T {
+	p.t.Helper()
+	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(p.t, err, expression)
+	return value
+}
+
+// wait waits until a JavaScript expression is true.
+func (p *page) wait(expression string) {
+	p.t.Helper()
+	holds := "(() => { try { return !!(" + expression + ") } catch { return false } })()"
+	for end := time.Now().Add(time.Minute); !eval[bool](p, holds); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.picture("failed")
+			require.Fail(p.t, "it does not come true", "%s\n%s", expression, eval[string](p, "document.body.innerText"))
+		}
+	}
+}
+
+// click clicks on an element as a user does, with a mouse.
+func (p *page) click(selector string) {
+	p.t.Helper()
+	p.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// keys presses keys, one after the other.
+func (p *page) keys(keys ...string) {
+	p.t.Helper()
+	for _, key := range keys {
+		p.do(chromedp.KeyEvent(key))
+	}
+}
+
+// scheme makes the browser prefer light or dark.
+func (p *page) scheme(name string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+	})
+	require.NoError(p.t, err)
+}
+
+// picture keeps a picture of the page, if they are wanted.
+func (p *page) picture(name string) {
+	p.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	require.NoError(p.t, err)
+	require.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, p.t.Name()+"-"+name+".png"), png, 0o600))
+}
