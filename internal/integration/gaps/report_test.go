@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,19 +15,24 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/elsewhere"
 )
 
-// The line of each variant's report is pasted into a program of another module, which must compile.
+// The line is pasted into a program of another module, which must compile.
 func TestNamesLineCompilesElsewhere(t *testing.T) {
 	t.Parallel()
-	program := "package main\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\nvar options = []clinicaldoc.Option{\n"
-	for _, variant := range clinicaldoctest.Variants() {
+	program := "package user\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\nvar _ = []clinicaldoc.Option{\n"
+	program += "\t" + new(Report).NamesLine() + ",\n" // nothing was found
+	for _, name := range []string{"default", "cursor-in-links", "flat"} {
+		variant, known := clinicaldoctest.VariantNamed(name)
+		require.True(t, known)
 		_, options := startBox(t, variant)
 		report, err := Probe(t.Context(), options)
 		require.NoError(t, err)
 		program += "\t" + report.NamesLine() + ",\n"
 	}
-	program += "\t" + new(Report).NamesLine() + ",\n}\n\nfunc main() { _ = options }\n"
-	require.Contains(t, program, `"filter[patient_id]"`)
-	require.NoError(t, elsewhere.Build(t.Context(), "../../..", t.TempDir(), map[string]string{"main.go": program}), program)
+	program += "}\n"
+	for _, name := range []string{"per_page", "filter[patient_id]", "page[cursor]", "order"} {
+		require.Contains(t, program, strconv.Quote(name))
+	}
+	require.NoError(t, elsewhere.Build(t.Context(), "../../..", t.TempDir(), map[string]string{"user.go": program}), program)
 }
 
 func TestReportsAreComparedWithEarlierOnes(t *testing.T) {
