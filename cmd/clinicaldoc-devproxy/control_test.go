@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -229,6 +230,27 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 	assert.Contains(t, c.stderr.String(), "fault: reset-after-commit")
 }
 
+// A response that a fault broke off did not break off at the service.
+func TestAFaultIsNoDeparture(t *testing.T) {
+	t.Parallel()
+	c := stub(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":`)
+		assert.NoError(t, http.NewResponseController(w).Flush())
+		<-r.Context().Done()
+	})
+	c.post("faults", `{"fault":"GET /user:truncate-chunked=3"}`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
+	require.NoError(t, err)
+	resp, err := c.client.Do(req)
+	require.NoError(t, err)
+	_, err = io.ReadAll(resp.Body)
+	require.Error(t, err)
+	require.NoError(t, resp.Body.Close())
+	c.interrupt()
+	assert.Contains(t, c.stdout.String(), "1 requests; every response was as described")
+}
+
 func TestClockUsersTokensAndFates(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "1h", "-analysis", "1h")
@@ -245,7 +267,7 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	assert.Equal(t, clinicaldoctest.StageComplete, state.Notes[1].Stage)
 	c.post("clock", `{"frozen":true,"set":"2024-05-01T10:00:00Z"}`)
 	assert.True(t, c.state().Frozen)
-	assert.Equal(t, c.state().Now, c.state().Now)
+	assert.Equal(t, time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC), c.state().Now)
 	c.post("clock", `{"frozen":false}`)
 	assert.NotEqual(t, c.state().Now, c.state().Now)
 	c.use(http.MethodPost, "clock", `{"advance":"soon"}`, http.StatusBadRequest)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,49 @@ func TestRetriesOfOneCallAreGrouped(t *testing.T) {
 		"5 call 5 attempt 1: GET /v1/auth/tokens 0 reset",
 		"6 call 5 attempt 2: GET /v1/auth/tokens 200 ",
 	}, got)
+}
+
+// A client may try again before the handler of its first attempt has returned.
+func TestARetryIsKnownAlsoWhenItIsQuick(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(http.ResponseWriter){
+		"reset": func(w http.ResponseWriter) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if assert.NoError(t, err) {
+				_ = conn.Close()
+			}
+		},
+		"503": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "0")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			assert.NoError(t, http.NewResponseController(w).Flush())
+		},
+	} {
+		followed := newTraffic(newRequestLog(io.Discard), newEvents(), nil)
+		failed, retried := false, make(chan struct{})
+		srv := httptest.NewServer(followed.watch(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if failed {
+				close(retried)
+				return
+			}
+			failed = true
+			fail(w)
+			<-retried
+		})))
+		for range 2 {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/user", nil)
+			require.NoError(t, err)
+			if resp, err := client.Do(req); err == nil {
+				require.NoError(t, resp.Body.Close())
+			}
+		}
+		srv.Close()
+		list := followed.list(2)
+		assert.Equal(t, 2, list[1].Attempt, name)
+		assert.Equal(t, list[0].ID, list[1].Call, name)
+		assert.Empty(t, followed.calls, "%s: the next is another call", name)
+	}
 }
 
 func TestARequestOpensToHeadersAndShapes(t *testing.T) {
