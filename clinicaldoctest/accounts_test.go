@@ -55,6 +55,9 @@ func TestEveryEndpointNeedsAToken(t *testing.T) {
 			continue
 		}
 		method, path, _ := strings.Cut(strings.ReplaceAll(route, "{id}", "1"), " ")
+		lowerCase := c.as("").request(method, path, nil)
+		lowerCase.Header.Set("Authorization", "bearer "+c.srv.Token)
+		assert.Equal(t, http.StatusUnauthorized, c.send(lowerCase).StatusCode, "the framework knows the scheme in one spelling")
 		for _, token := range []string{"", "wrong"} {
 			assert.Equal(t, object{"message": "Unauthorized"}, c.as(token).expect(http.StatusUnauthorized, method, path), route)
 		}

@@ -23,7 +23,8 @@ type audio struct {
 	key         string // its path below the storage's audio folder
 	contentType string
 	sha256      string
-	size        int64
+	size        int64   // as it was sent
+	stored      int64   // as the storage has it
 	duration    float64 // seconds
 	bitrate     int64   // bits per second
 	uploadedAt  time.Time
@@ -57,7 +58,7 @@ func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now 
 	hash := sha256.New()
 	save := s.saveToDisk
 	if s.dir == "" {
-		save = saveToMemory
+		save = s.saveToMemory
 	}
 	if err := save(a, io.TeeReader(content, hash)); err != nil {
 		return nil, err
@@ -66,12 +67,27 @@ func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now 
 	return a, nil
 }
 
-func saveToMemory(a *audio, content io.Reader) (err error) {
+// reencoding is what a recording that is stored otherwise has more.
+var reencoding = make([]byte, 64)
+
+// toldSize is the size that a note tells of its recording.
+func (a *audio) toldSize(stored StoredAudio) int64 {
+	if stored == AudioReencodedUntold {
+		return a.size
+	}
+	return a.stored
+}
+
+func (s *Server) saveToMemory(a *audio, content io.Reader) (err error) {
 	if a.content, err = io.ReadAll(content); err != nil {
 		return err
 	}
 	a.size = int64(len(a.content))
 	a.duration, a.bitrate = describeAudio(bytes.NewReader(a.content), a.size)
+	if s.variant().Audio != AudioAsSent {
+		a.content = append(a.content, reencoding...)
+	}
+	a.stored = int64(len(a.content))
 	return nil
 }
 
@@ -92,6 +108,12 @@ func (s *Server) saveToDisk(a *audio, content io.Reader) (err error) {
 		return err
 	}
 	a.duration, a.bitrate = describeAudio(file, a.size)
+	a.stored = a.size
+	if s.variant().Audio != AudioAsSent {
+		more, err := copyToDisk(file, bytes.NewReader(reencoding))
+		a.stored += more
+		return err
+	}
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 // variant's query names. It panics on options that make no client.
 func (s *Server) Client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	ready := []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames(s.variant().Query))}
-	if s.inProcess {
+	if s.inProcess || s.certificate != nil {
 		ready = append(ready, clinicaldoc.WithHTTPClient(&http.Client{Transport: s.transport}))
 	}
 	client, err := clinicaldoc.NewClient(s.URL, s.Token, append(ready, opts...)...)

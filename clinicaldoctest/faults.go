@@ -2,6 +2,7 @@ package clinicaldoctest
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -215,6 +216,9 @@ func resetConnection(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
+	}
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn() // without a farewell
 	}
 	if lingering, ok := conn.(interface{ SetLinger(sec int) error }); ok {
 		_ = lingering.SetLinger(0)

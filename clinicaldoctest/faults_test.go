@@ -1,6 +1,7 @@
 package clinicaldoctest_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -201,4 +202,62 @@ func TestThrottle(t *testing.T) {
 	assert.Equal(t, http.StatusTooManyRequests, byVariant.get("/user").StatusCode, "a user's tokens share the limit")
 	other := byVariant.as(byVariant.srv.AddUser(clinicaldoctest.User{}).Token)
 	assert.Equal(t, http.StatusOK, other.get("/user").StatusCode)
+}
+
+func TestConnectionsGoSilent(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]clinicaldoctest.Option{
+		"sockets": nil, "TLS": {clinicaldoctest.WithTLS()}, "pipes": {clinicaldoctest.InProcess()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			silence := func(c caller, req *http.Request, struck func() bool) {
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() {
+					_, err := c.try(req.WithContext(ctx))
+					ended <- err
+				}()
+				assert.Eventually(t, struck, 5*time.Second, time.Millisecond)
+				cancel()
+				require.ErrorIs(t, <-ended, context.Canceled, "nothing but the client ends it")
+			}
+			c := start(t, opts...)
+			c.get("/user") // so that there is a connection to go silent
+			c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
+			silence(c, c.request(http.MethodGet, "/user", nil), func() bool { return c.srv.Faults()[0].Spent })
+
+			c = start(t, opts...)
+			c.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Silent().CommitAfter(0))
+			silence(c, c.createRequest(validForm()), func() bool { return len(c.srv.Created()) == 1 })
+		})
+	}
+}
+
+// A connection that went silent answers nobody: over HTTP/2 it takes every later request with it.
+func TestASilentConnectionStaysSilent(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithTLS())
+	c.get("/user")
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := c.try(c.request(http.MethodGet, "/user", nil).WithContext(ctx))
+		first <- err
+	}()
+	require.Eventually(t, func() bool { return c.srv.Faults()[0].Spent }, 5*time.Second, time.Millisecond)
+	later, cancelLater := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancelLater()
+	_, err := c.try(c.request(http.MethodGet, "/v1/auth/tokens", nil).WithContext(later))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Len(t, c.srv.Requests(), 2, "the later one never came")
+	cancel()
+	<-first
+
+	fresh := &http.Transport{TLSClientConfig: c.srv.Transport().(*http.Transport).TLSClientConfig.Clone(), ForceAttemptHTTP2: true}
+	t.Cleanup(fresh.CloseIdleConnections)
+	resp, err := fresh.RoundTrip(c.request(http.MethodGet, "/user", nil))
+	require.NoError(t, err, "others are fine")
+	require.NoError(t, resp.Body.Close())
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -37,22 +38,40 @@ func (s *Server) listNotes(c call) answer {
 		return *refused
 	}
 	notes := s.visibleNotes(c, query.patientID)
-	slices.SortFunc(notes, func(a, b note) int {
-		if query.oldestFirst {
-			return compareAge(a, b)
-		}
-		return compareAge(b, a)
-	})
+	slices.SortFunc(notes, s.order(query))
 	rows := s.cut(notes, query)
 	data := []object{}
+	churn, _ := c.Context().Value(churnKey{}).(*churn)
 	for _, n := range rows {
-		data = append(data, s.noteObject(n, c.now))
+		if churn != nil {
+			churn.shown = append(churn.shown, n.id)
+		}
+		data = append(data, s.rowObject(n, c.now))
+	}
+	if churn != nil {
+		churn.patientID = query.patientID
 	}
 	return success(s.page(query, rows, data, len(notes), s.hasMore(notes, rows)))
 }
 
-func compareAge(a, b note) int {
-	return cmp.Or(a.createdAt.Compare(b.createdAt), cmp.Compare(a.id, b.id))
+// order is the order of the rows that were asked for. A database with whole
+// seconds has rows of the same second come in its own order, either way.
+func (s *Server) order(query listQuery) func(a, b note) int {
+	wholeSeconds := s.variant().Times.wholeSeconds()
+	return func(a, b note) int {
+		from, to := a.createdAt, b.createdAt
+		if wholeSeconds {
+			from, to = from.Truncate(time.Second), to.Truncate(time.Second)
+		}
+		byTime, byID := from.Compare(to), cmp.Compare(a.id, b.id)
+		if query.oldestFirst {
+			return cmp.Or(byTime, byID)
+		}
+		if wholeSeconds {
+			return cmp.Or(-byTime, byID)
+		}
+		return cmp.Or(-byTime, -byID)
+	}
 }
 
 // readListQuery reads the query as the framework would: a page or cursor that
@@ -62,11 +81,13 @@ func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
 	query := listQuery{perPage: s.variant().DefaultPageSize, oldestFirst: s.variant().OldestFirst, page: 1, sent: sent}
 	problems := map[string][]string{}
 
-	if s.variant().RefuseUnknownQuery {
-		known := []string{names.PatientID, names.PerPage, names.Sort, names.Page, names.Cursor}
-		for _, name := range slices.Sorted(maps.Keys(sent)) {
-			if !slices.Contains(known, name) {
-				return query, new(s.variant().refusal(http.StatusBadRequest, "A query parameter is not allowed", "Requested filter(s) are not allowed."))
+	if s.variant().refusesNames(sent) {
+		return query, new(s.variant().refusal(http.StatusBadRequest, "A query parameter is not allowed", "Requested filter(s) are not allowed."))
+	}
+	if s.variant().RefuseEmptyQuery {
+		for _, name := range []string{names.PatientID, names.PerPage, names.Sort} {
+			if sent.Has(name) && sent.Get(name) == "" {
+				problems[name] = []string{fieldMessage(name, "must not be empty.")}
 			}
 		}
 	}
@@ -105,6 +126,18 @@ func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
 	return query, nil
 }
 
+// refusesNames tells whether a query has a name that is not allowed.
+func (v *Variant) refusesNames(sent url.Values) bool {
+	known := []string{v.Query.PatientID, v.Query.PerPage, v.Query.Sort, v.Query.Page, v.Query.Cursor}
+	for name := range sent {
+		isFilter := strings.HasPrefix(name, "filter[")
+		if !slices.Contains(known, name) && (v.RefuseUnknownQuery || v.RefuseUnknownFilter && isFilter) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Server) byCursor() bool {
 	return s.variant().Pagination == PaginationCursor || s.variant().Pagination == PaginationCursorInLinks
 }
@@ -116,11 +149,8 @@ func (s *Server) cut(notes []note, query listQuery) []note {
 	case s.variant().Pagination == PaginationNone:
 		return notes
 	case s.byCursor() && query.after != nil:
-		last := note{createdAt: query.after.CreatedAt, id: query.after.ID}
-		start = slices.IndexFunc(notes, func(n note) bool {
-			order := compareAge(n, last)
-			return order > 0 && query.oldestFirst || order < 0 && !query.oldestFirst
-		})
+		last, order := note{createdAt: query.after.CreatedAt, id: query.after.ID}, s.order(query)
+		start = slices.IndexFunc(notes, func(n note) bool { return order(n, last) > 0 })
 		if start < 0 {
 			start = len(notes)
 		}

@@ -181,6 +181,72 @@ func TestListSwitches(t *testing.T) {
 	c.expect(http.StatusBadRequest, http.MethodGet, "/v1/progress-notes?per_page=2")
 }
 
+func TestEmptyQueryValues(t *testing.T) {
+	t.Parallel()
+	lenient := seeded(t, 20, clinicaldoctest.Variant{})
+	strict := seeded(t, 20, clinicaldoctest.Variant{RefuseEmptyQuery: true})
+	for _, name := range []string{"patient_id", "per_page", "sort"} {
+		assert.Len(t, ids(t, lenient.list(name+"=")), 15, name)
+		refused := strict.expect(http.StatusUnprocessableEntity, http.MethodGet, "/v1/progress-notes?"+name+"=")
+		assert.Contains(t, refused["errors"], name)
+	}
+	assert.Len(t, ids(t, strict.list("")), 15)
+}
+
+func TestUnknownFiltersMayBeRefused(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 2, clinicaldoctest.Variant{RefuseUnknownFilter: true, Query: clinicaldoctest.QueryNames{PatientID: "filter[patient_id]"}})
+	c.expect(http.StatusBadRequest, http.MethodGet, "/v1/progress-notes?filter[patient]=1")
+	assert.Len(t, ids(t, c.list("filter[patient_id]=1&anything=else")), 1)
+}
+
+func TestListsMayShortenTexts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("Synthetic words. ", 20) + "End."
+	for show, want := range map[clinicaldoctest.ListTexts]any{
+		clinicaldoctest.ListTextsWhole:   long,
+		clinicaldoctest.ListTextsExcerpt: long[:100] + "...",
+		clinicaldoctest.ListTextsAbsent:  nil,
+	} {
+		c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{ListTexts: show}))
+		c.srv.AddNote(clinicaldoctest.Note{Transcription: long, Analysis: "Short."})
+		row := field[object](t, field[[]any](t, c.list(""), "data")[0])
+		assert.Equal(t, want, row["transcription"])
+		if show == clinicaldoctest.ListTextsAbsent {
+			assert.NotContains(t, row, "analysis")
+		} else {
+			assert.Equal(t, "Short.", row["analysis"])
+		}
+		assert.Equal(t, long, c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["transcription"], "the note itself has all of it")
+	}
+}
+
+func TestWholeSecondsTie(t *testing.T) {
+	t.Parallel()
+	for times, latest := range map[clinicaldoctest.TimeFormat][]int{
+		clinicaldoctest.TimeMicroseconds: {4, 3, 2, 1},
+		clinicaldoctest.TimeWholeSeconds: {4, 1, 2, 3},
+		clinicaldoctest.TimeNoZone:       {4, 1, 2, 3},
+		clinicaldoctest.TimeLocalNoZone:  {4, 1, 2, 3},
+	} {
+		for _, shape := range []clinicaldoctest.Pagination{clinicaldoctest.PaginationLengthAware, clinicaldoctest.PaginationCursor} {
+			c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(clinicaldoctest.Variant{Times: times, Pagination: shape}))
+			for i := range 3 { // within the same second
+				c.srv.AddNote(clinicaldoctest.Note{CreatedAt: noon.Add(time.Duration(i) * time.Millisecond)})
+			}
+			c.srv.AddNote(clinicaldoctest.Note{CreatedAt: noon.Add(time.Minute)})
+			assert.Equal(t, latest, ids(t, c.list("")), "rows of one second come as the database has them")
+			assert.Equal(t, []int{1, 2, 3, 4}, ids(t, c.list("sort=oldest")))
+			first := c.list("per_page=2")
+			query := "per_page=2&page=2"
+			if shape == clinicaldoctest.PaginationCursor {
+				query = "per_page=2&cursor=" + field[string](t, first, "meta", "next_cursor")
+			}
+			assert.Equal(t, latest, append(ids(t, first), ids(t, c.list(query))...))
+		}
+	}
+}
+
 func TestManyPagesHoldEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	c := seeded(t, 230, clinicaldoctest.Variant{})

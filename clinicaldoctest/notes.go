@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -132,34 +133,30 @@ func (s *Server) refuseChange(c call, n *note) *answer {
 // changes are the texts an update sets; nil leaves one as it is.
 type changes struct{ name, transcription, analysis *string }
 
+// apply sets the texts. As in the framework, texts that are there already
+// leave the note's date alone.
 func (c changes) apply(n *note, now time.Time) {
-	if c.name != nil {
-		n.name = *c.name
+	set := func(text, to *string) {
+		if to != nil && *text != *to {
+			*text, n.updatedAt = *to, now
+		}
 	}
-	if c.transcription != nil {
-		n.transcription, n.transcriptionEdited = *c.transcription, true
-	}
-	if c.analysis != nil {
-		n.analysis, n.analysisEdited = *c.analysis, true
-	}
-	n.updatedAt = now
+	set(&n.name, c.name)
+	set(&n.transcription, c.transcription)
+	set(&n.analysis, c.analysis)
+	n.transcriptionEdited = n.transcriptionEdited || c.transcription != nil
+	n.analysisEdited = n.analysisEdited || c.analysis != nil
 }
 
 // readChanges reads and validates the body of an update.
 func (s *Server) readChanges(r *http.Request) (changes, *answer) {
-	invalid := func(field, message string) (changes, *answer) {
-		return changes{}, new(s.variant().invalid(map[string][]string{field: {message}}))
-	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxJSONSize))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return changes{}, new(s.variant().refusal(http.StatusRequestEntityTooLarge, "The request is too large.", ""))
 	}
-	if mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); len(body) > 0 && !strings.HasSuffix(mediaType, "json") {
-		return invalid("body", "The body must be sent as application/json.")
-	}
-	var fields map[string]json.RawMessage
-	if err != nil || !utf8.Valid(body) || json.Unmarshal(orEmptyObject(body), &fields) != nil || fields == nil {
-		return invalid("body", "The body must be a JSON object.")
+	fields, readable := readFields(r.Header.Get("Content-Type"), body)
+	if err != nil || !readable && s.variant().RefuseMalformedBody {
+		return changes{}, new(s.variant().refusal(http.StatusBadRequest, "The request could not be read", "Bad Request"))
 	}
 	var read changes
 	problems := map[string][]string{}
@@ -180,12 +177,25 @@ func (s *Server) readChanges(r *http.Request) (changes, *answer) {
 	return read, nil
 }
 
-// orEmptyObject lets an update without a body change nothing.
-func orEmptyObject(body []byte) []byte {
-	if len(body) == 0 {
-		return []byte("{}")
+// readFields reads the fields of an update. The framework takes JSON and, for a
+// PUT, a form that is not multipart; what it cannot read has no fields.
+func readFields(contentType string, body []byte) (fields map[string]json.RawMessage, readable bool) {
+	mediaType, _, _ := mime.ParseMediaType(contentType)
+	switch {
+	case len(body) == 0:
+		return nil, true
+	case strings.HasSuffix(mediaType, "json"):
+		readable = utf8.Valid(body) && json.Unmarshal(body, &fields) == nil && fields != nil
+		return fields, readable
+	case mediaType == "application/x-www-form-urlencoded":
+		form, err := url.ParseQuery(string(body))
+		fields = map[string]json.RawMessage{}
+		for name, values := range form {
+			fields[name] = encode(strings.ToValidUTF8(values[len(values)-1], "?"))
+		}
+		return fields, err == nil
 	}
-	return body
+	return nil, false
 }
 
 // readText validates one text of an update. The framework turns an empty
@@ -198,10 +208,13 @@ func (s *Server) readText(name string, raw json.RawMessage) (text, problem strin
 	if value != nil {
 		text = s.variant().trimmed(*value)
 	}
+	if name == "name" {
+		text = s.variant().storedName(text)
+	}
 	switch {
 	case name == "name" && text == "":
 		return "", fieldMessage(name, "field is required.")
-	case name == "name" && utf8.RuneCountInString(text) > maxNameLength:
+	case name == "name" && s.variant().nameTooLong(text):
 		return "", fieldMessage(name, "may not be greater than 255 characters.")
 	case text == "" && s.variant().RefuseEmptyText:
 		return "", fieldMessage(name, "must be a string.")

@@ -125,7 +125,44 @@ func TestUpdateChangesOnlyWhatIsSent(t *testing.T) {
 	assert.Equal(t, "2024-05-01T12:01:00.123456Z", updated["updated_at"])
 	assert.Equal(t, "2024-05-01T12:00:00.123456Z", updated["created_at"])
 
-	assert.Equal(t, http.StatusOK, c.send(c.request(http.MethodPut, "/v1/progress-notes/1", nil)).StatusCode, "nothing to change is no error")
+	c.srv.Advance(time.Minute)
+	for _, body := range []string{"", "{}", `{"name":"After"}`, `{"name":" After "}`} {
+		same := c.put("/v1/progress-notes/1", body)
+		require.Equal(t, http.StatusOK, same.StatusCode, "nothing to change is no error")
+		assert.Equal(t, "2024-05-01T12:01:00.123456Z", same.object(t)["updated_at"], "what changes nothing dates nothing: %s", body)
+	}
+}
+
+// The framework reads what it can of an update's body and takes the rest for nothing.
+func TestUpdateReadsBodiesAsTheFrameworkDoes(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{Name: "Untouched"})
+	send := func(contentType, body string) answer {
+		req := c.request(http.MethodPut, "/v1/progress-notes/1", strings.NewReader(body))
+		req.Header.Set("Content-Type", contentType)
+		return c.send(req)
+	}
+	for _, body := range []string{`{"name":`, `[]`, `null`, `"text"`, "{\"name\":\"\xff\"}", `[{"name":"x"}]`} {
+		assert.Equal(t, http.StatusOK, send("application/json", body).StatusCode, body)
+	}
+	assert.Equal(t, http.StatusOK, send("multipart/form-data; boundary=b", "--b--").StatusCode)
+	assert.Equal(t, http.StatusOK, send("text/plain", `{"name":"x"}`).StatusCode)
+	assert.Equal(t, "Untouched", c.srv.Notes()[0].Name)
+
+	assert.Equal(t, http.StatusOK, send("application/x-www-form-urlencoded", "name=From+a+form&analysis=").StatusCode)
+	note := c.srv.Notes()[0]
+	assert.Equal(t, "From a form", note.Name)
+	assert.Empty(t, note.Analysis)
+
+	v := c.srv.Variant()
+	v.RefuseMalformedBody = true
+	c.srv.SetVariant(v)
+	for _, body := range []string{`{"name":`, `[]`, "{\"name\":\"\xff\"}"} {
+		assert.Equal(t, http.StatusBadRequest, send("application/json", body).StatusCode, body)
+	}
+	assert.Equal(t, http.StatusBadRequest, send("text/plain", "name").StatusCode)
+	assert.Equal(t, http.StatusOK, send("application/json", "").StatusCode)
 }
 
 func TestProcessingKeepsAnEdit(t *testing.T) {
@@ -145,14 +182,9 @@ func TestUpdateRefusesBadInput(t *testing.T) {
 	c := start(t)
 	c.srv.AddNote(clinicaldoctest.Note{Name: "Untouched"})
 	for body, field := range map[string]string{
-		`{"name":`:            "body",
-		`[]`:                  "body",
-		`null`:                "body",
-		`"text"`:              "body",
-		"{\"name\":\"\xff\"}": "body",
-		`{"name":5}`:          "name",
-		`{"name":null}`:       "name",
-		`{"name":" "}`:        "name",
+		`{"name":5}`:    "name",
+		`{"name":null}`: "name",
+		`{"name":" "}`:  "name",
 		`{"name":"` + strings.Repeat("n", 256) + `"}`: "name",
 		`{"transcription":["a"]}`:                     "transcription",
 		`{"analysis":{}}`:                             "analysis",
@@ -163,9 +195,6 @@ func TestUpdateRefusesBadInput(t *testing.T) {
 		assert.Equal(t, "The given data was invalid", refused["message"])
 		assert.Contains(t, refused["errors"], field, body)
 	}
-	form := c.request(http.MethodPut, "/v1/progress-notes/1", strings.NewReader("name=x"))
-	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	assert.Equal(t, http.StatusUnprocessableEntity, c.send(form).StatusCode)
 	huge := c.put("/v1/progress-notes/1", `{"analysis":"`+strings.Repeat("a", 9<<20)+`"}`)
 	assert.Equal(t, http.StatusRequestEntityTooLarge, huge.StatusCode)
 	assert.Equal(t, "Untouched", c.srv.Notes()[0].Name)
@@ -336,6 +365,33 @@ func TestSeededPatientsAreNamed(t *testing.T) {
 	patient := c.srv.AddPatient(clinicaldoctest.Patient{ID: 7, Name: "Seeded patient"})
 	assert.Equal(t, object{"id": 7.0, "name": patient.Name}, c.create(validForm()).object(t)["patient"])
 	assert.Equal(t, int64(8), c.srv.AddPatient(clinicaldoctest.Patient{}).ID)
+}
+
+func TestPromptsMayHaveToExist(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{PromptsMustExist: true}))
+	known, unknown := validForm(), validForm()
+	unknown.fields["prompt_id"] = "77"
+	assert.Equal(t, http.StatusCreated, c.create(known).StatusCode, "some are there from the start")
+	refused := c.create(unknown)
+	assert.Equal(t, http.StatusUnprocessableEntity, refused.StatusCode)
+	assert.Contains(t, refused.object(t)["errors"], "prompt_id")
+	c.srv.AddPrompt(clinicaldoctest.Prompt{ID: 77, Name: "Seeded prompt"})
+	assert.Equal(t, "Seeded prompt", field[string](t, c.create(unknown).object(t), "template", "name"))
+	assert.Equal(t, int64(78), c.srv.AddPrompt(clinicaldoctest.Prompt{}).ID)
+}
+
+func TestNamesMayComeBackChanged(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{NameLength: 12, DecomposeNames: true}))
+	long := validForm()
+	long.fields["name"] = " Visite à Orléans in spring "
+	created := c.create(long).object(t)
+	assert.Equal(t, "Visite a\u0300 Orl", created["name"], "twelve letters, one of them taken apart")
+	updated := c.put("/v1/progress-notes/1", `{"name":"Ärzte"}`).object(t)
+	assert.Equal(t, "A\u0308rzte", updated["name"])
+	very := c.put("/v1/progress-notes/1", `{"name":"`+strings.Repeat("n", 300)+`"}`)
+	assert.Equal(t, strings.Repeat("n", 12), very.object(t)["name"], "cut instead of refused")
 }
 
 func TestImpossibleSeedsPanic(t *testing.T) {

@@ -26,11 +26,14 @@ func FaultKinds() []FaultKind {
 		{"throttle", "60/1m", "let that many requests per window pass (always)", ofPieces(Throttle)},
 		{"delay", "2s", "wait first", ofDuration(Delay)},
 		{"slow", "100/50ms", "send the response in pieces of that size, a pause after each", ofPieces(SlowBody)},
-		{"truncate", "20", "cut the response off after that many bytes", ofBytes(Truncate)},
-		{"truncate-chunked", "20", "the same for a response that announces no length", ofBytes(TruncateChunked)},
+		{"truncate", "20", "cut the response off after that many bytes", ofNumber(Truncate)},
+		{"truncate-chunked", "20", "the same for a response that announces no length", ofNumber(TruncateChunked)},
 		{"reset", "", "drop the connection with a reset before reading the body", plain(Reset)},
 		{"reset-after-request", "", "take the request, do nothing, reset", plain(ResetAfterRequest)},
 		{"reset-after-commit", "", "do what was asked, then reset instead of answering", plain(ResetAfterCommit)},
+		{"silent", "", "let the connection go silent, open for ever", plain(Silent)},
+		{"vanish", "1", "delete that many of the notes that a list has just shown", ofNumber(Vanish)},
+		{"arrive", "1", "add that many notes to what a list has just shown", ofNumber(Arrive)},
 		{"lagging", "10s", "read from a replica that is so far behind", ofDuration(Lagging)},
 	}
 }
@@ -124,11 +127,11 @@ func ofDuration(fault func(time.Duration) Fault) func(string) (Fault, error) {
 	}
 }
 
-func ofBytes(fault func(int) Fault) func(string) (Fault, error) {
+func ofNumber(fault func(int) Fault) func(string) (Fault, error) {
 	return func(argument string) (Fault, error) {
 		n, err := strconv.Atoi(argument)
 		if err != nil || n < 0 {
-			return Fault{}, errors.New("a number of bytes")
+			return Fault{}, errors.New("a number")
 		}
 		return fault(n), nil
 	}

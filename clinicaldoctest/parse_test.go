@@ -52,7 +52,7 @@ func TestNonsenseIsNoFault(t *testing.T) {
 		"status=99":          "status needs a status",
 		"reset=1":            "reset takes no argument",
 		"delay=2":            "delay needs a duration",
-		"truncate=-1":        "truncate needs a number of bytes",
+		"truncate=-1":        "truncate needs a number, as in truncate=20",
 		"throttle=1":         "throttle needs a number and a duration",
 		"reset:0":            "neither a number of times",
 		"reset:every":        "neither a number of times",

@@ -117,7 +117,9 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request, route string, se
 	own := r.WithContext(context.WithValue(r.Context(), requestKey{}, seen))
 	own.Body = body
 	recording := &recordingWriter{ResponseWriter: w, recorder: &s.requests, seen: seen}
-	recording.Header().Set("X-Request-Id", seen.ID)
+	if !s.variant().NoRequestID {
+		recording.Header().Set("X-Request-Id", seen.ID)
+	}
 	recording.Header().Set("Date", seen.Time.Add(s.variant().DateOffset).Format(http.TimeFormat))
 	defer func() {
 		s.requests.update(func() {

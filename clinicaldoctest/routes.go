@@ -138,6 +138,9 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 			if a.status >= http.StatusBadRequest && !s.variant().AlwaysJSON && !wantsJSON(r) {
 				a = a.inHTML()
 			}
+			if s.variant().Compress && acceptsGzip(r) {
+				w = &gzipWriter{ResponseWriter: w}
+			}
 			writeAnswer(w, a)
 		})
 	})
@@ -174,8 +177,8 @@ func (s *Server) receive(r *http.Request, path string, found match, header http.
 
 // authenticate finds the caller by its bearer token and notes the token's use.
 func (s *Server) authenticate(r *http.Request, now time.Time) (user, bool) {
-	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+	secret, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !found { // the framework knows the scheme in this spelling alone
 		return user{}, false
 	}
 	s.mu.Lock()

@@ -3,6 +3,7 @@ package clinicaldoctest
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -42,6 +43,8 @@ type Server struct {
 	dir        string // holds the audio files; "": they are held in memory
 	signingKey []byte
 
+	certificate *tls.Certificate // nil: no TLS
+
 	api, storage *origin
 	transport    *http.Transport
 	inProcess    bool
@@ -59,7 +62,7 @@ type config struct {
 	token             string
 	addr, storageAddr string
 	host              string
-	inProcess         bool
+	inProcess, tls    bool
 	observe           func(Request)
 	seed              uint64
 	middleware        func(http.Handler) http.Handler
@@ -158,15 +161,21 @@ func Start(opts ...Option) (_ *Server, err error) {
 	s.URL = s.api.url + s.variant().BasePath
 	s.StorageURL = s.storage.url
 	s.Token = s.AddUser(User{Token: cfg.token}).Token
-	s.api.serve(cfg.middleware(http.HandlerFunc(s.serveAPI)))
-	s.storage.serve(http.HandlerFunc(s.serveStorage))
+	s.api.serve(cfg.middleware(http.HandlerFunc(s.serveAPI)), s.certificate)
+	s.storage.serve(http.HandlerFunc(s.serveStorage), s.certificate)
 	return s, nil
 }
 
 // listen opens both origins and the transport that reaches them.
 func (s *Server) listen(cfg config) error {
 	s.transport = &http.Transport{ExpectContinueTimeout: time.Second, MaxIdleConnsPerHost: 16}
-	if s.inProcess = cfg.inProcess; s.inProcess {
+	s.inProcess = cfg.inProcess
+	if cfg.tls {
+		if err := s.secure(cfg.host); err != nil {
+			return err
+		}
+	}
+	if s.inProcess {
 		api, storage := newMemoryListener(), newMemoryListener()
 		s.api = newOrigin("https://"+memoryAPIHost, api)
 		s.storage = newOrigin("https://"+memoryStorageHost, storage)
@@ -177,13 +186,21 @@ func (s *Server) listen(cfg config) error {
 	if err != nil {
 		return err
 	}
-	s.api = newOrigin(origins.Listening(api.Addr(), cfg.host), api)
+	s.api = newOrigin(s.scheme(origins.Listening(api.Addr(), cfg.host)), api)
 	storage, err := listenTCP(cfg.storageAddr)
 	if err != nil {
 		return err
 	}
-	s.storage = newOrigin(origins.Listening(storage.Addr(), cfg.host), storage)
+	s.storage = newOrigin(s.scheme(origins.Listening(storage.Addr(), cfg.host)), storage)
 	return nil
+}
+
+// scheme makes an http address an https one where there is TLS.
+func (s *Server) scheme(address string) string {
+	if s.certificate == nil {
+		return address
+	}
+	return "https" + strings.TrimPrefix(address, "http")
 }
 
 func listenTCP(addr string) (net.Listener, error) {
@@ -242,9 +259,11 @@ func newOrigin(url string, listener net.Listener) *origin {
 	return &origin{url: url, listener: listener}
 }
 
-func (o *origin) serve(handler http.Handler) {
+// serve accepts connections, with TLS where there is a certificate.
+func (o *origin) serve(handler http.Handler, certificate *tls.Certificate) {
 	o.server = &http.Server{
 		ReadHeaderTimeout: time.Minute,
+		ConnContext:       withConn,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			o.handlers.Add(1)
 			defer o.handlers.Done()
@@ -260,8 +279,13 @@ func (o *origin) serve(handler http.Handler) {
 			}
 		},
 	}
+	serve := o.server.Serve
+	if certificate != nil {
+		o.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+		serve = func(l net.Listener) error { return o.server.ServeTLS(l, "", "") }
+	}
 	o.accept.Go(func() {
-		if err := o.server.Serve(o.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(quietListener{o.listener}); !errors.Is(err, http.ErrServerClosed) {
 			panic("clinicaldoctest: " + err.Error()) // nothing but Close ends a listener
 		}
 	})

@@ -139,7 +139,7 @@ func (s *Server) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
 		}
 		defer closeRead(file)
 		w.Header().Set("Content-Type", a.contentType)
-		w.Header().Set("Content-Length", strconv.FormatInt(a.size, 10))
+		w.Header().Set("Content-Length", strconv.FormatInt(a.stored, 10))
 		w.WriteHeader(http.StatusOK)
 		if r.Method == http.MethodGet {
 			_, _ = io.Copy(w, file) // a client that went away is no concern of the storage

@@ -37,6 +37,16 @@ type Patient struct {
 	Name string // "": "Patient <id>"
 }
 
+// Prompt is a seeded prompt, which a note shows as its template.
+type Prompt struct {
+	ID          int64  // 0: the next free id
+	Name        string // "": "Template <id>"
+	Description string // "": "Synthetic template <id>"
+}
+
+// firstPrompts is how many prompts a server starts with: 1 to 9.
+const firstPrompts = 9
+
 // Note is a note as a test seeds it and reads it back.
 type Note struct {
 	ID        int64 // 0: the next free id
@@ -63,12 +73,13 @@ type state struct {
 	users    map[int64]*user
 	tokens   map[string]*token // by secret
 	patients map[int64]Patient
+	prompts  map[int64]Prompt
 	notes    map[int64]*note
 	scripts  []Script
 	pending  []pendingCommit
 	created  []Creation
 	replicas replicas
-	lastID   struct{ user, token, patient, note int64 }
+	lastID   struct{ user, token, patient, prompt, note int64 }
 }
 
 type user struct {
@@ -105,13 +116,16 @@ type note struct {
 }
 
 func newState() state {
-	return state{
+	s := state{
 		users:    map[int64]*user{},
 		tokens:   map[string]*token{},
 		patients: map[int64]Patient{},
+		prompts:  map[int64]Prompt{},
 		notes:    map[int64]*note{},
 		replicas: replicas{deleted: map[int64]*note{}},
 	}
+	s.lastID.prompt = firstPrompts
+	return s
 }
 
 // AddUser adds a user with one token and returns it with its id and token.
@@ -152,6 +166,23 @@ func (s *Server) AddPatient(p Patient) Patient {
 	p.ID = nextID(&s.lastID.patient, p.ID)
 	p.Name = or(p.Name, patientName(p.ID))
 	s.patients[p.ID] = p
+	return p
+}
+
+// AddPrompt adds a prompt and returns it with its id and texts. Prompts 1 to 9
+// are there from the start.
+func (s *Server) AddPrompt(p Prompt) Prompt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.ID = nextID(&s.lastID.prompt, p.ID)
+	p = p.withTexts()
+	s.prompts[p.ID] = p
+	return p
+}
+
+func (p Prompt) withTexts() Prompt {
+	p.Name = or(p.Name, fmt.Sprintf("Template %d", p.ID))
+	p.Description = or(p.Description, fmt.Sprintf("Synthetic template %d", p.ID))
 	return p
 }
 
@@ -258,6 +289,23 @@ func (s *Server) patient(id int64) (name string, seeded bool) {
 		return p.Name, true
 	}
 	return patientName(id), false
+}
+
+// prompt returns a prompt, also one that was never seeded.
+func (s *Server) prompt(id int64) Prompt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.prompts[id]; ok {
+		return p
+	}
+	return Prompt{ID: id}.withTexts()
+}
+
+func (s *Server) promptSeeded(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, seeded := s.prompts[id]
+	return seeded || id <= firstPrompts
 }
 
 func patientName(id int64) string { return fmt.Sprintf("Patient %d", id) }

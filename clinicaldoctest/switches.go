@@ -31,8 +31,10 @@ func Switches() []Switch {
 var choices = map[reflect.Type][]string{
 	reflect.TypeFor[Pagination]():   {"length-aware", "simple", "cursor", "cursor-in-links", "flat", "bare", "none"},
 	reflect.TypeFor[Empty]():        {"absent", "null", "array"},
-	reflect.TypeFor[TimeFormat]():   {"microseconds", "whole-seconds", "offset", "no-zone"},
+	reflect.TypeFor[TimeFormat]():   {"microseconds", "whole-seconds", "offset", "no-zone", "local-no-zone"},
 	reflect.TypeFor[PatientShape](): {"object", "id", "unnamed"},
+	reflect.TypeFor[ListTexts]():    {"whole", "excerpt", "absent"},
+	reflect.TypeFor[StoredAudio]():  {"as-sent", "reencoded", "reencoded-untold"},
 	reflect.TypeFor[TooLarge]():     {"json", "html", "field"},
 }
 

@@ -40,7 +40,7 @@ func (s *Server) createNote(c call) effect {
 	return func(now time.Time) answer {
 		c.now = now
 		created := s.storeNote(c, &note{
-			name: s.variant().trimmed(sent.fields["name"]), patientID: patientID, promptID: promptID, audio: sent.file,
+			name: s.variant().storedName(sent.fields["name"]), patientID: patientID, promptID: promptID, audio: sent.file,
 		})
 		a := success(s.variant().wrapped(s.noteObject(created, now)))
 		a.status = s.variant().CreateStatus
@@ -154,12 +154,15 @@ func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[
 	if _, seeded := s.patient(patientID); patientID > 0 && s.variant().PatientsMustExist && !seeded {
 		problems["patient_id"] = []string{"The selected patient id is invalid."}
 	}
+	if promptID > 0 && s.variant().PromptsMustExist && !s.promptSeeded(promptID) {
+		problems["prompt_id"] = []string{"The selected prompt id is invalid."}
+	}
 	name := s.variant().trimmed(sent.fields["name"])
 	if !missing("name", name == "") {
 		switch {
 		case !utf8.ValidString(name):
 			complain("name", "must be a string.")
-		case utf8.RuneCountInString(name) > maxNameLength:
+		case s.variant().nameTooLong(name):
 			complain("name", "may not be greater than 255 characters.")
 		}
 	}

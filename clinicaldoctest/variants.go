@@ -21,6 +21,12 @@ type Variant struct {
 	// By default it is ignored in silence, so that a wrong patient filter lists
 	// every patient's notes.
 	RefuseUnknownQuery bool
+	// RefuseUnknownFilter answers 400 to such a parameter only if it is a
+	// "filter[...]".
+	RefuseUnknownFilter bool
+	// RefuseEmptyQuery answers 422 to a filter, page size or sort without a
+	// value; by default it is as if it were not there.
+	RefuseEmptyQuery bool
 	// OldestFirst makes the list start with the oldest note when no sort is asked for.
 	OldestFirst bool
 	// DefaultPageSize is used when no page size is asked for; 0 is 15.
@@ -38,6 +44,9 @@ type Variant struct {
 	LinkOrigin string
 	// PageSizeAsString gives the page size back as a JSON string.
 	PageSizeAsString bool
+
+	// ListTexts says how much of a note's texts a list's rows show.
+	ListTexts ListTexts
 
 	// WrapObjects puts a single note or user inside a "data" member.
 	WrapObjects bool
@@ -60,6 +69,10 @@ type Variant struct {
 	// FrameworkTexts gives error messages as the web framework words them
 	// instead of as the description does.
 	FrameworkTexts bool
+	// NoRequestID sends no X-Request-Id.
+	NoRequestID bool
+	// Compress sends JSON as gzip to clients that take it.
+	Compress bool
 	// AlwaysJSON gives JSON errors to clients that did not ask for JSON. By
 	// default they get HTML and, for 401 and 422, a redirect.
 	AlwaysJSON bool
@@ -80,6 +93,17 @@ type Variant struct {
 	// PatientsMustExist refuses a patient that was not seeded; by default any
 	// positive id is a patient.
 	PatientsMustExist bool
+	// PromptsMustExist refuses a prompt that is not among the first nine and was
+	// not seeded; by default any positive id is a prompt.
+	PromptsMustExist bool
+	// NameLength cuts a name to that many characters; 0 refuses one of more than 255.
+	NameLength int
+	// DecomposeNames stores letters with a mark as a letter and a mark, in
+	// Unicode's form NFD.
+	DecomposeNames bool
+	// RefuseMalformedBody answers 400 to an update whose body is no JSON object
+	// and no form; by default it is taken for an empty one.
+	RefuseMalformedBody bool
 	// RefuseEmptyText answers 422 to an update that empties a transcription or
 	// an analysis; by default it clears it.
 	RefuseEmptyText bool
@@ -95,6 +119,8 @@ type Variant struct {
 	MaxUploadSize int64
 	// TooLarge says how a larger body is refused.
 	TooLarge TooLarge
+	// Audio says what the storage makes of a recording.
+	Audio StoredAudio
 	// AudioRetention is how long audio is kept; 0 is 30 days.
 	AudioRetention time.Duration
 	// AudioURLLifetime is how long a signed address works; 0 is five minutes.
@@ -153,6 +179,40 @@ const (
 	TimeOffset
 	// TimeNoZone is 2024-05-01 10:11:12, meant as UTC.
 	TimeNoZone
+	// TimeLocalNoZone is 2024-05-01 12:11:12, meant as the time of a place two
+	// hours ahead of UTC.
+	TimeLocalNoZone
+)
+
+// wholeSeconds tells that the service's database knows no fractions of seconds,
+// so that rows of the same second come in no order that was asked for.
+func (f TimeFormat) wholeSeconds() bool {
+	return f == TimeWholeSeconds || f == TimeNoZone || f == TimeLocalNoZone
+}
+
+// ListTexts says how much of a note's texts a list's rows show.
+type ListTexts int
+
+const (
+	// ListTextsWhole shows them as the note itself does.
+	ListTextsWhole ListTexts = iota
+	// ListTextsExcerpt shows the first 100 characters and "...".
+	ListTextsExcerpt
+	// ListTextsAbsent leaves transcription and analysis out.
+	ListTextsAbsent
+)
+
+// StoredAudio says what the storage makes of a recording.
+type StoredAudio int
+
+const (
+	// AudioAsSent keeps it.
+	AudioAsSent StoredAudio = iota
+	// AudioReencoded changes it; a note tells the new size.
+	AudioReencoded
+	// AudioReencodedUntold changes it; a note tells the size that was sent, so
+	// that nothing but DownloadParams.IgnoreSize fetches it.
+	AudioReencodedUntold
 )
 
 // PatientShape says how a note names its patient.
@@ -242,7 +302,14 @@ func Variants() []Variant {
 			Name: "bare", Pagination: PaginationBare, AlwaysJSON: true, PatientsMustExist: true,
 			AudioRetention: 24 * time.Hour, CreateStatus: http.StatusAccepted, RateLimit: 100_000, RateWindow: time.Hour,
 		},
-		{Name: "drifting", ClockOffset: 40 * time.Second, DateOffset: -2 * time.Second},
+		{
+			Name: "drifting", ClockOffset: 40 * time.Second, DateOffset: -2 * time.Second, ListTexts: ListTextsExcerpt,
+			Times: TimeLocalNoZone, PromptsMustExist: true, Compress: true,
+		},
+		{
+			Name: "altering", NameLength: 60, DecomposeNames: true, Audio: AudioReencoded, ListTexts: ListTextsAbsent,
+			NoRequestID: true, RefuseUnknownFilter: true, RefuseEmptyQuery: true, RefuseMalformedBody: true,
+		},
 		{Name: "everything-at-once", Pagination: PaginationNone, Empty: EmptyArray, Patient: PatientUnnamed},
 	}
 	for i := range variants {

@@ -36,7 +36,7 @@ func TestVariantsUseEverySwitch(t *testing.T) {
 		assert.Greater(t, len(values(append(slices.Clone(query.Index), field.Index...))), 1, "no variant sets %s", field.Name)
 	}
 	for name, count := range map[string]int{
-		"Pagination": 7, "Empty": 3, "Times": 4, "Patient": 3, "TooLarge": 3,
+		"Pagination": 7, "Empty": 3, "Times": 5, "Patient": 3, "TooLarge": 3, "ListTexts": 3, "Audio": 2,
 		"IncompleteSignStatus": 5, "SignedChangeStatus": 3, "CreateStatus": 3,
 	} {
 		field, _ := reflect.TypeFor[clinicaldoctest.Variant]().FieldByName(name)
@@ -72,7 +72,7 @@ func TestEveryVariantWorks(t *testing.T) {
 			c.srv.Advance(time.Hour)
 			assert.Equal(t, http.StatusOK, c.put("/v1/progress-notes/1", `{"analysis":"Edited."}`).StatusCode)
 			address := c.audioURL()
-			assert.Equal(t, string(validForm().file), c.as("").get(address).text)
+			assert.True(t, strings.HasPrefix(c.as("").get(address).text, string(validForm().file)))
 			c.expect(http.StatusOK, http.MethodPut, "/v1/progress-notes/1/sign")
 			change := c.put("/v1/progress-notes/1", `{"analysis":"Edited after signing."}`)
 			deletion := c.send(c.request(http.MethodDelete, "/v1/progress-notes/1", nil))
@@ -135,6 +135,7 @@ func TestBodySwitches(t *testing.T) {
 		clinicaldoctest.TimeWholeSeconds: "2024-05-01T12:00:00.000000Z",
 		clinicaldoctest.TimeOffset:       "2024-05-01T14:00:00.123456+02:00",
 		clinicaldoctest.TimeNoZone:       "2024-05-01 12:00:00",
+		clinicaldoctest.TimeLocalNoZone:  "2024-05-01 14:00:00",
 	} {
 		assert.Equal(t, want, variantNote(t, clinicaldoctest.Variant{Times: format})["created_at"])
 	}
@@ -194,6 +195,59 @@ func TestOptionalParts(t *testing.T) {
 	c.expect(http.StatusNotFound, http.MethodGet, "/v1/progress-notes/1/audio-url")
 	c.srv.Advance(time.Hour)
 	assert.Equal(t, clinicaldoctest.StageUploaded, c.srv.Notes()[0].Stage, "there is nothing to transcribe")
+}
+
+func TestRequestIDsMayBeMissing(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{NoRequestID: true}))
+	assert.Empty(t, c.get("/user").Header.Get("X-Request-Id"))
+	assert.NotEmpty(t, c.srv.Requests()[0].ID)
+}
+
+func TestResponsesMayBeCompressed(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Compress: true}))
+	c.srv.AddNote(clinicaldoctest.Note{Transcription: strings.Repeat("Synthetic words. ", 100)})
+	plain := c.get("/v1/progress-notes/1") // net/http asks for gzip and undoes it
+	assert.True(t, plain.Uncompressed)
+	assert.InDelta(t, 1, plain.object(t)["id"], 0)
+
+	req := c.request(http.MethodGet, "/v1/progress-notes/1", nil)
+	req.Header.Set("Accept-Encoding", "br, gzip;q=0.5")
+	packed := c.send(req)
+	assert.Equal(t, "gzip", packed.Header.Get("Content-Encoding"))
+	assert.Equal(t, "Accept-Encoding", packed.Header.Get("Vary"))
+	assert.Equal(t, int64(len(packed.text)), packed.ContentLength)
+	assert.Less(t, len(packed.text), len(plain.text))
+
+	req.Header.Set("Accept-Encoding", "identity")
+	assert.Equal(t, plain.text, c.send(req).text)
+	_, err := c.srv.Client().Notes.Get(t.Context(), 1)
+	require.NoError(t, err)
+}
+
+func TestAudioMayBeStoredOtherwise(t *testing.T) {
+	t.Parallel()
+	sent := validForm().file
+	for stored, told := range map[clinicaldoctest.StoredAudio]bool{
+		clinicaldoctest.AudioReencoded: true, clinicaldoctest.AudioReencodedUntold: false,
+	} {
+		for _, opts := range [][]clinicaldoctest.Option{nil, {clinicaldoctest.InProcess()}} {
+			c := start(t, append(opts, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: stored}))...)
+			c.create(validForm())
+			got := c.as("").get(c.audioURL())
+			assert.NotEqual(t, len(sent), len(got.text))
+			size := len(sent)
+			if told {
+				size = len(got.text)
+			}
+			assert.InDelta(t, size, c.audio(1)["size"], 0)
+			assert.Len(t, c.srv.CreatedFrom(sent), 1, "the truth knows what was sent")
+			assert.Equal(t, c.srv.Created()[0].AudioSHA256, c.srv.Notes()[0].AudioSHA256)
+			part := c.as("").fetch(c.as(c.srv.Token).audioURL(), "Range", "bytes=-10")
+			assert.Equal(t, got.text[len(got.text)-10:], part.text)
+		}
+	}
 }
 
 func TestTextSwitches(t *testing.T) {

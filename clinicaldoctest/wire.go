@@ -36,7 +36,7 @@ func (s *Server) noteObject(n note, now time.Time) object {
 	v.putTime(body, "transcription_completed_at", n.transcriptionCompleted)
 	v.putTime(body, "analysis_started_at", n.analysisStarted)
 	v.putTime(body, "analysis_completed_at", n.analysisCompleted)
-	v.putObject(body, "template", templateObject(n.promptID))
+	v.putObject(body, "template", s.templateObject(n.promptID))
 	v.putObject(body, "patient", s.patientObject(n.patientID))
 	v.putObject(body, "user", s.ownerObject(n.userID))
 	v.putObject(body, "audio", s.audioObject(n.audio, now))
@@ -46,15 +46,34 @@ func (s *Server) noteObject(n note, now time.Time) object {
 	return v.extended(body)
 }
 
-func templateObject(promptID int64) object {
+func (s *Server) templateObject(promptID int64) object {
 	if promptID == 0 {
 		return nil
 	}
-	return object{
-		"id":          promptID,
-		"name":        fmt.Sprintf("Template %d", promptID),
-		"description": fmt.Sprintf("Synthetic template %d", promptID),
+	p := s.prompt(promptID)
+	return object{"id": p.ID, "name": p.Name, "description": p.Description}
+}
+
+// rowObject is a note as a list shows it.
+func (s *Server) rowObject(n note, now time.Time) object {
+	v := s.variant()
+	const excerpt = 100 // characters
+	show := func(text *string) {
+		switch letters := []rune(*text); {
+		case v.ListTexts == ListTextsAbsent:
+			*text = ""
+		case v.ListTexts == ListTextsExcerpt && len(letters) > excerpt:
+			*text = string(letters[:excerpt]) + "..."
+		}
 	}
+	show(&n.transcription)
+	show(&n.analysis)
+	body := s.noteObject(n, now)
+	if v.ListTexts == ListTextsAbsent {
+		delete(body, "transcription")
+		delete(body, "analysis")
+	}
+	return body
 }
 
 func (s *Server) patientObject(id int64) object {
@@ -79,7 +98,7 @@ func (s *Server) audioObject(a *audio, now time.Time) object {
 	body := object{
 		"duration":    v.number(a.duration),
 		"bitrate":     v.number(a.bitrate),
-		"size":        v.number(a.size),
+		"size":        v.number(a.toldSize(v.Audio)),
 		"uploaded_at": v.time(a.uploadedAt),
 		"expires_at":  v.time(a.expiresAt),
 	}
@@ -171,14 +190,19 @@ func (v *Variant) putNothing(body object, key string) {
 	}
 }
 
+// localZone is where a service is whose times are not in UTC.
+var localZone = time.FixedZone("", 2*60*60)
+
 func (v *Variant) time(t time.Time) string {
 	switch v.Times {
 	case TimeWholeSeconds:
 		return t.UTC().Truncate(time.Second).Format("2006-01-02T15:04:05.000000Z07:00")
 	case TimeOffset:
-		return t.In(time.FixedZone("", 2*60*60)).Format("2006-01-02T15:04:05.000000Z07:00")
+		return t.In(localZone).Format("2006-01-02T15:04:05.000000Z07:00")
 	case TimeNoZone:
-		return t.UTC().Format("2006-01-02 15:04:05")
+		return t.UTC().Format(time.DateTime)
+	case TimeLocalNoZone:
+		return t.In(localZone).Format(time.DateTime)
 	default:
 		return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	}

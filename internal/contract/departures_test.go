@@ -15,6 +15,7 @@ var departures = map[string][]departure{
 	"framework":          {wrappedObjects, nullsForNothing, undescribedMembers, emptyConfirmations},
 	"simple":             {nullsForNothing, listsForNothing, timesWithOffset},
 	"cursor":             {patientBeside, timesWithoutZone, numbersAsText},
+	"drifting":           {timesWithoutZone},
 	"cursor-in-links":    {wrappedObjects, nullsForNothing},
 	"flat":               {undescribedMembers, flatPages, barePages},
 	"bare":               {barePages},

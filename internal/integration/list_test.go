@@ -20,6 +20,7 @@ func testList(t *testing.T, tg *target) {
 	var created []int64
 	for range count {
 		created = append(created, tg.create(t).ID)
+		tg.tick() // rows of one second have no order
 	}
 	for _, sort := range []clinicaldoc.Sort{clinicaldoc.SortLatest, clinicaldoc.SortOldest} {
 		for _, prefetch := range []int{0, 2} {

@@ -1,0 +1,65 @@
+package clinicaldoctest_test
+
+import (
+	"crypto/x509"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestTLSSpeaksHTTP2OnBothOrigins(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithTLS())
+	c.create(validForm())
+	for _, address := range []string{c.srv.URL + "/user", c.audioURL()} {
+		caller := c
+		if address != c.srv.URL+"/user" {
+			caller = c.as("")
+		}
+		a := caller.get(address)
+		assert.Equal(t, "https", a.Request.URL.Scheme)
+		assert.Equal(t, 2, a.ProtoMajor)
+		assert.Equal(t, http.StatusOK, a.StatusCode)
+	}
+	me, err := c.srv.Client().Users.Me(t.Context())
+	require.NoError(t, err, "the ready client knows the certificate")
+	assert.Equal(t, int64(1), me.ID)
+
+	roots := x509.NewCertPool()
+	roots.AddCert(c.srv.Certificate())
+	_, err = c.srv.Certificate().Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost"})
+	require.NoError(t, err)
+	stranger, err := clinicaldoc.NewClient(c.srv.URL, c.srv.Token)
+	require.NoError(t, err)
+	_, err = stranger.Users.Me(t.Context(), clinicaldoc.WithoutRetry())
+	require.Error(t, err, "nobody else does")
+}
+
+func TestStartTLS(t *testing.T) {
+	t.Parallel()
+	srv, err := clinicaldoctest.StartTLS()
+	require.NoError(t, err)
+	defer srv.Close()
+	assert.Contains(t, srv.URL, "https://127.0.0.1:")
+	assert.Nil(t, start(t).srv.Certificate())
+	_, err = clinicaldoctest.StartTLS(clinicaldoctest.InProcess())
+	require.ErrorContains(t, err, "clinicaldoctest: InProcess has no TLS")
+}
+
+func TestFaultsStrikeOverHTTP2(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]clinicaldoctest.Fault{
+		"reset": clinicaldoctest.ResetAfterCommit(), "truncate": clinicaldoctest.Truncate(3), "504": clinicaldoctest.Answer(504, "").CommitAfter(0),
+	} {
+		c := start(t, clinicaldoctest.WithTLS())
+		c.srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+		a, err := c.try(c.createRequest(validForm()))
+		assert.True(t, err != nil || a.StatusCode == 504, name)
+		require.NoError(t, c.srv.CreatedOnce(validForm().file), name)
+	}
+}
