@@ -1,6 +1,6 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults check
+.PHONY: demo test race lint faults crashes check
 
 demo: ## the main job, against the service in a box
 	go run ./examples/quickstart
@@ -17,6 +17,9 @@ lint: ## formatting and lint, tools pinned in internal/tools/go.mod
 faults: ## every fault by every operation, as a table, then a storm and its totals
 	go test ./internal/faultmatrix -run TestFaultMatrix -count=1 -v
 	go run -C internal/chaos .
+
+crashes: ## ingest: 500 kills at every transition, stops, a million keys
+	CLINICALDOC_INGEST_KILLS=500 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes' -count=1 -v
 
 check: ## everything a change must pass
 	.ci/run

@@ -177,7 +177,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 // checkPath refuses what would leave the base URL's path or origin.
 func checkPath(method, path string) error {
 	switch {
-	case !isIdentifier(method, 32, "-"):
+	case !redact.IsIdentifier(method, 32, "-"):
 		return invalid("Do: method", "is not an HTTP method")
 	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
 		return invalid("Do: path", "must start with one slash; it is relative to the base URL")
@@ -244,6 +244,9 @@ func checkedToken(source func(context.Context) (string, error)) func(context.Con
 		return token, nil
 	}
 }
+
+// BaseURL returns the URL that the client was made with, without a slash at its end: what tells one service from another.
+func (c *Client) BaseURL() string { return c.base }
 
 // LogValue lists what may be logged of the client: where it points.
 func (c *Client) LogValue() slog.Value {

@@ -20,10 +20,9 @@
 // # Errors
 //
 // A response that is no success is an [*Error], tested with [errors.Is] and a sentinel such as [ErrNotFound]. Arguments
-// that cannot be right are refused before any request with [ErrInvalidArgument]. A success that is not what the service
-// describes is [ErrUnexpectedResponse], never a zero value; only an optional member that cannot be read is zero, and the
-// logger is told of it. Error texts are safe to log; what the service said is in the error's fields. [Retryable] tells
-// whether the same call may be tried later.
+// that cannot be right are refused before any request ([ErrInvalidArgument]). A success that is not what the service
+// describes is [ErrUnexpectedResponse]; only an optional member that cannot be read is zero, and logged. Error texts are
+// safe to log; what the service said is in the error's fields. [Retryable] tells whether the call may be tried later.
 //
 // # Retries
 //
@@ -32,12 +31,10 @@
 //
 //   - Reads are retried after 408, 425, 429, 5xx but 501 and 505, and failures of the connection that may pass.
 //   - So are updates, deletions and signing. After a lost response the note is read first, and is not written again if
-//     somebody may have changed it ([*ConflictError]). A deletion whose retry finds nothing is done. What may have been
-//     carried out although the call failed matches [ErrOutcomeUnknown].
+//     somebody may have changed it ([*ConflictError]). What may have been carried out although the call failed matches
+//     [ErrOutcomeUnknown].
 //   - Creating a note is retried only when the service cannot have processed it: nothing or only a part was sent, or the
 //     status was 429. When the outcome is not known, the error is an [*OutcomeUnknownError].
-//
-// These rules may become stricter or more lenient in a minor version, but never so that a Create makes two notes.
 //
 // # A create without a response
 //
@@ -65,12 +62,10 @@
 // The token is sent to the origin of the base URL and nowhere else. Types that hold patients' data print as ids, flags
 // and stages with every verb of fmt, and in slog; logger and observer are told an allow-list ([Attempt]). Encoding as JSON
 // is explicit and gives everything: slog's JSON handler encodes a slice or map of notes that way, so log notes one by one.
-// Nor can a value in an unexported field of another struct protect itself from fmt.
 //
 // # What the service does not tell
 //
-// The service's description leaves gaps, and this package works whichever way they are filled: a record may be bare or
-// wrapped in data, an empty object may be [], times may lack a zone, success may be any 2xx, lists may be paged by numbers
-// or cursors. [WithQueryNames] names the list's query parameters. Package clinicaldoctest is the service in a box, with a
+// The service's description leaves gaps, and this package works whichever way they are filled: records bare or wrapped in
+// data, times with or without a zone, lists paged by numbers or cursors. [WithQueryNames] names the list's parameters. Package clinicaldoctest is the service in a box, with a
 // switch for each gap, for the tests of programs that use this package.
 package clinicaldoc

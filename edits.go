@@ -197,13 +197,19 @@ func (p UpdateNoteParams) presentIn(note *ProgressNote) bool {
 	return sameText(changed.Name, note.Name) && sameText(changed.Transcription, note.Transcription) && sameText(changed.Analysis, note.Analysis)
 }
 
-// incomplete is the failure to sign a note that is not complete, and so is surely not signed.
+// incomplete is the failure to sign a note that is not complete. It is not signed, but an attempt without a response may
+// still be under way, and sign it when it is.
 func incomplete(refusal error) error {
-	if wrapped, ok := errors.AsType[*maybeDoneError](refusal); ok {
+	wrapped, unsure := errors.AsType[*maybeDoneError](refusal)
+	if unsure {
 		refusal = wrapped.err
 	}
-	return &callError{
+	err := &callError{
 		op: signNote, detail: "transcription and analysis are not both complete; wait for the note, then sign",
 		causes: []error{ErrNoteIncomplete, refusal},
 	}
+	if unsure {
+		return &maybeDoneError{err}
+	}
+	return err
 }

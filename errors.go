@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
@@ -142,7 +141,7 @@ func (e *Error) retryable() bool {
 	if !e.reads() {
 		effect = retry.Creates
 	}
-	return effect.MayRepeat(retry.Outcome{Status: e.StatusCode})
+	return effect.MayRetry(retry.Outcome{Status: e.StatusCode})
 }
 
 // maySpeakOfState reports whether the status may be about the record's state: not about the token, the record's
@@ -160,7 +159,7 @@ const maxFieldNames = 10
 
 // fieldNames returns the printable names of the invalid fields: a server may echo data as a key.
 func (e *Error) fieldNames() []string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(e.Fields)), func(name string) bool { return !isIdentifier(name, 64, "_.-[]*") })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(e.Fields)), func(name string) bool { return !redact.IsIdentifier(name, 64, "_.-[]*") })
 	return names[:min(len(names), maxFieldNames)]
 }
 
@@ -217,6 +216,74 @@ func (e *maybeDoneError) Unwrap() []error            { return opaque(ErrOutcomeU
 func (e *maybeDoneError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *maybeDoneError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
+// callError is a failure that is not a response of the service: nothing was sent, nothing came back, or what came back
+// is not what was promised.
+type callError struct {
+	op        operation
+	requestID string
+	detail    string  // safe to print
+	causes    []error // for errors.Is and errors.As; not printed
+	transient bool    // the failure may pass by itself; whether the service may have acted is marked around the error
+}
+
+func (e *callError) Error() string {
+	suffix := ""
+	if e.requestID != "" {
+		suffix = " (request id " + e.requestID + ")"
+	}
+	return fmt.Sprintf("clinicaldoc: %s (%s %s): %s%s", e.op.name, e.op.method, e.op.route, e.detail, suffix)
+}
+
+func (e *callError) SafeText() string           { return e.detail }
+func (e *callError) Unwrap() []error            { return opaque(e.causes...) }
+func (e *callError) retryable() bool            { return e.transient }
+func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
+func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
+
+// argumentError is an argument refused before any request. The text of its cause, which may be nil, may name a file.
+type argumentError struct {
+	what  string
+	cause error
+}
+
+// invalid makes an argumentError of a text; its values are the caller's and must not be patients' data.
+func invalid(what, format string, args ...any) error {
+	return &argumentError{what: what + ": " + fmt.Sprintf(format, args...)}
+}
+
+func (e *argumentError) Error() string {
+	text := "clinicaldoc: " + e.what + ": "
+	if e.cause != nil {
+		text += redact.Cause(e.cause) + ": "
+	}
+	return text + ErrInvalidArgument.Error()
+}
+
+func (e *argumentError) SafeText() string           { return e.Error() }
+func (e *argumentError) Unwrap() []error            { return opaque(ErrInvalidArgument, e.cause) }
+func (e *argumentError) Format(s fmt.State, _ rune) { printError(s, e) }
+
+// opaque makes causes fit for a chain that others walk and print.
+func opaque(causes ...error) []error {
+	var kept []error
+	for _, cause := range causes {
+		if cause != nil {
+			kept = append(kept, redact.Opaque(cause))
+		}
+	}
+	return kept
+}
+
+func printError(s fmt.State, err error) { _, _ = s.Write([]byte(text(err))) }
+
+// text is an error's own text if it is one of this package, else what may be said of it.
+func text(err error) string {
+	if err == nil {
+		return "clinicaldoc: no error"
+	}
+	return redact.Opaque(err).Error()
+}
+
 // Retryable reports whether trying the same call again later may succeed and cannot do harm. It is for the errors of all
 // methods, which come after their own retries, also wrapped ones:
 //
@@ -239,61 +306,6 @@ type sentinelError struct {
 }
 
 func (e sentinelError) Unwrap() error { return e.sentinel }
-
-// Bounds on what is kept of an error's body.
-const (
-	maxErrorFields   = 100
-	maxFieldMessages = 20
-)
-
-// decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else, which is
-// no second error.
-func decodeErrorBody(body []byte, e *Error) {
-	d := jsonscan.New(body)
-	if d.Kind() != jsonscan.Object {
-		return
-	}
-	for key := range d.Fields() {
-		switch {
-		case string(key) == "message" && d.Kind() == jsonscan.String:
-			if message := d.Text(); d.Err() == nil {
-				e.Message = message
-			}
-		case string(key) == "errors" && d.Kind() == jsonscan.Object:
-			for key := range d.Fields() {
-				if len(e.Fields) == 0 {
-					e.Fields = map[string][]string{}
-				}
-				if name := string(key); len(e.Fields) < maxErrorFields {
-					e.Fields[name] = fieldMessages(d)
-				}
-			}
-		}
-	}
-	_ = d.End() // gives its memory back
-}
-
-// fieldMessages reads a field's messages: a list of texts, or a single one.
-func fieldMessages(d *jsonscan.Decoder) []string {
-	messages := []string{}
-	add := func() {
-		if text := d.Text(); d.Err() == nil && len(messages) < maxFieldMessages {
-			messages = append(messages, text)
-		}
-	}
-	switch d.Kind() {
-	case jsonscan.String:
-		add()
-	case jsonscan.Array:
-		for range d.Elements() {
-			if d.Kind() == jsonscan.String {
-				add()
-			}
-		}
-	default: // tells nothing
-	}
-	return messages
-}
 
 // Errors of responses that decode but are not what was asked for. Their texts hold no data.
 var (

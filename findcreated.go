@@ -65,6 +65,9 @@ func (p FindCreatedParams) Format(s fmt.State, _ rune) {
 //   - Everything else is undecided: an [*OutcomeUnknownError], at once when waiting cannot help. Its Err says why and from
 //     when on it can be decided. It can be asked again, also by another process, from its JSON.
 //
+// Of losses that another process suffered, this client knows those that it was asked about. Who has several asks about each
+// once, with a context that has ended, before he waits for any: one's note may look like another's.
+//
 // An error put together from Params, SentAt and AudioSize is enough; without LostAt, Settle counts from now. When the error
 // holds a NoteID, that note is read and returned if it is the patient's. Bad params are [ErrInvalidArgument].
 func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (*ProgressNote, error) {
@@ -105,7 +108,7 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 // pause waits for the next look, which is not later than the time from which on it can be decided. It reports false when the
 // context ends first.
 func (l *search) pause(ctx context.Context, failure error) bool {
-	wait := retry.Backoff(l.looks-1, minLookPause, maxLookPause, 0)
+	wait := retry.Backoff(ctx, l.looks-1, minLookPause, maxLookPause, 0)
 	if remaining := time.Until(l.settledAt.Add(l.cached)); remaining > 0 {
 		wait = min(wait, remaining)
 	}

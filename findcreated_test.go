@@ -201,10 +201,10 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 		"Date 10 s ahead": {made: func(s *shelf, _ *lostCreate) {
 			s.keep(visited().ago(10 * time.Second))
 			s.ahead = 10 * time.Second
-		}, reason: "not enough of it is told"},
+		}, reason: "not enough of it is known"},
 		"service behind":        {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.ahead = -time.Hour }, reason: "sent in the future"},
-		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "not enough of it is told"},
-		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "not enough of it is told"},
+		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "not enough of it is known"},
+		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "not enough of it is known"},
 		"local times, west":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = -12 * time.Hour }, reason: "resembles"},
 		"sent by a clock ahead": {made: func(s *shelf, e *lostCreate) { s.keep(visited()); ago(e, -time.Hour) }, reason: "sent in the future"},
 		"sent by a clock ahead, asked later": {made: func(s *shelf, e *lostCreate) {
@@ -212,8 +212,8 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 			ago(e, -time.Hour)
 			time.Sleep(3 * time.Hour)
 		}, reason: "resembles"},
-		"user not told": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "not enough of it is told"},
-		"/user fails":   {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is told"},
+		"user not known": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "not enough of it is known"},
+		"/user fails":    {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is known"},
 		"found and gone": {made: func(s *shelf, _ *lostCreate) {
 			id := s.keep(visited().named("Visit 2"))
 			s.onList = func() {
@@ -248,17 +248,17 @@ func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
 		made   func(*shelf)
 		reason string
 	}{
-		"made before it was sent":        {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
-		"before, with a stale Date":      {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "not enough of it is told"},
-		"before, from a cache":           {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
-		"a colleague's":                  {made: func(s *shelf) { s.keep(visited().by(5)) }},
-		"a colleague's, no patient sent": {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
-		"a patient's, no patient sent":   {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
-		"no size on either side":         {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is told"},
-		"no recording was sent":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "not enough of it is told"},
-		"no name was sent, no size told": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is told"},
-		"two fit":                        {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
-		"one fits, one may":              {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
+		"made before it was sent":         {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
+		"before, with a stale Date":       {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "not enough of it is known"},
+		"before, from a cache":            {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
+		"a colleague's":                   {made: func(s *shelf) { s.keep(visited().by(5)) }},
+		"a colleague's, no patient sent":  {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
+		"a patient's, no patient sent":    {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
+		"no size on either side":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
+		"no recording was sent":           {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "not enough of it is known"},
+		"no name was sent, no size known": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
+		"two fit":                         {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
+		"one fits, one may":               {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -344,7 +344,7 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 		_, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 
-		// Another client cannot know, unless it is told.
+		// Another client cannot know, unless it learns of it.
 		other := s.client()
 		stored, err := json.Marshal(lost)
 		require.NoError(t, err)
@@ -390,7 +390,7 @@ func TestFindCreatedTwoEqualLostCreates(t *testing.T) {
 // Of another size, which tells them apart only where the service tells sizes.
 func TestFindCreatedTwoLostCreatesOfDifferentSizes(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]bool{"told": true, "not told": false} {
+	for name, known := range map[string]bool{"known": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -401,12 +401,12 @@ func TestFindCreatedTwoLostCreatesOfDifferentSizes(t *testing.T) {
 				other.Audio = clinicaldoc.AudioBytes("a.wav", []byte("longer sound"))
 				lose(t, client, other)
 				n := visited()
-				if !told {
+				if !known {
 					n.size = 0
 				}
 				id := s.keep(n)
 				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if told {
+				if known {
 					require.NoError(t, err)
 					assert.Equal(t, id, note.ID)
 					return
@@ -518,7 +518,7 @@ func TestFindCreatedRemembersWhatItWasAskedFor(t *testing.T) {
 // Where the service tells no sizes, they do not tell two lost creates apart.
 func TestFindCreatedOfAnotherSizeWhereNoneIsTold(t *testing.T) {
 	t.Parallel()
-	for name, size := range map[string]int64{"told": 5, "not told": 0} {
+	for name, size := range map[string]int64{"known": 5, "unknown": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -147,11 +147,11 @@ func (a *AudioSource) mediaType() (string, error) {
 
 // LogValue lists what may be logged of the recording: its name may be a patient's.
 func (a AudioSource) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int64("size", a.size()))
+	return slog.GroupValue(slog.Int64("size", a.Size()))
 }
 
-// size is -1 when it is not known.
-func (a AudioSource) size() int64 {
+// Size returns the recording's size in bytes, -1 when it is not known before it is sent.
+func (a AudioSource) Size() int64 {
 	if a.audioState == nil {
 		return -1
 	}

@@ -1,7 +1,6 @@
 package clinicaldoc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
@@ -133,8 +131,8 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
 // over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
 // deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is [ErrIncompleteList].
-// A service that tells neither a total nor a cursor cannot show every deletion; Verify helps there. An error is yielded
-// once, with a nil note, and ends it; see List for the other errors.
+// A deletion that a new note makes up for in the total, and some where neither a total nor a cursor is told, cannot be seen;
+// Verify helps there. An error is yielded once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	return noteList{service: s, params: params, opts: opts}.all(ctx)
 }
@@ -214,8 +212,8 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
 // is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
 // out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
-// nobody can have changed it since, else the error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. With
-// [IfUnchanged] nothing else is signed than what the caller read.
+// nobody can have changed it since, else the error is a [*ConflictError]. An error after which the note may be signed, or
+// may yet come to be, matches [ErrOutcomeUnknown]. With [IfUnchanged] nothing else is signed than what the caller read.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
 	if err != nil {
@@ -260,6 +258,37 @@ func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure erro
 	return nil, failure
 }
 
+// check holds a page against what was asked for, and notes a page size that was ignored.
+func (p ListNotesParams) check(page *Page[ProgressNote]) error {
+	current := page.Meta.CurrentPage
+	if p.Cursor == "" && current > 0 && current != max(p.Page, 1) {
+		return sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
+	}
+	page.Meta.PerPageIgnored = p.PerPage > 0 &&
+		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
+	for i := range page.Items {
+		if err := p.checkPatient(&page.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p ListNotesParams) checkPatient(note *ProgressNote) error {
+	if p.PatientID == 0 {
+		return nil
+	}
+	switch match := note.comparePatient(p.PatientID); {
+	case match == namesThis, match == namesNone && p.TrustPatientFilter:
+		return nil
+	case match == namesOther:
+		return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
+	}
+	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
+}
+
+func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientMismatch} }
+
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
 func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
 	return func(response []byte) (*ProgressNote, error) {
@@ -271,43 +300,6 @@ func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]
 		return note, err
 	}
 }
-
-// Confirmation is the service's word that something was done. Message is empty when the response held none.
-type Confirmation struct {
-	Message string `json:"message"`
-}
-
-// decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
-func decodeConfirmation(response []byte) (*Confirmation, error) {
-	c := new(Confirmation)
-	if len(bytes.TrimSpace(response)) == 0 {
-		return c, nil
-	}
-	d := jsonscan.New(response)
-	if d.Kind() == jsonscan.Object {
-		c.fill(d)
-	} else {
-		d.Skip()
-	}
-	if err := d.End(); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-func (c *Confirmation) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		if string(key) == "message" {
-			c.Message = tolerant.Text(d)
-		}
-	})
-}
-
-// LogValue lists nothing: the message is the service's own words.
-func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
-
-// Format prints the type's name for every verb.
-func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }
 
 // LogValue lists the names of the fields to change.
 func (p UpdateNoteParams) LogValue() slog.Value {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Option configures a [Client]. An invalid one makes [NewClient] fail with an error that names it.
@@ -195,7 +197,7 @@ func WithQueryNames(names QueryNames) Option {
 // WithUserAgent replaces the User-Agent header, "clinicaldoc-go/" and the version.
 func WithUserAgent(userAgent string) Option {
 	return func(c *config) error {
-		if userAgent == "" || !isHeaderValue(userAgent) {
+		if userAgent == "" || !redact.IsHeaderValue(userAgent) {
 			return invalid("WithUserAgent", "the text is empty or cannot stand in a header")
 		}
 		c.userAgent = userAgent
@@ -289,7 +291,7 @@ func WithHeader(key, value string) CallOption {
 	return func(o *callOptions) error {
 		canonical := http.CanonicalHeaderKey(key)
 		switch {
-		case !isIdentifier(key, 128, "!#$%&'*+-.^_`|~"), !isHeaderValue(value):
+		case !redact.IsIdentifier(key, 128, "!#$%&'*+-.^_`|~"), !redact.IsHeaderValue(value):
 			return invalid("WithHeader", "the key or the value cannot stand in a header")
 		case ownHeaders[canonical]:
 			return invalid("WithHeader", "%s is set by the SDK alone", canonical)

@@ -83,37 +83,6 @@ func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
 
 const errNoRows = safeError("it holds no list")
 
-// check holds a page against what was asked for, and notes a page size that was ignored.
-func (p ListNotesParams) check(page *Page[ProgressNote]) error {
-	current := page.Meta.CurrentPage
-	if p.Cursor == "" && current > 0 && current != max(p.Page, 1) {
-		return sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
-	}
-	page.Meta.PerPageIgnored = p.PerPage > 0 &&
-		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
-	for i := range page.Items {
-		if err := p.checkPatient(&page.Items[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p ListNotesParams) checkPatient(note *ProgressNote) error {
-	if p.PatientID == 0 {
-		return nil
-	}
-	switch match := note.comparePatient(p.PatientID); {
-	case match == namesThis, match == namesNone && p.TrustPatientFilter:
-		return nil
-	case match == namesOther:
-		return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
-	}
-	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
-}
-
-func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientMismatch} }
-
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.
 func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
@@ -288,7 +257,7 @@ func (l noteList) fetch(ctx context.Context, at walk.Position, responded func())
 	}
 	got.Page = page
 	read := walk.Page{
-		Rows: make([]int64, len(page.Items)), Told: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
+		Rows: make([]int64, len(page.Items)), SaysIfMore: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
 		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
 	}
 	for i := range page.Items {

@@ -205,7 +205,7 @@ func (r request) stopped(ctx context.Context, err error) error {
 
 // gone reports whether a retried DELETE found nothing because an earlier attempt had done its work.
 func (r request) gone(call *exchange.Call) bool {
-	return r.op.method == http.MethodDelete && call.Unsure && call.Attempts > 1 && r.saysGone(call.Last.Status)
+	return r.op.method == http.MethodDelete && call.Unsure && r.saysGone(call.Last.Status)
 }
 
 func (r request) saysGone(status int) bool {
@@ -221,7 +221,7 @@ func (r request) saysGone(status int) bool {
 // mark says of a failed call that it may have been carried out all the same.
 func (r request) mark(call *exchange.Call, err error) error {
 	switch {
-	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete):
+	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone):
 		return err
 	case r.op.effect == retry.Creates:
 		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}
@@ -253,7 +253,7 @@ func createdID(a *exchange.Attempt) int64 {
 // requestID returns the id that the service or a proxy gave the request, if it is fit for a log line.
 func requestID(h http.Header) string {
 	for _, key := range []string{"X-Request-Id", "X-Correlation-Id", "X-Amzn-Trace-Id", "Cf-Ray"} {
-		if id := h.Get(key); isIdentifier(id, 128, "-_.:=;/+") {
+		if id := h.Get(key); redact.IsIdentifier(id, 128, "-_.:=;/+") {
 			return id
 		}
 	}

@@ -202,7 +202,7 @@ func TestHeadersAreBoundedByDefault(t *testing.T) {
 
 func TestStalledAttemptsEnd(t *testing.T) {
 	t.Parallel()
-	t.Run("no answer", func(t *testing.T) {
+	t.Run("no response", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()

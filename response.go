@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // Response is what came back for a call; see [WithResponse].
@@ -169,3 +171,40 @@ func (c *Client) observe(ctx context.Context, a Attempt) {
 		c.config.logger.LogAttrs(ctx, level, "clinicaldoc attempt", a.attrs()...)
 	}
 }
+
+// Confirmation is the service's word that something was done. Message is empty when the response held none.
+type Confirmation struct {
+	Message string `json:"message"`
+}
+
+// decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
+func decodeConfirmation(response []byte) (*Confirmation, error) {
+	c := new(Confirmation)
+	if len(bytes.TrimSpace(response)) == 0 {
+		return c, nil
+	}
+	d := jsonscan.New(response)
+	if d.Kind() == jsonscan.Object {
+		c.fill(d)
+	} else {
+		d.Skip()
+	}
+	if err := d.End(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Confirmation) fill(d *jsonscan.Decoder) {
+	tolerant.Object(d, func(key []byte) {
+		if string(key) == "message" {
+			c.Message = tolerant.Text(d)
+		}
+	})
+}
+
+// LogValue lists nothing: the message is the service's own words.
+func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
+
+// Format prints the type's name for every verb.
+func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }

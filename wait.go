@@ -237,7 +237,7 @@ func (p *poller) sleep(ctx context.Context) error {
 // transient reports whether a request's failure may pass by itself. A response that is no note may be a proxy's page.
 func transient(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return retry.Reads.MayRepeat(retry.Outcome{Status: refused.StatusCode})
+		return retry.Reads.MayRetry(retry.Outcome{Status: refused.StatusCode})
 	}
 	return !errors.Is(err, ErrInvalidArgument)
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/idset"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 )
 
@@ -236,7 +236,7 @@ func (s *waitAllState) listFailed(err error, expected map[int64]*awaited) {
 // pause or seems to be in trouble; if not one could be read, that counts for all.
 func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 	failures := 0 // in a row
-	for _, w := range s.toRead() {
+	for _, w := range s.toRead(ctx) {
 		if !s.goesOn() || s.schedule.PauseAsked() || poll.Expired(ctx) != nil {
 			return succeeded
 		}
@@ -262,7 +262,7 @@ func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 // toRead returns the notes to read in this tick: all that are due, and of those that the list did not show as many as the
 // pause before allows, the one that waited longest first. As long as the list has not shown an end, one of the listed
 // notes joins them: rows without flags and times would look like notes that nobody works on.
-func (s *waitAllState) toRead() []*awaited {
+func (s *waitAllState) toRead(ctx context.Context) []*awaited {
 	var due, others []*awaited
 	var probe *awaited
 	for _, w := range s.pending {
@@ -283,7 +283,7 @@ func (s *waitAllState) toRead() []*awaited {
 		notes = append(notes, probe)
 	}
 	if s.shuffle { // a few notes that cannot be read must not stand for all of them
-		rand.Shuffle(len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] }) //nolint:gosec // it protects nothing
+		jitter.Shuffle(ctx, len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] })
 		s.shuffle = false
 	}
 	return notes

@@ -40,7 +40,7 @@ func run(ctx context.Context, out io.Writer) error {
 // explain is how a program decides what to do: by kind with errors.Is, by content with errors.As. Printing the error is
 // always safe; the service's own words are in its fields and may repeat what was sent.
 func explain(out io.Writer, what string, err error) {
-	var answered *clinicaldoc.Error
+	var refused *clinicaldoc.Error
 	advice := "give up and report it"
 	switch {
 	case err == nil:
@@ -53,8 +53,8 @@ func explain(out io.Writer, what string, err error) {
 		advice = "get a new token"
 	case errors.Is(err, clinicaldoc.ErrNotFound):
 		advice = "drop the id"
-	case errors.Is(err, clinicaldoc.ErrValidation) && errors.As(err, &answered):
-		advice = fmt.Sprintf("show the %d field(s) to whoever filled them in", len(answered.Fields))
+	case errors.Is(err, clinicaldoc.ErrValidation) && errors.As(err, &refused):
+		advice = fmt.Sprintf("show the %d field(s) to whoever filled them in", len(refused.Fields))
 	case errors.Is(err, clinicaldoc.ErrRateLimited), errors.Is(err, clinicaldoc.ErrServer), errors.Is(err, context.DeadlineExceeded):
 		advice = "try again later"
 	}

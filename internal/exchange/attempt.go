@@ -16,53 +16,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// Attempt is what one attempt came to.
-type Attempt struct { //nolint:errname // an outcome first; an error for the retry loop alone
-	Number        int
-	Started       time.Time     // when it began to send; the limiter's time is before that
-	Duration      time.Duration // of all steps
-	BytesSent     int64         // of the body
-	BytesReceived int64         // of the body
-
-	Status  int // of the response; 0 when none came whole, but for a stream
-	Header  http.Header
-	Body    []byte // valid until Release
-	TooLong bool   // a success whose body is longer than it may be
-
-	Step  Step  // that failed; None for a response
-	Cause error // why
-	Ended error // of the caller's context, if that was over too
-	Sent  retry.Sent
-	Err   error // as Explain put it; nil for a 2xx
-
-	permanent bool // the failure will be the same next time
-}
-
-// Step is where an attempt without a response ended.
-type Step int
-
-// The steps that can fail.
-const (
-	None      Step = iota
-	Limit          // the limiter refused; nothing was sent
-	Authorize      // there is no token; nothing was sent
-	Source         // the body could not be read; the server cannot have all of it
-	Commit         // BeforeCommit refused; the server cannot have all of it
-	Context        // the caller's context ended
-	Network        // no response, or only a part of one
-	Content        // the stream cannot use the response, or has no request
-)
-
-// Error makes an attempt the error by which the retry loop learns of it.
-func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
-
-// Outcome is what the retry decision goes by.
-func (a *Attempt) Outcome() retry.Outcome {
-	return retry.Outcome{Status: a.Status, Sent: a.Sent, Permanent: a.permanent}
-}
-
-func success(status int) bool { return status >= 200 && status <= 299 }
-
 // attempt goes through the steps once. What it returns is for the loop: the response, whose body has been read, or the
 // attempt itself as the error.
 func (c *Call) attempt(req *http.Request) (*http.Response, error) {
@@ -76,8 +29,8 @@ func (c *Call) attempt(req *http.Request) (*http.Response, error) {
 		a.Err = c.Explain(a)
 	}
 	c.Last = a
-	if !c.Unsure && !a.Outcome().NotProcessed() {
-		c.Unsure, c.doubtful = true, a
+	if !c.Unsure {
+		c.Unsure, c.decisive = !a.Outcome().NotProcessed(), a
 	}
 	if c.Report != nil {
 		c.Report(ctx, a)
@@ -174,14 +127,12 @@ func (c *Call) header(token string) http.Header {
 const (
 	maxErrorBody = 64 << 10 // of a response that is no success; what is beyond is cut off
 	maxRedirects = 5        // on the own origin
-	smallSize    = 64 << 10 // bodies up to it are not followed if they may be sent twice: a connection takes them at once
-	expectSize   = 1 << 20  // bodies above it are announced, so that a refusal comes before they are sent
 	maxReadTime  = 10       // stall timeouts that reading a response may take
 )
 
 // send delivers the request: a streamed body in company.
 func (c *Call) send(out *http.Request, state *sending.State) (*http.Response, error) {
-	c.attach(out, state)
+	state.Attach(out, c.Body, !c.Peer.ignoresExpect.Load())
 	if c.Body == nil || !c.Body.Streamed() {
 		return c.deliver(out, state)
 	}
@@ -214,31 +165,7 @@ func (c *Call) deliver(out *http.Request, state *sending.State) (*http.Response,
 		}
 		c.Peer.ignoresExpect.Store(true)
 		out.Header.Del("Expect")
-		c.attach(out, state)
-	}
-}
-
-// attach gives the request its body. Only a body that may be sent twice gets a GetBody, with which net/http repeats
-// requests by itself.
-func (c *Call) attach(out *http.Request, state *sending.State) {
-	if c.Body == nil {
-		return
-	}
-	size := c.Body.Size()
-	out.ContentLength = size
-	if body, held := c.Body.(sending.JSON); held && c.Effect != retry.Creates && size <= smallSize {
-		state.Unfollowed = size
-		out.Body = body.Reader() // of a type that net/http knows: it leaves together with the headers
-		out.GetBody = func() (io.ReadCloser, error) { return body.Reader(), nil }
-		return
-	}
-	announced := c.Effect == retry.Creates && (size < 0 || size > expectSize) && !c.Peer.ignoresExpect.Load()
-	if announced {
-		out.Header["Expect"] = []string{"100-continue"}
-	}
-	out.Body = state.Follow(c.Body, announced)
-	if c.Effect != retry.Creates {
-		out.GetBody = func() (io.ReadCloser, error) { return state.Follow(c.Body, false), nil }
+		state.Attach(out, c.Body, false)
 	}
 }
 
@@ -271,26 +198,4 @@ func (c *Call) read(resp *http.Response, a *Attempt, watchdog *stall.Watchdog, s
 	a.Status, a.Header, a.Body = resp.StatusCode, resp.Header, c.buffer.Bytes()[:min(n, limit)]
 	a.TooLong = succeeded && n > limit
 	return nil
-}
-
-// judge finds the cause of an attempt without a response where it is told best: by the stream, at our own end, in the
-// caller's context, in the watchdog, or else in the transport's error.
-func (a *Attempt) judge(ctx, watched context.Context, state *sending.State, err error) {
-	a.Ended = redact.ContextErr(ctx)
-	refused, failed := state.Failure()
-	cause := context.Cause(watched)
-	switch {
-	case a.Step == Content:
-		a.Cause = err
-	case refused != nil:
-		a.Step, a.Cause, a.Sent, a.permanent = Commit, refused, retry.Partly, true
-	case failed != nil:
-		a.Step, a.Cause, a.Sent, a.permanent = Source, failed, retry.Partly, true
-	case a.Ended != nil:
-		a.Step, a.Cause, a.permanent = Context, a.Ended, true
-	case cause != nil:
-		a.Step, a.Cause = Network, cause
-	default:
-		a.Step, a.Cause, a.permanent = Network, err, retry.Permanent(err)
-	}
 }

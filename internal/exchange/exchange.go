@@ -22,7 +22,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -31,6 +30,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/buffers"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
@@ -79,7 +79,7 @@ type Call struct {
 	Last     *Attempt // nil before the first
 	Unsure   bool     // an attempt may have had its effect
 
-	doubtful *Attempt      // the first that may have had its effect
+	decisive *Attempt      // the first that may have had its effect, or else the last
 	next     retry.Next    // what the stream said of the last attempt
 	cuts     int           // attempts that ended within the body
 	spread   float64       // of back-off, between 0 and 1
@@ -89,7 +89,7 @@ type Call struct {
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
 // context, BeforeRetry or Prepare ended is a [*Stopped] around it.
 func (c *Call) Do(ctx context.Context) error {
-	c.spread = rand.Float64() //nolint:gosec // spreads load; it protects nothing
+	c.spread = jitter.Float64(ctx)
 	retries := c.MaxRetries
 	if c.Stream != nil {
 		retries = math.MaxInt // the stream counts by itself
@@ -144,7 +144,7 @@ func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bo
 		if !c.goesOn(err) {
 			return false, nil
 		}
-	case !c.Effect.MayRepeat(outcome) || c.Body != nil && !c.Body.Replayable():
+	case !c.Effect.MayRetry(outcome) || c.Body != nil && !c.Body.Replayable():
 		return false, nil
 	case c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly:
 		// A server that cuts an upload often means to refuse it; one more try tells.
@@ -188,10 +188,8 @@ func (c *Call) beforeRetry(req *http.Request) error {
 	switch {
 	case c.Stream != nil:
 		return c.Stream.Prepare(req.Context())
-	case c.BeforeRetry == nil:
-		return nil
-	case c.doubtful == nil:
-		return c.BeforeRetry(req.Context(), c.Last)
+	case c.BeforeRetry != nil:
+		return c.BeforeRetry(req.Context(), c.decisive)
 	}
-	return c.BeforeRetry(req.Context(), c.doubtful)
+	return nil
 }

@@ -108,7 +108,7 @@ func sent(t *testing.T, c *Call, serve transport) (*http.Response, error) {
 
 func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
 	t.Parallel()
-	small, large := sending.JSON(`{"a":1}`), sending.JSON(strings.Repeat(" ", smallSize+1))
+	small, large := sending.JSON(`{"a":1}`), sending.JSON(strings.Repeat(" ", sending.SmallSize+1))
 	for _, tc := range []struct {
 		effect retry.Effect
 		body   sending.Body
@@ -120,9 +120,9 @@ func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
 		{retry.Repeatable, large, true, false, ""},
 		{retry.Creates, small, false, false, ""},
 		{retry.Creates, large, false, false, ""},
-		{retry.Creates, sending.JSON(make([]byte, expectSize)), false, false, ""},
-		{retry.Creates, sending.JSON(make([]byte, expectSize+1)), false, false, "100-continue"},
-		{retry.Repeatable, sending.JSON(make([]byte, expectSize+1)), true, false, ""},
+		{retry.Creates, sending.JSON(make([]byte, sending.ExpectSize)), false, false, ""},
+		{retry.Creates, sending.JSON(make([]byte, sending.ExpectSize+1)), false, false, "100-continue"},
+		{retry.Repeatable, sending.JSON(make([]byte, sending.ExpectSize+1)), true, false, ""},
 	} {
 		c := newCall(tc.effect, nil)
 		c.Method, c.Body = http.MethodPost, tc.body
@@ -171,7 +171,7 @@ func TestSendFollowsRedirects(t *testing.T) {
 func TestSendWithoutTheAnnouncement(t *testing.T) {
 	t.Parallel()
 	c := newCall(retry.Creates, nil)
-	c.Method, c.Body = http.MethodPost, sending.JSON(make([]byte, expectSize+1))
+	c.Method, c.Body = http.MethodPost, sending.JSON(make([]byte, sending.ExpectSize+1))
 	var expects []string
 	serve := func(r *http.Request) (*http.Response, error) {
 		expects = append(expects, r.Header.Get("Expect"))

@@ -153,7 +153,7 @@ func (d *Download) Judged(err error) bool {
 
 // start is called with the first byte of a recording at hand. What the target has of another one is dropped.
 func (d *Download) start(r recording) error {
-	if err := d.restart("storage answered with the whole recording instead of the rest"); err != nil {
+	if err := d.restart("storage responded with the whole recording instead of the rest"); err != nil {
 		return err
 	}
 	d.recording = r

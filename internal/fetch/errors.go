@@ -62,7 +62,7 @@ func Break(err error) *Error {
 		return broken
 	}
 	if retry.Permanent(err) {
-		return &Error{Text: "no answer: " + redact.Cause(err), Causes: []error{err}}
+		return &Error{Text: "no response: " + redact.Cause(err), Causes: []error{err}}
 	}
 	return &Error{Kind: Broken, Text: "the download broke off: " + redact.Cause(err), Causes: []error{err}, Then: Retry}
 }

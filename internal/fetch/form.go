@@ -12,15 +12,15 @@ import (
 const headSize = 512
 
 const (
-	textDocument = "storage answered with a document instead of a recording"
-	textEmpty    = "storage answered with an empty recording"
+	textDocument = "storage responded with a document instead of a recording"
+	textEmpty    = "storage responded with an empty recording"
 )
 
 // checkForm refuses what its headers say is no recording: compressed bytes and documents.
 func checkForm(h http.Header, uncompressed bool) error {
 	encoding := h.Get("Content-Encoding")
 	if uncompressed || encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return unexpected("storage answered with compressed bytes although that was ruled out")
+		return unexpected("storage responded with compressed bytes although that was ruled out")
 	}
 	kind := mediaType(h)
 	for _, document := range []string{"/html", "/xhtml+xml", "/xml", "+xml", "/json", "+json"} {

@@ -66,14 +66,14 @@ func marksEnd(resp *http.Response) bool {
 // acceptRest judges a response that goes on where the download was. It must be of the same recording to a byte.
 func (d *Download) acceptRest(resp *http.Response) error {
 	if d.received == 0 {
-		return unexpected("storage answered with a part of the recording to a request for all of it")
+		return unexpected("storage responded with a part of the recording to a request for all of it")
 	}
 	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
 		return err
 	}
 	start, total := contentRange(resp.Header)
 	if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {
-		return d.restartNext("storage answered with a part that does not fit")
+		return d.restartNext("storage responded with a part that does not fit")
 	}
 	d.total = total
 	return nil
@@ -106,17 +106,17 @@ func (d *Download) restartNext(why string) error {
 func refused(resp *http.Response) error {
 	status := resp.StatusCode
 	if status >= 200 && status <= 299 {
-		return unexpected("storage answered " + statusText(status) + " instead of a recording")
+		return unexpected("storage responded " + statusText(status) + " instead of a recording")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
 	err := &Error{
-		Kind: Refused, Text: "storage answered " + statusText(status) + refusalAdvice(status),
+		Kind: Refused, Text: "storage responded " + statusText(status) + refusalAdvice(status),
 		Status: status, Header: resp.Header, RetryAfter: retry.After(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	switch {
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
 		err.Then = Renew
-	case retry.Reads.MayRepeat(retry.Outcome{Status: status}):
+	case retry.Reads.MayRetry(retry.Outcome{Status: status}):
 		err.Then = Retry
 	}
 	return err

@@ -20,14 +20,27 @@ func Go(f func()) *Work {
 
 func (w *Work) run(f func()) {
 	defer close(w.done)
+	w.returned = true
+	Guard(f, func(failed *Work) { w.returned, w.panicked = false, failed.panicked })
+}
+
+// Guard runs f in this goroutine, which may belong to somebody who would not survive a panic. If f does not return, it
+// calls wrecked with the ended work, for another goroutine to Wait for. A runtime.Goexit still ends this one.
+func Guard(f func(), wrecked func(*Work)) {
+	returned := false
 	defer func() {
-		if !w.returned {
-			w.panicked = recover()
+		if !returned {
+			w := &Work{done: make(chan struct{}), panicked: recover()}
+			close(w.done)
+			wrecked(w)
 		}
 	}()
 	f()
-	w.returned = true
+	returned = true
 }
+
+// Exited reports, when Done is closed, whether the work ended its goroutine.
+func (w *Work) Exited() bool { return !w.returned && w.panicked == nil }
 
 // Done is closed when the work has ended, in whatever way.
 func (w *Work) Done() <-chan struct{} { return w.done }

@@ -2,6 +2,7 @@
 package jsonscan_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,8 +10,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-const allocationsDocument = `{"plain":"Synthetic café text, long enough for the heap to be needed.",` +
-	`"escaped":["\nSynthetic text A\/B, long enough for the heap.","\nSynthetic text C\/D, long enough for the heap."],` +
+var allocationsDocument = `{"plain":"Synthetic café text, long enough for the heap to be needed.",` +
+	`"escaped":["\nSynthetic text"` + strings.Repeat(`,"\nSynthetic text A\/B, long enough for the heap."`, 10) + `],` +
 	`"objects":[{"n":1.5},{"n":-2},{"n":{"deep":[true,null,{"k\n":false}]}}]}`
 
 // countAllocations is generic code's view of the Decoder: handed to a function
@@ -74,8 +75,8 @@ func TestEachTextAllocatesOnce(t *testing.T) {
 			}
 		}
 	}), 0)
-	// The first escaped text pays for the scratch buffer, too.
-	assert.InDelta(t, 1, countAllocations(readEscaped(2))-countAllocations(readEscaped(1)), 0)
+	// The first escaped text pays for the scratch buffer, too, unless its pool has one; with the race detector that is chance.
+	assert.InDelta(t, 10, countAllocations(readEscaped(11))-countAllocations(readEscaped(1)), 1)
 }
 
 func TestDecoderStaysOnTheStack(t *testing.T) {

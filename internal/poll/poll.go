@@ -3,9 +3,9 @@ package poll
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
@@ -51,7 +51,7 @@ func (s *Schedule) LastPause() time.Duration { return s.last }
 
 // Sleep waits for the time of the next poll. An error means that there is none: the context ended.
 func (s *Schedule) Sleep(ctx context.Context) error {
-	s.last = s.pause()
+	s.last = s.pause(ctx)
 	timer := time.NewTimer(max(s.last, s.asked))
 	defer timer.Stop()
 	s.asked = 0
@@ -64,11 +64,11 @@ func (s *Schedule) Sleep(ctx context.Context) error {
 
 // pause is never shorter than the interval, grows with the time waited up to maxInterval, and up to a fifth of it is
 // random, so that many waits do not poll together. After failures it also grows with their number.
-func (s *Schedule) pause() time.Duration {
+func (s *Schedule) pause(ctx context.Context) time.Duration {
 	shortest, longest := s.bounds(time.Since(s.began))
-	pause := shortest + rand.N(longest-shortest+1) //nolint:gosec // spreads load; it protects nothing
+	pause := shortest + time.Duration(jitter.Float64(ctx)*float64(longest-shortest+1))
 	if s.failures > 0 {
-		pause = max(pause, retry.Backoff(s.failures-1, s.interval, s.maxInterval, 0))
+		pause = max(pause, retry.Backoff(ctx, s.failures-1, s.interval, s.maxInterval, 0))
 	}
 	return pause
 }

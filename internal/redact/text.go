@@ -1,5 +1,7 @@
 package redact
 
+import "strings"
+
 // Text is an error whose text is a constant without data.
 type Text string //nolint:errname // it reads as redact.Text("words")
 
@@ -12,3 +14,24 @@ func (t Text) SafeText() string { return string(t) }
 func New(text string) error { return &sentinel{Text(text)} }
 
 type sentinel struct{ Text }
+
+// IsHeaderValue reports whether s can be sent in a header.
+func IsHeaderValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) })
+}
+
+// IsIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
+// server sent may then stand in a log line.
+func IsIdentifier(s string, maxLen int, extra string) bool {
+	if s == "" || len(s) > maxLen {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune(extra, r):
+		default:
+			return false
+		}
+	}
+	return true
+}

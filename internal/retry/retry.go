@@ -2,12 +2,14 @@
 package retry
 
 import (
+	"context"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
 )
 
 // Effect says what sending a request twice does at the server.
@@ -32,8 +34,8 @@ const (
 
 // Outcome is what one attempt came to.
 type Outcome struct {
-	Status    int  // of the answer; 0 when there was none
-	Sent      Sent // matters only without an answer
+	Status    int  // of the response; 0 when there was none
+	Sent      Sent // matters only without a response
 	Permanent bool // the failure will be the same next time
 }
 
@@ -51,8 +53,8 @@ func (o Outcome) NotProcessed() bool {
 	return true
 }
 
-// MayRepeat reports whether a request of this effect may be sent again after the outcome.
-func (e Effect) MayRepeat(o Outcome) bool {
+// MayRetry reports whether a request of this effect may be sent again after the outcome.
+func (e Effect) MayRetry(o Outcome) bool {
 	switch {
 	case o.Permanent:
 		return false
@@ -87,8 +89,8 @@ type Next struct {
 
 // Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
 // half of it random so that many clients do not come back together, and never less than what the server asked for.
-func Backoff(n int, least, most, retryAfter time.Duration) time.Duration {
-	return Wait(n, least, most, retryAfter, rand.Float64()) //nolint:gosec // spreads load; it protects nothing
+func Backoff(ctx context.Context, n int, least, most, retryAfter time.Duration) time.Duration {
+	return Wait(n, least, most, retryAfter, jitter.Float64(ctx))
 }
 
 // Wait is Backoff whose random part is given, between 0 and 1.

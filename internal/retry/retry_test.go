@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
-func TestMayRepeat(t *testing.T) {
+func TestMayRetry(t *testing.T) {
 	t.Parallel()
 	type outcome = retry.Outcome
 	for _, tc := range []struct {
@@ -53,9 +53,9 @@ func TestMayRepeat(t *testing.T) {
 		{outcome{Status: 599}, true, true, false, false},
 	} {
 		name := fmt.Sprintf("%+v", tc.outcome)
-		assert.Equal(t, tc.reads, retry.Reads.MayRepeat(tc.outcome), name)
-		assert.Equal(t, tc.repeatable, retry.Repeatable.MayRepeat(tc.outcome), name)
-		assert.Equal(t, tc.creates, retry.Creates.MayRepeat(tc.outcome), name)
+		assert.Equal(t, tc.reads, retry.Reads.MayRetry(tc.outcome), name)
+		assert.Equal(t, tc.repeatable, retry.Repeatable.MayRetry(tc.outcome), name)
+		assert.Equal(t, tc.creates, retry.Creates.MayRetry(tc.outcome), name)
 		assert.Equal(t, tc.notProcessed, tc.outcome.NotProcessed(), name)
 	}
 }
@@ -65,7 +65,7 @@ func TestACreateIsNeverRepeatedAfterItMayHaveBeenProcessed(t *testing.T) {
 	for status := range 600 {
 		for _, sent := range []retry.Sent{retry.Never, retry.Partly, retry.Wholly} {
 			o := retry.Outcome{Status: status, Sent: sent}
-			if retry.Creates.MayRepeat(o) {
+			if retry.Creates.MayRetry(o) {
 				assert.True(t, o.NotProcessed(), "%+v", o)
 			}
 		}
@@ -77,21 +77,21 @@ func TestBackoff(t *testing.T) {
 	const least, most = 500 * time.Millisecond, 30 * time.Second
 	for n, full := range []time.Duration{least, 2 * least, 4 * least, 8 * least, 16 * least, 32 * least, most, most} {
 		for range 200 {
-			wait := retry.Backoff(n, least, most, 0)
+			wait := retry.Backoff(t.Context(), n, least, most, 0)
 			assert.GreaterOrEqual(t, wait, full/2)
 			assert.LessOrEqual(t, wait, full)
 		}
 	}
 	for _, n := range []int{61, 62, 63, 64, 1000, math.MaxInt} {
-		wait := retry.Backoff(n, least, most, 0)
+		wait := retry.Backoff(t.Context(), n, least, most, 0)
 		assert.GreaterOrEqual(t, wait, most/2, "no overflow at %d", n)
 		assert.LessOrEqual(t, wait, most)
 	}
-	assert.Equal(t, time.Minute, retry.Backoff(0, least, most, time.Minute), "never less than asked for")
-	assert.Zero(t, retry.Backoff(3, 0, 0, 0))
+	assert.Equal(t, time.Minute, retry.Backoff(t.Context(), 0, least, most, time.Minute), "never less than asked for")
+	assert.Zero(t, retry.Backoff(t.Context(), 3, 0, 0, 0))
 	assert.EqualValues(t, 4, retry.Wait(1, 2, 5, 0, 1), "doubled as long as that is not too much")
-	assert.Equal(t, time.Duration(1), retry.Backoff(0, 1, 1, 0))
-	assert.LessOrEqual(t, retry.Backoff(5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
+	assert.Equal(t, time.Duration(1), retry.Backoff(t.Context(), 0, 1, 1, 0))
+	assert.LessOrEqual(t, retry.Backoff(t.Context(), 5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
 }
 
 func TestAfter(t *testing.T) {

@@ -11,6 +11,9 @@ import (
 // Accompany runs deliver, which sends a followed body, in another goroutine, since the source of the body may block. This one
 // stays free to end with the context, and to run what the caller wants to have run here.
 func (s *State) Accompany(ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error)) (*http.Response, error) {
+	if progress == nil {
+		s.progress = nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
+	}
 	var resp *http.Response
 	var err error
 	work := handover.Go(func() { resp, err = deliver() }) //nolint:bodyclose // the caller does, or leave

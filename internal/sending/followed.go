@@ -22,7 +22,6 @@ type followedBody struct {
 
 	reading chan struct{} // full while the source is read
 	head    io.Reader     // nil when it has been read
-	source  *source       // nil when it is not read, or never was
 	tail    []byte
 	begun   time.Time // when the first byte was asked for
 	stopped atomic.Bool
@@ -37,7 +36,7 @@ func (b *followedBody) Close() error { return nil }
 
 func (b *followedBody) Read(p []byte) (int, error) {
 	b.reading <- struct{}{}
-	defer b.done()
+	defer func() { <-b.reading }()
 	if b.begun.IsZero() {
 		if err := b.awaitContinue(); err != nil {
 			return 0, err
@@ -98,7 +97,6 @@ func (b *followedBody) next(p []byte) (int, error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			b.head, err = nil, nil
-			b.release()
 		case err != nil:
 			b.state.fail(err)
 		}
@@ -123,64 +121,20 @@ func (b *followedBody) next(p []byte) (int, error) {
 // fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
 func (s *State) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 
-// source reads a caller's reader in a goroutine of its own: in net/http's a panic of it could not be recovered, and
-// runtime.Goexit would leave net/http waiting for ever.
-type source struct {
-	from  io.Reader
-	work  *handover.Work
-	asks  chan []byte
-	reads chan read
-}
-
-type read struct {
-	n   int
-	err error
-}
-
-func newSource(r io.Reader) *source {
-	s := &source{from: r, asks: make(chan []byte), reads: make(chan read)}
-	s.work = handover.Go(func() {
-		for p := range s.asks {
-			n, err := s.from.Read(p)
-			s.reads <- read{n, err}
-		}
-	})
-	return s
-}
-
-// readHead is the reader's Read.
-func (b *followedBody) readHead(p []byte) (int, error) {
+// readHead is the reader's Read. In net/http's goroutine nobody could recover a panic of a caller's reader.
+func (b *followedBody) readHead(p []byte) (n int, err error) {
 	if !b.streamed {
 		return b.head.Read(p)
 	}
-	if b.source == nil {
-		b.source = newSource(b.head)
-	}
-	b.source.asks <- p
-	select {
-	case r := <-b.source.reads:
-		return r.n, r.err
-	case <-b.source.work.Done():
-		b.state.wrecked.Store(b.source.work)
+	handover.Guard(func() { n, err = b.head.Read(p) }, func(w *handover.Work) {
+		b.state.wrecked.Store(w)
+		if w.Exited() {
+			b.state.hangUp() // net/http's goroutine ends with it, and nobody else would end the request
+		}
 		b.state.Watchdog.Cancel(errCallOver)
-		b.head, b.source = nil, nil
-		return 0, errCallOver
-	}
-}
-
-// done lets another reader in, and lets the goroutine of the source go when there will be none.
-func (b *followedBody) done() {
-	if b.stopped.Load() {
-		b.release()
-	}
-	<-b.reading
-}
-
-func (b *followedBody) release() {
-	if b.source != nil {
-		close(b.source.asks)
-	}
-	b.source = nil
+		b.head, n, err = nil, 0, errCallOver
+	})
+	return n, err
 }
 
 // grace is how long the end of an attempt waits for what is under way: the caller may reuse the source afterwards, but a
@@ -196,7 +150,7 @@ func (b *followedBody) stop() (free bool) {
 	}
 	select {
 	case b.reading <- struct{}{}:
-		b.done()
+		<-b.reading
 		return true
 	default:
 	}
@@ -208,7 +162,7 @@ func (b *followedBody) freeWithin(d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case b.reading <- struct{}{}:
-		b.done()
+		<-b.reading
 		return true
 	case <-timer.C:
 		return false

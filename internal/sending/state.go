@@ -5,7 +5,6 @@ package sending
 import (
 	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http/httptrace"
 	"net/textproto"
@@ -37,8 +36,8 @@ type State struct {
 	Once     bool // the request must not reach the server twice
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
 	BeforeCommit func(context.Context) error
-	Unfollowed   int64 // size of a body that leaves with the headers
 
+	unfollowed   int64        // size of a body that leaves with the headers
 	traced       atomic.Bool  // the transport reports its steps
 	wroteHeaders atomic.Bool  // at least into a buffer
 	wroteRequest atomic.Bool  // likewise
@@ -136,7 +135,13 @@ func (s *State) retire() {
 // Close ends the sending once the response has been read, and with it a retired connection.
 func (s *State) Close() {
 	s.Stop()
-	if conn := s.conn.Load(); conn != nil && s.retired.Load() {
+	if s.retired.Load() {
+		s.hangUp()
+	}
+}
+
+func (s *State) hangUp() {
+	if conn := s.conn.Load(); conn != nil {
 		_ = (*conn).Close()
 	}
 }
@@ -179,20 +184,7 @@ func (s *State) BytesSent() int64 {
 	if s.traced.Load() && !s.wroteHeaders.Load() {
 		return 0
 	}
-	return s.Unfollowed
-}
-
-// Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
-func (s *State) Follow(body Body, announced bool) io.ReadCloser {
-	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), reading: make(chan struct{}, 1), quit: make(chan struct{})}
-	if s.commits == nil && b.streamed {
-		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
-	}
-	b.head, b.tail = body.Open()
-	if earlier := s.body.Swap(b); earlier != nil {
-		earlier.stop()
-	}
-	return b
+	return s.unfollowed
 }
 
 // Stop leaves the source of the body alone.

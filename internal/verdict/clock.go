@@ -29,7 +29,7 @@ const (
 type Clocks struct {
 	Now    int64         // by our clock
 	Ahead  int64         // how far the service's clock is ahead of ours
-	Told   bool          // the service told its time
+	Known  bool          // the service gave its time
 	Cached time.Duration // how long the response had been in a cache
 }
 
@@ -45,7 +45,7 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	if err != nil {
 		return c
 	}
-	c.Told = true
+	c.Known = true
 	switch now := date.Add(c.Cached).Unix(); {
 	case now < asked.Unix():
 		c.Ahead = now - asked.Unix()
@@ -82,7 +82,7 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 		return MadeUnclear
 	case at < earliest-slack || at > w.end+max(c.Ahead, 0):
 		return MadeOutside
-	case ours && theirs && past && c.Told:
+	case ours && theirs && past && c.Known:
 		return MadeSince
 	case ours || theirs:
 		return MadeUnclear
@@ -98,7 +98,7 @@ type Order struct {
 	oldest  int64
 	begun   bool
 	fell    bool
-	unknown bool // a note was out of order, or its time is not told
+	unknown bool // a note was out of order, or its time is not known
 }
 
 // Add takes in the next note's time of creation.

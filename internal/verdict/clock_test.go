@@ -29,14 +29,14 @@ func TestReadClocks(t *testing.T) {
 	}{
 		{http.Header{}, verdict.Clocks{}},
 		{http.Header{"Date": {"yesterday"}}, verdict.Clocks{}},
-		{dated(noon, ""), verdict.Clocks{Told: true}}, // the same second in which it was asked
-		{dated(noon.Add(3*time.Second), ""), verdict.Clocks{Told: true}},
-		{dated(noon.Add(-time.Second), ""), verdict.Clocks{Told: true, Ahead: -1}},
-		{dated(noon.Add(4*time.Second), ""), verdict.Clocks{Told: true, Ahead: 1}},
-		{dated(noon.Add(-time.Hour), "3601"), verdict.Clocks{Told: true, Cached: 3601 * time.Second}},
-		{dated(noon.Add(-time.Hour), "60"), verdict.Clocks{Told: true, Cached: time.Minute, Ahead: -3540}},
-		{dated(noon, "-5"), verdict.Clocks{Told: true}},
-		{dated(noon, "soon"), verdict.Clocks{Told: true}},
+		{dated(noon, ""), verdict.Clocks{Known: true}}, // the same second in which it was asked
+		{dated(noon.Add(3*time.Second), ""), verdict.Clocks{Known: true}},
+		{dated(noon.Add(-time.Second), ""), verdict.Clocks{Known: true, Ahead: -1}},
+		{dated(noon.Add(4*time.Second), ""), verdict.Clocks{Known: true, Ahead: 1}},
+		{dated(noon.Add(-time.Hour), "3601"), verdict.Clocks{Known: true, Cached: 3601 * time.Second}},
+		{dated(noon.Add(-time.Hour), "60"), verdict.Clocks{Known: true, Cached: time.Minute, Ahead: -3540}},
+		{dated(noon, "-5"), verdict.Clocks{Known: true}},
+		{dated(noon, "soon"), verdict.Clocks{Known: true}},
 		{http.Header{"Age": {"9223372036854775807"}}, verdict.Clocks{Cached: 1 << 31 * time.Second}},
 		{http.Header{"Age": {"7"}}, verdict.Clocks{Cached: 7 * time.Second}},
 	} {
@@ -50,7 +50,7 @@ func TestMade(t *testing.T) {
 	const day = 24 * time.Hour
 	window := verdict.NewWindow(noon.Add(600*time.Millisecond), noon.Add(10*time.Minute))
 	at := func(ahead time.Duration) verdict.Clocks {
-		return verdict.Clocks{Now: noon.Add(time.Minute).Unix(), Ahead: int64(ahead.Seconds()), Told: true}
+		return verdict.Clocks{Now: noon.Add(time.Minute).Unix(), Ahead: int64(ahead.Seconds()), Known: true}
 	}
 	for _, tc := range []struct {
 		name    string
@@ -64,7 +64,7 @@ func TestMade(t *testing.T) {
 		{"in the future", noon.Add(time.Minute + time.Second), at(0), verdict.MadeUnclear},
 		{"in a local time ahead", noon.Add(2 * time.Hour), at(0), verdict.MadeUnclear},
 		{"in a local time behind", noon.Add(-5 * time.Hour), at(0), verdict.MadeEarlier},
-		{"not told", time.Time{}, at(0), verdict.MadeUnclear},
+		{"not known", time.Time{}, at(0), verdict.MadeUnclear},
 		{"no Date", noon.Add(time.Second), verdict.Clocks{Now: noon.Add(time.Minute).Unix()}, verdict.MadeUnclear},
 		{"no Date, before", noon.Add(-time.Second), verdict.Clocks{Now: noon.Add(time.Minute).Unix()}, verdict.MadeJustBefore},
 		{"a service an hour ahead", noon.Add(time.Hour), at(time.Hour), verdict.MadeSince},
@@ -76,9 +76,9 @@ func TestMade(t *testing.T) {
 		{"26 hours before", noon.Add(-26 * time.Hour), at(0), verdict.MadeEarlier},
 		{"more than 26 hours before", noon.Add(-26*time.Hour - time.Second), at(0), verdict.MadeOutside},
 		{"more than 26 hours before, a service behind", noon.Add(-26*time.Hour - time.Second), at(-time.Minute), verdict.MadeEarlier},
-		{"much later", noon.Add(10*time.Minute + 26*time.Hour + time.Second), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Told: true}, verdict.MadeOutside},
-		{"later, a service ahead", noon.Add(10*time.Minute + 27*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Told: true}, verdict.MadeSince},
-		{"later", noon.Add(10*time.Minute + 26*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Told: true}, verdict.MadeSince},
+		{"much later", noon.Add(10*time.Minute + 26*time.Hour + time.Second), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, verdict.MadeOutside},
+		{"later, a service ahead", noon.Add(10*time.Minute + 27*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Known: true}, verdict.MadeSince},
+		{"later", noon.Add(10*time.Minute + 26*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, verdict.MadeSince},
 	} {
 		assert.Equal(t, tc.want, window.Made(tc.created, tc.clocks), tc.name)
 	}
@@ -88,9 +88,9 @@ func TestSentInTheFuture(t *testing.T) {
 	t.Parallel()
 	window := verdict.NewWindow(noon, noon.Add(time.Minute))
 	for want, clocks := range map[verdict.Clock]verdict.Clocks{
-		verdict.ClocksAgree:        {Now: noon.Unix(), Told: true},
-		verdict.SentAheadOfService: {Now: noon.Unix(), Ahead: -1, Told: true},
-		verdict.SentInFuture:       {Now: noon.Unix() - 1, Ahead: 5, Told: true},
+		verdict.ClocksAgree:        {Now: noon.Unix(), Known: true},
+		verdict.SentAheadOfService: {Now: noon.Unix(), Ahead: -1, Known: true},
+		verdict.SentInFuture:       {Now: noon.Unix() - 1, Ahead: 5, Known: true},
 	} {
 		assert.Equal(t, want, window.Clock(clocks))
 	}
@@ -102,7 +102,7 @@ func TestOrder(t *testing.T) {
 	const old = 26*time.Hour + time.Second
 	for _, tc := range []struct {
 		name  string
-		ago   []time.Duration // -1: not told
+		ago   []time.Duration // -1: not known
 		ahead int64
 		past  bool
 	}{
@@ -127,6 +127,6 @@ func TestOrder(t *testing.T) {
 			}
 			order.Add(created)
 		}
-		assert.Equal(t, tc.past, order.Past(window, verdict.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Told: true}), tc.name)
+		assert.Equal(t, tc.past, order.Past(window, verdict.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Known: true}), tc.name)
 	}
 }

@@ -8,9 +8,9 @@ type Evidence struct {
 	Settled    bool   // the service surely had done with it when the list was asked for
 	UniqueName bool   // the caller vouches that no other note ever had its name
 	Others     Others // what else this client creates for the same patient
-	Forgot     bool   // this client no longer knows all that it was told since it was sent
+	Forgot     bool   // this client no longer knows all that it has learned since it was sent
 	Fitting    int    // notes in which everything fits
-	Rivals     bool   // notes that may be it as well, as far as is told
+	Rivals     bool   // notes that may be it as well, as far as is known
 	Resembling bool   // notes that forbid to say that there is none
 }
 
@@ -33,7 +33,7 @@ const (
 	LookRefused    Look = iota // the service refuses to list, or what it lists cannot be used
 	LookFailing                // the list failed in a way that may pass
 	LookUnproven               // what was seen may not be all
-	LookToEnd                  // the service told the end, or gave an empty page
+	LookToEnd                  // the service named the end, or gave an empty page
 	LookPastWindow             // the rows came newest first, to one older than the lost note can be
 )
 

@@ -34,7 +34,7 @@ const (
 //	it was sent in the future by the service's clock           undecided; wait until it is settled
 //	a note fits, but the memory of this client has gaps        undecided
 //	a note fits                                                found
-//	a note may be it, but not all of it is told                undecided; wait for a create under way that may explain it
+//	a note may be it, but not all of it is known               undecided; wait for a create under way that may explain it
 //	a note resembles it, or nothing explains a note            undecided; wait as above, and until it is settled
 //	the service may still be at work                           undecided; wait until it is settled
 //	none of these                                              not created
@@ -69,7 +69,7 @@ func Decide(e Evidence) Verdict {
 	case one:
 		return Verdict{Outcome: Found}
 	case e.Rivals:
-		return Verdict{Reason: Untold, Wait: underWay}
+		return Verdict{Reason: Incomplete, Wait: underWay}
 	case e.Resembling:
 		return Verdict{Reason: Resembles, Wait: !e.Settled || underWay}
 	case !e.Settled:
@@ -83,16 +83,16 @@ type Reason string
 
 // The reasons.
 const (
-	OtherNote Reason = "the response named a note that cannot be it: another patient's, of another time, excluded, or found for another create; a person has to look"
-	Gone      Reason = "the response named a note that is not there, or no longer; a person has to look"
-	NoList    Reason = "the notes could not be read"
-	UnderWay  Reason = "a note fits, but an equal create of this client is still under way and may have made it"
-	Several   Reason = "several notes fit; a person has to look"
-	LostTwice Reason = "a note fits, but the response of an equal create was lost too; a person has to look"
-	Future    Reason = "it was sent in the future by this machine's clock or by the service's; check the clocks"
-	Unproven  Reason = "the list cannot be shown to be whole; does WithQueryNames name the service's parameters?"
-	Forgotten Reason = "a note fits, but this client has made too many since to know that none of them explains it; a person has to look"
-	Untold    Reason = "a note may be it, but not enough of it is told (its user, its size, when it was made), or it was found for another create; a person has to look"
-	Resembles Reason = "a note resembles it, or was made since by the same user and nothing explains it; a person has to look"
-	Unsettled Reason = "no such note yet, but the service may still be at work"
+	OtherNote  Reason = "the response named a note that cannot be it: another patient's, of another time, excluded, or found for another create; a person has to look"
+	Gone       Reason = "the response named a note that is not there, or no longer; a person has to look"
+	NoList     Reason = "the notes could not be read"
+	UnderWay   Reason = "a note fits, but an equal create of this client is still under way and may have made it"
+	Several    Reason = "several notes fit; a person has to look"
+	LostTwice  Reason = "a note fits, but the response of an equal create was lost too; a person has to look"
+	Future     Reason = "it was sent in the future by this machine's clock or by the service's; check the clocks"
+	Unproven   Reason = "the list cannot be shown to be whole; does WithQueryNames name the service's parameters?"
+	Forgotten  Reason = "a note fits, but this client has made too many since to know that none of them explains it; a person has to look"
+	Incomplete Reason = "a note may be it, but not enough of it is known (its user, its size, when it was made), or it was found for another create; a person has to look"
+	Resembles  Reason = "a note resembles it, or was made since by the same user and nothing explains it; a person has to look"
+	Unsettled  Reason = "no such note yet, but the service may still be at work"
 )

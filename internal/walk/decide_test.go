@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 	}
 	for bits := range 1 << 8 {
 		f := flagsOf(bits, 8)
-		o := walk.Observation{Gap: f[0], Before: f[1], New: f[2], Told: f[3], More: f[4], Stuck: f[5], Barren: f[6], Recount: f[7]}
+		o := walk.Observation{Gap: f[0], Before: f[1], New: f[2], SaysIfMore: f[3], More: f[4], Stuck: f[5], Barren: f[6], Recount: f[7]}
 		rows := 0
 		for pattern, step := range table {
 			if matches(pattern, f...) {

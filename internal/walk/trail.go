@@ -33,7 +33,7 @@ type Trail struct {
 type edge struct {
 	page  int   // number of the page that was left; 0: none
 	row   int64 // its first row; 0: it was empty
-	total int   // as that page told
+	total int   // as that page said
 	last  int
 	sure  bool
 }
@@ -48,10 +48,10 @@ func NewTrail(start int, verify bool) *Trail {
 // Judge says how to go on after a page that was read, and which of its rows no walk has shown yet.
 func (t *Trail) Judge(p Page) (step Step, fresh []int) {
 	step = Decide(Observation{
-		Gap:    t.gap(p),
-		Before: p.Number > max(t.start, 1),
-		New:    slices.ContainsFunc(p.Rows, func(id int64) bool { return !t.seen.Has(id) }),
-		Told:   p.Told, More: p.More, Stuck: p.Stuck, Recount: p.Recount,
+		Gap:        t.gap(p),
+		Before:     p.Number > max(t.start, 1),
+		New:        slices.ContainsFunc(p.Rows, func(id int64) bool { return !t.seen.Has(id) }),
+		SaysIfMore: p.SaysIfMore, More: p.More, Stuck: p.Stuck, Recount: p.Recount,
 		Barren: t.barren+1 >= maxBarren,
 	})
 	if step == Back {
@@ -83,8 +83,8 @@ func (t *Trail) Enough() bool { return t.walks > 1 && !t.verify && !t.short() }
 func (t *Trail) Finish() Ending {
 	ending := Conclude(Findings{Short: t.short(), Verify: t.verify, Brought: t.brought, Spent: t.walks == maxWalks})
 	if ending == Again {
-		told := Page{Total: t.latest.Total, Size: t.latest.Size}
-		*t = Trail{start: t.start, verify: t.verify, walks: t.walks + 1, shown: t.shown, seen: new(idset.Set), latest: told}
+		known := Page{Total: t.latest.Total, Size: t.latest.Size}
+		*t = Trail{start: t.start, verify: t.verify, walks: t.walks + 1, shown: t.shown, seen: new(idset.Set), latest: known}
 	}
 	return ending
 }
@@ -118,7 +118,7 @@ func (t *Trail) use(p Page) (fresh []int) {
 	t.brought = t.brought || len(fresh) > 0
 	t.edge.sure = t.edge.page == p.Number+1 && p.Total <= t.edge.total && p.Last <= t.edge.last
 	if p.Total == 0 && len(p.Rows) > 0 {
-		p.Total = t.latest.Total // not told here; of an empty page it may be the truth
+		p.Total = t.latest.Total // not known here; of an empty page it may be the truth
 	}
 	if p.Last == 0 {
 		p.Last = t.latest.Last
@@ -146,6 +146,6 @@ func (t *Trail) gap(p Page) bool {
 // shrunk reports whether the list has become shorter since the page used last.
 func (t *Trail) shrunk(p Page) bool {
 	fewer := func(now, then int) bool { return now > 0 && now < then }
-	promised := t.latest.Told && t.latest.More
+	promised := t.latest.SaysIfMore && t.latest.More
 	return fewer(p.Total, t.latest.Total) || fewer(p.Last, t.latest.Last) || promised && len(p.Rows) == 0 && !p.More
 }

@@ -12,7 +12,7 @@ import (
 // numbered is a page of a list that tells its total, in pages of three rows.
 func numbered(number, total int, rows ...int64) walk.Page {
 	last := max(1, (total+2)/3)
-	return walk.Page{Number: number, Rows: rows, Told: true, More: number < last, Total: total, Last: last, Size: 3}
+	return walk.Page{Number: number, Rows: rows, SaysIfMore: true, More: number < last, Total: total, Last: last, Size: 3}
 }
 
 // visit is a page read, and what is to come of it.
@@ -76,7 +76,7 @@ func TestAShrunkListIsReadFromThePageBefore(t *testing.T) {
 func TestALastPageAloneShowsThatAListShrank(t *testing.T) {
 	t.Parallel()
 	page := func(number, last int, rows ...int64) walk.Page {
-		return walk.Page{Number: number, Rows: rows, Told: true, More: number < last, Last: last}
+		return walk.Page{Number: number, Rows: rows, SaysIfMore: true, More: number < last, Last: last}
 	}
 	judge(t, walk.NewTrail(1, false),
 		visit{page(1, 3, 1, 2, 3), walk.Next}, visit{page(2, 2, 5, 6), walk.Back},
@@ -87,14 +87,14 @@ func TestALastPageAloneShowsThatAListShrank(t *testing.T) {
 		visit{page(2, 3, 4, 5, 6), walk.Next}, // it has grown, so that a row may have moved away before it was seen here
 		visit{page(3, 2), walk.Back}, visit{page(2, 2, 5, 6, 7), walk.Last})
 
-	silent := walk.Page{Number: 2, Rows: []int64{4, 5, 6}, Told: true, More: true}
+	silent := walk.Page{Number: 2, Rows: []int64{4, 5, 6}, SaysIfMore: true, More: true}
 	judge(t, walk.NewTrail(1, false), visit{page(1, 4, 1, 2, 3), walk.Next}, visit{silent, walk.Next}, visit{page(3, 3, 8, 9), walk.Back})
 }
 
 func TestAPageThatWasPromisedAndIsEmptyShowsThatAListShrank(t *testing.T) {
 	t.Parallel()
 	page := func(number int, more bool, rows ...int64) walk.Page {
-		return walk.Page{Number: number, Rows: rows, Told: true, More: more}
+		return walk.Page{Number: number, Rows: rows, SaysIfMore: true, More: more}
 	}
 	judge(t, walk.NewTrail(1, false),
 		visit{page(1, true, 1, 2, 3), walk.Next}, visit{page(2, false), walk.Back}, visit{page(1, false, 4, 5), walk.Last})
@@ -139,7 +139,7 @@ func TestPagesWithoutANewRowAreFew(t *testing.T) {
 func TestCursorsNeedNoWayBack(t *testing.T) {
 	t.Parallel()
 	page := func(total int, more bool, rows ...int64) walk.Page {
-		return walk.Page{Rows: rows, Told: true, More: more, Total: total}
+		return walk.Page{Rows: rows, SaysIfMore: true, More: more, Total: total}
 	}
 	trail := walk.NewTrail(1, false)
 	judge(t, trail, visit{numbered(1, 9, 1, 2, 3), walk.Next}, visit{page(9, true, 4, 5, 6), walk.Next}, visit{page(9, false, 7, 8, 9), walk.Last})
@@ -169,7 +169,7 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 	trail = walk.NewTrail(1, false)
 	judge(t, trail, visit{numbered(1, 3, 1, 2), walk.Last})
 	assert.Equal(t, walk.Again, trail.Finish())
-	judge(t, trail, visit{walk.Page{Number: 1, Rows: []int64{1, 2}, Told: true}, walk.Last})
+	judge(t, trail, visit{walk.Page{Number: 1, Rows: []int64{1, 2}, SaysIfMore: true}, walk.Last})
 	assert.False(t, trail.Enough(), "what was told still holds")
 	assert.Equal(t, walk.Short, trail.Finish())
 
@@ -180,8 +180,8 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 	}{
 		"from the second page":             {2, numbered(2, 6, 4, 5, 6), walk.Whole},
 		"short from the second page":       {2, numbered(2, 6, 4, 5), walk.Again},
-		"from the second of unknown size":  {2, walk.Page{Number: 2, Rows: []int64{4}, Told: true, Total: 6}, walk.Whole},
-		"from a cursor nobody knows where": {0, walk.Page{Rows: []int64{4}, Told: true, Total: 6}, walk.Whole},
+		"from the second of unknown size":  {2, walk.Page{Number: 2, Rows: []int64{4}, SaysIfMore: true, Total: 6}, walk.Whole},
+		"from a cursor nobody knows where": {0, walk.Page{Rows: []int64{4}, SaysIfMore: true, Total: 6}, walk.Whole},
 	} {
 		trail := walk.NewTrail(tt.start, false)
 		judge(t, trail, visit{tt.page, walk.Last})
@@ -191,7 +191,7 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 
 func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 	t.Parallel()
-	page := func(rows ...int64) walk.Page { return walk.Page{Number: 1, Rows: rows, Told: true} }
+	page := func(rows ...int64) walk.Page { return walk.Page{Number: 1, Rows: rows, SaysIfMore: true} }
 	trail := walk.NewTrail(1, true)
 	judge(t, trail, visit{page(1), walk.Last})
 	assert.Equal(t, walk.Again, trail.Finish())
@@ -223,7 +223,7 @@ func TestAStartBeyondAllRowsIsNotShort(t *testing.T) {
 	t.Parallel()
 	const start = 1 << (strconv.IntSize - 2)
 	trail := walk.NewTrail(start, false)
-	step, _ := trail.Judge(walk.Page{Number: start, Told: true, Total: 10, Size: 4})
+	step, _ := trail.Judge(walk.Page{Number: start, SaysIfMore: true, Total: 10, Size: 4})
 	assert.Equal(t, walk.Last, step)
 	assert.Equal(t, walk.Whole, trail.Finish())
 }
@@ -235,7 +235,7 @@ func TestAListThatWasEmptiedIsNotShort(t *testing.T) {
 	for _, tc := range []struct {
 		page walk.Page
 		want walk.Step
-	}{{numbered(1, 6, 1, 2, 3), walk.Next}, {walk.Page{Number: 2, Told: true}, walk.Back}, {walk.Page{Number: 1, Told: true}, walk.Last}} {
+	}{{numbered(1, 6, 1, 2, 3), walk.Next}, {walk.Page{Number: 2, SaysIfMore: true}, walk.Back}, {walk.Page{Number: 1, SaysIfMore: true}, walk.Last}} {
 		step, _ := trail.Judge(tc.page)
 		assert.Equal(t, tc.want, step)
 	}

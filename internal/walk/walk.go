@@ -40,13 +40,13 @@ type Position struct {
 
 // Page is what a page tells.
 type Page struct {
-	Rows   []int64 // their ids, from 1
-	Told   bool    // the service says whether another page follows
-	More   bool    // another page follows, or may follow where nothing is told
-	Cursor string  // of the page that follows; empty: it stands at the next number
-	Total  int     // rows of the list; 0: not told
-	Last   int     // number of the last page; 0: not told
-	Size   int     // rows of a full page; 0: not told
+	Rows       []int64 // their ids, from 1
+	SaysIfMore bool    // the service says whether another page follows
+	More       bool    // another page follows, or may follow where nothing is known
+	Cursor     string  // of the page that follows; empty: it stands at the next number
+	Total      int     // rows of the list; 0: not known
+	Last       int     // number of the last page; 0: not known
+	Size       int     // rows of a full page; 0: not known
 
 	// What the walk adds.
 	Number  int  // from 1; 0: it stands at a cursor
@@ -171,7 +171,7 @@ func (w *walker[V]) end(step Step, page Page) (again bool, err error) {
 	}
 }
 
-// confirm is asked where nothing is told and a page repeats what was seen: because everything came at once, or because
+// confirm is asked where nothing is known and a page repeats what was seen: because everything came at once, or because
 // the service does not know how pages are asked for. Proof of the first is that the list in its other order begins with
 // the row at which the walk ended; or that more rows than were seen are asked for and none comes, from a service that
 // heeds the size.
@@ -226,10 +226,10 @@ func (p Position) After(cursor string) Position {
 	return p
 }
 
-// after is the position of the page that follows. Where nothing is told, the first page is asked for once more, as page 1:
+// after is the position of the page that follows. Where nothing is known, the first page is asked for once more, as page 1:
 // if the service counts from 0, that is the second one.
 func (p Position) after(page Page) Position {
-	if p == (Position{}) && !page.Told && page.Cursor == "" {
+	if p == (Position{}) && !page.SaysIfMore && page.Cursor == "" {
 		return Position{Number: 1}
 	}
 	return p.After(page.Cursor)
@@ -241,9 +241,9 @@ func (p Position) add(page Page) Page {
 	page.Stuck = p.after(page) == p
 	switch {
 	case p.Cursor != "" && page.Cursor == "":
-		page.More, page.Stuck = page.Told && page.More, true // without a cursor there is no way on
-	case !page.Told && page.Last > 0:
-		page.Told, page.More = true, page.Number < page.Last
+		page.More, page.Stuck = page.SaysIfMore && page.More, true // without a cursor there is no way on
+	case !page.SaysIfMore && page.Last > 0:
+		page.SaysIfMore, page.More = true, page.Number < page.Last
 	}
 	return page
 }

@@ -75,7 +75,7 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 		"last page known": {
 			func(at walk.Position) (walk.Page, error) {
 				n := max(at.Number, 1)
-				return walk.Page{Rows: rows(n), Told: true, More: n < 4, Last: 4}, nil
+				return walk.Page{Rows: rows(n), SaysIfMore: true, More: n < 4, Last: 4}, nil
 			}, at(0, 2, 3, 4),
 		},
 		"last page known, next not": {
@@ -86,7 +86,7 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 		"next page told": {
 			func(at walk.Position) (walk.Page, error) {
 				n := max(at.Number, 1)
-				return walk.Page{Rows: rows(n), Told: true, More: n < 3}, nil
+				return walk.Page{Rows: rows(n), SaysIfMore: true, More: n < 3}, nil
 			}, at(0, 2, 3),
 		},
 		"nothing told": {
@@ -150,7 +150,7 @@ func TestPagesAheadWaitForTheDecision(t *testing.T) {
 	// Where the last page is not known, a page is requested only when the one before it has said that it follows.
 	s := &shelf{serve: func(at walk.Position) (walk.Page, error) {
 		n := int64(max(at.Number, 1))
-		return walk.Page{Rows: []int64{n}, Told: true, More: n < 2}, nil
+		return walk.Page{Rows: []int64{n}, SaysIfMore: true, More: n < 2}, nil
 	}}
 	rows, err := s.through(t, walk.List[string]{Ahead: 8})
 	require.NoError(t, err)
@@ -161,15 +161,15 @@ func TestPagesAheadWaitForTheDecision(t *testing.T) {
 func TestThroughStartsWhereItIsTold(t *testing.T) {
 	t.Parallel()
 	s := &shelf{serve: func(at walk.Position) (walk.Page, error) {
-		return walk.Page{Rows: []int64{int64(at.Number)}, Told: true, More: at.Number < 5, Last: 5}, nil
+		return walk.Page{Rows: []int64{int64(at.Number)}, SaysIfMore: true, More: at.Number < 5, Last: 5}, nil
 	}}
 	rows, err := s.through(t, walk.List[string]{Start: walk.Position{Number: 4}})
 	require.NoError(t, err)
 	assert.Equal(t, []int64{4, 5}, rows)
 
 	cursors := map[string]walk.Page{
-		"a": {Rows: []int64{1}, Told: true, More: true, Cursor: "b"},
-		"b": {Rows: []int64{2}, Told: true, More: true, Cursor: "c"},
+		"a": {Rows: []int64{1}, SaysIfMore: true, More: true, Cursor: "b"},
+		"b": {Rows: []int64{2}, SaysIfMore: true, More: true, Cursor: "c"},
 		"c": {Rows: []int64{3}}, // says nothing, which without a cursor is the end
 	}
 	s = &shelf{serve: func(at walk.Position) (walk.Page, error) { return cursors[at.Cursor], nil }}
@@ -325,14 +325,14 @@ func TestEveryReasonOfAnIncompleteList(t *testing.T) {
 		list  walk.List[string]
 		odd   bool
 	}{
-		walk.NoProgress: {once(walk.Page{Rows: []int64{1}, Told: true, More: true}), walk.List[string]{}, true},
+		walk.NoProgress: {once(walk.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), walk.List[string]{}, true},
 		walk.BeforeStart: {
 			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)), walk.List[string]{Start: walk.Position{Number: 2}}, false,
 		},
-		walk.TooFew: {once(walk.Page{Rows: []int64{1}, Told: true, Total: 2}), walk.List[string]{}, false},
+		walk.TooFew: {once(walk.Page{Rows: []int64{1}, SaysIfMore: true, Total: 2}), walk.List[string]{}, false},
 		walk.Restless: {
-			once(walk.Page{Rows: []int64{1}, Told: true}, walk.Page{Rows: []int64{2}, Told: true}, walk.Page{Rows: []int64{3}, Told: true},
-				walk.Page{Rows: []int64{4}, Told: true}, walk.Page{Rows: []int64{5}, Told: true}),
+			once(walk.Page{Rows: []int64{1}, SaysIfMore: true}, walk.Page{Rows: []int64{2}, SaysIfMore: true}, walk.Page{Rows: []int64{3}, SaysIfMore: true},
+				walk.Page{Rows: []int64{4}, SaysIfMore: true}, walk.Page{Rows: []int64{5}, SaysIfMore: true}),
 			walk.List[string]{Verify: true}, false,
 		},
 	}
@@ -358,7 +358,7 @@ func TestAnErrorEndsTheWalk(t *testing.T) {
 			if at.Number == 3 {
 				return walk.Page{}, failure
 			}
-			return walk.Page{Rows: []int64{int64(max(at.Number, 1))}, Told: true, More: true, Last: 9}, nil
+			return walk.Page{Rows: []int64{int64(max(at.Number, 1))}, SaysIfMore: true, More: true, Last: 9}, nil
 		}}
 		list := walk.List[string]{Fetch: s.fetch, Ahead: ahead}
 		var values []string

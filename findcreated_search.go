@@ -285,7 +285,7 @@ func namesNoPatient(note *ProgressNote) bool {
 // mayRecover reports whether a list that failed may work later.
 func mayRecover(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return retry.Reads.MayRepeat(retry.Outcome{Status: refused.StatusCode})
+		return retry.Reads.MayRetry(retry.Outcome{Status: refused.StatusCode})
 	}
 	for _, lasting := range []error{ErrInvalidArgument, ErrPatientMismatch, ErrUnexpectedResponse, errTooMany} {
 		if errors.Is(err, lasting) {

@@ -1,0 +1,211 @@
+package ingest_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+)
+
+// lifeVariable holds what a process that is to be killed has to do.
+const lifeVariable = "CLINICALDOC_INGEST_LIFE"
+
+// life is one process: what it uploads, and at which transition of its disk it ends.
+type life struct {
+	URL, Token, Journal string
+	Recordings          int
+	Twins               bool // two recordings that only their content tells apart
+	UniqueName          bool
+	Settle              time.Duration
+	EndAt               int  // the number of the transition; 0: none
+	Stop                bool // it is stopped there instead, until somebody lets it go on
+}
+
+// outcome is a line that a process prints.
+type outcome struct {
+	Ending string // the transition it ends at
+	InUse  bool   // another has the journal
+	Failed string // the run
+	Done   bool
+
+	Key    string
+	Status string
+	NoteID int64
+	Err    string
+}
+
+func runIfLife() {
+	text := os.Getenv(lifeVariable)
+	if text == "" {
+		return
+	}
+	var l life
+	err := json.Unmarshal([]byte(text), &l)
+	if err == nil {
+		err = l.run(context.Background())
+	}
+	if err != nil {
+		_ = json.NewEncoder(os.Stdout).Encode(outcome{InUse: errors.Is(err, ingest.ErrJournalInUse), Failed: err.Error()})
+	}
+	os.Exit(0)
+}
+
+func (l life) run(ctx context.Context) error {
+	client, err := clinicaldoc.NewClient(l.URL, l.Token, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
+	if err != nil {
+		return err
+	}
+	d := &deadlyDisk{FS: disk.From(ctx), life: l}
+	journal, err := ingest.OpenJournal(disk.With(ctx, d), l.Journal)
+	if err != nil {
+		return err
+	}
+	ingest.CompactEagerly(journal)
+	u := &ingest.Uploader{Client: client, Journal: journal, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: l.Settle, UniqueName: l.UniqueName}}
+	out := json.NewEncoder(os.Stdout)
+	for result, err := range u.Run(ctx, l.recordings()) {
+		o := outcome{Key: result.Recording.Key, Status: result.Status.String(), NoteID: result.NoteID}
+		if result.Err != nil {
+			o.Err = result.Err.Error()
+		}
+		if err != nil {
+			o = outcome{Failed: err.Error()}
+		}
+		if err := out.Encode(o); err != nil {
+			return err
+		}
+	}
+	if err := journal.Close(); err != nil {
+		return err
+	}
+	return out.Encode(outcome{Done: true})
+}
+
+// recordings have contents of their own, by which the service's notes are told apart whatever they are called.
+func (l life) recordings() iter.Seq[ingest.Recording] {
+	return func(yield func(ingest.Recording) bool) {
+		for n := range l.Recordings {
+			if !yield(l.recording(n)) {
+				return
+			}
+		}
+	}
+}
+
+func (l life) recording(n int) ingest.Recording {
+	named := n
+	if l.Twins && n == 1 {
+		named = 0
+	}
+	return ingest.Recording{
+		Key: fmt.Sprintf("recording %d", n),
+		Params: clinicaldoc.CreateNoteParams{
+			Name: fmt.Sprintf("Encounter #%d.", named), PatientID: int64(1 + named%2), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", content(n)),
+		},
+	}
+}
+
+// content is as long for all.
+func content(n int) []byte { return fmt.Appendf(nil, "RIFF synthetic recording %04d", n) }
+
+// deadlyDisk ends the process at a transition.
+type deadlyDisk struct {
+	disk.FS
+	life  life
+	mu    sync.Mutex
+	count int
+}
+
+// pass is called at each transition.
+func (d *deadlyDisk) pass(name string) {
+	d.mu.Lock()
+	d.count++
+	end := d.count == d.life.EndAt
+	d.mu.Unlock()
+	if !end {
+		return
+	}
+	line, _ := json.Marshal(outcome{Ending: name})
+	_, _ = os.Stdout.Write(append(line, '\n'))
+	if d.life.Stop {
+		stopSelf()
+		return
+	}
+	self, _ := os.FindProcess(os.Getpid())
+	_ = self.Kill()
+	select {}
+}
+
+// around passes a transition before and after.
+func (d *deadlyDisk) around(name string, do func() error) error {
+	d.pass("before " + name)
+	err := do()
+	d.pass("after " + name)
+	return err
+}
+
+func (d *deadlyDisk) Open(name string) (disk.File, error) {
+	f, err := d.FS.Open(name)
+	return &deadlyFile{File: f, disk: d}, err
+}
+
+func (d *deadlyDisk) Create(name string) (f disk.File, err error) {
+	err = d.around("creating the compacted file", func() error { f, err = d.FS.Create(name); return err })
+	return &deadlyFile{File: f, disk: d, of: " of the compacted file"}, err
+}
+
+func (d *deadlyDisk) Rename(from, to string) error {
+	return d.around("the rename", func() error { return d.FS.Rename(from, to) })
+}
+
+func (d *deadlyDisk) SyncDir(name string) error {
+	return d.around("the folder's sync", func() error { return d.FS.SyncDir(name) })
+}
+
+type deadlyFile struct {
+	disk.File
+	disk *deadlyDisk
+	of   string
+}
+
+// Write can be cut in the middle as well.
+func (f *deadlyFile) Write(p []byte) (int, error) {
+	f.disk.pass("before a write" + f.of)
+	n, err := f.File.Write(p[:len(p)/2])
+	if err != nil {
+		return n, err
+	}
+	f.disk.pass("in a write" + f.of)
+	m, err := f.File.Write(p[len(p)/2:])
+	f.disk.pass("after a write" + f.of)
+	return n + m, err
+}
+
+func (f *deadlyFile) Sync() error { return f.disk.around("a sync"+f.of, f.File.Sync) }
+
+func (f *deadlyFile) Truncate(size int64) error {
+	return f.disk.around("the truncation", func() error { return f.File.Truncate(size) })
+}
+
+// outcomes reads what a process prints, to its end.
+func outcomes(from io.Reader) iter.Seq[outcome] {
+	return func(yield func(outcome) bool) {
+		lines := bufio.NewScanner(from)
+		for lines.Scan() {
+			var o outcome
+			if json.Unmarshal(lines.Bytes(), &o) == nil && !yield(o) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+const (
+	defaultSettle = 10 * time.Minute // as FindCreated's
+	maxAskers     = 32               // searches at a time
+	maxDoubts     = 10_000           // recordings in doubt at a time; what comes then is left to the next run
+	kinWindow     = 27 * time.Hour   // FindCreated looks at the notes of about a day
+)
+
+// lost takes in that the response of an upload is missing.
+func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
+	took := max(unknown.LostAt.Sub(unknown.SentAt), 0)
+	if !unknown.LostAt.IsZero() {
+		t.entry.SentAt = unknown.SentAt
+	}
+	t.entry.NoteID = unknown.NoteID
+	if unknown.AudioSize != 0 { // a stream tells its size only when it was read
+		t.entry.Size = unknown.AudioSize
+	}
+	lostAt := unknown.LostAt
+	if lostAt.IsZero() {
+		lostAt, took = time.Now(), 0
+	}
+	r.enterDoubt(t, lostAt.Add(max(r.settle(), took)), redact.Opaque(unknown).Error())
+}
+
+// recover takes in that an earlier process ended, nobody knows when, after the recording may have left. From now on nothing
+// more of it leaves.
+func (r *run) recover(t *task) {
+	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
+	t.err = fail("the process that uploaded it ended before the response came", clinicaldoc.ErrOutcomeUnknown)
+	r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
+}
+
+func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, defaultSettle) }
+
+// enterDoubt writes down until when it cannot be said that there is no note: once, so that no restart puts it off.
+func (r *run) enterDoubt(t *task, until time.Time, why string) {
+	e := t.entry
+	e.State, e.At, e.Until, e.Why = StateInDoubt, time.Now(), until, why
+	if err := r.save(t, e); err != nil {
+		r.done(t, t.inDoubt(), err)
+		return
+	}
+	r.doubt(t)
+}
+
+// doubt leaves the recording to an asker, so that the worker can go on.
+func (r *run) doubt(t *task) {
+	r.mu.Lock()
+	full := r.doubts >= maxDoubts && !t.doubted
+	if !full && !t.doubted {
+		t.doubted = true
+		r.doubts++
+	}
+	r.mu.Unlock()
+	if full {
+		t.err = cmp.Or(t.err, fail("too many recordings are in doubt; the next run asks about this one", clinicaldoc.ErrOutcomeUnknown))
+		r.done(t, t.inDoubt(), nil)
+		return
+	}
+	r.event(Event{Recording: t.recording, State: StateInDoubt, Until: t.entry.Until})
+	r.park(t)
+}
+
+func (r *run) park(t *task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parked = append(r.parked, t)
+	if r.askers < maxAskers {
+		r.askers++
+		r.workers.Go(r.askAll)
+	}
+}
+
+// askAll is an asker. It ends when nothing is parked.
+func (r *run) askAll() {
+	for {
+		r.mu.Lock()
+		if len(r.parked) == 0 {
+			r.askers--
+			r.mu.Unlock()
+			return
+		}
+		t := r.parked[0]
+		r.parked = slices.Delete(r.parked, 0, 1)
+		r.mu.Unlock()
+		r.guard(t, r.ask)
+	}
+}
+
+// ask waits for FindCreated's word on a recording in doubt.
+func (r *run) ask(t *task) {
+	kin, err := r.uploader.Journal.Kin(r.asking, t.own.Patient, t.entry.SentAt.Add(-kinWindow))
+	if err != nil {
+		t.err = err
+		if r.asking.Err() != nil {
+			err = nil // it was the run's end that failed
+		}
+		r.done(t, t.inDoubt(), err)
+		return
+	}
+	params := r.find(t, kin)
+	r.nameEquals(t, kin)
+	note, err := r.uploader.Client.Notes.FindCreated(r.asking, t.unknown(), params)
+	switch {
+	case err == nil && belongsToAnother(t, kin, note.ID):
+		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
+		r.messages <- message{stuck: t}
+	case err == nil:
+		r.created(t, note, true)
+	case errors.Is(err, clinicaldoc.ErrNotCreated):
+		r.notCreated(t, err)
+	case r.asking.Err() != nil:
+		t.err = err
+		r.done(t, t.inDoubt(), nil)
+	default:
+		t.err = err
+		r.messages <- message{stuck: t}
+	}
+}
+
+// notCreated uploads once more what surely has no note, unless that was in vain often enough.
+func (r *run) notCreated(t *task, verdict error) {
+	if t.uploads >= maxUploads {
+		r.refused(t, fail("the service took it several times and made no note: "+redact.Opaque(cmp.Or(t.err, verdict)).Error(), clinicaldoc.ErrNotCreated, t.err))
+		return
+	}
+	select {
+	case r.again <- t:
+	case <-r.asking.Done():
+		r.refused(t, verdict)
+	}
+}
+
+// find adds what the journal knows of the patient's other notes to what explains them. A note that was found for another
+// recording explains it only if that had another name: else it may be this one's.
+func (r *run) find(t *task, kin []Entry) clinicaldoc.FindCreatedParams {
+	params := r.uploader.Find
+	// Counted from when it was sent, the time is the same whenever it is asked.
+	params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
+	params.ExcludeIDs = slices.Clip(params.ExcludeIDs)
+	for _, e := range kin {
+		if e.State == StateCreated && e.NoteID != t.entry.NoteID && (!e.Found || e.Name != t.own.Name) {
+			params.ExcludeIDs = append(params.ExcludeIDs, e.NoteID)
+		}
+	}
+	return params
+}
+
+// nameEquals tells the client of the journal's other recordings in doubt that only a note's size may tell from this one: it
+// knows those that it lost itself, not those of an earlier process.
+func (r *run) nameEquals(t *task, kin []Entry) {
+	ended, cancel := context.WithCancel(r.asking)
+	cancel() // so that nothing is asked
+	for _, e := range kin {
+		if e.Key == t.own.Key || e.Name != t.own.Name || e.State == StateCreated {
+			continue
+		}
+		params := clinicaldoc.CreateNoteParams{Name: t.recording.Params.Name, PatientID: t.recording.Params.PatientID}
+		lost := &clinicaldoc.OutcomeUnknownError{Params: params, SentAt: e.SentAt, LostAt: e.SentAt, AudioSize: e.Size}
+		_, _ = r.uploader.Client.Notes.FindCreated(ended, lost, clinicaldoc.FindCreatedParams{})
+	}
+}
+
+func belongsToAnother(t *task, kin []Entry, note int64) bool {
+	return slices.ContainsFunc(kin, func(e Entry) bool { return e.State == StateCreated && e.NoteID == note && e.Key != t.own.Key })
+}
+
+// unknown is the error that FindCreated is asked with.
+func (t *task) unknown() *clinicaldoc.OutcomeUnknownError {
+	return &clinicaldoc.OutcomeUnknownError{
+		Params: t.recording.Params, SentAt: t.entry.SentAt, LostAt: t.entry.SentAt, AudioSize: t.entry.Size, NoteID: t.entry.NoteID, Err: t.err,
+	}
+}
+
+func (t *task) inDoubt() Result {
+	err := t.err
+	if err == nil {
+		err = fail("nobody knows yet whether its note was created", clinicaldoc.ErrOutcomeUnknown)
+	}
+	return Result{Status: InDoubt, NoteID: t.entry.NoteID, Until: t.entry.Until, Err: err}
+}

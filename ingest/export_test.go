@@ -1,0 +1,28 @@
+package ingest
+
+import (
+	"bufio"
+	"hash/crc32"
+	"io"
+	"iter"
+)
+
+// Checksum is that of a journal's first line.
+func Checksum(text string) uint32 { return crc32.Checksum([]byte(text), castagnoli) }
+
+// WriteJournal writes a journal's file as an earlier run would have left it.
+func WriteJournal(to io.Writer, service string, entries iter.Seq[Entry]) error {
+	w := bufio.NewWriter(to)
+	line, sum := appendLine(nil, 0, []byte(magic+fileVersion+" "+service))
+	_, _ = w.Write(line)
+	var text []byte
+	for e := range entries {
+		text = appendEntry(text[:0], e)
+		line, sum = appendLine(line[:0], sum, text)
+		_, _ = w.Write(line)
+	}
+	return w.Flush()
+}
+
+// CompactEagerly makes a journal drop outdated lines as soon as they are the most of it.
+func CompactEagerly(j *FileJournal) { j.slack = 0 }

@@ -1,0 +1,475 @@
+package ingest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+)
+
+const service = "https://service.example.test"
+
+func key(n int) ingest.Key {
+	return ingest.Key{byte(n), byte(n >> 8), byte(n >> 16), 0xff}
+}
+
+// put writes an entry in some state for a key.
+func put(t *testing.T, j ingest.Journal, n int, state ingest.State) {
+	t.Helper()
+	claim, err := j.Claim(t.Context(), key(n))
+	require.NoError(t, err)
+	defer claim.Release()
+	require.NoError(t, claim.Save(t.Context(), entry(n, state)))
+}
+
+// entry is a synthetic one with all that its state has.
+func entry(n int, state ingest.State) ingest.Entry {
+	at := time.Date(2026, 1, 2, 3, 4, 5, n, time.UTC)
+	e := ingest.Entry{Key: key(n), State: state, At: at, Patient: uint32(n % 3), Name: uint32(n), Size: int64(n), SentAt: at.Add(-time.Second)}
+	switch state {
+	case ingest.StateCreated:
+		e.NoteID, e.Found = int64(n)+1, n%2 == 0
+	case ingest.StateRefused:
+		e.Why = "the service said no\nand no"
+	case ingest.StateInDoubt:
+		e.Until, e.Why = at.Add(10*time.Minute), "nobody knows"
+	}
+	return e
+}
+
+func load(t *testing.T, j ingest.Journal, n int) ingest.Entry {
+	t.Helper()
+	claim, err := j.Claim(t.Context(), key(n))
+	require.NoError(t, err)
+	defer claim.Release()
+	return claim.Entry()
+}
+
+// written is a journal's file after a few entries of every state.
+func written(t *testing.T) []byte {
+	t.Helper()
+	path := journalPath(t)
+	j := openJournal(t, path)
+	require.NoError(t, j.Bind(t.Context(), service))
+	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateRefused, ingest.StateInDoubt} {
+		put(t, j, n, state)
+	}
+	put(t, j, 0, ingest.StateCreated)
+	require.NoError(t, j.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return content
+}
+
+func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	require.NoError(t, os.WriteFile(path, written(t), 0o644)) //nolint:gosec // the point of it
+	j := openJournal(t, path)
+	require.NoError(t, j.Bind(t.Context(), service))
+	for n, state := range []ingest.State{ingest.StateCreated, ingest.StateCreated, ingest.StateClaimed, ingest.StateInDoubt} {
+		got := load(t, j, n)
+		want := entry(n, state)
+		if state == ingest.StateClaimed { // what was refused is tried once more
+			assert.Equal(t, state, got.State)
+			continue
+		}
+		assert.True(t, want.SentAt.Equal(got.SentAt) && want.Until.Equal(got.Until))
+		got.SentAt, got.Until, got.Why, got.At = want.SentAt, want.Until, want.Why, want.At
+		assert.Equal(t, want, got)
+	}
+	if runtime.GOOS != "windows" {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), "for this user alone")
+	}
+	require.ErrorIs(t, j.Bind(t.Context(), "https://other.example.test"), ingest.ErrOtherService)
+}
+
+func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	journal := openJournal(t, path)
+	r := recording(0)
+	r.Key, r.Params.Name = "Synthetic Name.wav", "Visit of Synthetic Name"
+	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, func(yield func(ingest.Recording) bool) { yield(r) })
+	require.NoError(t, err)
+	require.NoError(t, journal.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.NotContains(t, string(content), "Synthetic")
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	require.Len(t, lines, 4)
+	assert.Contains(t, lines[0], "clinicaldoc-ingest 1 "+srv.URL)
+	for i, state := range []string{"claimed", "committing", "created"} {
+		assert.Regexp(t, `^[0-9a-f]{8} \d{4}-\d\d-\d\dT[0-9:.]+Z `+state+` [0-9a-f]{32}`, lines[i+1])
+	}
+	assert.Contains(t, lines[3], fmt.Sprintf("note=%d", srv.Notes()[0].ID))
+}
+
+// open tries a file's content as a journal.
+func open(t *testing.T, content []byte) (*ingest.FileJournal, error) {
+	t.Helper()
+	ctx := disk.With(t.Context(), &memory{files: map[string]*bytes.Buffer{"journal": bytes.NewBuffer(bytes.Clone(content))}})
+	j, err := ingest.OpenJournal(ctx, "journal")
+	if err == nil {
+		t.Cleanup(func() { _ = j.Close() })
+	}
+	return j, err
+}
+
+func TestACutJournalLosesOnlyWhatWasCut(t *testing.T) {
+	t.Parallel()
+	content := written(t)
+	for length := range content {
+		for _, tail := range []string{"", strings.Repeat("\x00", 4096), strings.Repeat("\x00", 600_000)} {
+			lines := bytes.Count(content[:length], []byte("\n"))
+			if len(tail) > 5000 && (length%97 != 0 || lines == 0) {
+				continue
+			}
+			j, err := open(t, append(bytes.Clone(content[:length]), tail...))
+			require.NoError(t, err, "%d", length)
+			require.NoError(t, j.Bind(t.Context(), service))
+			kin := 0
+			for patient := range uint32(3) {
+				entries, err := j.Kin(t.Context(), patient, time.Time{}.AddDate(1900, 0, 0))
+				require.NoError(t, err)
+				kin += len(entries)
+			}
+			whole := content[:bytes.LastIndexByte(content[:length], '\n')+1]
+			want := 0
+			for n := range 4 {
+				latest := ""
+				for line := range strings.Lines(string(whole)) {
+					if strings.Contains(line, key(n).String()) {
+						latest = strings.Fields(line)[2]
+					}
+				}
+				if latest == "committing" || latest == "created" || latest == "in-doubt" {
+					want++
+				}
+			}
+			assert.Equal(t, want, kin, "cut at %d", length)
+		}
+	}
+}
+
+func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
+	t.Parallel()
+	content := written(t)
+	for at := range content {
+		for bit := range 8 {
+			damaged := bytes.Clone(content)
+			damaged[at] ^= 1 << bit
+			_, err := open(t, damaged)
+			require.Error(t, err, "bit %d of byte %d", bit, at)
+			if !errors.Is(err, ingest.ErrJournalVersion) {
+				require.ErrorIs(t, err, ingest.ErrJournalDamaged, "bit %d of byte %d", bit, at)
+			}
+		}
+	}
+	lines := bytes.SplitAfter(content, []byte("\n"))
+	for i := range len(lines) - 2 {
+		left := append(bytes.Join(lines[:i], nil), bytes.Join(lines[i+1:], nil)...)
+		_, err := open(t, left)
+		require.Error(t, err, "line %d is missing", i+1)
+	}
+	_, err := open(t, content[:len(content)-1])
+	require.NoError(t, err, "a line without its end was cut")
+}
+
+func TestOtherFilesAreNoJournals(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"text":          "not a journal\n",
+		"short text":    "not a journal",
+		"a word":        "note",
+		"long":          strings.Repeat("RIFF", 100_000),
+		"later version": line("clinicaldoc-ingest 2 " + service),
+	} {
+		_, err := open(t, []byte(content))
+		require.ErrorIs(t, err, ingest.ErrJournalVersion, name)
+	}
+	j, err := open(t, nil)
+	require.NoError(t, err)
+	_, err = j.Claim(t.Context(), key(1))
+	require.Error(t, err, "nobody knows yet whose it is")
+}
+
+// line has the checksum of a first line.
+func line(text string) string {
+	return fmt.Sprintf("%08x %s\n", ingest.Checksum(text), text)
+}
+
+func TestAJournalIsOpenOnce(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, path)
+	_, err := ingest.OpenJournal(t.Context(), path)
+	require.ErrorIs(t, err, ingest.ErrJournalInUse)
+	require.NoError(t, j.Close())
+	require.Error(t, j.Close())
+	_, err = j.Claim(t.Context(), key(1))
+	require.ErrorIs(t, err, fs.ErrClosed)
+	openJournal(t, path)
+}
+
+func TestAKeyIsClaimedOnce(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, journalPath(t))
+	require.NoError(t, j.Bind(t.Context(), service))
+	claim, err := j.Claim(t.Context(), key(1))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.StateClaimed, claim.Entry().State)
+	_, err = j.Claim(t.Context(), key(1))
+	require.ErrorIs(t, err, ingest.ErrTaken)
+	claim.Release()
+	claim.Release()
+	require.Error(t, claim.Save(t.Context(), entry(1, ingest.StateCreated)))
+	assert.Equal(t, ingest.StateClaimed, load(t, j, 1).State)
+}
+
+func TestAJournalCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, path := range map[string]string{"no folder": dir + "/missing/journal", "a folder": dir} {
+		_, err := ingest.OpenJournal(t.Context(), path)
+		require.Error(t, err, name)
+		assert.NotContains(t, err.Error(), dir, name)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := journalPath(t)
+	require.NoError(t, os.WriteFile(path, many(t, 10_000), 0o600))
+	_, err := ingest.OpenJournal(ctx, path)
+	require.ErrorIs(t, err, context.Canceled)
+	openJournal(t, path)
+}
+
+// many is a journal with that many created entries.
+func many(t *testing.T, count int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, ingest.WriteJournal(&b, service, func(yield func(ingest.Entry) bool) {
+		for n := range count {
+			if !yield(entry(n, ingest.StateCreated)) {
+				return
+			}
+		}
+	}))
+	return b.Bytes()
+}
+
+func TestAFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, failing := range []string{"write", "sync"} {
+		t.Run(failing, func(t *testing.T) {
+			t.Parallel()
+			srv := newBox(t)
+			m := &memory{files: map[string]*bytes.Buffer{}}
+			ctx := disk.With(t.Context(), m)
+			journal, err := ingest.OpenJournal(ctx, "journal")
+			require.NoError(t, err)
+			u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 4}
+			taken := 0
+			for result, err := range u.Run(t.Context(), recordings(0, 100)) {
+				if err != nil {
+					require.ErrorIs(t, err, syscall.ENOSPC)
+					continue
+				}
+				if taken++; taken == 10 {
+					m.fail(failing)
+				}
+				if result.Status == ingest.Refused {
+					require.ErrorIs(t, result.Err, syscall.ENOSPC)
+				}
+			}
+			assert.Less(t, taken, 30)
+			_, err = collect(t.Context(), u, recordings(0, 1))
+			require.Error(t, err, "it stays so until it is opened anew")
+			_ = journal.Close()
+
+			m.fail("")
+			journal, err = ingest.OpenJournal(ctx, "journal")
+			require.NoError(t, err)
+			defer func() { _ = journal.Close() }()
+			results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 100))
+			require.NoError(t, err)
+			assert.Len(t, results, 100)
+			assert.Zero(t, statuses(results)[ingest.InDoubt]+statuses(results)[ingest.Refused], results)
+			assert.Len(t, srv.Notes(), 100)
+		})
+	}
+}
+
+func TestCompactionKeepsWhatCounts(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, path)
+	require.NoError(t, j.Bind(t.Context(), service))
+	states := []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateRefused, ingest.StateCreated}
+	const keys = 600
+	for n := range keys {
+		for _, state := range states[:1+n%4] {
+			put(t, j, n, state)
+		}
+	}
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, j.Bind(t.Context(), service))
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Less(t, len(after), len(before)*2/3)
+	assert.NoFileExists(t, path+".new")
+	for range 2 {
+		put(t, j, keys, ingest.StateCreated)
+		for n := range keys {
+			got := load(t, j, n)
+			want := states[n%4]
+			if want == ingest.StateRefused {
+				want = ingest.StateClaimed
+			}
+			require.Equal(t, want, got.State)
+			if want == ingest.StateCreated {
+				require.Equal(t, int64(n)+1, got.NoteID)
+			}
+		}
+		require.NoError(t, j.Close())
+		j = openJournal(t, path)
+		require.NoError(t, j.Bind(t.Context(), service))
+	}
+}
+
+func TestManySaveAtOnce(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, path)
+	require.NoError(t, j.Bind(t.Context(), service))
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for n := worker; n < 400; n += 8 {
+				put(t, j, n, ingest.StateCommitting)
+				put(t, j, n, ingest.StateCreated)
+				if n%100 == 0 {
+					assert.NoError(t, j.Bind(t.Context(), service))
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, j.Close())
+	j = openJournal(t, path)
+	require.NoError(t, j.Bind(t.Context(), service))
+	for n := range 400 {
+		require.Equal(t, ingest.StateCreated, load(t, j, n).State)
+	}
+}
+
+// memory is a disk in memory that can be full.
+type memory struct {
+	mu      sync.Mutex
+	files   map[string]*bytes.Buffer
+	failing string
+}
+
+func (m *memory) fail(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failing = what
+}
+
+func (m *memory) Open(name string) (disk.File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files[name] == nil {
+		m.files[name] = new(bytes.Buffer)
+	}
+	return &memoryFile{memory: m, content: m.files[name]}, nil
+}
+
+func (m *memory) Create(name string) (disk.File, error) {
+	_ = m.Remove(name)
+	return m.Open(name)
+}
+
+func (m *memory) Rename(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[to] = m.files[from]
+	delete(m.files, from)
+	return nil
+}
+
+func (m *memory) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files[name] == nil {
+		return fs.ErrNotExist
+	}
+	delete(m.files, name)
+	return nil
+}
+
+func (m *memory) SyncDir(string) error           { return nil }
+func (m *memory) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+type memoryFile struct {
+	memory  *memory
+	content *bytes.Buffer
+	read    int
+}
+
+func (f *memoryFile) Read(p []byte) (int, error) {
+	f.memory.mu.Lock()
+	defer f.memory.mu.Unlock()
+	n := copy(p, f.content.Bytes()[f.read:])
+	if f.read += n; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Write takes a part of what it is given when the disk is full, as disks do.
+func (f *memoryFile) Write(p []byte) (int, error) {
+	f.memory.mu.Lock()
+	defer f.memory.mu.Unlock()
+	if f.memory.failing == "write" {
+		n, _ := f.content.Write(p[:len(p)/3])
+		return n, &fs.PathError{Op: "write", Path: "journal", Err: syscall.ENOSPC}
+	}
+	return f.content.Write(p)
+}
+
+func (f *memoryFile) Truncate(size int64) error {
+	f.memory.mu.Lock()
+	defer f.memory.mu.Unlock()
+	f.content.Truncate(int(size))
+	return nil
+}
+
+func (f *memoryFile) Sync() error {
+	f.memory.mu.Lock()
+	defer f.memory.mu.Unlock()
+	if f.memory.failing == "sync" {
+		return &fs.PathError{Op: "sync", Path: "journal", Err: syscall.ENOSPC}
+	}
+	return nil
+}
+
+func (f *memoryFile) Close() error { return nil }

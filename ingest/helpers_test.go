@@ -1,0 +1,115 @@
+package ingest_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+func TestMain(m *testing.M) {
+	runIfLife()
+	goleak.VerifyTestMain(m)
+}
+
+func newBox(t *testing.T, opts ...clinicaldoctest.Option) *clinicaldoctest.Server {
+	t.Helper()
+	srv := clinicaldoctest.NewServer(opts...)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// quick waits little between attempts.
+func quick() clinicaldoc.Option {
+	return clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1})
+}
+
+func openJournal(t *testing.T, path string) *ingest.FileJournal {
+	t.Helper()
+	j, err := ingest.OpenJournal(t.Context(), path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func journalPath(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "uploads.journal")
+}
+
+// sound is a synthetic recording of its own content.
+func sound(n int) []byte {
+	return fmt.Appendf(nil, "RIFF synthetic recording %d %s", n, make([]byte, n%7))
+}
+
+// recordings are synthetic ones in memory, from the first number to before the last.
+func recordings(first, last int) iter.Seq[ingest.Recording] {
+	return func(yield func(ingest.Recording) bool) {
+		for n := first; n < last; n++ {
+			if !yield(recording(n)) {
+				return
+			}
+		}
+	}
+}
+
+func recording(n int) ingest.Recording {
+	return ingest.Recording{
+		Key:    fmt.Sprintf("recording %d", n),
+		Params: clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%3), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", sound(n))},
+	}
+}
+
+// files writes recordings into a new folder.
+func files(t *testing.T, count int) []string {
+	t.Helper()
+	dir := t.TempDir()
+	paths := make([]string, count)
+	for n := range paths {
+		paths[n] = filepath.Join(dir, fmt.Sprintf("recording-%d.wav", n))
+		require.NoError(t, os.WriteFile(paths[n], sound(n), 0o600))
+	}
+	return paths
+}
+
+func paramsOf(path string) clinicaldoc.CreateNoteParams {
+	return clinicaldoc.CreateNoteParams{Name: filepath.Base(path), PatientID: 7, PromptID: 1}
+}
+
+// collect runs the uploader to its end and returns the results by key.
+func collect(ctx context.Context, u *ingest.Uploader, recordings iter.Seq[ingest.Recording]) (results []ingest.Result, failure error) {
+	for result, err := range u.Run(ctx, recordings) {
+		if err != nil {
+			return results, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+func statuses(results []ingest.Result) map[ingest.Status]int {
+	counts := map[ingest.Status]int{}
+	for _, r := range results {
+		counts[r.Status]++
+	}
+	return counts
+}
+
+func noteNames(srv *clinicaldoctest.Server) []string {
+	var names []string
+	for _, note := range srv.Notes() {
+		names = append(names, note.Name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,144 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// Journal remembers what became of each recording, so that none becomes two notes. [FileJournal] serves one machine.
+//
+// A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several goroutines.
+type Journal interface {
+	// Bind says whose keys the journal holds, before anything else is asked of it. A journal that holds another service's
+	// refuses with [ErrOtherService].
+	Bind(ctx context.Context, service string) error
+	// Claim takes a key for the caller alone, until Release. While another has it, it is [ErrTaken].
+	Claim(ctx context.Context, key Key) (Claim, error)
+	// Kin returns the entries with this patient that were sent at or after that time, in any order.
+	Kin(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
+}
+
+// Claim is one key in one worker's hands.
+type Claim interface {
+	// Entry returns what is known of the key. Its state is [StateClaimed] when nothing is, or was sent.
+	Entry() Entry
+	// Save replaces the entry. [StateCommitting] and all that may follow it are durable when Save returns nil, and the claim
+	// was the caller's own at that moment: a worker whose claim was taken over gets [ErrTaken], and nothing is written.
+	// After any error the caller must not let the recording's last bytes go. [StateCreated] is what the service said: it is
+	// saved whoever has the claim, unless the journal knows of a note already.
+	Save(ctx context.Context, entry Entry) error
+	// Release gives the key back. The entry stays as it was saved last.
+	Release()
+}
+
+// Entry is what a journal knows of one recording. It holds nothing that names a patient.
+type Entry struct {
+	Key     Key
+	State   State
+	At      time.Time // when this state began
+	Patient uint32    // hash of the patient's id
+	Name    uint32    // hash of the patient's id and the note's name
+	Size    int64     // of the recording in bytes; -1: not known
+	SentAt  time.Time // when the upload began
+	Until   time.Time // in doubt: from then on FindCreated can say that no note was created
+	NoteID  int64     // of the note; in doubt: what the response held, else 0
+	Found   bool      // created: FindCreated found the note, no response named it
+	Why     string    // refused, in doubt: the reason, safe to print; a journal may forget it
+}
+
+// State is how far a recording has come; see the picture in the package's documentation.
+type State uint8
+
+// The states. The zero State is none.
+const (
+	StateClaimed    State = iota + 1 // a worker has it; surely no note exists
+	StateCommitting                  // its last bytes may have left: only FindCreated can say what became of it
+	StateCreated                     // the note exists
+	StateRefused                     // surely no note exists; the next run tries once more
+	StateInDoubt                     // a note may exist; see Entry.Until
+)
+
+var stateNames = [...]string{"none", "claimed", "committing", "created", "refused", "in-doubt"}
+
+// String returns the state's name.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// sent reports whether a note may exist.
+func (s State) sent() bool {
+	return s == StateCommitting || s == StateCreated || s == StateInDoubt
+}
+
+// Key is the hash of a recording's key and its service.
+type Key [16]byte
+
+// String returns the key in hexadecimal digits.
+func (k Key) String() string { return hex.EncodeToString(k[:]) }
+
+// hash makes one value of several, none of which can be taken for a part of its neighbour.
+func hash(parts ...string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, part := range parts {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		_, _ = h.Write(length[:])
+		_, _ = h.Write([]byte(part))
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func keyOf(service, key string) Key {
+	sum := hash("key", service, key)
+	return Key(sum[:len(Key{})])
+}
+
+func shortHash(parts ...string) uint32 {
+	sum := hash(parts...)
+	return binary.BigEndian.Uint32(sum[:])
+}
+
+// describe fills in what tells the recording from others.
+func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
+	patient := fmt.Sprint(params.PatientID)
+	e.Patient = shortHash("patient", service, patient)
+	e.Name = shortHash("name", service, patient, strings.TrimSpace(params.Name))
+	e.Size = 0
+	if params.Audio != nil {
+		e.Size = params.Audio.Size()
+	}
+}
+
+// differs reports whether the key was used for another recording before. The name of a note that exists may change.
+func (e Entry) differs(now Entry) bool {
+	size := e.Size != now.Size && e.Size >= 0 && now.Size >= 0
+	return e.State.sent() && (e.Patient != now.Patient || size || e.Name != now.Name && e.State != StateCreated)
+}
+
+// serviceOf names the service that a client talks to, one way however it was written.
+func serviceOf(client *clinicaldoc.Client) string {
+	base := client.BaseURL()
+	u, err := url.Parse(base)
+	if err != nil {
+		return base
+	}
+	u.Host = strings.ToLower(u.Host)
+	if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		u.Host = strings.TrimSuffix(u.Host, ":"+port)
+	}
+	return u.String()
+}
+
+var errNoClaim = errors.New("ingest: the claim was released")

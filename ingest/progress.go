@@ -1,0 +1,151 @@
+package ingest
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Event is something that happened to a recording.
+type Event struct {
+	Recording Recording
+	State     State     // it came to: claimed, or in doubt; zero for the other events
+	Until     time.Time // in doubt: from then on it can be decided
+	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a few
+	// times a second at most, and not all when the results are taken slowly.
+	Sent, Size int64
+	Result     *Result  // it ended; nil for the other events
+	Progress   Progress // the sum
+}
+
+// LogValue lists what may be logged of the event.
+func (e Event) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.Any("progress", e.Progress)}
+	switch {
+	case e.Result != nil:
+		attrs = append(attrs, slog.Any("result", *e.Result))
+	case e.State != 0:
+		attrs = append(attrs, slog.String("state", e.State.String()))
+	default:
+		attrs = append(attrs, slog.Int64("sent", e.Sent), slog.Int64("size", e.Size))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Format prints what LogValue lists for every verb.
+func (e Event) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Event", e) }
+
+// Progress is how far a run has come.
+type Progress struct {
+	Total        int // of recordings; 0: not known
+	Created      int
+	AlreadyThere int
+	Refused      int
+	InDoubt      int // that ended so
+	Active       int // being uploaded or asked about
+	Doubts       int // of these, in doubt
+	Elapsed      time.Duration
+	// Left is about how long it will take, by the pace of the latest recordings. It is 0 while that cannot be said: the total
+	// is not known, or too few have ended. What is in doubt may take until the time its event tells.
+	Left time.Duration
+}
+
+// Done is how many recordings have ended.
+func (p Progress) Done() int { return p.Created + p.AlreadyThere + p.Refused + p.InDoubt }
+
+// LogValue lists the counts.
+func (p Progress) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Int("total", p.Total), slog.Int("created", p.Created), slog.Int("already_there", p.AlreadyThere), slog.Int("refused", p.Refused),
+		slog.Int("in_doubt", p.InDoubt), slog.Int("active", p.Active), slog.Int("doubts", p.Doubts),
+		slog.Duration("elapsed", p.Elapsed), slog.Duration("left", p.Left),
+	)
+}
+
+// Format prints the counts for every verb.
+func (p Progress) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Progress", p) }
+
+// paceOf is how many of the latest results tell the pace.
+const (
+	paceOf  = 64
+	minPace = 8
+)
+
+// progress counts.
+type progress struct {
+	total, seen int
+	begun       time.Time
+	ended       [InDoubt + 1]int  // by status
+	latest      [paceOf]time.Time // when results came, in turns
+	results     int
+}
+
+func newProgress(total int) progress { return progress{total: max(total, 0), begun: time.Now()} }
+
+func (p *progress) count(result Result) {
+	p.ended[result.Status]++
+	p.latest[p.results%paceOf] = time.Now()
+	p.results++
+}
+
+func (p *progress) sum(now time.Time) Progress {
+	s := Progress{
+		Total: p.total, Created: p.ended[Created], AlreadyThere: p.ended[AlreadyThere], Refused: p.ended[Refused], InDoubt: p.ended[InDoubt],
+		Active: p.seen - p.results, Elapsed: now.Sub(p.begun),
+	}
+	s.Left = p.left(now)
+	return s
+}
+
+// left goes by the latest results: those that were there already come fast and say little of what follows.
+func (p *progress) left(now time.Time) time.Duration {
+	if p.total <= p.results || p.results < minPace {
+		return 0
+	}
+	counted := min(p.results, paceOf)
+	oldest := p.latest[(p.results-counted)%paceOf]
+	if p.results == counted {
+		oldest = p.begun
+	}
+	return now.Sub(oldest) / time.Duration(counted) * time.Duration(p.total-p.results)
+}
+
+// tell is called by the goroutine that ranges over the results.
+func (r *run) tell(e Event) {
+	if r.uploader.OnEvent == nil || r.stopping {
+		return
+	}
+	e.Progress = r.progress.sum(time.Now())
+	r.mu.Lock()
+	e.Progress.Doubts = r.doubts
+	r.mu.Unlock()
+	r.uploader.OnEvent(e)
+}
+
+func (r *run) event(e Event) {
+	if r.uploader.OnEvent != nil {
+		r.messages <- message{event: &e}
+	}
+}
+
+const progressPause = 200 * time.Millisecond
+
+// onProgress tells of an upload's bytes now and then, and never waits for it.
+func (r *run) onProgress(t *task) func(sent, size int64) {
+	var told time.Time
+	own := t.recording.Params.OnProgress
+	return func(sent, size int64) {
+		if own != nil {
+			own(sent, size)
+		}
+		if now := time.Now(); now.Sub(told) >= progressPause {
+			told = now
+			select {
+			case r.messages <- message{event: &Event{Recording: t.recording, Sent: sent, Size: size}}:
+			default:
+			}
+		}
+	}
+}

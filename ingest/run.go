@@ -1,0 +1,204 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+)
+
+// run is one Run. The goroutine that ranges over the results hands out recordings and takes in messages; workers upload;
+// askers wait for FindCreated.
+type run struct {
+	uploader *Uploader
+	service  string
+	parent   context.Context // the caller's
+	ctx      context.Context // ends with the caller's, or with a break
+	cancel   context.CancelFunc
+
+	asking     context.Context // ends also when the journal fails
+	stopAsking context.CancelFunc
+
+	jobs     chan Recording
+	again    chan *task // that were found not to be created
+	messages chan message
+	saving   chan struct{} // holds one for each note that is being written down
+	quit     chan struct{} // closed when all is done
+	workers  sync.WaitGroup
+
+	mu     sync.Mutex
+	active map[Key]*task
+	parked []*task // in doubt, and no asker is free
+	doubts int     // in doubt, parked or asked about
+	askers int
+
+	// Of the goroutine that ranges over the results.
+	progress   progress
+	unfinished int     // recordings handed out and without a result
+	stuck      []*task // asked about in vain
+	ended      bool    // nothing new is begun
+	broken     error   // why the journal cannot be used
+	stopping   bool    // nobody wants to know any more
+}
+
+// message is what a worker or an asker has to tell.
+type message struct {
+	results []Result
+	patient *uint32 // of a recording that was in doubt and has its result now
+	stuck   *task
+	event   *Event
+	broken  error // of the journal
+	panic   any   // of the caller's own code; nil: none
+}
+
+func (r *run) start() {
+	workers := cmp.Or(r.uploader.Workers, defaultWorkers)
+	r.saving = make(chan struct{}, workers)
+	for range workers {
+		r.workers.Go(r.work)
+	}
+}
+
+// stop ends what is left of a run and waits for it.
+func (r *run) stop() {
+	r.cancel()
+	r.stopping = true
+	for r.unfinished > len(r.stuck) {
+		r.take(<-r.messages)
+	}
+	for _, t := range r.stuck {
+		t.claim.Release()
+	}
+	close(r.quit)
+	r.workers.Wait()
+	r.stopAsking()
+}
+
+// loop is over when every recording that was handed out has its result. It reports false when the caller wants no more.
+func (r *run) loop(next func() (Recording, bool), yield func(Result, error) bool) bool {
+	done := r.ctx.Done()
+	var head Recording
+	var drawn bool
+	for more := true; ; {
+		if more && !drawn && !r.ended {
+			if head, more = next(); more {
+				drawn = true
+			} else {
+				r.progress.total = r.progress.seen
+			}
+		}
+		jobs := r.jobs
+		if !drawn || r.ended {
+			jobs = nil
+		}
+		if jobs == nil && r.unfinished == len(r.stuck) {
+			return r.giveUp(yield)
+		}
+		var results []Result
+		select {
+		case jobs <- head:
+			drawn = false
+			r.unfinished++
+			r.progress.seen++
+		case m := <-r.messages:
+			results = r.take(m)
+		case <-done:
+			done, r.ended = nil, true
+		}
+		for _, result := range results {
+			if !yield(result, nil) {
+				return false
+			}
+		}
+	}
+}
+
+// take takes in a message and returns the results in it.
+func (r *run) take(m message) []Result {
+	if m.broken != nil {
+		r.broken, r.ended = cmp.Or(r.broken, m.broken), true
+		r.stopAsking()
+	}
+	if m.stuck != nil {
+		r.stuck = append(r.stuck, m.stuck)
+	}
+	if m.event != nil {
+		r.tell(*m.event)
+	}
+	r.unfinished -= len(m.results)
+	if m.panic != nil && !r.stopping {
+		panic(m.panic)
+	}
+	for _, result := range m.results {
+		r.progress.count(result)
+		r.tell(Event{Recording: result.Recording, Result: &result})
+	}
+	if m.patient != nil {
+		r.retryStuck(*m.patient)
+	}
+	return m.results
+}
+
+// retryStuck asks once more about recordings of a patient: what was found for another may explain what stood in the way.
+func (r *run) retryStuck(patient uint32) {
+	r.stuck = slices.DeleteFunc(r.stuck, func(t *task) bool {
+		same := t.own.Patient == patient && r.asking.Err() == nil
+		if same {
+			r.park(t)
+		}
+		return same
+	})
+}
+
+// giveUp yields those that nothing more can be found out about.
+func (r *run) giveUp(yield func(Result, error) bool) bool {
+	for len(r.stuck) > 0 {
+		t := r.stuck[0]
+		r.stuck = r.stuck[1:]
+		for _, result := range r.take(message{results: r.finish(t, t.inDoubt())}) {
+			if !yield(result, nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// failure is why the run ended early; nil if it did not.
+func (r *run) failure() error {
+	switch {
+	case r.broken != nil:
+		return r.broken
+	case r.parent.Err() != nil:
+		return contextFailure(r.parent)
+	}
+	return nil
+}
+
+// work is a worker.
+func (r *run) work() {
+	for {
+		select {
+		case recording := <-r.jobs:
+			t := &task{recording: recording}
+			r.guard(t, r.begin)
+		case t := <-r.again:
+			r.guard(t, r.upload)
+		case <-r.quit:
+			return
+		}
+	}
+}
+
+// guard hands a panic of the caller's own code, such as its audio source, to the caller's goroutine.
+func (r *run) guard(t *task, do func(*task)) {
+	normal := false
+	defer func() {
+		if !normal {
+			cause := recover()
+			r.messages <- message{results: r.finish(t, Result{Status: InDoubt}), panic: cause}
+		}
+	}()
+	do(t)
+	normal = true
+}

@@ -1,0 +1,86 @@
+package ingest
+
+import (
+	"context"
+	"iter"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Uploader uploads recordings, each to one note, however often it is started and whatever ends it. Client and Journal must
+// be set; it must not be changed while it runs.
+type Uploader struct {
+	Client  *clinicaldoc.Client
+	Journal Journal
+	Workers int // uploads at a time; 0: 4
+	// Find says how sure FindCreated has to be about recordings in doubt. Its ExcludeIDs are added to the notes that the
+	// journal knows of.
+	Find clinicaldoc.FindCreatedParams
+	// Total is how many recordings there will be, for the estimate of the time left; 0: not known.
+	Total int
+	// OnEvent, when set, is told what happens. It is called by the goroutine that ranges over the results.
+	OnEvent func(Event)
+}
+
+const (
+	defaultWorkers = 4
+	maxWorkers     = 1024
+)
+
+// Run uploads the recordings and yields a result for each as it ends, in no certain order. One that fails does not end the
+// others. One in doubt keeps no worker: FindCreated is asked about it, for ten minutes if need be, while the others go on;
+// end the context to wait no longer.
+//
+// An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used or the context has ended.
+// What was not begun by then has no result. A break ends the uploads under way; what had been sent whole is waited for
+// briefly. Recordings are drawn as workers become free, by the goroutine that ranges over the results, so that a slow
+// iterator holds back results as well. Memory does not grow with their number.
+func (u *Uploader) Run(ctx context.Context, recordings iter.Seq[Recording]) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		r, err := u.newRun(ctx)
+		if err != nil {
+			yield(Result{}, err)
+			return
+		}
+		r.start()
+		defer r.stop()
+		next, stop := iter.Pull(recordings)
+		defer stop()
+		if r.loop(next, yield) {
+			if err := r.failure(); err != nil {
+				yield(Result{}, err)
+			}
+		}
+	}
+}
+
+func (u *Uploader) newRun(ctx context.Context) (*run, error) {
+	switch {
+	case u.Client == nil || u.Journal == nil:
+		return nil, fail("an Uploader needs a Client and a Journal", clinicaldoc.ErrInvalidArgument)
+	case u.Workers < 0 || u.Workers > maxWorkers:
+		return nil, fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument)
+	case u.Find.Settle < 0:
+		return nil, fail("Find.Settle must not be negative", clinicaldoc.ErrInvalidArgument)
+	case ctx.Err() != nil:
+		return nil, contextFailure(ctx)
+	}
+	service := serviceOf(u.Client)
+	if err := u.Journal.Bind(ctx, service); err != nil {
+		return nil, err
+	}
+	r := &run{
+		uploader: u, service: service, parent: ctx, active: map[Key]*task{},
+		jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), quit: make(chan struct{}),
+	}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	r.asking, r.stopAsking = context.WithCancel(r.ctx)
+	r.progress = newProgress(u.Total)
+	return r, nil
+}
+
+func contextFailure(ctx context.Context) error {
+	err := redact.ContextErr(ctx)
+	return fail("the run was ended: "+redact.Cause(err), err)
+}

@@ -1,0 +1,314 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+func TestEachRecordingBecomesOneNoteHoweverOftenItIsRun(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	for run, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere, ingest.AlreadyThere} {
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 8}
+		results, err := collect(t.Context(), u, recordings(0, 50))
+		require.NoError(t, err)
+		require.NoError(t, journal.Close())
+		assert.Equal(t, map[ingest.Status]int{want: 50}, statuses(results), "run %d", run)
+		for _, r := range results {
+			assert.Positive(t, r.NoteID)
+			assert.Equal(t, want == ingest.Created, r.Note != nil)
+		}
+	}
+	names := noteNames(srv)
+	assert.Len(t, names, 50)
+	assert.Len(t, slices.Compact(names), 50)
+}
+
+func TestKeysOfFiles(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	paths := files(t, 3)
+	paths = append(paths, paths[0], paths[0]+"-copy.wav", paths[0]+"-missing.wav")
+	require.NoError(t, os.WriteFile(paths[4], sound(0), 0o600))
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, path), Workers: 2}
+	results, err := collect(t.Context(), u, ingest.Files(paths, paramsOf))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4, ingest.AlreadyThere: 1, ingest.Refused: 1}, statuses(results))
+	assert.Len(t, srv.Notes(), 4, "another name is another recording, the same file is not")
+
+	// The same content and name for another patient is another recording.
+	results, err = collect(t.Context(), u, ingest.Files(paths[:1], func(path string) clinicaldoc.CreateNoteParams {
+		params := paramsOf(path)
+		params.PatientID = 8
+		return params
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results))
+}
+
+func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(3))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, journalPath(t))}
+	results, err := collect(t.Context(), u, recordings(0, 9))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
+	assert.Len(t, srv.Notes(), 9)
+}
+
+func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(3))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, journalPath(t)), Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond}}
+	results, err := collect(t.Context(), u, recordings(0, 9))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
+	assert.Len(t, srv.Notes(), 9)
+}
+
+func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	dir := t.TempDir()
+	empty := dir + "/empty.wav"
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	audio := clinicaldoc.AudioBytes("a.wav", sound(1))
+	bad := []ingest.Recording{
+		{File: dir + "/missing.wav", Params: paramsOf("a")},
+		{File: empty, Params: paramsOf("a")},
+		{File: dir, Params: paramsOf("a")},
+		{Params: clinicaldoc.CreateNoteParams{Name: "without a key", PatientID: 1, Audio: audio}},
+		{Key: "without audio", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1}},
+		{Key: strings.Repeat("k", 1025), Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio}},
+		{Key: "negative", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: -1, Audio: audio}},
+		{Key: "unnamed", Params: clinicaldoc.CreateNoteParams{PatientID: 1, Audio: audio}},
+	}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	results, err := collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+		for _, r := range bad {
+			if !yield(r) {
+				return
+			}
+		}
+		recordings(0, 3)(yield)
+	})
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 3, ingest.Refused: len(bad)}, statuses(results))
+	for _, r := range results {
+		if r.Status != ingest.Refused {
+			continue
+		}
+		if r.Recording.Key == "unnamed" {
+			require.ErrorIs(t, r.Err, clinicaldoc.ErrValidation)
+			continue
+		}
+		require.ErrorIs(t, r.Err, clinicaldoc.ErrInvalidArgument)
+		assert.NotContains(t, r.Err.Error(), dir, "a path may hold a name")
+		if strings.HasSuffix(r.Recording.File, "missing.wav") {
+			require.ErrorIs(t, r.Err, fs.ErrNotExist)
+		}
+	}
+	assert.Len(t, srv.Notes(), 3)
+}
+
+func TestWhatWasRefusedIsTriedInTheNextRun(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`))
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	results, err := collect(t.Context(), u, recordings(0, 1))
+	require.NoError(t, err)
+	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrUnauthorized)
+	results, err = collect(t.Context(), u, recordings(0, 1))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Created, results[0].Status)
+}
+
+func TestAFileThatChangesIsRefused(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	path := files(t, 1)[0]
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	params := paramsOf(path)
+	params.BeforeCommit = func(context.Context) error { return nil }
+	keyed := ingest.Recording{Key: "one", File: path, Params: params}
+	results, err := collect(t.Context(), u, slices.Values([]ingest.Recording{keyed}))
+	require.NoError(t, err)
+	require.Equal(t, ingest.Created, results[0].Status)
+
+	// A key of the caller's own does not change with the file.
+	require.NoError(t, os.WriteFile(path, sound(6), 0o600))
+	results, err = collect(t.Context(), u, slices.Values([]ingest.Recording{keyed}))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Refused, results[0].Status)
+	require.ErrorIs(t, results[0].Err, ingest.ErrKeyReused)
+	assert.Len(t, srv.Notes(), 1)
+}
+
+func TestAKeyIsOneRecording(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	other := recording(0)
+	other.Params.PatientID = 99
+	for _, inOneRun := range []bool{true, false} {
+		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 1}
+		list := []ingest.Recording{recording(0), other}
+		var results []ingest.Result
+		for len(list) > 0 {
+			n := 1
+			if inOneRun {
+				n = len(list)
+			}
+			some, err := collect(t.Context(), u, slices.Values(list[:n]))
+			require.NoError(t, err)
+			results, list = append(results, some...), list[n:]
+		}
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.Refused: 1}, statuses(results))
+		require.ErrorIs(t, results[1].Err, ingest.ErrKeyReused)
+	}
+}
+
+func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 8}
+	results, err := collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+		for range 40 {
+			if !yield(recording(1)) {
+				return
+			}
+		}
+	})
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 39}, statuses(results))
+	for _, r := range results {
+		assert.Equal(t, srv.Notes()[0].ID, r.NoteID)
+	}
+	assert.Len(t, srv.Notes(), 1)
+}
+
+func TestAJournalBelongsToOneService(t *testing.T) {
+	t.Parallel()
+	first, second, path := newBox(t), newBox(t), journalPath(t)
+	journal := openJournal(t, path)
+	_, err := collect(t.Context(), &ingest.Uploader{Client: first.Client(), Journal: journal}, recordings(0, 2))
+	require.NoError(t, err)
+	_, err = collect(t.Context(), &ingest.Uploader{Client: second.Client(), Journal: journal}, recordings(0, 2))
+	require.ErrorIs(t, err, ingest.ErrOtherService)
+	assert.Contains(t, err.Error(), first.URL)
+	results, err := collect(t.Context(), &ingest.Uploader{Client: first.Client(), Journal: journal}, recordings(0, 2))
+	require.NoError(t, err, "a refusal changes nothing")
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 2}, statuses(results))
+	assert.Empty(t, second.Notes())
+}
+
+func TestBadUploaders(t *testing.T) {
+	t.Parallel()
+	srv, journal := newBox(t), openJournal(t, journalPath(t))
+	for name, u := range map[string]*ingest.Uploader{
+		"no client":       {Journal: journal},
+		"no journal":      {Client: srv.Client()},
+		"workers":         {Client: srv.Client(), Journal: journal, Workers: -1},
+		"many workers":    {Client: srv.Client(), Journal: journal, Workers: 1e6},
+		"negative settle": {Client: srv.Client(), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: -1}},
+	} {
+		_, err := collect(t.Context(), u, recordings(0, 1))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+	}
+	assert.Empty(t, srv.Notes())
+}
+
+func TestABreakEndsTheRun(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 4}
+	for range u.Run(t.Context(), recordings(0, 1_000_000)) {
+		break
+	}
+	made := len(srv.Notes())
+	assert.LessOrEqual(t, made, 10)
+	results, err := collect(t.Context(), u, recordings(0, 20))
+	require.NoError(t, err)
+	assert.Equal(t, 20, len(results))
+	assert.Len(t, srv.Notes(), 20)
+}
+
+func TestTheEndOfTheContextIsTold(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 4}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	cause := errors.New("enough")
+	taken := 0
+	var failure error
+	for result, err := range u.Run(ctx, recordings(0, 1_000_000)) {
+		if failure = err; err == nil {
+			taken++
+			assert.NotZero(t, result.Status)
+			cancel(cause)
+		}
+	}
+	require.ErrorIs(t, failure, context.Canceled)
+	require.ErrorIs(t, failure, cause)
+	assert.LessOrEqual(t, taken, 10)
+	_, err := collect(ctx, u, recordings(0, 1))
+	require.ErrorIs(t, err, cause)
+}
+
+// panicking is an audio source of the caller's that panics.
+type panicking struct{}
+
+func (panicking) ReadAt([]byte, int64) (int, error) { panic("synthetic") }
+
+func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	assert.PanicsWithValue(t, "synthetic", func() {
+		_, _ = collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+			bad := recording(0)
+			bad.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", panicking{}, 10)
+			for n := 1; yield(bad); n++ {
+				bad = recording(n)
+			}
+		})
+	})
+	assert.PanicsWithValue(t, "synthetic", func() {
+		_, _ = collect(t.Context(), u, func(func(ingest.Recording) bool) { panic("synthetic") })
+	})
+	results, err := collect(t.Context(), u, recordings(0, 1))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Created, results[0].Status)
+}
+
+func TestACallersBeforeCommitIsHeard(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	r := recording(0)
+	r.Params.BeforeCommit = func(context.Context) error { return io.ErrClosedPipe }
+	results, err := collect(t.Context(), u, slices.Values([]ingest.Recording{r}))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Refused, results[0].Status)
+	require.ErrorIs(t, results[0].Err, io.ErrClosedPipe)
+	assert.Empty(t, srv.Notes())
+}

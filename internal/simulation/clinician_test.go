@@ -1,0 +1,103 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// clinician works on the same notes as the programs, in the web application of the service.
+type clinician struct {
+	being
+	team []*program
+}
+
+func (c *clinician) live(context.Context) {
+	starts := make([]time.Duration, c.world.design.acts)
+	for i := range starts {
+		starts[i] = drawsAt(c.world.seed, uint64(c.number), uint64(i), hashOf("start")).within(c.world.design.scale)
+	}
+	slices.Sort(starts)
+	for i, start := range starts {
+		if !c.begin(i, start) {
+			continue
+		}
+		c.world.slot(c.number)
+		c.act(c.draws("act"))
+	}
+}
+
+func (c *clinician) act(d *draws) {
+	if d.chance(0.1) && !c.world.design.quiet {
+		c.create(d)
+		return
+	}
+	alive := c.world.service.primary.Notes()
+	if len(alive) == 0 {
+		return
+	}
+	n := alive[d.below(len(alive))]
+	// Where a program has just been, trouble is likeliest.
+	if at := slices.IndexFunc(alive, func(n clinicaldoctest.Note) bool { return n.ID == c.world.service.target() }); at >= 0 && d.chance(0.6) {
+		n = alive[at]
+	}
+	path := fmt.Sprintf("/v1/progress-notes/%d", n.ID)
+	text := fmt.Sprintf("%s by %s in step %d", textMark, c.name, c.step)
+	switch choice := d.below(10); {
+	case choice < 4:
+		c.send(http.MethodPut, path, n, map[string]string{"analysis": text})
+	case choice < 6:
+		c.send(http.MethodPut, path, n, map[string]string{"transcription": text})
+	case choice < 7 && c.world.design.renames:
+		c.send(http.MethodPut, path, n, map[string]string{"name": nameMark + " " + text})
+	case choice < 8:
+		c.send(http.MethodPut, path+"/sign", n, nil)
+	case choice < 9 && c.world.design.renames:
+		c.send(http.MethodDelete, path, n, nil)
+	}
+}
+
+// send acts in the name of the note's owner.
+func (c *clinician) send(method, path string, n clinicaldoctest.Note, fields map[string]string) {
+	r := request{method: method, path: path, header: headerOf(tokenOf(n.UserID), "application/json")}
+	if fields != nil {
+		r.body, _ = json.Marshal(fields)
+	}
+	resp := c.world.service.serve(r)
+	c.world.say(c.name, "%s %s %v: %d", method, path, fields, resp.StatusCode)
+	c.world.count("acts of clinicians", 1)
+}
+
+// create makes a note that looks like those of the programs but for its recording.
+func (c *clinician) create(d *draws) {
+	p := pick(d, c.team...)
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	file, _ := form.CreateFormFile("file", "dictated.wav")
+	_, _ = fmt.Fprintf(file, "%s.%d %0900d", c.name, c.step, 0)
+	_ = form.WriteField("name", p.noteName(d))
+	_ = form.WriteField("patient_id", fmt.Sprint(p.patient(d)))
+	_ = form.WriteField("prompt_id", "1")
+	_ = form.Close()
+	resp := c.world.service.serve(request{method: http.MethodPost, path: "/v1/progress-notes", header: headerOf(p.token, form.FormDataContentType()), body: body.Bytes()})
+	c.world.say(c.name, "creates a note: %d", resp.StatusCode)
+	c.world.count("acts of clinicians", 1)
+}
+
+func tokenOf(user int64) string {
+	if user == 1 {
+		return firstToken
+	}
+	return otherToken
+}
+
+func headerOf(token, contentType string) http.Header {
+	return http.Header{"Authorization": {"Bearer " + token}, "Accept": {"application/json"}, "Content-Type": {contentType}}
+}

@@ -1,0 +1,347 @@
+package simulation
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// faultKind is something that goes wrong on the way.
+type faultKind int
+
+const (
+	refused        faultKind = iota // no connection
+	cut                             // the connection ends within the request
+	lost                            // the request arrives nowhere, the connection ends
+	unheard                         // the request is carried out, the connection ends
+	badGateway                      // 502, carried out or not
+	unavailable                     // 503, not carried out
+	gatewayTimeout                  // 504 after a minute: carried out, not, or late
+	silent                          // nothing comes back: carried out, not, or late
+	tooMany                         // 429
+	slow                            // it takes long
+	breaksOff                       // the response ends in its middle
+	webPage                         // 200 with a page of a proxy, carried out or not
+	garbled                         // a note whose name cannot be read
+	mixedUp                         // another patient's notes
+	faultKinds
+)
+
+func (k faultKind) String() string {
+	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "garbled", "mixed up"}[k]
+}
+
+// fate is what becomes of the commit.
+type fate int
+
+const (
+	atOnce fate = iota
+	never
+	later
+)
+
+func (f fate) String() string { return [...]string{"acts", "does not act", "acts late"}[f] }
+
+// network is the way of one program to the service.
+type network struct {
+	*being
+
+	life *life // of the process; nil: one that does not die
+
+	mu    sync.Mutex
+	asked map[string]int // how often each request was made in the present step
+}
+
+// RoundTrip takes a request to the service and its response back, or what a bad day leaves of them.
+func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	if n.life != nil {
+		if err := n.life.touch(); err != nil {
+			return nil, err
+		}
+	}
+	c := callOf(req.Context())
+	r := request{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c}
+	place := n.place(c, r)
+	d := drawsAt(n.world.seed, uint64(n.number), uint64(c.step), hashOf(place))
+	t := trip{network: n, request: r, draws: d, fault: -1, latency: 20*time.Millisecond + d.within(400*time.Millisecond)}
+	if struck := d.chance(n.world.design.rate); struck && time.Now().Before(n.world.calm) {
+		kind := pick(d, n.world.design.faults...)
+		if n.world.happens(fmt.Sprintf("%s.%d %s", n.name, c.step, place)) {
+			t.fault = kind
+			n.world.count("fault "+kind.String(), 1)
+		}
+	}
+	t.request.attempt = c.asked(r, n.world)
+	if r.writes() && r.id() != 0 {
+		n.world.slot(n.number)
+		n.world.service.aim(r.id())
+	}
+	n.world.checkRequest(c, req)
+	resp, err := t.send(req)
+	if n.life != nil {
+		if err := n.life.touch(); err != nil {
+			return nil, err
+		}
+	}
+	c.answered(t.request, resp, err)
+	return resp, err
+}
+
+// place names a request within its step, whatever else is asked for at the same time.
+func (n *network) place(c *call, r request) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := fmt.Sprintf("%d %s %s?%s", c.step, r.method, r.path, r.query)
+	n.asked[key]++
+	return fmt.Sprintf("%s %s?%s #%d", r.method, strings.TrimPrefix(r.path, "/v1/progress-notes"), r.query, n.asked[key])
+}
+
+// trip is one request on its way.
+type trip struct {
+	*network
+	request request
+	draws   *draws
+	fault   faultKind // -1: none
+	fate    fate
+	latency time.Duration
+	copied  bool // the replica responds
+}
+
+var (
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	errReset   = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	errCut     = &net.OpError{Op: "write", Net: "tcp", Err: syscall.ECONNRESET}
+)
+
+func (t *trip) send(req *http.Request) (*http.Response, error) {
+	ctx, trace := req.Context(), traceOf(req)
+	trace.GetConn(req.URL.Host)
+	if t.fault == refused {
+		t.say("-> %s: refused", t.label())
+		return nil, cmp.Or[error](wait(ctx, t.latency), errRefused)
+	}
+	trace.WroteHeaders()
+	if req.Body != nil {
+		defer func() { _ = req.Body.Close() }()
+		limit := int64(1 << 30)
+		if t.fault == cut {
+			limit = int64(t.draws.below(600))
+		}
+		body, err := io.ReadAll(io.LimitReader(req.Body, limit))
+		if err != nil {
+			return nil, err
+		}
+		t.request.body = body
+	}
+	if t.fault == cut {
+		t.say("-> %s: cut", t.label())
+		return nil, cmp.Or[error](wait(ctx, t.latency), errCut)
+	}
+	trace.WroteRequest(httptrace.WroteRequestInfo{})
+	return t.travel(ctx)
+}
+
+// travel lets the whole request go: from here on nobody can call it back.
+func (t *trip) travel(ctx context.Context) (*http.Response, error) {
+	t.fate = t.drawFate()
+	t.request.sent = time.Now()
+	response := make(chan *http.Response, 1)
+	t.world.running.Go(func() { response <- t.arrive() })
+	timer := time.NewTimer(t.delay())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		t.say("-> %s: given up", t.label())
+		return nil, ctx.Err()
+	}
+	switch t.fault {
+	case lost, unheard:
+		return nil, errReset
+	case badGateway:
+		return t.dated(respond(502, "text/html", "bad gateway")), nil
+	case unavailable:
+		return t.dated(respond(503, "text/html", "unavailable")), nil
+	case gatewayTimeout:
+		return t.dated(respond(504, "text/html", "gateway timeout")), nil
+	case webPage:
+		return t.dated(respond(200, "text/html", "<html>welcome</html>")), nil
+	case tooMany:
+		resp := t.dated(respond(429, "application/json", `{"message":"too many"}`))
+		resp.Header.Set("Retry-After", strconv.Itoa(1+t.draws.below(20)))
+		return resp, nil
+	case silent:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	resp := t.dated(<-response)
+	return t.spoilt(resp), nil
+}
+
+var (
+	nameMember    = regexp.MustCompile(`"name":"Zebra[^"]*"`)
+	patientMember = regexp.MustCompile(`"patient":\{"id":\d+`)
+)
+
+// spoilt is the service's own response as it arrives.
+func (t *trip) spoilt(resp *http.Response) *http.Response {
+	if t.fault != breaksOff && t.fault != garbled && t.fault != mixedUp {
+		return resp
+	}
+	whole, _ := io.ReadAll(resp.Body)
+	resp.ContentLength = -1
+	switch t.fault {
+	case breaksOff:
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:t.draws.below(len(whole)+1)]), brokenReader{}))
+		return resp
+	case garbled:
+		whole = nameMember.ReplaceAll(whole, []byte(`"name":{"text":17}`))
+	default:
+		whole = patientMember.ReplaceAll(whole, []byte(`"patient":{"id":666`))
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(whole))
+	return resp
+}
+
+// delay is how long the program waits at least.
+func (t *trip) delay() time.Duration {
+	switch t.fault {
+	case gatewayTimeout:
+		return 59 * time.Second
+	case slow:
+		t.latency = t.draws.within(50 * time.Second)
+	}
+	return t.latency
+}
+
+func (t *trip) drawFate() fate {
+	switch t.fault {
+	case lost, unavailable, tooMany:
+		return never
+	case badGateway, webPage:
+		return pick(t.draws, atOnce, never)
+	case gatewayTimeout, silent:
+		return pick(t.draws, atOnce, never, later)
+	}
+	return atOnce
+}
+
+// arrive is the request at the service.
+func (t *trip) arrive() *http.Response {
+	number := t.number
+	switch t.fate {
+	case never:
+		t.say("-> %s: %s, does not act", t.label(), t.faultName())
+		return nil
+	case later:
+		time.Sleep(t.draws.within(t.world.design.late))
+		number += 32
+		t.world.count("late commits", 1)
+	default:
+		time.Sleep(t.latency / 2)
+	}
+	t.world.slot(number)
+	resp := t.serve()
+	t.say("-> %s: %s%s, %d%s", t.label(), t.faultName(), t.fate, resp.StatusCode, t.rows(resp))
+	return resp
+}
+
+// rows are the ids of a list, and its total where that is told.
+func (t *trip) rows(resp *http.Response) string {
+	if t.request.writes() || t.request.path != "/v1/progress-notes" || resp.StatusCode != http.StatusOK {
+		return ""
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	var page struct {
+		Data []struct {
+			ID int64 `json:"id"`
+		} `json:"data"`
+		Total int `json:"total"`
+		Meta  struct {
+			Total int `json:"total"`
+		} `json:"meta"`
+	}
+	if json.Unmarshal(body, &page) != nil {
+		return ", no list"
+	}
+	ids := []string{}
+	for _, row := range page.Data {
+		ids = append(ids, strconv.FormatInt(row.ID, 10))
+	}
+	text := fmt.Sprintf(", notes %s of %d", strings.Join(ids, " "), page.Total+page.Meta.Total)
+	if t.copied {
+		text += " by the replica"
+	}
+	return text
+}
+
+func (t *trip) serve() *http.Response {
+	s := t.world.service
+	if s.replica != nil && !t.request.writes() && t.draws.chance(0.5) {
+		t.world.count("reads of a replica", 1)
+		resp := handle(s.replica, t.request)
+		t.copied = true
+		t.request.call.shown(t.request, resp, time.Now().Add(-t.world.design.lag))
+		return resp
+	}
+	resp := s.serve(t.request)
+	t.request.call.shown(t.request, resp, time.Now())
+	return resp
+}
+
+// dated gives a response the time of day that its sender believes in.
+func (t *trip) dated(resp *http.Response) *http.Response {
+	now := time.Now().Add(t.world.design.clock)
+	switch t.world.design.date {
+	case noDate:
+		resp.Header.Del("Date")
+		return resp
+	case skewedDate:
+		now = now.Add(time.Duration(mix(t.world.seed, 77)%121-60) * time.Second)
+	}
+	resp.Header.Set("Date", now.UTC().Format(http.TimeFormat))
+	return resp
+}
+
+func (t *trip) label() string {
+	query := t.request.query
+	if query != "" {
+		query = "?" + query
+	}
+	return t.request.method + " " + t.request.path + query
+}
+
+func (t *trip) faultName() string {
+	if t.fault < 0 {
+		return ""
+	}
+	return t.fault.String() + ", "
+}
+
+func (t *trip) say(format string, args ...any) { t.world.say(t.name, format, args...) }
+
+// wait returns nil when the time has passed, or why it did not.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

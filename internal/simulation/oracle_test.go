@@ -1,0 +1,175 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// born holds a new note against the notes that its recording has already, and against what was said of them.
+func (w *world) born(f, earlier *fact) {
+	w.count("notes", 1)
+	c := f.by
+	if c == nil {
+		return
+	}
+	w.service.busy = f.id
+	w.say(c.program.name, "   note %d is born of %.8s", f.id, f.fingerprint)
+	if earlier != nil && (earlier.died.IsZero() || earlier.by == c) {
+		w.violate("two notes", "notes %d and %d of one recording", earlier.id, f.id)
+	}
+	c.carriedOut(change{at: time.Now(), by: c})
+}
+
+// acted holds a change of a note against what the call that made it could know.
+func (w *world) acted(r request, f *fact, done change) {
+	c := r.call
+	if c == nil {
+		return
+	}
+	c.carriedOut(done)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.attempt < 2 || r.attempt != c.writes || r.method == http.MethodDelete || len(f.changes) == 0 {
+		return
+	}
+	theirs := f.changes[len(f.changes)-1]
+	switch {
+	case theirs.by == c || theirs.at.Before(c.firstWrite):
+	case c.doubtful && !c.looked:
+		w.violate("edit overwritten", "note %d: attempt %d of %s acts on somebody's change without having looked", f.id, r.attempt, c.op)
+	case c.looked && !c.lookedAt.Before(theirs.at):
+		w.violate("edit overwritten", "note %d: attempt %d of %s acts on somebody's change that it was shown", f.id, r.attempt, c.op)
+	default:
+		w.count("reached: a change between read and write", 1)
+	}
+}
+
+// carriedOut notes that the service did what the call asked for.
+func (c *call) carriedOut(done change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.acts = append(c.acts, done)
+	if c.over {
+		c.program.world.count("reached: a late commit after the word", 1)
+	}
+	if c.denied {
+		c.program.world.violate("denied", "%s in step %s.%d was said not to be done, and now is", c.op, c.program.name, c.step)
+	}
+}
+
+// deny is the SDK's word that the call was not carried out.
+func (c *call) deny() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied = true
+	if len(c.acts) > 0 {
+		c.program.world.violate("denied", "%s in step %s.%d is said not to be done, and was", c.op, c.program.name, c.step)
+	}
+}
+
+func (c *call) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
+
+// end takes in the SDK's word on a call that is over.
+func (c *call) end(err error) {
+	w, p := c.program.world, c.program
+	c.checkBounds()
+	c.finish()
+	if err == nil {
+		w.say(p.name, "   %s: done", c.op)
+		return
+	}
+	w.say(p.name, "   %s: %s", c.op, err)
+	w.count("errors", 1)
+	w.checkText(fmt.Sprintf("%v %+v %#v %s", err, err, err, errorChain(err)))
+	var conflict *clinicaldoc.ConflictError
+	carriedOut := errors.As(err, &conflict) && strings.Contains(err.Error(), "carried out")
+	if conflict != nil {
+		w.count("reached: conflict", 1)
+	}
+	if !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) && !carriedOut {
+		c.deny()
+	}
+}
+
+// errorChain is what a tracker that walks through wrapped errors prints.
+func errorChain(err error) string {
+	text := fmt.Sprint(err)
+	switch e := err.(type) { //nolint:errorlint // the chain itself is looked at
+	case interface{ Unwrap() error }:
+		if e.Unwrap() != nil {
+			text += errorChain(e.Unwrap())
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			text += errorChain(inner)
+		}
+	}
+	return text
+}
+
+// checkText looks for what nobody may print.
+func (w *world) checkText(text string) {
+	for _, mark := range []string{nameMark, textMark, "Numbat"} {
+		if strings.Contains(text, mark) {
+			w.violate("printed", "%s in %s", mark, text)
+		}
+	}
+}
+
+// checkRequest looks where the token goes.
+func (w *world) checkRequest(c *call, req *http.Request) {
+	if req.URL.Host != "api.clinicaldoc.test" || req.Header.Get("Authorization") != "Bearer "+c.token {
+		w.violate("token", "%s of %s went to %s, or with another token", req.Method, c.op, req.URL.Host)
+	}
+}
+
+// bounds are what the documentation promises of a call: how many requests at most, and how long it may take. An attempt
+// takes a stall timeout and the longest pause at most.
+var bounds = map[string]struct {
+	writes, requests int
+	lasts            time.Duration
+}{
+	"create": {4, 4, 4 * attemptTime},
+	"get":    {0, 4, 4 * attemptTime},
+	"update": {4, 24, 24 * attemptTime},
+	"sign":   {4, 28, 28 * attemptTime},
+	"delete": {4, 24, 24 * attemptTime},
+	"find":   {0, 400, 0},
+	"wait":   {0, 400, 0},
+	"list":   {0, 4000, 0},
+	"ingest": {1000, 20000, 0},
+}
+
+const (
+	attemptTime = 92 * time.Second
+	grace       = 3 * time.Second // after a context's end
+)
+
+func (c *call) checkBounds() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, b, took := c.program.world, bounds[c.op], time.Since(c.began)
+	switch {
+	case c.writes > b.writes || c.requests > b.requests:
+		w.violate("flood", "%s made %d requests, %d of them writes", c.op, c.requests, c.writes)
+	case c.limit > 0 && took > c.limit+grace, c.limit == 0 && b.lasts > 0 && took > b.lasts:
+		w.violate("late", "%s took %s", c.op, took)
+	}
+	w.count("requests of "+c.op, c.requests)
+}
+
+// judgeTheEnd looks at what only the end of the day can show.
+func (w *world) judgeTheEnd() {
+	if w.tally["requests"] > 20_000 {
+		w.violate("flood", "%d requests in a day", w.tally["requests"])
+	}
+}

@@ -1,0 +1,118 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+var (
+	from  = flag.Uint64("from", 1, "seed of the first world")
+	seeds = flag.Uint64("seeds", 40, "how many worlds")
+	first = flag.Bool("first", false, "end with the first world that breaks a promise")
+	show  = flag.Uint64("show", 0, "seed of a world to print")
+)
+
+// season is many worlds.
+type season struct {
+	worlds  atomic.Uint64
+	mu      sync.Mutex
+	total   tally
+	broken  map[string][]uint64 // seeds by the kind of the broken promise
+	stopped atomic.Bool
+}
+
+// live runs the worlds of n seeds on all cores.
+func (s *season) live(t *testing.T, from, n uint64) {
+	s.total, s.broken = tally{}, map[string][]uint64{}
+	var next atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < n && !s.stopped.Load(); i = next.Add(1) - 1 {
+				w := newWorld(from + i)
+				w.run(t)
+				s.take(w)
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func (s *season) take(w *world) {
+	s.worlds.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total.add(w.tally)
+	s.total[fmt.Sprintf("worlds of %s", w.design.scale)]++
+	for _, v := range w.violations {
+		if !slices.Contains(s.broken[v.kind], w.seed) {
+			s.broken[v.kind] = append(s.broken[v.kind], w.seed)
+		}
+		s.stopped.Store(s.stopped.Load() || *first)
+	}
+}
+
+// TestWorlds breaks no promise. A world that does is run twice more and reduced.
+func TestWorlds(t *testing.T) {
+	t.Parallel()
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the heap is small, and the collector would run without end
+	var s season
+	began := time.Now()
+	s.live(t, *from, *seeds)
+	fresh := newWorld(uint64(time.Now().UnixNano()))
+	if !*first {
+		fresh.run(t)
+		s.take(fresh)
+	}
+	t.Logf("%d worlds from seed %d and seed %d in %s\n%s", *seeds, *from, fresh.seed, time.Since(began).Round(time.Millisecond), s.total.report())
+	for kind, list := range s.broken {
+		slices.Sort(list)
+		t.Errorf("broken: %s, in %d of %d worlds: seeds %v", kind, len(list), s.worlds.Load(), list[:min(len(list), 20)])
+		if !*first {
+			explain(t, list[0], kind)
+		}
+	}
+	if *seeds >= 2000 {
+		for _, what := range reachable {
+			assert.NotZero(t, s.total[what], "never reached: %s", what)
+		}
+	}
+}
+
+// explain prints the smallest world that breaks the promise.
+func explain(t *testing.T, seed uint64, kind string) {
+	t.Helper()
+	one, other := newWorld(seed), newWorld(seed)
+	one.run(t)
+	other.run(t)
+	if one.hash() != other.hash() {
+		t.Logf("seed %d does not bring its world back", seed)
+	}
+	if !one.breaks(kind) {
+		return
+	}
+	smallest, runs := shrink(t, one, kind)
+	t.Logf("seed %d, reduced from %d to %d events in %d runs\n%s\n%s\n\n%s", seed, len(one.events), len(smallest.events), runs,
+		smallest.design, strings.Join(smallest.lines(), "\n"), smallest.asTest())
+}
+
+// TestShow prints a world.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	if *show == 0 {
+		t.Skip("no -show")
+	}
+	w := newWorld(*show)
+	w.run(t)
+	t.Logf("%s\n%s\n%v", w.design, strings.Join(w.lines(), "\n"), w.violations)
+}

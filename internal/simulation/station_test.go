@@ -1,0 +1,209 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+)
+
+const journalPath = "/journal"
+
+// station uploads recordings with package ingest, and dies again and again: by signals and by power cuts, anywhere between
+// two steps of its own. What it had sent goes on without it, and all that the next life has is the disk.
+type station struct {
+	being
+	platter    *platter
+	recordings []ingest.Recording
+	arrivals   []time.Duration
+	prints     map[string]string // fingerprints by key
+
+	mu      sync.Mutex
+	refused map[string]time.Time // when a recording's note was last said not to exist, by fingerprint
+}
+
+func newStation(w *world, number int) *station {
+	s := &station{being: being{world: w, name: "i0", number: number}, platter: newPlatter(), prints: map[string]string{}, refused: map[string]time.Time{}}
+	d := drawsAt(w.seed, uint64(number), hashOf("recordings"))
+	apart := int64(d.below(2) * 100) // patients of its own, or the programs'
+	for i := range 2 + d.below(7) {
+		audio := fmt.Sprintf("%s recording %d ", s.name, i)
+		audio += strings.Repeat("~", 200+d.below(2)-len(audio))
+		sum := sha256.Sum256([]byte(audio))
+		key := fmt.Sprintf("recording %d", i)
+		s.prints[key] = hex.EncodeToString(sum[:])
+		s.recordings = append(s.recordings, ingest.Recording{Key: key, Params: clinicaldoc.CreateNoteParams{
+			Name: fmt.Sprintf("%s %d", nameMark, d.below(w.design.names)), PatientID: apart + int64(1+d.below(w.design.patients)), PromptID: 1,
+			Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio)),
+		}})
+		s.arrivals = append(s.arrivals, d.within(w.design.scale))
+	}
+	slices.Sort(s.arrivals)
+	return s
+}
+
+func (s *station) live(ctx context.Context) {
+	d := drawsAt(s.world.seed, uint64(s.number), hashOf("crashes"))
+	crashes := make([]time.Duration, d.below(7))
+	for i := range crashes {
+		// Near an arrival, where there is something to lose.
+		crashes[i] = pick(d, s.arrivals...) + d.within(pick(d, time.Second, time.Minute, 12*time.Minute))
+	}
+	slices.Sort(crashes)
+	release := make(chan struct{})
+	var lives sync.WaitGroup
+	current := s.begin(ctx, &lives, release)
+	for i, at := range crashes {
+		if !s.being.begin(i, at) {
+			continue
+		}
+		choices := s.draws("crash")
+		current.die(s, choices)
+		time.Sleep(choices.within(pick(choices, time.Second, time.Minute, 20*time.Minute)))
+		current = s.begin(ctx, &lives, release)
+	}
+	s.sleepUntil(s.world.calm.Sub(s.world.began) + 2*time.Hour)
+	current.stop()
+	// One more on a calm evening, which nothing disturbs.
+	s.run(ctx, &life{dead: make(chan struct{}), release: release, draws: d}, true)
+	close(release)
+	lives.Wait()
+}
+
+// process is a life under way.
+type process struct {
+	*life
+	cancel context.CancelFunc
+	over   chan struct{}
+}
+
+func (s *station) begin(ctx context.Context, lives *sync.WaitGroup, release <-chan struct{}) *process {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{cancel: cancel, over: make(chan struct{})}
+	p.life = &life{dead: make(chan struct{}), release: release, draws: drawsAt(s.world.seed, uint64(time.Since(s.world.began)))}
+	lives.Go(func() {
+		defer close(p.over)
+		defer cancel()
+		s.run(ctx, p.life, false)
+	})
+	lives.Go(func() { // the dead are woken at the end of the world, and must not go on then
+		<-release
+		cancel()
+	})
+	return p
+}
+
+// die ends the process.
+func (p *process) die(s *station, d *draws) {
+	powerCut := d.chance(0.5)
+	s.world.slot(s.number)
+	close(p.dead)
+	s.platter.crash(d, powerCut)
+	s.world.count("crashes", 1)
+	s.world.say(s.name, "   dies, power cut %t", powerCut)
+}
+
+// stop ends the process in good order.
+func (p *process) stop() {
+	p.cancel()
+	<-p.over
+}
+
+func (p *life) isDead() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// run is one run of ingest over all recordings that have arrived or will.
+func (s *station) run(ctx context.Context, l *life, calm bool) {
+	owner := &program{being: being{world: s.world, name: s.name, number: s.number, step: s.step}, token: firstToken}
+	owner.network = &network{being: &owner.being, asked: map[string]int{}, life: l}
+	owner.client = owner.newClient()
+	c := owner.begin("ingest")
+	c.parallel = true
+	ctx, cancel := c.context(disk.With(ctx, mount{s.platter, l}))
+	defer cancel()
+	journal, err := ingest.OpenJournal(ctx, journalPath)
+	if l.isDead() {
+		return
+	}
+	if err != nil {
+		s.world.violate("journal", "it cannot be opened: %v", err)
+		return
+	}
+	defer func() { _ = journal.Close() }()
+	u := &ingest.Uploader{Client: owner.client, Journal: journal, Workers: 1}
+	for result, err := range u.Run(ctx, s.arriving(ctx)) {
+		switch {
+		case l.isDead():
+		case err != nil:
+			s.world.say(s.name, "   run: %v", err)
+			s.world.checkText(fmt.Sprintf("%v %+v", err, err))
+			if calm || !errors.Is(err, context.Canceled) {
+				s.world.violate("journal", "the run ends: %v", err)
+			}
+		default:
+			s.judge(result, calm)
+		}
+	}
+}
+
+// arriving are the recordings, each when its time has come.
+func (s *station) arriving(ctx context.Context) iter.Seq[ingest.Recording] {
+	return func(yield func(ingest.Recording) bool) {
+		for i, r := range s.recordings {
+			if wait(ctx, time.Until(s.world.began.Add(s.arrivals[i]))) != nil || !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// judge holds a result against the truth.
+func (s *station) judge(result ingest.Result, calm bool) {
+	print := s.prints[result.Recording.Key]
+	s.world.say(s.name, "   %s: %s note %d %v", result.Recording.Key, result.Status, result.NoteID, result.Err)
+	s.world.checkText(fmt.Sprintf("%v %+v %v", result, result, result.Err))
+	s.world.count("ingest: "+result.Status.String(), 1)
+	if calm {
+		s.world.count("ingest, in the end: "+result.Status.String(), 1)
+	}
+	f := s.world.service.birth(print)
+	switch result.Status {
+	case ingest.Created, ingest.AlreadyThere:
+		if f == nil || f.id != result.NoteID {
+			s.world.violate("wrong note", "%s is said to be note %d", result.Recording.Key, result.NoteID)
+		}
+	case ingest.Refused:
+		if f != nil && f.died.IsZero() {
+			s.world.violate("denied", "%s is said to have no note, and has", result.Recording.Key)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refused[print] = time.Now()
+	default:
+	}
+}
+
+// bornAfter looks whether a note was made by a request that was sent before it was said that there is none.
+func (s *station) bornAfter(f *fact, sent time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, said := s.refused[f.fingerprint]; said && sent.Before(at) {
+		s.world.violate("denied", "note %d was said not to exist", f.id)
+	}
+}

@@ -1,0 +1,194 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
+)
+
+// world is one day of a clinic. Everything in it comes from the seed.
+//
+// What makes it repeatable: choices depend on where they are made and on nothing else (draws), no two actors touch the world
+// at one instant (slot), and the SDK's own randomness comes from the world (jitter).
+type world struct {
+	seed   uint64
+	design design
+	only   map[string]bool // the events that happen; nil: all
+	hasty  bool            // programs take what is undecided for not created: a defect to try the simulation with
+
+	began   time.Time
+	calm    time.Time // from then on nothing goes wrong
+	service *service
+	station *station       // nil: there is none
+	running sync.WaitGroup // commits and copies that nobody waits for
+
+	mu         sync.Mutex
+	history    []line
+	events     []string // steps and faults that happened
+	violations []violation
+	tally      tally
+}
+
+type line struct {
+	at    time.Duration
+	actor string
+	text  string
+}
+
+// violation is a broken promise. Its kind does not change when the world shrinks.
+type violation struct{ kind, detail string }
+
+func newWorld(seed uint64) *world { return &world{seed: seed, design: newDesign(seed), tally: tally{}} }
+
+// run lives through the world in a bubble of its own.
+func (w *world) run(t *testing.T) {
+	defer func() {
+		if stuck := recover(); stuck != nil { // the bubble's own complaint: something blocks for ever, or was left running
+			w.violate("stuck", "%v", stuck)
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		w.began = time.Now()
+		w.calm = w.began.Add(w.design.scale + time.Hour)
+		w.service = newService(w)
+		defer w.service.close()
+		var actors sync.WaitGroup
+		for _, a := range w.actors() {
+			actors.Go(func() { a.live(t.Context()) })
+		}
+		actors.Wait()
+		w.running.Wait()
+		w.judgeTheEnd()
+	})
+}
+
+// actor lives in the world.
+type actor interface{ live(ctx context.Context) }
+
+func (w *world) actors() (list []actor) {
+	var team []*program
+	for i := range w.design.programs {
+		team = append(team, newProgram(w, i, team))
+		list = append(list, team[i])
+	}
+	for i := range w.design.clinicians {
+		list = append(list, &clinician{being{world: w, name: fmt.Sprintf("c%d", i), number: 8 + i}, team})
+	}
+	if w.design.ingest {
+		w.station = newStation(w, 20)
+		list = append(list, w.station)
+	}
+	return list
+}
+
+// being is what all actors have: a name, and a number by which they are told apart.
+type being struct {
+	world  *world
+	name   string
+	number int
+	step   int
+}
+
+// slotLength is the time in which each actor has an instant of its own.
+const slotLength = 1024
+
+// slot waits for the next instant that belongs to the number alone.
+func (w *world) slot(number int) {
+	now := time.Now().UnixNano()
+	next := now - now%slotLength + slotLength + int64(number)
+	time.Sleep(time.Duration(next - now))
+}
+
+// sleepUntil waits for a time of the world.
+func (b *being) sleepUntil(at time.Duration) { time.Sleep(time.Until(b.world.began.Add(at))) }
+
+// begin starts the step of that number at its time, if that is to happen.
+func (b *being) begin(step int, at time.Duration) bool {
+	b.step = step
+	if !b.world.happens(fmt.Sprintf("%s.%d", b.name, step)) {
+		return false
+	}
+	b.sleepUntil(at)
+	return true
+}
+
+// draws are the choices of the being's present step.
+func (b *being) draws(purpose string) *draws {
+	return drawsAt(b.world.seed, uint64(b.number), uint64(b.step), hashOf(purpose))
+}
+
+// context gives the SDK its randomness: from the instant, so that no order of questions matters.
+func (b *being) context(ctx context.Context) context.Context {
+	return jitter.With(ctx, func() float64 {
+		return drawsAt(b.world.seed, uint64(b.number), uint64(time.Now().UnixNano())).float()
+	})
+}
+
+// happens reports whether an event is part of the world, and remembers that it came up.
+func (w *world) happens(event string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.only != nil && !w.only[event] {
+		return false
+	}
+	w.events = append(w.events, event)
+	return true
+}
+
+func (w *world) say(who, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history = append(w.history, line{time.Since(w.began), who, fmt.Sprintf(format, args...)})
+}
+
+func (w *world) violate(kind, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, violation{kind, fmt.Sprintf(format, args...)})
+	w.history = append(w.history, line{time.Since(w.began), "ORACLE", kind + ": " + fmt.Sprintf(format, args...)})
+}
+
+// useful counts what tells how useful the SDK is, for quiet worlds apart too.
+func (w *world) useful(what string) {
+	w.count(what, 1)
+	if w.design.quiet {
+		w.count("quiet: "+what, 1)
+	}
+}
+
+func (w *world) count(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally[what] += n
+}
+
+// lines are the history in the order of time; at one instant a program may ask for several pages at once.
+func (w *world) lines() []string {
+	slices.SortStableFunc(w.history, func(a, b line) int {
+		if a.at != b.at {
+			return int(max(min(a.at-b.at, 1), -1))
+		}
+		return strings.Compare(a.actor+a.text, b.actor+b.text)
+	})
+	list := make([]string, len(w.history))
+	for i, l := range w.history {
+		list[i] = fmt.Sprintf("%15s  %-7s %s", l.at, l.actor, l.text)
+	}
+	return list
+}
+
+func (w *world) hash() uint64 {
+	h := fnv.New64a()
+	for _, line := range w.lines() {
+		_, _ = h.Write([]byte(line + "\n"))
+	}
+	return h.Sum64()
+}
