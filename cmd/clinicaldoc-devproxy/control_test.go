@@ -223,7 +223,7 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 	assert.EqualValues(t, 1, note.ID)
 	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m"} {
 		c.use(http.MethodPost, "faults", `{"fault":"GET /user:`+impossible+`"}`, http.StatusBadRequest)
-		assert.ErrorContains(t, run(t.Context(), []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
+		require.ErrorContains(t, run(t.Context(), []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
 	}
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "every response was as described", "a fault is no departure")
@@ -269,7 +269,8 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	assert.True(t, c.state().Frozen)
 	assert.Equal(t, time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC), c.state().Now)
 	c.post("clock", `{"frozen":false}`)
-	assert.NotEqual(t, c.state().Now, c.state().Now)
+	first = c.state().Now
+	assert.NotEqual(t, first, c.state().Now)
 	c.use(http.MethodPost, "clock", `{"advance":"soon"}`, http.StatusBadRequest)
 
 	second := c.post("users", `{"name":"Second user","token":"second"}`)
@@ -277,7 +278,7 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	token := c.post("tokens", `{"user_id":2,"name":"tablet"}`)["token"]
 	c.use(http.MethodPost, "tokens", `{"user_id":99}`, http.StatusBadRequest)
 	c.use(http.MethodPost, "users", `{"token":"a b"}`, http.StatusBadRequest)
-	for _, c.token = range []string{"second", token.(string)} { //nolint:errcheck // a panic fails the test
+	for _, c.token = range []string{"second", token.(string)} {
 		assert.Contains(t, c.get("/user").text, "Second user")
 	}
 

@@ -53,7 +53,7 @@ func (d *departures) list() []departure {
 	defer d.mu.Unlock()
 	list := []departure{}
 	for _, s := range d.ordered() {
-		list = append(list, departure{s.route, s.finding.String(), d.seen[s]})
+		list = append(list, departure{s.route, s.String(), d.seen[s]})
 	}
 	return list
 }

@@ -44,7 +44,8 @@ func startRelay(t *testing.T, service string) *relay {
 				return
 			}
 			far, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", service)
-			if !assert.NoError(t, err) {
+			if err != nil {
+				t.Error("the service cannot be reached")
 				_ = near.Close()
 				return
 			}

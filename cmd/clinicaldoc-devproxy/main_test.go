@@ -234,7 +234,7 @@ func TestCommandLineMistakes(t *testing.T) {
 	} {
 		var printed output
 		err := run(t.Context(), test.args, &printed, &printed)
-		assert.ErrorContains(t, err, test.want, test.args)
+		require.ErrorContains(t, err, test.want, test.args)
 		assert.Empty(t, printed.String(), "the mistake stands alone")
 	}
 }
