@@ -125,6 +125,22 @@ func TestARequestOpensToHeadersAndShapes(t *testing.T) {
 	assert.Empty(t, c.shown())
 }
 
+// What is copied as curl does once more what was done.
+func TestCopiedCurlWorks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl was found")
+	}
+	c := launch(t, "-seed", "1")
+	c.get("/v1/progress-notes?patient_id=1&x=it's")
+	copied := exec.CommandContext(t.Context(), "sh", "-c", c.opened(1).Curl+" --silent --show-error")
+	copied.Env = append(os.Environ(), "CLINICALDOC_TOKEN="+c.token)
+	out, err := copied.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Contains(t, string(out), "Visit 1 of patient 1")
+	assert.Equal(t, c.shown()[0].Target, c.shown()[1].Target)
+}
+
 // Of what passes between a program and a real service, the page is shown names and types and no value.
 func TestNoValueOfARealServiceIsShown(t *testing.T) {
 	t.Parallel()
