@@ -4,6 +4,7 @@ package elsewhere
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,9 +46,7 @@ func write(root, folder string, files map[string]string) error {
 	own := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(requirements), "module elsewhere.test/user")
 	own += fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => %s\n", thisModule, thisModule, strings.ReplaceAll(module, `\`, "/"))
 	all := map[string]string{"go.mod": own, "go.sum": string(sums)}
-	for name, content := range files {
-		all[name] = content
-	}
+	maps.Copy(all, files)
 	for name, content := range all {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -108,7 +108,7 @@ func TestForeignServerThatRefusesNowAndThen(t *testing.T) {
 
 // TestEnvironmentAlonePointsNowhere: a shell that has the variables for a program of its own must not have its service
 // written to by go test.
-func TestEnvironmentAlonePointsNowhere(t *testing.T) { //nolint:paralleltest // it sets variables
+func TestEnvironmentAlonePointsNowhere(t *testing.T) {
 	box := clinicaldoctest.NewServer()
 	t.Cleanup(box.Close)
 	t.Setenv(clinicaldoc.EnvBaseURL, box.URL)
