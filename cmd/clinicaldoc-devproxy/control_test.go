@@ -221,13 +221,31 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 	note, err := client.Notes.Get(t.Context(), 1)
 	require.NoError(t, err, "the SDK tries again")
 	assert.EqualValues(t, 1, note.ID)
-	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m"} {
+	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m", "vanish=1", "arrive=2:always"} {
 		c.use(http.MethodPost, "faults", `{"fault":"GET /user:`+impossible+`"}`, http.StatusBadRequest)
 		require.ErrorContains(t, run(t.Context(), []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
 	}
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "every response was as described", "a fault is no departure")
 	assert.Contains(t, c.stderr.String(), "fault: reset-after-commit")
+}
+
+// A fault that lasts does not outlast the proxy.
+func TestSilenceEndsWithTheProxy(t *testing.T) {
+	t.Parallel()
+	c := stub(t, func(http.ResponseWriter, *http.Request) {})
+	c.post("faults", `{"fault":"GET /user:silent"}`)
+	failed := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
+		if err == nil {
+			_, err = (&http.Client{Transport: &http.Transport{}}).Do(req) //nolint:bodyclose // there is none
+		}
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(c.get("/_/requests").text, `"pending":true`) }, 10*time.Second, time.Millisecond)
+	c.interrupt()
+	require.Error(t, <-failed)
 }
 
 // A response that a fault broke off did not break off at the service.

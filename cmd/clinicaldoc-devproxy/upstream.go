@@ -40,6 +40,7 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 	followed := newTraffic(set.log(stderr), pages, &way.departures)
 	server := &http.Server{Handler: front(set.inspector(followed, way), followed.watch(way.handler(transport))), ReadHeaderTimeout: time.Minute}
 	server.RegisterOnShutdown(pages.close)
+	server.RegisterOnShutdown(way.faults.Close) // which ends delays and silence
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	address := origin.Listening(listener.Addr(), set.host)
