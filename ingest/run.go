@@ -23,6 +23,7 @@ type run struct {
 	again    chan *task // that were found not to be created
 	messages chan message
 	saving   chan struct{} // holds one for each note that is being written down
+	finding  chan struct{} // holds one while a note that was found is being taken
 	quit     chan struct{} // closed when all is done
 	workers  sync.WaitGroup
 

@@ -72,7 +72,7 @@ func (u *Uploader) newRun(ctx context.Context) (*run, error) {
 	}
 	r := &run{
 		uploader: u, service: service, parent: ctx, active: map[Key]*task{},
-		jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), quit: make(chan struct{}),
+		jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), finding: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.asking, r.stopAsking = context.WithCancel(r.ctx)
