@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -116,7 +115,6 @@ func (r *run) ask(t *task) {
 			return
 		}
 		explained = len(params.ExcludeIDs)
-		r.nameEquals(t, kin)
 		note, err := r.uploader.Client.Notes.FindCreated(r.asking, t.unknown(), params)
 		switch {
 		case err == nil:
@@ -160,7 +158,7 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) {
 	case slices.ContainsFunc(kin, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID }):
 		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
 		r.messages <- message{stuck: t}
-	case note.ID != t.entry.NoteID && slices.ContainsFunc(kin, t.mayBeTakenFor): // unless the response named it
+	case slices.ContainsFunc(kin, func(e Entry) bool { return t.mayBeOf(note, e) }):
 		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look", clinicaldoc.ErrOutcomeUnknown)
 		r.messages <- message{stuck: t}
 	default:
@@ -169,10 +167,14 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) {
 	}
 }
 
-// mayBeTakenFor reports whether nothing would tell the other's note from this one's.
-func (t *task) mayBeTakenFor(e Entry) bool {
-	equal := e.Size == t.entry.Size || e.Size < 0 || t.entry.Size < 0
-	return e.Key != t.own.Key && e.Name == t.own.Name && equal && e.State != StateCreated
+// mayBeOf reports whether nothing tells this recording's note from that of another one in doubt: the client knows what it lost
+// itself, not what an earlier process lost.
+func (t *task) mayBeOf(note *clinicaldoc.ProgressNote, other Entry) bool {
+	if note.ID == t.entry.NoteID || other.Key == t.own.Key || other.Name != t.own.Name || other.State == StateCreated {
+		return false // the response named it, or there is no other
+	}
+	told := note.Audio != nil && note.Audio.Size > 0 && other.Size > 0 && t.entry.Size > 0
+	return !told || other.Size == t.entry.Size
 }
 
 // notCreated uploads once more what surely has no note, unless that was in vain often enough.
@@ -201,21 +203,6 @@ func (r *run) find(t *task, kin []Entry) clinicaldoc.FindCreatedParams {
 		}
 	}
 	return params
-}
-
-// nameEquals tells the client of the journal's other recordings in doubt that only a note's size may tell from this one: it
-// knows those that it lost itself, not those of an earlier process.
-func (r *run) nameEquals(t *task, kin []Entry) {
-	ended, cancel := context.WithCancel(r.asking)
-	cancel() // so that nothing is asked
-	for _, e := range kin {
-		if e.Key == t.own.Key || e.Name != t.own.Name || e.State == StateCreated {
-			continue
-		}
-		params := clinicaldoc.CreateNoteParams{Name: t.recording.Params.Name, PatientID: t.recording.Params.PatientID}
-		lost := &clinicaldoc.OutcomeUnknownError{Params: params, SentAt: e.SentAt, LostAt: e.SentAt, AudioSize: e.Size}
-		_, _ = r.uploader.Client.Notes.FindCreated(ended, lost, clinicaldoc.FindCreatedParams{})
-	}
 }
 
 // unknown is the error that FindCreated is asked with.

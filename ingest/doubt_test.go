@@ -124,6 +124,33 @@ func TestANoteFoundForOneHelpsTheOthers(t *testing.T) {
 	})
 }
 
+// One that cannot be decided is asked about once more when another of its patient was decided later.
+func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		time.AfterFunc(10*time.Minute-time.Millisecond, func() { // the second's note, late, and just before the first's time has come
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Encounter #1.", Audio: sound(1), CreatedAt: time.Now()})
+		})
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+			if yield(onePatient(0)) {
+				time.Sleep(5 * time.Minute)
+				yield(onePatient(1))
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 2)
+		require.NoError(t, journal.Close())
+	})
+}
+
 // Recordings that nothing tells apart but their content: whose note it is cannot be known, also not by a program that is given
 // only one of them.
 func TestANoteIsNotTakenForATwins(t *testing.T) {

@@ -336,6 +336,13 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, len(after), len(before)*2/3)
 	assert.NoFileExists(t, path+".new")
+	for n := range 2 * keys { // and once more
+		put(t, j, n/2, states[n/2%4])
+	}
+	require.NoError(t, j.Bind(t.Context(), service))
+	again, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Less(t, len(again), len(after)*4/3)
 	for range 2 {
 		put(t, j, keys, ingest.StateCreated)
 		for n := range keys {
