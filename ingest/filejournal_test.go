@@ -137,7 +137,10 @@ func TestACutJournalLosesOnlyWhatWasCut(t *testing.T) {
 	t.Parallel()
 	content := written(t)
 	for length := range content {
-		for _, tail := range []string{"", strings.Repeat("\x00", 4096), strings.Repeat("\x00", 600_000)} {
+		for i, tail := range []string{"", strings.Repeat("\x00", 4096), strings.Repeat("\x00", 600_000)} {
+			if i == 1 && length%3 != 0 {
+				continue
+			}
 			lines := bytes.Count(content[:length], []byte("\n"))
 			if len(tail) > 5000 && (length%97 != 0 || lines == 0) {
 				continue
@@ -174,6 +177,9 @@ func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
 	content := written(t)
 	for at := range content {
 		for bit := range 8 {
+			if bit != at%8 && at%11 != 0 {
+				continue // nearly ten thousand would take their time
+			}
 			damaged := bytes.Clone(content)
 			damaged[at] ^= 1 << bit
 			_, err := open(t, damaged)
@@ -336,8 +342,8 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, len(after), len(before)*2/3)
 	assert.NoFileExists(t, path+".new")
-	for n := range 2 * keys { // and once more
-		put(t, j, n/2, states[n/2%4])
+	for n := range 4 * keys { // and once more, with lines that stay where they are
+		put(t, j, n%100, states[n%4])
 	}
 	require.NoError(t, j.Bind(t.Context(), service))
 	again, err := os.ReadFile(path)

@@ -315,3 +315,26 @@ func TestACallersBeforeCommitIsHeard(t *testing.T) {
 	require.ErrorIs(t, results[0].Err, io.ErrClosedPipe)
 	assert.Empty(t, srv.Notes())
 }
+
+// An iterator may wait for what comes next, as for files that appear in a folder.
+func TestAnIteratorThatWaitsHoldsBackNoResult(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	ended := make(chan struct{})
+	taken := 0
+	for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording) bool) {
+		for n := range 3 {
+			if !yield(recording(n)) {
+				return
+			}
+			<-ended // its result is taken before the next is drawn
+		}
+	}) {
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Created, result.Status)
+		taken++
+		ended <- struct{}{}
+	}
+	assert.Equal(t, 3, taken)
+}
