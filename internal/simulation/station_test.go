@@ -27,6 +27,7 @@ type station struct {
 	recordings []ingest.Recording
 	arrivals   []time.Duration
 	prints     map[string]string // fingerprints by key
+	lives      int
 
 	mu      sync.Mutex
 	refused map[string]time.Time // when a recording's note was last said not to exist, by fingerprint
@@ -75,7 +76,8 @@ func (s *station) live(ctx context.Context) {
 	s.sleepUntil(s.world.calm.Sub(s.world.began) + 2*time.Hour)
 	current.stop()
 	// One more on a calm evening, which nothing disturbs.
-	s.run(ctx, &life{dead: make(chan struct{}), release: release, draws: d}, true)
+	s.lives++
+	s.run(ctx, &life{number: s.lives, dead: make(chan struct{}), release: release, draws: d}, true)
 	close(release)
 	lives.Wait()
 }
@@ -90,7 +92,8 @@ type process struct {
 func (s *station) begin(ctx context.Context, lives *sync.WaitGroup, release <-chan struct{}) *process {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{cancel: cancel, over: make(chan struct{})}
-	p.life = &life{dead: make(chan struct{}), release: release, draws: drawsAt(s.world.seed, uint64(time.Since(s.world.began)))}
+	s.lives++
+	p.life = &life{number: s.lives, dead: make(chan struct{}), release: release, draws: drawsAt(s.world.seed, uint64(time.Since(s.world.began)))}
 	lives.Go(func() {
 		defer close(p.over)
 		defer cancel()
@@ -130,7 +133,7 @@ func (p *life) isDead() bool {
 
 // run is one run of ingest over all recordings that have arrived or will.
 func (s *station) run(ctx context.Context, l *life, calm bool) {
-	owner := &program{being: being{world: s.world, name: s.name, number: s.number, step: s.step}, token: firstToken}
+	owner := &program{being: being{world: s.world, name: s.name, number: s.number, step: l.number}, token: firstToken}
 	owner.network = &network{being: &owner.being, asked: map[string]int{}, life: l}
 	owner.client = owner.newClient()
 	c := owner.begin("ingest")
