@@ -37,6 +37,9 @@ func newStation(w *world, number int) *station {
 	s := &station{being: being{world: w, name: "i0", number: number}, platter: newPlatter(), prints: map[string]string{}, refused: map[string]time.Time{}}
 	d := drawsAt(w.seed, uint64(number), hashOf("recordings"))
 	apart := int64(d.below(2) * 100) // patients of its own, or the programs'
+	if w.design.quiet {
+		apart = 100
+	}
 	for i := range 2 + d.below(7) {
 		audio := fmt.Sprintf("%s recording %d ", s.name, i)
 		audio += strings.Repeat("~", 200+d.below(2)-len(audio))
