@@ -33,9 +33,21 @@ type design struct {
 	shared          bool // programs share a client
 	secondUser      bool // the last program has a user of its own
 	restarts        bool // programs forget all but what JSON keeps of a lost create
+	sizes           sizeKind
+	shortens        bool // the service shortens names
+	dictates        bool // clinicians make notes too
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 	variant         clinicaldoctest.Variant
 }
+
+// sizeKind is what the service tells of a recording's size.
+type sizeKind int
+
+const (
+	told      sizeKind = iota
+	reencoded          // that of what it made of it
+	untold
+)
 
 // dateKind is what the Date header tells.
 type dateKind int
@@ -77,8 +89,17 @@ func newDesign(seed uint64) design {
 	case 2:
 		w.date = pick(d, noDate, skewedDate)
 	}
+	w.shortens, w.dictates = d.chance(0.1), true
+	switch d.below(8) {
+	case 0:
+		w.sizes = reencoded
+	case 1: // nothing could tell the notes of two clients apart
+		w.sizes, w.shared, w.secondUser, w.restarts, w.ingest, w.dictates = untold, true, false, false, false, false
+	}
 	if w.quiet {
-		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.03, 0, 0, serviceDate, 1000, false, false
+		w.sizes, w.shortens, w.dictates = told, false, false
+		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.01, 0, 0, serviceDate, 1000, false, false
+		w.scale = max(w.scale, 2*time.Hour)
 		w.shared, w.secondUser = true, false
 		w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == webPage || k == garbled || k == mixedUp })
 	}
@@ -99,7 +120,7 @@ func (w design) tellsTotals() bool {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, second user %t, restarts %t, pages %d, times %d, faults %v",
+	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, second user %t, restarts %t, pages %d, times %d, sizes %d, shortens %t, ingest %t, faults %v",
 		w.quiet, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.rate, w.late, w.lag, w.clock, w.date, w.names, w.patients, w.renames, w.shared, w.secondUser, w.restarts,
-		w.variant.Pagination, w.variant.Times, w.faults)
+		w.variant.Pagination, w.variant.Times, w.sizes, w.shortens, w.ingest, w.faults)
 }

@@ -28,7 +28,7 @@ const (
 	lost                            // the request arrives nowhere, the connection ends
 	unheard                         // the request is carried out, the connection ends
 	badGateway                      // 502, carried out or not
-	unavailable                     // 503, not carried out
+	unavailable                     // 503, carried out or not
 	gatewayTimeout                  // 504 after a minute: carried out, not, or late
 	silent                          // nothing comes back: carried out, not, or late
 	tooMany                         // 429
@@ -132,9 +132,9 @@ func (t *trip) prepare(d *draws) {
 	t.copied = t.world.service.replica != nil && !t.request.writes() && d.chance(0.5)
 	t.extent = d.below(1 << 20)
 	switch t.fault {
-	case lost, unavailable, tooMany:
+	case lost, tooMany:
 		t.fate = never
-	case badGateway, webPage:
+	case badGateway, unavailable, webPage:
 		t.fate = pick(d, atOnce, never)
 	case gatewayTimeout, silent:
 		t.fate = pick(d, atOnce, never, later)
@@ -212,7 +212,8 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 }
 
 var (
-	nameMember    = regexp.MustCompile(`"name":"Zebra[^"]*"`)
+	nameMember    = regexp.MustCompile(`"name":"(Zebra[^"]*)"`)
+	sizeMember    = regexp.MustCompile(`"size":(\d+)`)
 	patientMember = regexp.MustCompile(`"patient":\{"id":\d+`)
 )
 
@@ -233,6 +234,27 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 		whole = patientMember.ReplaceAll(whole, []byte(`"patient":{"id":666`))
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(whole))
+	return resp
+}
+
+// mannered gives a response the service's manners with names and sizes.
+func (w design) mannered(resp *http.Response) *http.Response {
+	if w.sizes == told && !w.shortens || resp.StatusCode >= 300 {
+		return resp
+	}
+	body, _ := io.ReadAll(resp.Body)
+	switch w.sizes {
+	case reencoded:
+		body = sizeMember.ReplaceAll(body, []byte(`"size":9$1`))
+	case untold:
+		body = sizeMember.ReplaceAll(body, []byte(`"size":null`))
+	}
+	if w.shortens {
+		body = nameMember.ReplaceAllFunc(body, func(member []byte) []byte {
+			return append(bytes.Clone(member[:min(len(member)-1, len(`"name":"Zebra 1`))]), '"')
+		})
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp
 }
 
@@ -298,11 +320,11 @@ func (t *trip) serve() *http.Response {
 	s := t.world.service
 	if t.copied {
 		t.world.count("reads of a replica", 1)
-		resp := handle(s.replica, t.request)
+		resp := t.world.design.mannered(handle(s.replica, t.request))
 		t.request.call.shown(t.request, resp, time.Now().Add(-t.world.design.lag))
 		return resp
 	}
-	resp := s.serve(t.request)
+	resp := t.world.design.mannered(s.serve(t.request))
 	t.request.call.shown(t.request, resp, time.Now())
 	return resp
 }
