@@ -36,6 +36,7 @@ type design struct {
 	sizes           sizeKind
 	shortens        bool // the service shortens names
 	dictates        bool // clinicians make notes too
+	prefetch        bool // programs fetch pages ahead
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 	variant         clinicaldoctest.Variant
 }
@@ -68,7 +69,7 @@ func newDesign(seed uint64) design {
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.7), shared: d.chance(0.4), secondUser: d.chance(0.3), restarts: d.chance(0.3),
 	}
-	w.ingest = d.chance(0.4)
+	w.ingest, w.prefetch = d.chance(0.4), d.chance(0.3)
 	for kind := range faultKinds {
 		if d.chance(0.5) {
 			w.faults = append(w.faults, kind)
@@ -109,6 +110,10 @@ func newDesign(seed uint64) design {
 	return w
 }
 
+// exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
+// between two that are ready is a coin that nobody can load.
+func (w design) exact() bool { return !w.ingest && !w.prefetch }
+
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
 	return w.variant.Pagination != clinicaldoctest.PaginationSimple && w.variant.Pagination != clinicaldoctest.PaginationBare
@@ -120,7 +125,7 @@ func (w design) tellsTotals() bool {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, second user %t, restarts %t, pages %d, times %d, sizes %d, shortens %t, ingest %t, faults %v",
+	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, second user %t, restarts %t, pages %d, times %d, sizes %d, shortens %t, prefetch %t, ingest %t, faults %v",
 		w.quiet, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.rate, w.late, w.lag, w.clock, w.date, w.names, w.patients, w.renames, w.shared, w.secondUser, w.restarts,
-		w.variant.Pagination, w.variant.Times, w.sizes, w.shortens, w.ingest, w.faults)
+		w.variant.Pagination, w.variant.Times, w.sizes, w.shortens, w.prefetch, w.ingest, w.faults)
 }

@@ -457,7 +457,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 	if d.chance(0.6) {
 		params.PatientID = p.patient(d)
 	}
-	if d.chance(0.2) {
+	if p.world.design.prefetch && d.chance(0.5) {
 		params.Prefetch, c.parallel = 1+d.below(3), true
 	}
 	slowness, deletes := pick(d, 0, 0, time.Second, 20*time.Second), !calm && d.chance(0.2)
