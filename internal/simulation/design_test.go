@@ -31,10 +31,13 @@ type design struct {
 	names, patients int
 	renames         bool // clinicians rename and delete what is not theirs to judge
 	shared          bool // programs share a client
+	twins           bool // programs that share a client do the same at about the same time
 	secondUser      bool // the last program has a user of its own
 	restarts        bool // programs forget all but what JSON keeps of a lost create
 	sizes           sizeKind
 	shortens        bool // the service shortens names
+	ahead           bool // the service gives local times as if they were UTC
+	yesterday       bool // notes of the same names and sizes are there already
 	dictates        bool // clinicians make notes too
 	prefetch        bool // programs fetch pages ahead
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
@@ -90,7 +93,8 @@ func newDesign(seed uint64) design {
 	case 2:
 		w.date = pick(d, noDate, skewedDate)
 	}
-	w.shortens, w.dictates = d.chance(0.1), true
+	w.twins = d.chance(0.5)
+	w.shortens, w.dictates, w.ahead, w.yesterday = d.chance(0.1), true, d.chance(0.05), d.chance(0.2)
 	switch d.below(8) {
 	case 0:
 		w.sizes = reencoded
@@ -98,10 +102,10 @@ func newDesign(seed uint64) design {
 		w.sizes, w.shared, w.secondUser, w.restarts, w.ingest, w.dictates = untold, true, false, false, false, false
 	}
 	if w.quiet {
-		w.sizes, w.shortens, w.dictates = told, false, false
+		w.sizes, w.shortens, w.dictates, w.ahead, w.yesterday = told, false, false, false, false
 		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.01, 0, 0, serviceDate, 1000, false, false
 		w.scale = max(w.scale, 2*time.Hour)
-		w.shared, w.secondUser = true, false
+		w.shared, w.twins, w.secondUser = true, false, false
 		w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == webPage || k == garbled || k == mixedUp })
 	}
 	if len(w.faults) == 0 {
@@ -125,7 +129,7 @@ func (w design) tellsTotals() bool {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, second user %t, restarts %t, pages %d, times %d, sizes %d, shortens %t, prefetch %t, ingest %t, faults %v",
-		w.quiet, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.rate, w.late, w.lag, w.clock, w.date, w.names, w.patients, w.renames, w.shared, w.secondUser, w.restarts,
-		w.variant.Pagination, w.variant.Times, w.sizes, w.shortens, w.prefetch, w.ingest, w.faults)
+	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, restarts %t, pages %d, times %d, sizes %d, shortens %t, ahead %t, yesterday %t, prefetch %t, ingest %t, faults %v",
+		w.quiet, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.rate, w.late, w.lag, w.clock, w.date, w.names, w.patients, w.renames, w.shared, w.twins, w.secondUser, w.restarts,
+		w.variant.Pagination, w.variant.Times, w.sizes, w.shortens, w.ahead, w.yesterday, w.prefetch, w.ingest, w.faults)
 }

@@ -216,6 +216,7 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 
 var (
 	nameMember    = regexp.MustCompile(`"name":"(Zebra[^"]*)"`)
+	timeMember    = regexp.MustCompile(`"(created_at|updated_at)":"[^"]{19}[^"]*"`)
 	sizeMember    = regexp.MustCompile(`"size":(\d+)`)
 	patientMember = regexp.MustCompile(`"patient":\{"id":\d+`)
 )
@@ -242,7 +243,7 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 
 // mannered gives a response the service's manners with names and sizes.
 func (w design) mannered(resp *http.Response) *http.Response {
-	if w.sizes == told && !w.shortens || resp.StatusCode >= 300 {
+	if w.sizes == told && !w.shortens && !w.ahead || resp.StatusCode >= 300 {
 		return resp
 	}
 	body, _ := io.ReadAll(resp.Body)
@@ -255,6 +256,16 @@ func (w design) mannered(resp *http.Response) *http.Response {
 	if w.shortens {
 		body = nameMember.ReplaceAllFunc(body, func(member []byte) []byte {
 			return append(bytes.Clone(member[:min(len(member)-1, len(`"name":"Zebra 1`))]), '"')
+		})
+	}
+	if w.ahead {
+		body = timeMember.ReplaceAllFunc(body, func(member []byte) []byte {
+			name, value, _ := strings.Cut(string(member), `":"`)
+			at, err := time.Parse("2006-01-02T15:04:05", strings.Replace(value[:19], " ", "T", 1))
+			if err != nil {
+				return member
+			}
+			return []byte(name + `":"` + at.Add(2*time.Hour).Format("2006-01-02 15:04:05") + `"`)
 		})
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
