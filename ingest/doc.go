@@ -16,18 +16,18 @@
 // A [Journal] knows each recording by a hash of its key and its service. "Committing" is on the disk before the last bytes of
 // the upload leave (CreateNoteParams.BeforeCommit), so that the service cannot have the recording whole before:
 //
-//	          claimed       a crash here: surely no note, the next run uploads it
-//	             |
-//	             |          all but the last bytes have left
-//	             v
-//	         committing     on the disk; only now the last bytes leave
-//	         /   |   \
-//	        v    |    v     no response, a 5xx, or a crash
-//	  refused    |   in doubt <--+
-//	             |    |  |  |    | FindCreated cannot tell yet
-//	             v    |  |  +----+
-//	         created <+  |         FindCreated has the note
-//	                     +-------> claimed   FindCreated: surely no note
+//	        claimed       a crash here: surely no note, the next run uploads it
+//	           |
+//	           |          all but the last bytes have left
+//	           v
+//	       committing     on the disk; only now the last bytes leave
+//	       /   |   \
+//	      v    |    v     no response, a 5xx, or a crash
+//	refused    |   in doubt <--+
+//	           |    |  |  |    | FindCreated cannot tell yet
+//	           v    |  |  +----+
+//	       created <+  |         FindCreated has the note
+//	                   +-------> claimed   FindCreated: surely no note
 //
 // A recording can be refused before it is committed as well; the next run tries it once more. What was written as committing is never uploaded again without
 // FindCreated's word: that there is no note takes ten minutes by default, from the moment the response was lost, or the next

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -33,6 +34,9 @@ func run(ctx context.Context, out io.Writer, client *clinicaldoc.Client, folder 
 	files, err := filepath.Glob(filepath.Join(folder, "*.wav"))
 	if err != nil {
 		return err
+	}
+	if len(files) == 0 {
+		return errors.New("the folder holds no .wav recordings")
 	}
 	journal, err := ingest.OpenJournal(ctx, filepath.Join(folder, "uploads.journal"))
 	if err != nil {

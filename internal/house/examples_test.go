@@ -19,6 +19,9 @@ func TestExamplesAreTestedOnTheBox(t *testing.T) {
 			continue
 		}
 		main := files[program+".go"]
+		if bytes.Contains(main, []byte("func run(ctx context.Context, out io.Writer, client *clinicaldoc.Client")) {
+			continue // the test gives it the box's
+		}
 		if bytes.Contains(main, []byte(".Connect(")) || bytes.Contains(main, []byte("NewClientFromEnv(")) {
 			assert.Contains(t, string(source), "t.Setenv(clinicaldoc.EnvBaseURL,", name)
 		}
