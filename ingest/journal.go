@@ -88,6 +88,18 @@ type Key [16]byte
 // String returns the key in hexadecimal digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
+// MarshalText returns the key in hexadecimal digits.
+func (k Key) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:]), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *Key) UnmarshalText(text []byte) error {
+	if hex.DecodedLen(len(text)) != len(k) {
+		return fail("the text is not a key", clinicaldoc.ErrInvalidArgument)
+	}
+	_, err := hex.Decode(k[:], text)
+	return err
+}
+
 // hash makes one value of several, none of which can be taken for a part of its neighbour.
 func hash(parts ...string) [sha256.Size]byte {
 	h := sha256.New()
