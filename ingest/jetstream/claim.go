@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,65 +27,56 @@ type claim struct {
 	done chan struct{}
 }
 
-// swap is the one write of this package: a compare-and-set on the revision that was seen.
-func (c *claim) swap(ctx context.Context, entry ingest.Entry, seen uint64) error {
-	r := record{Owner: c.owner, Beat: rand.Text(), Entry: entry}
-	r.Entry.Key = c.key
-	if entry.State == ingest.StateCreated {
-		r.Owner = ""
-	}
+// swap is the one write of this package: a compare-and-set on the revision that was seen last.
+func (c *claim) swap(ctx context.Context, r record) error {
 	value, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	within, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	var revision uint64
-	if seen == 0 {
-		revision, err = c.journal.kv.Create(within, recordKey(c.key), value)
-	} else {
-		revision, err = c.journal.kv.Update(within, recordKey(c.key), value, seen)
-	}
-	if err != nil && !isConflict(err) {
-		return c.settle(ctx, r, seen, err)
-	}
-	if err == nil {
-		c.record, c.revision = r, revision
-	}
-	return err
+	return within(ctx, func(ctx context.Context) error {
+		var revision uint64
+		if c.revision == 0 {
+			revision, err = c.journal.kv.Create(ctx, recordKey(c.key), value)
+		} else {
+			revision, err = c.journal.kv.Update(ctx, recordKey(c.key), value, c.revision)
+		}
+		if err == nil {
+			c.record, c.revision = r, revision
+		}
+		return err
+	})
 }
 
-// settle finds out what became of a write whose outcome is unknown: an error does not mean that it was not, or will not be,
-// applied. Only its own beat in the bucket says that it was.
-func (c *claim) settle(ctx context.Context, r record, seen uint64, failure error) error {
-	now, revision, err := c.journal.read(ctx, c.key)
-	if err != nil || revision == seen {
-		return failure // it may still be applied
-	}
-	if now.Beat == r.Beat {
-		c.record, c.revision = now, revision
-		return nil
-	}
-	return ingest.ErrTaken
-}
-
-// write swaps the entry. A conflict with a write of its own, whose outcome had been unknown, is none.
+// write swaps the entry, and does not give up while the cluster elects a leader. An error does not mean that a write was not,
+// or will not be, applied: it is written once more on the same revision, so that only one of the two can be, and a conflict
+// with a write of its own is none.
 func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
-	err := c.swap(ctx, entry, c.revision)
-	if err == nil || !isConflict(err) {
-		return err
+	entry.Key = c.key
+	var beats []string
+	for begun := time.Now(); ; {
+		r := record{Owner: c.owner, Beat: rand.Text(), Entry: entry}
+		beats = append(beats, r.Beat)
+		err := c.swap(ctx, r)
+		switch {
+		case err == nil:
+			return nil
+		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx)):
+			return unreachable(err)
+		case !isConflict(err):
+			continue
+		}
+		now, revision, err := c.journal.read(ctx, c.key)
+		switch {
+		case err != nil:
+			return err
+		case now.Owner != c.owner:
+			return ingest.ErrTaken
+		}
+		c.record, c.revision = now, revision
+		if slices.Contains(beats, now.Beat) {
+			return nil
+		}
 	}
-	now, revision, readErr := c.journal.read(ctx, c.key)
-	if readErr != nil {
-		return readErr
-	}
-	if now.Owner != c.owner {
-		return ingest.ErrTaken
-	}
-	if err := c.swap(ctx, entry, revision); !isConflict(err) {
-		return err
-	}
-	return ingest.ErrTaken
 }
 
 // Entry implements [ingest.Claim].
@@ -107,9 +99,11 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	begun := time.Now()
 	if entry.State == ingest.StateCommitting {
 		// Where kin are looked for, before there can be a note.
-		within, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		if _, err := c.journal.kv.Put(within, patientKey(entry.Patient, c.key), nil); err != nil {
+		err := c.journal.patiently(ctx, func(ctx context.Context) error {
+			_, err := c.journal.kv.Put(ctx, patientKey(entry.Patient, c.key), nil)
+			return err
+		})
+		if err != nil {
 			return unreachable(err)
 		}
 		begun = time.Now()
@@ -120,7 +114,7 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		c.lost = true
 		return fail("another worker has the recording", ingest.ErrTaken)
 	case err != nil:
-		return unreachable(err)
+		return err
 	case entry.State == ingest.StateCommitting && time.Since(begun) > c.journal.lease/2:
 		return fail("the journal took too long to say that the recording is still this worker's", ingest.ErrTaken)
 	}
@@ -129,22 +123,25 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 
 // saveCreated writes what the service said, whoever has the claim by now. A note that is there stays.
 func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
-	for {
-		err := c.swap(ctx, entry, c.revision)
+	entry.Key = c.key
+	for begun := time.Now(); ; {
+		err := c.swap(ctx, record{Beat: rand.Text(), Entry: entry})
 		switch {
 		case err == nil:
 			return nil
-		case !isConflict(err) && !errors.Is(err, ingest.ErrTaken):
+		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx)):
 			return unreachable(err)
+		case !isConflict(err):
+			continue
 		}
 		now, revision, err := c.journal.read(ctx, c.key)
 		if err != nil {
 			return err
 		}
+		c.record, c.revision = now, revision
 		if now.Entry.State == ingest.StateCreated {
 			return nil
 		}
-		c.revision = revision
 	}
 }
 
@@ -193,6 +190,6 @@ func (c *claim) Release() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.journal.lease/3)
 	defer cancel()
-	c.owner = "" // so that nobody has to wait for the lease to run out
-	_ = c.swap(ctx, c.record.Entry, c.revision)
+	// Without an owner nobody has to wait for the lease to run out.
+	_ = c.swap(ctx, record{Beat: rand.Text(), Entry: c.record.Entry})
 }

@@ -30,15 +30,17 @@ const (
 	defaultBucket = "clinicaldoc-ingest"
 	defaultLease  = 30 * time.Second
 	minLease      = 200 * time.Millisecond
-	kinTimeout    = 30 * time.Second
 	// requestTimeout is for one request: what was sent to a server that died then has no response.
-	requestTimeout = 5 * time.Second
+	requestTimeout  = 5 * time.Second
+	defaultPatience = 20 * time.Second
+	patientlyEach   = 100 * time.Millisecond
 )
 
 // Journal is an [ingest.Journal] in a key-value bucket, for any number of processes at once.
 type Journal struct {
-	kv    jetstream.KeyValue
-	lease time.Duration
+	kv       jetstream.KeyValue
+	lease    time.Duration
+	patience time.Duration // how long a cluster may be without a leader
 }
 
 // Open opens the journal and makes its bucket if there is none. An unreachable server is an error that names the address.
@@ -64,7 +66,7 @@ func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error)
 	if err != nil {
 		return nil, fail("the bucket "+bucket+" cannot be set up: "+err.Error(), err)
 	}
-	return &Journal{kv: kv, lease: lease}, nil
+	return &Journal{kv: kv, lease: lease, patience: defaultPatience}, nil
 }
 
 // readFromLeader keeps replicas that lag behind from being read.
@@ -99,16 +101,17 @@ func patientKey(patient uint32, key ingest.Key) string {
 
 // Bind implements [ingest.Journal].
 func (j *Journal) Bind(ctx context.Context, service string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
-	defer cancel()
-	_, err := j.kv.Create(ctx, serviceKey, []byte(service))
+	err := j.patiently(ctx, func(ctx context.Context) error {
+		_, err := j.kv.Create(ctx, serviceKey, []byte(service))
+		return err
+	})
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, jetstream.ErrKeyExists) {
+	if !isConflict(err) {
 		return unreachable(err)
 	}
-	entry, err := j.kv.Get(ctx, serviceKey)
+	entry, err := j.get(ctx, serviceKey)
 	if err != nil {
 		return unreachable(err)
 	}
@@ -134,26 +137,55 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 				return nil, err
 			}
 		}
-		c := &claim{journal: j, key: key, record: r, owner: rand.Text()}
+		c := &claim{journal: j, key: key, record: r, owner: rand.Text(), revision: revision}
 		if r.Entry.State == 0 || r.Entry.State == ingest.StateRefused {
 			c.record.Entry = ingest.Entry{Key: key, State: ingest.StateClaimed, At: time.Now()}
 		}
-		err = c.swap(ctx, c.record.Entry, revision)
+		err = c.write(ctx, c.record.Entry)
 		switch {
 		case err == nil:
 			c.keep()
 			return c, nil
-		case !isConflict(err):
-			return nil, unreachable(err)
+		case !errors.Is(err, ingest.ErrTaken):
+			return nil, err
 		}
+	}
+}
+
+// patiently does something that cannot do harm, until it succeeds, its error is an answer, or patience is at its end.
+func (j *Journal) patiently(ctx context.Context, do func(ctx context.Context) error) error {
+	for begun := time.Now(); ; {
+		err := within(ctx, do)
+		if err == nil || errors.Is(err, jetstream.ErrKeyNotFound) || isConflict(err) {
+			return err
+		}
+		if ctx.Err() != nil || time.Since(begun) > j.patience || !pause(ctx) {
+			return err
+		}
+	}
+}
+
+// within bounds one request.
+func within(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return do(ctx)
+}
+
+func pause(ctx context.Context) bool {
+	timer := time.NewTimer(patientlyEach)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
 // read returns what the bucket holds of a key: nothing, and revision 0, if it is new.
 func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	entry, err := j.kv.Get(ctx, recordKey(key))
+	entry, err := j.get(ctx, recordKey(key))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return record{}, 0, nil
 	}
@@ -165,6 +197,14 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 		return record{}, 0, fail("a record of the journal is damaged", ingest.ErrJournalDamaged)
 	}
 	return r, entry.Revision(), nil
+}
+
+func (j *Journal) get(ctx context.Context, name string) (entry jetstream.KeyValueEntry, err error) {
+	err = j.patiently(ctx, func(ctx context.Context) error {
+		entry, err = j.kv.Get(ctx, name)
+		return err
+	})
+	return entry, err
 }
 
 // awaitSilence waits until a revision has not moved for a lease, by this machine's clock alone.
@@ -196,22 +236,17 @@ func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uin
 
 // Kin implements [ingest.Journal].
 func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, kinTimeout) // a watcher can be silent for long after a server's restart
-	defer cancel()
-	keys, err := j.kv.ListKeysFiltered(ctx, fmt.Sprintf("p.%08x.*", patient))
+	var names []string
+	err := j.patiently(ctx, func(ctx context.Context) (err error) {
+		names, err = j.list(ctx, fmt.Sprintf("p.%08x.*", patient))
+		return err
+	})
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	var names []string
-	for name := range keys.Keys() {
-		names = append(names, name)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err // the list may have been cut
-	}
 	var kin []ingest.Entry
 	for _, name := range names {
-		entry, err := j.kv.Get(ctx, "r."+name[strings.LastIndexByte(name, '.')+1:])
+		entry, err := j.get(ctx, "r."+name[strings.LastIndexByte(name, '.')+1:])
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			continue
 		}
@@ -227,6 +262,19 @@ func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]i
 		}
 	}
 	return kin, nil
+}
+
+// list returns the keys that match, all of them or an error: a watcher can be silent for long after a server's restart.
+func (j *Journal) list(ctx context.Context, filter string) ([]string, error) {
+	keys, err := j.kv.ListKeysFiltered(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range keys.Keys() {
+		names = append(names, name)
+	}
+	return names, ctx.Err()
 }
 
 // isConflict reports whether another write came first.

@@ -150,8 +150,8 @@ func TestALiveWorkerKeepsItsRecording(t *testing.T) {
 	other.Release()
 }
 
-// pause keeps a worker from renewing its lease, as a stop of its process does.
-func pause(c *claim) {
+// fallSilent keeps a worker from renewing its lease, as a stop of its process does.
+func fallSilent(c *claim) {
 	c.stop()
 	<-c.done
 }
@@ -161,7 +161,7 @@ func TestAPausedWorkerCannotCommit(t *testing.T) {
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), 300*time.Millisecond), openJournal(t, connect(t, s), 300*time.Millisecond)
 	paused := claimed(t, first, 1)
-	pause(paused)
+	fallSilent(paused)
 	c := claimed(t, second, 1)
 	assert.Equal(t, ingest.StateClaimed, c.Entry().State)
 	require.ErrorIs(t, paused.Save(t.Context(), entry(1, ingest.StateCommitting)), ingest.ErrTaken)
@@ -180,7 +180,7 @@ func TestAPausedWorkerThatHasItsNoteSaysSo(t *testing.T) {
 	first, second := openJournal(t, connect(t, s), 300*time.Millisecond), openJournal(t, connect(t, s), 300*time.Millisecond)
 	paused := claimed(t, first, 1)
 	require.NoError(t, paused.Save(t.Context(), entry(1, ingest.StateCommitting)))
-	pause(paused)
+	fallSilent(paused)
 	c := claimed(t, second, 1)
 	require.Equal(t, ingest.StateCommitting, c.Entry().State, "it is never just uploaded")
 	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateInDoubt)))
@@ -226,6 +226,7 @@ func TestAnUnreachableServerIsAnError(t *testing.T) {
 	s := startServer(t)
 	j, err := Open(t.Context(), connect(t, s), Params{})
 	require.NoError(t, err)
+	j.patience = time.Second
 	u := &ingest.Uploader{Client: srv.Client(), Journal: j}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
