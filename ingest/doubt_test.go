@@ -25,7 +25,7 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		test(t, srv, func(ctx context.Context, recordings ...ingest.Recording) []ingest.Result {
-			journal, err := ingest.OpenJournal(t.Context(), path)
+			journal, err := ingest.OpenJournal(context.WithoutCancel(ctx), path)
 			require.NoError(t, err)
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 			results, err := collect(ctx, u, slices.Values(recordings))

@@ -48,6 +48,7 @@ func entry(n int, state ingest.State) ingest.Entry {
 		e.Why = "the service said no\nand no"
 	case ingest.StateInDoubt:
 		e.Until, e.Why = at.Add(10*time.Minute), "nobody knows"
+	default: // have no more
 	}
 	return e
 }
@@ -79,7 +80,7 @@ func written(t *testing.T) []byte {
 func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	require.NoError(t, os.WriteFile(path, written(t), 0o644)) //nolint:gosec // the point of it
+	require.NoError(t, os.WriteFile(path, written(t), 0o644))
 	j := openJournal(t, path)
 	require.NoError(t, j.Bind(t.Context(), service))
 	for n, state := range []ingest.State{ingest.StateCreated, ingest.StateCreated, ingest.StateClaimed, ingest.StateInDoubt} {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -124,7 +125,7 @@ func shortHash(parts ...string) uint32 {
 
 // describe fills in what tells the recording from others.
 func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
-	patient := fmt.Sprint(params.PatientID)
+	patient := strconv.FormatInt(params.PatientID, 10)
 	e.Patient = shortHash("patient", service, patient)
 	e.Name = shortHash("name", service, patient, strings.TrimSpace(params.Name))
 	e.Size = 0

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -224,7 +225,7 @@ func (f *fleet) run() {
 	for i := range running {
 		begin(i)
 	}
-	kill := time.NewTicker(max(300*time.Millisecond, time.Duration(f.recordings)*time.Millisecond))
+	kill := time.NewTicker(min(time.Second, time.Duration(f.recordings)*8*time.Millisecond))
 	defer kill.Stop()
 	for left := f.workers; left > 0; {
 		select {
@@ -261,7 +262,7 @@ func slowed(t *testing.T, box *clinicaldoctest.Server) string {
 	t.Helper()
 	target, err := url.Parse(box.URL)
 	require.NoError(t, err)
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &http.Transport{MaxIdleConnsPerHost: 64}, ErrorLog: log.New(io.Discard, "", 0)}
 	var count atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
