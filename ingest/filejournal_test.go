@@ -139,7 +139,7 @@ func TestACutJournalLosesOnlyWhatWasCut(t *testing.T) {
 	content := written(t)
 	for length := range content {
 		for i, tail := range []string{"", strings.Repeat("\x00", 4096), strings.Repeat("\x00", 600_000)} {
-			if i == 1 && length%3 != 0 {
+			if i == 1 && length%7 != 0 {
 				continue
 			}
 			lines := bytes.Count(content[:length], []byte("\n"))

@@ -53,20 +53,25 @@ func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error)
 	if err != nil {
 		return nil, fail(err.Error(), err)
 	}
-	bucket := cmp.Or(params.Bucket, defaultBucket)
-	_, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Replicas: max(params.Replicas, 1), Storage: jetstream.FileStorage})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-		return nil, fail("the bucket "+bucket+" cannot be opened: "+err.Error(), err)
-	}
-	err = readFromLeader(ctx, js, bucket)
-	var kv jetstream.KeyValue
-	if err == nil {
-		kv, err = js.KeyValue(ctx, bucket) // only now: it remembers whom to ask
-	}
+	j := &Journal{lease: lease, patience: defaultPatience}
+	err = j.patiently(ctx, func(ctx context.Context) error { return j.open(ctx, js, params) })
 	if err != nil {
-		return nil, fail("the bucket "+bucket+" cannot be set up: "+err.Error(), err)
+		return nil, fail("the bucket "+cmp.Or(params.Bucket, defaultBucket)+" cannot be opened: "+err.Error(), err)
 	}
-	return &Journal{kv: kv, lease: lease, patience: defaultPatience}, nil
+	return j, nil
+}
+
+func (j *Journal) open(ctx context.Context, js jetstream.JetStream, params Params) error {
+	bucket := cmp.Or(params.Bucket, defaultBucket)
+	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Replicas: max(params.Replicas, 1), Storage: jetstream.FileStorage})
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		return err
+	}
+	if err := readFromLeader(ctx, js, bucket); err != nil {
+		return err
+	}
+	j.kv, err = js.KeyValue(ctx, bucket) // only now: it remembers whom to ask
+	return err
 }
 
 // readFromLeader keeps replicas that lag behind from being read.
@@ -124,6 +129,13 @@ func (j *Journal) Bind(ctx context.Context, service string) error {
 // Claim implements [ingest.Journal]. While another worker's lease on the key is running it waits, for one lease at most, to see
 // whether that worker lives.
 func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	fresh := &claim{journal: j, key: key, owner: rand.Text()}
+	if err := fresh.write(ctx, ingest.Entry{State: ingest.StateClaimed, At: time.Now()}); err == nil {
+		fresh.keep()
+		return fresh, nil
+	} else if !errors.Is(err, ingest.ErrTaken) {
+		return nil, err
+	}
 	for {
 		r, revision, err := j.read(ctx, key)
 		if err != nil {
