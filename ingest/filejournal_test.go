@@ -223,6 +223,18 @@ func line(text string) string {
 	return fmt.Sprintf("%08x %s\n", ingest.Checksum(text), text)
 }
 
+func TestAKeyInText(t *testing.T) {
+	t.Parallel()
+	text, err := key(300).MarshalText()
+	require.NoError(t, err)
+	assert.Equal(t, key(300).String(), string(text))
+	var read ingest.Key
+	require.NoError(t, read.UnmarshalText(text))
+	assert.Equal(t, key(300), read)
+	require.Error(t, read.UnmarshalText([]byte("00")))
+	require.Error(t, read.UnmarshalText(bytes.Repeat([]byte("x"), 32)))
+}
+
 func TestAJournalIsOpenOnce(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
