@@ -63,6 +63,9 @@ func (r *run) doubt(t *task) {
 		t.doubted = true
 		r.doubts++
 	}
+	if t.entry.Until.After(r.until) {
+		r.until = t.entry.Until
+	}
 	r.mu.Unlock()
 	if full {
 		t.err = cmp.Or(t.err, fail("too many recordings are in doubt; the next run asks about this one", clinicaldoc.ErrOutcomeUnknown))

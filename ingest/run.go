@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 )
 
 // run is one Run. The goroutine that ranges over the results hands out recordings and takes in messages; workers upload;
@@ -34,8 +35,9 @@ type run struct {
 
 	mu     sync.Mutex
 	active map[Key]*task
-	parked []*task // in doubt, and no asker is free
-	doubts int     // in doubt, parked or asked about
+	parked []*task   // in doubt, and no asker is free
+	doubts int       // in doubt, parked or asked about
+	until  time.Time // by then all of them can be decided
 	askers int
 
 	// Of the goroutine that ranges over the results.

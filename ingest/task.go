@@ -47,6 +47,9 @@ func (r *run) begin(t *task) {
 	case errors.Is(err, ErrTaken):
 		r.done(t, Result{Status: InDoubt, Err: err}, nil)
 		return
+	case err != nil && r.ctx.Err() != nil: // it is the run that ended
+		r.done(t, Result{Status: Refused, Err: err}, nil)
+		return
 	case err != nil:
 		r.done(t, Result{Status: Refused, Err: err}, err)
 		return
