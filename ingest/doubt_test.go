@@ -151,6 +151,41 @@ func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
 	})
 }
 
+// An iterator that goes on for ever, as a queue does, must not keep a doubt from being told, nor from being decided.
+func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		// Somebody else makes notes of the first patient: nothing explains them. The second's is deleted in time.
+		srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: "Encounter #0", CreatedAt: time.Now()})
+		id := srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1", CreatedAt: time.Now()})
+		time.AfterFunc(10*time.Minute+time.Second, func() { _, _ = srv.Client().Notes.Delete(t.Context(), id) })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		results := map[string]ingest.Status{}
+		for result, err := range u.Run(ctx, func(yield func(ingest.Recording) bool) {
+			_ = yield(recording(0)) && yield(recording(1))
+			<-ctx.Done()
+		}) {
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				break
+			}
+			if results[result.Recording.Key] = result.Status; len(results) == 2 {
+				cancel()
+			}
+		}
+		assert.Equal(t, map[string]ingest.Status{"recording 0": ingest.InDoubt, "recording 1": ingest.Created}, results)
+		require.NoError(t, journal.Close())
+	})
+}
+
 // Recordings that nothing tells apart but their content: whose note it is cannot be known, also not by a program that is given
 // only one of them.
 func TestANoteIsNotTakenForATwins(t *testing.T) {
