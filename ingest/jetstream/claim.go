@@ -155,9 +155,9 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
-// keep renews the lease until the claim is released.
-func (c *claim) keep() {
-	ctx, cancel := context.WithCancel(context.Background())
+// keep renews the lease until the claim is released, also when the run is being ended.
+func (c *claim) keep(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop, c.done = cancel, make(chan struct{})
 	go func() {
 		defer close(c.done)

@@ -131,7 +131,7 @@ func (j *Journal) Bind(ctx context.Context, service string) error {
 func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
 	fresh := &claim{journal: j, key: key, owner: rand.Text()}
 	if err := fresh.write(ctx, ingest.Entry{State: ingest.StateClaimed, At: time.Now()}); err == nil {
-		fresh.keep()
+		fresh.keep(ctx)
 		return fresh, nil
 	} else if !errors.Is(err, ingest.ErrTaken) {
 		return nil, err
@@ -156,7 +156,7 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		err = c.write(ctx, c.record.Entry)
 		switch {
 		case err == nil:
-			c.keep()
+			c.keep(ctx)
 			return c, nil
 		case !errors.Is(err, ingest.ErrTaken):
 			return nil, err
