@@ -93,8 +93,8 @@ func (c *call) shown(r request, resp *http.Response, asOf time.Time) {
 	}
 }
 
-// answered takes in what the program gets.
-func (c *call) answered(r request, resp *http.Response, err error) {
+// responded takes in what the program gets.
+func (c *call) responded(r request, resp *http.Response, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {

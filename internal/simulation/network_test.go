@@ -97,7 +97,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	c.answered(t.request, resp, err)
+	c.responded(t.request, resp, err)
 	return resp, err
 }
 

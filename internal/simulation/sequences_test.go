@@ -83,6 +83,9 @@ func (s *sequence) RoundTrip(req *http.Request) (*http.Response, error) {
 		list = outcomes
 	}
 	o := list[s.choose(len(list))]
+	if s.op == "revoke" && o.status == http.StatusUnauthorized {
+		o = list[0] // that is the service's own way to say that the token is gone
+	}
 	at := len(s.events)
 	s.events = append(s.events, event{outcome: &o})
 	return o.strike(req, func() *http.Response {
@@ -96,7 +99,7 @@ func (s *sequence) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // turnOfOthers lets somebody else change the note, once in a sequence.
 func (s *sequence) turnOfOthers() {
-	if s.others || s.op == "create" {
+	if s.others || s.op == "create" || s.op == "revoke" {
 		return
 	}
 	choice := s.choose(4)
@@ -141,6 +144,8 @@ func (s *sequence) act(at int) *http.Response {
 		return respond(201, "application/json", s.note.json())
 	}
 	switch {
+	case !s.note.exists && s.op == "revoke": // it was the token in use
+		return respond(401, "application/json", `{"message":"Unauthenticated."}`)
 	case !s.note.exists:
 		return respond(404, "application/json", `{"message":"no such note"}`)
 	case s.op == "sign" && !s.note.complete:
@@ -154,7 +159,7 @@ func (s *sequence) act(at int) *http.Response {
 	case "sign":
 		s.note.signed = true
 		s.signedText = s.note.transcription + s.note.analysis
-	case "delete":
+	case "delete", "revoke":
 		s.note.exists = false
 		return respond(200, "application/json", `{"message":"deleted"}`)
 	}
@@ -190,7 +195,7 @@ func (s *sequence) run(ctx context.Context) string {
 	if s.op == "sign" {
 		s.note.complete = s.choose(2) == 0
 	}
-	if s.op != "create" {
+	if s.op != "create" && s.op != "revoke" {
 		s.unchanged = s.choose(2) == 1
 	}
 	client, err := clinicaldoc.NewClient("https://service.test", "token", clinicaldoc.WithHTTPClient(&http.Client{Transport: s}),
@@ -225,6 +230,8 @@ func (s *sequence) call(ctx context.Context, client *clinicaldoc.Client, opts []
 		_, err = client.Notes.Sign(ctx, 7, opts...)
 	case "delete":
 		_, err = client.Notes.Delete(ctx, 7, opts...)
+	case "revoke":
+		_, err = client.Tokens.Revoke(ctx, 7)
 	}
 	return wordOf(err)
 }
@@ -292,7 +299,7 @@ const bubbleSize = 1000
 
 func TestSequences(t *testing.T) {
 	t.Parallel()
-	for _, op := range []string{"create", "update", "sign", "delete"} {
+	for _, op := range []string{"create", "update", "sign", "delete", "revoke"} {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			var count, failed atomic.Int64
