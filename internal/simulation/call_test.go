@@ -107,7 +107,7 @@ func (c *call) responded(r request, resp *http.Response, err error) {
 		}
 		return
 	}
-	certain := errors.Is(err, errRefused) || errors.Is(err, errCut) && c.op == "create" || err == nil && resp.StatusCode >= 300 && resp.StatusCode < 500
+	certain := errors.Is(err, errRefused) || errors.Is(err, errCut) && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500
 	if !certain {
 		c.doubtful, c.looked = true, false
 	}

@@ -163,7 +163,7 @@ func respond(status int, contentType, body string) *http.Response {
 		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 	}
 	if status/100 == 3 {
-		resp.Header.Set("Location", "/v1/elsewhere")
+		resp.Header.Set("Location", "/login")
 	}
 	return resp
 }
