@@ -56,8 +56,11 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 func (c *call) asked(r request, w *world) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests++
 	w.count("requests", 1)
+	if r.path == loginPath {
+		return 0 // where a redirect led, and no attempt of its own
+	}
+	c.requests++
 	if time.Now().Before(c.notBefore) && !c.parallel {
 		w.violate("flood", "%s does not heed Retry-After", c.op)
 	}
