@@ -25,7 +25,7 @@ type apiOptions struct {
 	fields       []string
 	headers      []string
 	input        string
-	jq           string
+	jq           output.Filter
 	include      bool
 }
 
@@ -54,7 +54,7 @@ asked for by this. The token is sent to the service and nowhere else; retries ar
 	f.StringArrayVar(&o.fields, "field", nil, "a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are taken as such")
 	f.StringArrayVar(&o.headers, "header", nil, "a header to add, `NAME:VALUE`")
 	f.StringVar(&o.input, "input", "", "the JSON body is in this `FILE`; - is standard input")
-	f.StringVar(&o.jq, "jq", "", "print what this jq `EXPRESSION` makes of the response")
+	f.Var(&o.jq, "jq", "print what this jq `EXPRESSION` makes of the response")
 	f.BoolVar(&o.include, "include", false, "print the status line first")
 	return c
 }
@@ -105,8 +105,8 @@ func (o *apiOptions) show(ctx context.Context, response *clinicaldoc.Response) e
 		return nil
 	}
 	value, err := output.Decode(response.Body)
-	if err == nil && (o.jq != "" || o.IO.OutTTY) {
-		return o.IO.JSON(ctx, value, o.jq)
+	if err == nil && (o.jq.IsSet() || o.IO.OutTTY) {
+		return o.IO.JSON(ctx, value, &o.jq)
 	}
 	text := o.IO.Text(string(response.Body))
 	if !strings.HasSuffix(text, "\n") {

@@ -68,7 +68,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if o.wanted() {
-		if err := o.IO.JSON(ctx, d.checks, o.jq); err != nil {
+		if err := o.IO.JSON(ctx, d.checks, &o.jq); err != nil {
 			return err
 		}
 	}

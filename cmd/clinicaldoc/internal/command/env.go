@@ -22,6 +22,7 @@ type Env struct {
 
 	contextName string
 	debug       bool
+	retries     int
 	found       *account.Account
 }
 
@@ -49,6 +50,7 @@ func (e *Env) client(options ...clinicaldoc.Option) (*clinicaldoc.Client, error)
 
 func (e *Env) options() []clinicaldoc.Option {
 	options := []clinicaldoc.Option{clinicaldoc.WithUserAgent("clinicaldoc/" + version() + " clinicaldoc-go/" + clinicaldoc.Version)}
+	options = append(options, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: e.retries}))
 	if e.debug {
 		logger := slog.New(slog.NewTextHandler(e.IO.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		options = append(options, clinicaldoc.WithLogger(logger))
@@ -69,16 +71,16 @@ func quote(text string) string { return strconv.Quote(text) }
 // format is how a command's result is printed.
 type format struct {
 	json bool
-	jq   string
+	jq   output.Filter
 }
 
 func (f *format) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	c.Flags().StringVar(&f.jq, "jq", "", "print what this jq `EXPRESSION` makes of the JSON")
+	c.Flags().Var(&f.jq, "jq", "print what this jq `EXPRESSION` makes of the JSON")
 }
 
 // wanted reports whether JSON is to be printed.
-func (f *format) wanted() bool { return f.json || f.jq != "" }
+func (f *format) wanted() bool { return f.json || f.jq.IsSet() }
 
 // exactly is for commands with so many arguments.
 func exactly(n int, what string) cobra.PositionalArgs {
@@ -139,7 +141,7 @@ func hostOf(baseURL string) string {
 // print writes a value as JSON if that is wanted, else by the function.
 func (e *Env) print(ctx context.Context, f *format, value any, otherwise func() error) error {
 	if f.wanted() {
-		return e.IO.JSON(ctx, value, f.jq)
+		return e.IO.JSON(ctx, value, &f.jq)
 	}
 	return otherwise()
 }

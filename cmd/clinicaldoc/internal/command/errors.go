@@ -147,9 +147,6 @@ func ownKind(err error) (kind, bool) {
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return kind{codeRefused, refused.do}, true
 	}
-	if _, ok := errors.AsType[*output.FilterError](err); ok {
-		return kind{codeUsage, ""}, true
-	}
 	if _, ok := errors.AsType[*account.AmbiguousError](err); ok {
 		return kind{codeUsage, "set or unset both variables, or log in anew; nothing was sent"}, true
 	}

@@ -74,6 +74,7 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 	flags.StringVar(&env.contextName, "context", "", "use the context with this `NAME` instead of the current one")
 	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")
 	flags.BoolVar(&env.debug, "debug", false, "log every attempt to standard error: routes, codes and times, no data")
+	flags.IntVar(&env.retries, "retries", 3, "retry a failed attempt up to this `NUMBER` of times, where that is safe")
 	_ = root.RegisterFlagCompletionFunc("context", env.completeContexts)
 
 	root.AddGroup(&cobra.Group{ID: "account", Title: "Account:"}, &cobra.Group{ID: "work", Title: "Notes and recordings:"}, &cobra.Group{ID: "help", Title: "When something is wrong, and to try things:"})
@@ -94,7 +95,7 @@ func add(root *cobra.Command, id string, commands ...*cobra.Command) {
 // group is a command that only holds others. A mistyped one is an error, not a help text and success.
 func group(use, short, long string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Long: long,
+		Use: use, Short: short, Long: long, SuggestionsMinimumDistance: 2,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

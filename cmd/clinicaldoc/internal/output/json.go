@@ -11,29 +11,42 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// FilterError says that a --jq expression is wrong or failed.
-type FilterError struct{ text string }
+// Filter is a jq expression. The zero value is none.
+type Filter struct {
+	text string
+	code *gojq.Code
+}
 
-func (e *FilterError) Error() string { return e.text }
+// String implements pflag.Value.
+func (f *Filter) String() string { return f.text }
+
+// Type implements pflag.Value.
+func (f *Filter) Type() string { return "string" }
+
+// Set implements pflag.Value: a wrong expression is refused before anything is asked of the service.
+func (f *Filter) Set(text string) error {
+	query, err := gojq.Parse(text)
+	if err != nil {
+		return err
+	}
+	f.text = text
+	f.code, err = gojq.Compile(query)
+	return err
+}
+
+// IsSet reports whether there is an expression.
+func (f *Filter) IsSet() bool { return f.code != nil }
 
 // JSON writes a value as JSON, or what a jq expression makes of it: texts bare, all else as JSON, a line each.
-func (s *IO) JSON(ctx context.Context, value any, filter string) error {
-	if filter == "" {
+func (s *IO) JSON(ctx context.Context, value any, filter *Filter) error {
+	if !filter.IsSet() {
 		return s.writeJSON(value, s.OutTTY)
-	}
-	query, err := gojq.Parse(filter)
-	if err != nil {
-		return &FilterError{"--jq: " + err.Error()}
-	}
-	code, err := gojq.Compile(query)
-	if err != nil {
-		return &FilterError{"--jq: " + err.Error()}
 	}
 	plain, err := plainValue(value)
 	if err != nil {
 		return err
 	}
-	values := code.RunWithContext(ctx, plain)
+	values := filter.code.RunWithContext(ctx, plain)
 	for {
 		v, ok := values.Next()
 		if !ok {
@@ -62,7 +75,7 @@ func filterFailed(err error) error {
 	if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
 		return nil
 	}
-	return &FilterError{"--jq: the expression does not fit the value"}
+	return errors.New("--jq: the expression does not fit the value")
 }
 
 // plainValue makes maps, lists, texts and json.Number of a value: gojq takes nothing else, and numbers stay whole.
