@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	github.com/clinicaldoc/clinicaldoc-go v0.0.0
+	github.com/creack/pty v1.1.24
+	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
 	github.com/itchyny/gojq v0.12.19
 	github.com/mattn/go-runewidth v0.0.31
 	github.com/rogpeppe/go-internal v1.16.0

@@ -150,6 +150,9 @@ func ownKind(err error) (kind, bool) {
 	if _, ok := errors.AsType[*account.AmbiguousError](err); ok {
 		return kind{codeUsage, "set or unset both variables, or log in anew; nothing was sent"}, true
 	}
+	if _, ok := errors.AsType[*inDoubtError](err); ok {
+		return kind{codeInDoubt, "run the same command again to ask about them"}, true
+	}
 	if errors.Is(err, errQuiet) {
 		return kind{code: codeUsage}, true
 	}
@@ -170,7 +173,11 @@ func unreachable(err error) bool {
 }
 
 // tell prints an error and what to do about it.
-func (e *Env) tell(err error) {
+func (e *Env) tell(ctx context.Context, err error) {
+	if stopped, ok := errors.AsType[*signalError](context.Cause(ctx)); ok && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
+		e.IO.Note("clinicaldoc: %s", stopped)
+		return
+	}
 	if _, told := errors.AsType[*codeError](err); told || errors.Is(err, errQuiet) {
 		return
 	}

@@ -24,7 +24,7 @@ func Main(args []string) int {
 	if err == nil {
 		return 0
 	}
-	env.tell(err)
+	env.tell(ctx, err)
 	return exitCode(ctx, err)
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -25,6 +24,7 @@ type uploadRun struct {
 	last       ingest.Progress
 	doubts     []int
 	worst      error // of the refused ones
+	cut        int   // ended by the run's end, before they could be sent whole
 	broken     error // of standard output
 }
 
@@ -50,10 +50,13 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 	r.show.Close()
 	r.sum()
 	switch {
+	case ended != nil && ctx.Err() != nil:
+		r.IO.Note("Run the same command again to go on.")
+		return context.Cause(ctx)
 	case ended != nil:
 		return ended
 	case r.last.InDoubt > 0:
-		return fmt.Errorf("%d recordings are in doubt, and none of them was sent twice: %w", r.last.InDoubt, &inDoubtError{})
+		return &inDoubtError{r.last.InDoubt}
 	case r.worst != nil:
 		return fmt.Errorf("%d recordings were refused, such as: %w", r.last.Refused, r.worst)
 	}
@@ -61,10 +64,11 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 }
 
 // inDoubtError is for recordings that a later run has to ask about.
-type inDoubtError struct{}
+type inDoubtError struct{ count int }
 
-func (*inDoubtError) Error() string     { return "run the same command again to ask about them" }
-func (*inDoubtError) Is(err error) bool { return err == clinicaldoc.ErrOutcomeUnknown } //nolint:errorlint // that is what Is is for
+func (e *inDoubtError) Error() string {
+	return fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", e.count)
+}
 
 // event moves the rows.
 func (r *uploadRun) event(e ingest.Event) {
@@ -83,7 +87,7 @@ func (r *uploadRun) event(e ingest.Event) {
 		}
 		r.show.Line(fmt.Sprintf("%s: the response was lost; asking the service until %s at the latest", r.label(number), e.Until.UTC().Format(time.RFC3339)))
 	case row == nil:
-		r.rows[number] = r.show.Start(r.label(number), e.Size)
+		r.rows[number] = r.show.Start(r.label(number), r.size(number))
 	case e.Size != 0:
 		row.Set(e.Sent, e.Size)
 	}
@@ -99,11 +103,15 @@ func (r *uploadRun) label(number int) string {
 	if r.reveal {
 		return file
 	}
-	text := "recording " + strconv.Itoa(number)
-	if info, err := os.Stat(file); err == nil {
-		text += ", " + progress.Bytes(info.Size())
+	return "recording " + strconv.Itoa(number) + ", " + progress.Bytes(r.size(number))
+}
+
+// size of a recording, -1 when it cannot be told.
+func (r *uploadRun) size(number int) int64 {
+	if info, err := os.Stat(r.recordings[number-1].File); err == nil {
+		return info.Size()
 	}
-	return text
+	return -1
 }
 
 func totalText(p ingest.Progress) string {
@@ -125,11 +133,12 @@ func totalText(p ingest.Progress) string {
 
 // result prints what became of a recording.
 func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
-	number := r.numbers[result.Recording.File]
-	line := uploadResult{Number: number, Status: result.Status.String(), NoteID: result.NoteID, Until: result.Until}
-	if info, err := os.Stat(result.Recording.File); err == nil {
-		line.Size = info.Size()
+	if ctx.Err() != nil && result.Status == ingest.Refused && errors.Is(result.Err, context.Canceled) {
+		r.cut++
+		return
 	}
+	number := r.numbers[result.Recording.File]
+	line := uploadResult{Number: number, Status: result.Status.String(), NoteID: result.NoteID, Size: max(r.size(number), 0), Until: result.Until}
 	if result.Err != nil {
 		line.Error = result.Err.Error()
 	}
@@ -169,8 +178,8 @@ func (r *uploadRun) line(text string) error {
 // sum says what is done, left and in doubt.
 func (r *uploadRun) sum() {
 	p := r.last
-	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt)
-	if left := len(r.recordings) - p.Done(); left > 0 {
+	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", len(r.recordings), p.Created, p.AlreadyThere, p.Refused-r.cut, p.InDoubt)
+	if left := len(r.recordings) - p.Done() + r.cut; left > 0 {
 		text += fmt.Sprintf(", %d not begun or not finished", left)
 	}
 	r.IO.Note("%s", text)
@@ -178,7 +187,7 @@ func (r *uploadRun) sum() {
 		slices.Sort(r.doubts)
 		r.IO.Note("in doubt: %s", strings.Trim(fmt.Sprint(r.doubts), "[]"))
 	}
-	if r.broken != nil && !errors.Is(r.broken, context.Canceled) {
+	if r.broken != nil {
 		r.IO.Note("clinicaldoc: the results could not all be printed; the journal has them")
 	}
 }

@@ -77,12 +77,22 @@ func (s *IO) ReadSecret(question string) (string, error) {
 		line, err := s.ReadLine()
 		return strings.TrimSpace(line), err
 	}
-	if _, err := io.WriteString(s.Err, question); err != nil {
+	// Raw before the question is asked: nothing that is typed or pasted early is shown.
+	fd := int(os.Stdin.Fd())
+	state, err := term.MakeRaw(fd)
+	if err != nil {
 		return "", err
 	}
-	secret, err := term.ReadPassword(int(os.Stdin.Fd()))
-	_, _ = fmt.Fprintln(s.Err)
-	return strings.TrimSpace(string(secret)), err
+	defer func() { _ = term.Restore(fd, state) }()
+	keyboard := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{s.In, s.Err}, "")
+	secret, err := keyboard.ReadPassword(question)
+	if errors.Is(err, io.EOF) {
+		return "", nil // Ctrl-C or Ctrl-D
+	}
+	return strings.TrimSpace(secret), err
 }
 
 // Note writes a line for people to standard error.
