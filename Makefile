@@ -1,6 +1,10 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults check
+.PHONY: demo test race lint faults crashes simulate defects check
+
+# Which worlds to simulate, and how many.
+FROM ?= 1
+SEEDS ?= 10000
 
 demo: ## the main job, against the service in a box
 	go run ./examples/quickstart
@@ -17,6 +21,15 @@ lint: ## formatting and lint, tools pinned in internal/tools/go.mod
 faults: ## every fault by every operation, as a table, then a storm and its totals
 	go test ./internal/faultmatrix -run TestFaultMatrix -count=1 -v
 	go run -C internal/chaos .
+
+crashes: ## ingest: 500 kills at every transition, stops, a million keys
+	CLINICALDOC_INGEST_KILLS=500 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes' -count=1 -v
+
+simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every sequence of up to four attempts
+	go test ./internal/simulation -run 'TestWorlds|TestSequences' -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS) -attempts 4
+
+defects: ## plants defects one by one and tells how soon the simulation catches each
+	go test ./internal/simulation -run TestDefects -count=1 -v -timeout 0 -plant .
 
 check: ## everything a change must pass
 	.ci/run

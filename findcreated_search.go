@@ -176,8 +176,12 @@ func (l *search) readNamed(ctx context.Context, id int64, view losses.View) (ver
 // one of them past the reader.
 func (l *search) list(ctx context.Context) (verdict.Look, error) {
 	if l.userID == 0 && !l.params.UniqueName {
-		if user, err := l.notes.client.Users.Me(ctx, l.opts...); err == nil {
+		user, err := l.notes.client.Users.Me(ctx, l.opts...)
+		switch {
+		case err == nil:
 			l.userID = user.ID
+		case mayRecover(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
+			return verdict.LookRefused, err
 		}
 	}
 	look, pages, err := l.walk(ctx)

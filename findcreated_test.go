@@ -457,6 +457,26 @@ func TestFindCreatedOfASecondTry(t *testing.T) {
 	})
 }
 
+// Who asks is found out once the service can tell: a note that fits is not given up for that.
+func TestFindCreatedWaitsForTheUser(t *testing.T) {
+	t.Parallel()
+	for busy, found := range map[int]bool{0: true, 1: true, 9: true, 400: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf(t)
+			s.busy = busy
+			lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+			s.keep(visited())
+			note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+			if !found {
+				requireUndecided(t, note, err, "not enough of it is told")
+				return
+			}
+			require.NoError(t, err, "%d failures", busy)
+			assert.EqualValues(t, 1, note.ID)
+		})
+	}
+}
+
 // Two equal losses of another process: this one knows of the first from when it was asked about it.
 func TestFindCreatedRemembersWhatItWasAskedAbout(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,7 @@ type shelf struct {
 	age    time.Duration                                               // in a cache, of every list
 	noDate bool
 	noUser bool // GET /user fails
+	busy   int  // so often GET /user fails before it succeeds, in a way that passes
 }
 
 // shelved is a note of the shelf; what is zero is not told, but for the user, who is the client's.
@@ -108,6 +109,9 @@ func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
 	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
 		s.users++
+		if s.users <= s.busy {
+			return s.respond(r, http.StatusServiceUnavailable, `{"message":"Service Unavailable"}`), nil
+		}
 		if s.noUser {
 			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
 		}

@@ -6,12 +6,24 @@
 //	defer srv.Close()
 //	client := srv.Client()
 //
-// The box answers all ten endpoints, takes a note through its whole life and
+// The box has all ten endpoints, takes a note through its whole life and
 // serves its audio from signed, expiring addresses on a second origin. A test
 // seeds it ([Server.AddUser], [Server.AddPatient], [Server.AddNote]), moves its
-// clock ([Server.Advance]), scripts what processing will say
-// ([Server.ScriptNext]), breaks it ([Server.Inject]) and reads back what it was
-// asked ([Server.Requests]) and what it holds ([Server.Notes]).
+// clock ([Server.Advance]) and scripts what processing will say
+// ([Server.ScriptNext]).
+//
+// What goes wrong on the way is a [Fault], injected per route and as often as
+// the test says:
+//
+//	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(504, "").CommitAfter(95*time.Second))
+//	srv.Inject("", clinicaldoctest.Delay(time.Second).Rate(0.05))
+//
+// What really happened can be asked for: what the server holds
+// ([Server.Notes]), what it was asked ([Server.Requests]), and which request
+// made which note, whatever its client was told ([Server.Created]). "No
+// recording lost, none twice" is one assertion:
+//
+//	require.NoError(t, srv.CreatedOnce(recordings...))
 //
 // What the service's description leaves open is a field of [Variant]; the zero
 // Variant is the likeliest reading. [Variants] lists named combinations that

@@ -87,3 +87,20 @@ func Example_lostAnswer() {
 	}
 	// Output: found note 1 of 1
 }
+
+// A service that answers 504 and stores the note all the same, minutes later: the recipe of the SDK neither loses the
+// recording nor makes two notes of it.
+func Example_lateCommit() {
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(clinicaldoctest.Variant{ListTexts: clinicaldoctest.ListTextsAbsent}))
+	defer srv.Close()
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(504, "").CommitAfter(95*time.Second))
+	client, ctx := srv.Client(), context.Background()
+
+	_, err := client.Notes.Create(ctx, visit)
+	fmt.Println("unknown:", errors.Is(err, clinicaldoc.ErrOutcomeUnknown), "notes:", len(srv.Created()))
+	srv.Advance(2 * time.Minute)
+	fmt.Println("notes:", len(srv.Created()), "of this recording once:", srv.CreatedOnce([]byte("synthetic audio")) == nil)
+	// Output:
+	// unknown: true notes: 0
+	// notes: 1 of this recording once: true
+}

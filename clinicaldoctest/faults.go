@@ -118,7 +118,10 @@ func Answer(status int, body string) Fault {
 	})
 }
 
-// TooManyRequests answers 429 with a Retry-After in whole seconds.
+// TooManyRequests answers 429 with a Retry-After in whole seconds, as a service
+// or a well-set proxy does that limits requests. nginx's limit_req answers 503
+// unless told otherwise (limit_req_status 429): to a create that is
+// [Answer](503, ""), after which nobody knows whether there is a note.
 func TooManyRequests(retryAfter time.Duration) Fault {
 	return newFault("429="+retryAfter.String(), func(s *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 		now := s.Now()

@@ -242,8 +242,9 @@ func TestASilentConnectionStaysSilent(t *testing.T) {
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
+	lost := c.request(http.MethodGet, "/user", nil).WithContext(ctx)
 	go func() {
-		_, err := c.try(c.request(http.MethodGet, "/user", nil).WithContext(ctx))
+		_, err := c.try(lost)
 		first <- err
 	}()
 	require.Eventually(t, func() bool { return c.srv.Faults()[0].Spent }, 5*time.Second, time.Millisecond)

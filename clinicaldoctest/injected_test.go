@@ -43,9 +43,11 @@ func TestStrikePutsFaultsBeforeAnyHandler(t *testing.T) {
 	assert.Zero(t, served.Load())
 	assert.Zero(t, get())
 	assert.Equal(t, http.StatusNoContent, func() int { get(); return get() }())
-	for _, want := range []string{"status=502", "reset-after-commit", "reset-after-commit", ""} {
-		assert.Equal(t, want, <-kinds)
+	var told []string
+	for range 4 {
+		told = append(told, <-kinds)
 	}
+	assert.ElementsMatch(t, []string{"status=502", "reset-after-commit", "reset-after-commit", ""}, told)
 	assert.EqualValues(t, 3, served.Load())
 	assert.Panics(t, func() { box.Inject("GET /nowhere", clinicaldoctest.Reset()) })
 }

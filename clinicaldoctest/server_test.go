@@ -1,6 +1,7 @@
 package clinicaldoctest_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -259,6 +260,58 @@ func TestManyClientsLoseNothing(t *testing.T) {
 	for patient, notes := range perPatient {
 		assert.Equal(t, each, notes, patient)
 	}
+}
+
+// TestManyClientsLeaveMemoryBounded: once the server remembers as many requests as it ever does, 200 clients that come and
+// go leave nothing behind.
+//
+//nolint:paralleltest // it measures the heap of the whole process
+func TestManyClientsLeaveMemoryBounded(t *testing.T) {
+	c := start(t, clinicaldoctest.InProcess(), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
+	handler := c.srv.Handler()
+	serve := func(req *http.Request) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, req)
+		return w
+	}
+	const clients, rounds, remembered = 200, 3, 10_000
+	everybody := func(act func()) {
+		var group sync.WaitGroup
+		for range clients {
+			group.Go(act)
+		}
+		group.Wait()
+	}
+	heap := func() int {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int(stats.HeapAlloc)
+	}
+	me := c.request(http.MethodGet, "/user", nil)
+	everybody(func() {
+		for range remembered / clients {
+			assert.Equal(t, http.StatusOK, serve(me).Code)
+		}
+	})
+	before := heap()
+	everybody(func() {
+		for range rounds {
+			var created struct{ ID int }
+			response := serve(c.createRequest(formOf("synthetic")))
+			if err := json.Unmarshal(response.Body.Bytes(), &created); err != nil {
+				t.Error(err)
+			}
+			note := fmt.Sprintf("/v1/progress-notes/%d", created.ID)
+			for _, method := range []string{http.MethodGet, http.MethodDelete} {
+				assert.Equal(t, http.StatusOK, serve(c.request(method, note, nil)).Code)
+			}
+		}
+	})
+	assert.Less(t, heap()-before, 4<<20)
+	assert.Empty(t, c.srv.Notes())
+	assert.Len(t, c.srv.Created(), clients*rounds)
+	assert.LessOrEqual(t, len(c.srv.Requests()), remembered)
 }
 
 func TestClientIsReady(t *testing.T) {

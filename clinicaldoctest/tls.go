@@ -10,6 +10,7 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -20,7 +21,7 @@ func WithTLS() Option { return func(c *config) { c.tls = true } }
 
 // StartTLS is [Start] with [WithTLS].
 func StartTLS(opts ...Option) (*Server, error) {
-	return Start(append(opts[:len(opts):len(opts)], WithTLS())...)
+	return Start(append(slices.Clip(opts), WithTLS())...)
 }
 
 // Certificate returns the certificate of a server with TLS, nil of one without.

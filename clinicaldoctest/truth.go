@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -61,7 +62,7 @@ func (s *Server) CreatedOnce(recordings ...[]byte) error {
 	for _, c := range s.Created() {
 		got[c.AudioSHA256] = append(got[c.AudioSHA256], c.NoteID)
 		if want[c.AudioSHA256] == 0 {
-			others = append(others, fmt.Sprint(c.NoteID))
+			others = append(others, strconv.FormatInt(c.NoteID, 10))
 		}
 	}
 	told := map[string]bool{}

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -100,35 +99,82 @@ func (r *run) askAll() {
 	}
 }
 
-// ask waits for FindCreated's word on a recording in doubt.
+// ask waits for FindCreated's word on a recording in doubt. Without one it asks once more if the journal explains more of the
+// patient's notes than before.
 func (r *run) ask(t *task) {
-	kin, err := r.uploader.Journal.Kin(r.asking, t.own.Patient, t.entry.SentAt.Add(-kinWindow))
-	if err != nil {
+	explained := -1
+	for {
+		kin, err := r.kin(t)
+		if err != nil {
+			r.kinless(t, err)
+			return
+		}
+		params := r.find(t, kin)
+		if len(params.ExcludeIDs) == explained {
+			r.messages <- message{stuck: t}
+			return
+		}
+		explained = len(params.ExcludeIDs)
+		note, err := r.uploader.Client.Notes.FindCreated(r.asking, t.unknown(), params)
+		switch {
+		case err == nil:
+			r.found(t, note)
+			return
+		case errors.Is(err, clinicaldoc.ErrNotCreated):
+			r.notCreated(t, err)
+			return
+		}
 		t.err = err
 		if r.asking.Err() != nil {
-			err = nil // it was the run's end that failed
+			r.done(t, t.inDoubt(), nil)
+			return
 		}
-		r.done(t, t.inDoubt(), err)
+	}
+}
+
+func (r *run) kin(t *task) ([]Entry, error) {
+	return r.uploader.Journal.Kin(r.asking, t.own.Patient, t.entry.SentAt.Add(-kinWindow))
+}
+
+// kinless ends a task whose journal cannot be read.
+func (r *run) kinless(t *task, err error) {
+	if r.asking.Err() != nil { // it is the run that ended
+		r.done(t, t.inDoubt(), nil)
 		return
 	}
-	params := r.find(t, kin)
-	r.nameEquals(t, kin)
-	note, err := r.uploader.Client.Notes.FindCreated(r.asking, t.unknown(), params)
+	t.err = err
+	r.done(t, t.inDoubt(), err)
+}
+
+// found takes a note that fits, if no other recording of the journal has it or may have made it: what had made a note before
+// the list was read is committing in the journal by now, at least. One at a time, so that no two take the same.
+func (r *run) found(t *task, note *clinicaldoc.ProgressNote) {
+	r.finding <- struct{}{}
+	defer func() { <-r.finding }()
+	kin, err := r.kin(t)
 	switch {
-	case err == nil && belongsToAnother(t, kin, note.ID):
+	case err != nil:
+		r.kinless(t, err)
+	case slices.ContainsFunc(kin, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID }):
 		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
 		r.messages <- message{stuck: t}
-	case err == nil:
-		r.created(t, note, true)
-	case errors.Is(err, clinicaldoc.ErrNotCreated):
-		r.notCreated(t, err)
-	case r.asking.Err() != nil:
-		t.err = err
-		r.done(t, t.inDoubt(), nil)
-	default:
-		t.err = err
+	case slices.ContainsFunc(kin, func(e Entry) bool { return t.mayBeOf(note, e) }):
+		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look", clinicaldoc.ErrOutcomeUnknown)
 		r.messages <- message{stuck: t}
+	default:
+		e := t.createdEntry(note, true)
+		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
 	}
+}
+
+// mayBeOf reports whether nothing tells this recording's note from that of another one in doubt: the client knows what it lost
+// itself, not what an earlier process lost.
+func (t *task) mayBeOf(note *clinicaldoc.ProgressNote, other Entry) bool {
+	if note.ID == t.entry.NoteID || other.Key == t.own.Key || other.Name != t.own.Name || other.State == StateCreated {
+		return false // the response named it, or there is no other
+	}
+	told := note.Audio != nil && note.Audio.Size > 0 && other.Size > 0 && t.entry.Size > 0
+	return !told || other.Size == t.entry.Size
 }
 
 // notCreated uploads once more what surely has no note, unless that was in vain often enough.
@@ -157,25 +203,6 @@ func (r *run) find(t *task, kin []Entry) clinicaldoc.FindCreatedParams {
 		}
 	}
 	return params
-}
-
-// nameEquals tells the client of the journal's other recordings in doubt that only a note's size may tell from this one: it
-// knows those that it lost itself, not those of an earlier process.
-func (r *run) nameEquals(t *task, kin []Entry) {
-	ended, cancel := context.WithCancel(r.asking)
-	cancel() // so that nothing is asked
-	for _, e := range kin {
-		if e.Key == t.own.Key || e.Name != t.own.Name || e.State == StateCreated {
-			continue
-		}
-		params := clinicaldoc.CreateNoteParams{Name: t.recording.Params.Name, PatientID: t.recording.Params.PatientID}
-		lost := &clinicaldoc.OutcomeUnknownError{Params: params, SentAt: e.SentAt, LostAt: e.SentAt, AudioSize: e.Size}
-		_, _ = r.uploader.Client.Notes.FindCreated(ended, lost, clinicaldoc.FindCreatedParams{})
-	}
-}
-
-func belongsToAnother(t *task, kin []Entry, note int64) bool {
-	return slices.ContainsFunc(kin, func(e Entry) bool { return e.State == StateCreated && e.NoteID == note && e.Key != t.own.Key })
 }
 
 // unknown is the error that FindCreated is asked with.

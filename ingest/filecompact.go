@@ -16,7 +16,7 @@ func (j *FileJournal) compact() error {
 	if err != nil {
 		return cannot("compacted", err)
 	}
-	c := compaction{journal: j, to: bufio.NewWriterSize(to, 256<<10)}
+	c := compaction{journal: j, to: bufio.NewWriterSize(to, 64<<10)}
 	if err := c.copy(); err != nil {
 		_ = to.Close()
 		return err
@@ -65,7 +65,7 @@ func (c *compaction) copy() error {
 		return cannot("compacted", err)
 	}
 	defer func() { _ = from.Close() }()
-	lines := bufio.NewReaderSize(from, 256<<10)
+	lines := bufio.NewReaderSize(from, 64<<10)
 	sum := uint32(0)
 	for number := uint32(1); ; number++ {
 		line, err := lines.ReadSlice('\n')

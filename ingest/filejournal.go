@@ -38,6 +38,8 @@ type FileJournal struct {
 	sum   uint32 // of the last line
 	size  int64
 	lines uint32
+
+	lineBuffer, textBuffer []byte
 }
 
 // batch is what goes to the disk at once.

@@ -137,7 +137,10 @@ func TestACutJournalLosesOnlyWhatWasCut(t *testing.T) {
 	t.Parallel()
 	content := written(t)
 	for length := range content {
-		for _, tail := range []string{"", strings.Repeat("\x00", 4096), strings.Repeat("\x00", 600_000)} {
+		for i, tail := range []string{"", strings.Repeat("\x00", 4096), strings.Repeat("\x00", 600_000)} {
+			if i == 1 && length%3 != 0 {
+				continue
+			}
 			lines := bytes.Count(content[:length], []byte("\n"))
 			if len(tail) > 5000 && (length%97 != 0 || lines == 0) {
 				continue
@@ -174,6 +177,9 @@ func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
 	content := written(t)
 	for at := range content {
 		for bit := range 8 {
+			if bit != at%8 && at%11 != 0 {
+				continue // nearly ten thousand would take their time
+			}
 			damaged := bytes.Clone(content)
 			damaged[at] ^= 1 << bit
 			_, err := open(t, damaged)
@@ -319,8 +325,10 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 
 func TestCompactionKeepsWhatCounts(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	j := openJournal(t, path)
+	m := &memory{files: map[string]*bytes.Buffer{}}
+	ctx := disk.With(t.Context(), m)
+	j, err := ingest.OpenJournal(ctx, "journal")
+	require.NoError(t, err)
 	require.NoError(t, j.Bind(t.Context(), service))
 	states := []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateRefused, ingest.StateCreated}
 	const keys = 600
@@ -329,13 +337,16 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 			put(t, j, n, state)
 		}
 	}
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
+	before := m.size("journal")
 	require.NoError(t, j.Bind(t.Context(), service))
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Less(t, len(after), len(before)*2/3)
-	assert.NoFileExists(t, path+".new")
+	after := m.size("journal")
+	assert.Less(t, after, before*2/3)
+	assert.Zero(t, m.size("journal.new"))
+	for n := range 4 * keys { // and once more, with lines that stay where they are
+		put(t, j, n%100, states[n%4])
+	}
+	require.NoError(t, j.Bind(t.Context(), service))
+	assert.Less(t, m.size("journal"), after*4/3)
 	for range 2 {
 		put(t, j, keys, ingest.StateCreated)
 		for n := range keys {
@@ -350,9 +361,11 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 			}
 		}
 		require.NoError(t, j.Close())
-		j = openJournal(t, path)
+		j, err = ingest.OpenJournal(ctx, "journal")
+		require.NoError(t, err)
 		require.NoError(t, j.Bind(t.Context(), service))
 	}
+	require.NoError(t, j.Close())
 }
 
 func TestManySaveAtOnce(t *testing.T) {
@@ -392,6 +405,15 @@ func (m *memory) fail(what string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failing = what
+}
+
+func (m *memory) size(name string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files[name] == nil {
+		return 0
+	}
+	return m.files[name].Len()
 }
 
 func (m *memory) Open(name string) (disk.File, error) {

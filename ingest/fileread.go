@@ -14,7 +14,7 @@ import (
 
 // read takes in all lines and returns where the last whole one ends.
 func (j *FileJournal) read(ctx context.Context) (whole int64, err error) {
-	lines := bufio.NewReaderSize(j.file, 256<<10)
+	lines := bufio.NewReaderSize(j.file, 64<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
 		switch {

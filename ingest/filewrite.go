@@ -1,9 +1,12 @@
 package ingest
 
-import "errors"
+import (
+	"errors"
+	"runtime"
+)
 
-// save puts an entry into the next batch and waits until that is on the disk. A claim waits for nobody: losing it loses
-// nothing.
+// save puts an entry into the next batch and waits until that is on the disk. Who finds the disk at rest writes the batch
+// himself; what comes in meanwhile is the next one. A claim waits for nobody: losing it loses nothing.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
 	if j.broken != nil {
@@ -17,34 +20,51 @@ func (j *FileJournal) save(e Entry) error {
 		return nil
 	}
 	b.wanted = true
-	if j.busy == nil {
+	rests := j.busy == nil
+	if rests {
 		j.busy = make(chan struct{})
-		go j.flush()
 	}
 	j.mu.Unlock()
+	if rests && j.flushOne() {
+		go j.flush()
+	}
 	<-b.done
 	return b.err
 }
 
-// flush writes batch after batch, each with what came in while the one before was written, until nobody waits.
+// flush writes batch after batch until nobody waits.
 func (j *FileJournal) flush() {
-	for {
-		j.mu.Lock()
-		b := j.next
-		if !b.wanted {
-			close(j.busy)
-			j.busy = nil
-			j.mu.Unlock()
-			return
-		}
-		j.next = newBatch()
-		b.err = j.broken
-		j.mu.Unlock()
-		if b.err == nil {
-			b.err = j.append(b)
-		}
-		close(b.done)
+	for j.flushOne() {
 	}
+}
+
+// flushOne writes the next batch, if somebody waits for it; else the disk rests from now on. It reports whether there may be
+// more to do.
+func (j *FileJournal) flushOne() bool {
+	runtime.Gosched() // whoever is about to save can still be part of it
+	j.mu.Lock()
+	b := j.next
+	if !b.wanted {
+		close(j.busy)
+		j.busy = nil
+		j.mu.Unlock()
+		return false
+	}
+	j.next = newBatch()
+	b.err = j.broken
+	j.mu.Unlock()
+	if b.err == nil {
+		b.err = j.append(b)
+	}
+	close(b.done)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.next.wanted {
+		close(j.busy)
+		j.busy = nil
+		return false
+	}
+	return true
 }
 
 // exclusive does work with the file while nobody else does. Its error ends the journal's service, unless it is a refusal.
@@ -76,12 +96,12 @@ func (j *FileJournal) exclusive(work func() error) error {
 
 // append writes a batch and takes note of it once it is on the disk.
 func (j *FileJournal) append(b *batch) error {
-	var lines, text []byte
-	sum := j.sum
+	lines, sum := j.lineBuffer[:0], j.sum
 	for _, e := range b.entries {
-		text = appendEntry(text[:0], e)
-		lines, sum = appendLine(lines, sum, text)
+		j.textBuffer = appendEntry(j.textBuffer[:0], e)
+		lines, sum = appendLine(lines, sum, j.textBuffer)
 	}
+	j.lineBuffer = lines
 	err := j.put(lines)
 	j.mu.Lock()
 	defer j.mu.Unlock()

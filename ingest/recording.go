@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -45,7 +46,9 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 	}
 	defer func() { _ = file.Close() }()
 	content := sha256.New()
-	if _, err := io.Copy(content, file); err != nil {
+	buffer := buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // nothing else is put there
+	defer buffers.Put(buffer)
+	if _, err := io.CopyBuffer(content, struct{ io.Reader }{file}, *buffer); err != nil {
 		return "", fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
 	}
 	name := params.Name
@@ -55,6 +58,9 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 	sum := hash("file", string(content.Sum(nil)), fmt.Sprint(params.PatientID), name)
 	return hex.EncodeToString(sum[:]), nil
 }
+
+// buffers are what files are read into.
+var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
 
 const maxKey = 1024
 

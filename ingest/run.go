@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"sync"
 )
@@ -19,9 +20,15 @@ type run struct {
 	asking     context.Context // ends also when the journal fails
 	stopAsking context.CancelFunc
 
+	drawn     chan Recording // closed after the last one
+	feedPanic any            // of the caller's iterator; to be read once drawn is closed
+	halt      chan struct{}  // closed when no more are wanted
+
 	jobs     chan Recording
 	again    chan *task // that were found not to be created
 	messages chan message
+	saving   chan struct{} // holds one for each note that is being written down
+	finding  chan struct{} // holds one while a note that was found is being taken
 	quit     chan struct{} // closed when all is done
 	workers  sync.WaitGroup
 
@@ -50,8 +57,11 @@ type message struct {
 	panic   any   // of the caller's own code; nil: none
 }
 
-func (r *run) start() {
-	for range cmp.Or(r.uploader.Workers, defaultWorkers) {
+func (r *run) start(recordings iter.Seq[Recording]) {
+	r.workers.Go(func() { r.feed(recordings) })
+	workers := cmp.Or(r.uploader.Workers, defaultWorkers)
+	r.saving = make(chan struct{}, workers)
+	for range workers {
 		r.workers.Go(r.work)
 	}
 }
@@ -60,6 +70,7 @@ func (r *run) start() {
 func (r *run) stop() {
 	r.cancel()
 	r.stopping = true
+	close(r.halt)
 	for r.unfinished > len(r.stuck) {
 		r.take(<-r.messages)
 	}
@@ -71,30 +82,48 @@ func (r *run) stop() {
 	r.stopAsking()
 }
 
+// feed draws the recordings, in a goroutine of its own: one that has to be waited for must not hold back results.
+func (r *run) feed(recordings iter.Seq[Recording]) {
+	defer close(r.drawn)
+	normal := false
+	defer func() {
+		if !normal {
+			r.feedPanic = recover()
+		}
+	}()
+	for recording := range recordings {
+		select {
+		case r.drawn <- recording:
+			continue
+		case <-r.halt:
+		}
+		break
+	}
+	normal = true
+}
+
 // loop is over when every recording that was handed out has its result. It reports false when the caller wants no more.
-func (r *run) loop(next func() (Recording, bool), yield func(Result, error) bool) bool {
-	done := r.ctx.Done()
+func (r *run) loop(yield func(Result, error) bool) bool {
+	done, drawn := r.ctx.Done(), r.drawn
+	var jobs chan<- Recording // nil: none is in hand
 	var head Recording
-	var drawn bool
-	for more := true; ; {
-		if more && !drawn && !r.ended {
-			if head, more = next(); more {
-				drawn = true
-			} else {
-				r.progress.total = r.progress.seen
-			}
+	for {
+		if r.ended {
+			drawn, jobs = nil, nil
 		}
-		jobs := r.jobs
-		if !drawn || r.ended {
-			jobs = nil
-		}
-		if jobs == nil && r.unfinished == len(r.stuck) {
+		if drawn == nil && jobs == nil && r.unfinished == len(r.stuck) {
 			return r.giveUp(yield)
 		}
 		var results []Result
 		select {
+		case recording, more := <-drawn:
+			head, jobs, drawn = recording, r.jobs, nil
+			if !more {
+				r.exhausted()
+				jobs = nil
+			}
 		case jobs <- head:
-			drawn = false
+			jobs, drawn = nil, r.drawn
 			r.unfinished++
 			r.progress.seen++
 		case m := <-r.messages:
@@ -108,6 +137,14 @@ func (r *run) loop(next func() (Recording, bool), yield func(Result, error) bool
 			}
 		}
 	}
+}
+
+// exhausted takes in that there are no more recordings.
+func (r *run) exhausted() {
+	if r.feedPanic != nil {
+		panic(r.feedPanic)
+	}
+	r.progress.total = r.progress.seen
 }
 
 // take takes in a message and returns the results in it.

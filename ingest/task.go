@@ -110,7 +110,7 @@ func (r *run) upload(t *task) {
 	journal, broken := errors.AsType[*journalError](err)
 	switch {
 	case err == nil:
-		r.created(t, note, false)
+		r.created(t, note)
 	case lost:
 		r.lost(t, unknown)
 	case other && conflict.Current != nil: // a note was made, but not this patient's: a person has to look
@@ -172,11 +172,21 @@ func (e *journalError) Error() string    { return redact.Opaque(e.err).Error() }
 func (e *journalError) SafeText() string { return e.Error() }
 func (e *journalError) Unwrap() error    { return e.err }
 
-// created writes down the note. That it exists is told also when it cannot be written down.
-func (r *run) created(t *task, note *clinicaldoc.ProgressNote, found bool) {
+// created writes down the note. That it exists is told also when it cannot be written down. The worker goes on meanwhile:
+// this line can share a sync with the next upload's.
+func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
+	e := t.createdEntry(note, false)
+	r.saving <- struct{}{}
+	r.workers.Go(func() {
+		defer func() { <-r.saving }()
+		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
+	})
+}
+
+func (t *task) createdEntry(note *clinicaldoc.ProgressNote, found bool) Entry {
 	e := t.entry
 	e.State, e.At, e.NoteID, e.Found, e.Until, e.Why = StateCreated, time.Now(), note.ID, found, time.Time{}, ""
-	r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
+	return e
 }
 
 // refused writes down that no note exists.

@@ -34,8 +34,8 @@ const (
 //
 // An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used or the context has ended.
 // What was not begun by then has no result. A break ends the uploads under way; what had been sent whole is waited for
-// briefly. Recordings are drawn as workers become free, by the goroutine that ranges over the results, so that a slow
-// iterator holds back results as well. Memory does not grow with their number.
+// briefly. Recordings are drawn one by one as workers become free, in another goroutine: an iterator may wait for the next
+// one, if its wait ends with the context, for Run ends when the iterator has. Memory does not grow with their number.
 func (u *Uploader) Run(ctx context.Context, recordings iter.Seq[Recording]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		r, err := u.newRun(ctx)
@@ -43,11 +43,9 @@ func (u *Uploader) Run(ctx context.Context, recordings iter.Seq[Recording]) iter
 			yield(Result{}, err)
 			return
 		}
-		r.start()
+		r.start(recordings)
 		defer r.stop()
-		next, stop := iter.Pull(recordings)
-		defer stop()
-		if r.loop(next, yield) {
+		if r.loop(yield) {
 			if err := r.failure(); err != nil {
 				yield(Result{}, err)
 			}
@@ -72,7 +70,7 @@ func (u *Uploader) newRun(ctx context.Context) (*run, error) {
 	}
 	r := &run{
 		uploader: u, service: service, parent: ctx, active: map[Key]*task{},
-		jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), quit: make(chan struct{}),
+		drawn: make(chan Recording), halt: make(chan struct{}), jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), finding: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.asking, r.stopAsking = context.WithCancel(r.ctx)

@@ -169,7 +169,7 @@ func TestAKeyIsOneRecording(t *testing.T) {
 	other := recording(0)
 	other.Params.PatientID = 99
 	for _, inOneRun := range []bool{true, false} {
-		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 1}
+		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 1} // which begins them in turn
 		list := []ingest.Recording{recording(0), other}
 		var results []ingest.Result
 		for len(list) > 0 {
@@ -182,7 +182,10 @@ func TestAKeyIsOneRecording(t *testing.T) {
 			results, list = append(results, some...), list[n:]
 		}
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.Refused: 1}, statuses(results))
-		require.ErrorIs(t, results[1].Err, ingest.ErrKeyReused)
+		for _, r := range results {
+			assert.Equal(t, r.Status == ingest.Refused, errors.Is(r.Err, ingest.ErrKeyReused))
+			assert.Equal(t, r.Status == ingest.Refused, r.Recording.Params.PatientID == 99)
+		}
 	}
 }
 
@@ -311,4 +314,27 @@ func TestACallersBeforeCommitIsHeard(t *testing.T) {
 	assert.Equal(t, ingest.Refused, results[0].Status)
 	require.ErrorIs(t, results[0].Err, io.ErrClosedPipe)
 	assert.Empty(t, srv.Notes())
+}
+
+// An iterator may wait for what comes next, as for files that appear in a folder.
+func TestAnIteratorThatWaitsHoldsBackNoResult(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	ended := make(chan struct{})
+	taken := 0
+	for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording) bool) {
+		for n := range 3 {
+			if !yield(recording(n)) {
+				return
+			}
+			<-ended // its result is taken before the next is drawn
+		}
+	}) {
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Created, result.Status)
+		taken++
+		ended <- struct{}{}
+	}
+	assert.Equal(t, 3, taken)
 }

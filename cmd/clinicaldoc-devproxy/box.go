@@ -50,7 +50,7 @@ Try it:
 
   curl -H 'Accept: application/json' -H 'Authorization: Bearer %s' %s/user
 
-For programs and the integration tests:
+For programs, and with CLINICALDOC_INTEGRATION=1 for the integration tests:
 
   export CLINICALDOC_BASE_URL='%s' CLINICALDOC_TOKEN='%s'
 

@@ -113,7 +113,7 @@ func (b *box) setVariant(body []byte) (any, error) {
 // reset brings the box back to what the command line made of it.
 func (b *box) reset([]byte) (any, error) {
 	b.frozen.Store(false)
-	b.Server.Reset()
+	b.Reset()
 	if err := b.fill(); err != nil {
 		return nil, err
 	}

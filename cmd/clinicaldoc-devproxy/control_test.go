@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -220,13 +221,52 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 	note, err := client.Notes.Get(t.Context(), 1)
 	require.NoError(t, err, "the SDK tries again")
 	assert.EqualValues(t, 1, note.ID)
-	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m"} {
+	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m", "vanish=1", "arrive=2:always"} {
 		c.use(http.MethodPost, "faults", `{"fault":"GET /user:`+impossible+`"}`, http.StatusBadRequest)
-		assert.ErrorContains(t, run(t.Context(), []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
+		require.ErrorContains(t, run(t.Context(), []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
 	}
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "every response was as described", "a fault is no departure")
 	assert.Contains(t, c.stderr.String(), "fault: reset-after-commit")
+}
+
+// A fault that lasts does not outlast the proxy.
+func TestSilenceEndsWithTheProxy(t *testing.T) {
+	t.Parallel()
+	c := stub(t, func(http.ResponseWriter, *http.Request) {})
+	c.post("faults", `{"fault":"GET /user:silent"}`)
+	failed := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
+		if err == nil {
+			_, err = (&http.Client{Transport: &http.Transport{}}).Do(req) //nolint:bodyclose // there is none
+		}
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(c.get("/_/requests").text, `"pending":true`) }, 10*time.Second, time.Millisecond)
+	c.interrupt()
+	require.Error(t, <-failed)
+}
+
+// A response that a fault broke off did not break off at the service.
+func TestAFaultIsNoDeparture(t *testing.T) {
+	t.Parallel()
+	c := stub(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":`)
+		assert.NoError(t, http.NewResponseController(w).Flush())
+		<-r.Context().Done()
+	})
+	c.post("faults", `{"fault":"GET /user:truncate-chunked=3"}`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
+	require.NoError(t, err)
+	resp, err := c.client.Do(req)
+	require.NoError(t, err)
+	_, err = io.ReadAll(resp.Body)
+	require.Error(t, err)
+	require.NoError(t, resp.Body.Close())
+	c.interrupt()
+	assert.Contains(t, c.stdout.String(), "1 requests; every response was as described")
 }
 
 func TestClockUsersTokensAndFates(t *testing.T) {
@@ -245,9 +285,10 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	assert.Equal(t, clinicaldoctest.StageComplete, state.Notes[1].Stage)
 	c.post("clock", `{"frozen":true,"set":"2024-05-01T10:00:00Z"}`)
 	assert.True(t, c.state().Frozen)
-	assert.Equal(t, c.state().Now, c.state().Now)
+	assert.Equal(t, time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC), c.state().Now)
 	c.post("clock", `{"frozen":false}`)
-	assert.NotEqual(t, c.state().Now, c.state().Now)
+	first = c.state().Now
+	assert.NotEqual(t, first, c.state().Now)
 	c.use(http.MethodPost, "clock", `{"advance":"soon"}`, http.StatusBadRequest)
 
 	second := c.post("users", `{"name":"Second user","token":"second"}`)
@@ -255,7 +296,7 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	token := c.post("tokens", `{"user_id":2,"name":"tablet"}`)["token"]
 	c.use(http.MethodPost, "tokens", `{"user_id":99}`, http.StatusBadRequest)
 	c.use(http.MethodPost, "users", `{"token":"a b"}`, http.StatusBadRequest)
-	for _, c.token = range []string{"second", token.(string)} { //nolint:errcheck // a panic fails the test
+	for _, c.token = range []string{"second", token.(string)} {
 		assert.Contains(t, c.get("/user").text, "Second user")
 	}
 

@@ -9,6 +9,9 @@ import (
 	"sync"
 )
 
+// maxDepartures bounds the kinds that are kept apart: a service may use data as names.
+const maxDepartures = 500
+
 // departures counts what was found about a real service's responses. The zero value is ready.
 type departures struct {
 	mu   sync.Mutex
@@ -26,11 +29,15 @@ func (d *departures) add(e *exchange) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all++
+	if d.seen == nil {
+		d.seen = map[sighting]int{}
+	}
 	for _, f := range e.findings {
-		if d.seen == nil {
-			d.seen = map[sighting]int{}
+		s := sighting{cmp.Or(e.route, "(unknown path)"), f}
+		if len(d.seen) >= maxDepartures && d.seen[s] == 0 {
+			s.finding = finding{what: "further kinds of departures"}
 		}
-		d.seen[sighting{cmp.Or(e.route, "(unknown path)"), f}]++
+		d.seen[s]++
 	}
 }
 
@@ -53,7 +60,7 @@ func (d *departures) list() []departure {
 	defer d.mu.Unlock()
 	list := []departure{}
 	for _, s := range d.ordered() {
-		list = append(list, departure{s.route, s.finding.String(), d.seen[s]})
+		list = append(list, departure{s.route, s.String(), d.seen[s]})
 	}
 	return list
 }

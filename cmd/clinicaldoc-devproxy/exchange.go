@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -171,8 +173,18 @@ type countingWriter struct {
 	status   int
 	n        int64
 	start    []byte
+	hijacked bool
 	failed   bool   // its receiver went away
 	fault    string // the injected one that it met
+
+	onFailure func() // called before the client can know that it may try again
+}
+
+// Hijack takes the connection away from the response, which then never comes.
+func (w *countingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.hijacked = true
+	w.onFailure()
+	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
 // Struck is told of a fault; see [clinicaldoctest.Server.Strike].
@@ -184,6 +196,9 @@ func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 func (w *countingWriter) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		w.status = status
+	}
+	if retryable(status) {
+		w.onFailure()
 	}
 	if status >= http.StatusOK && w.verbatim {
 		for _, name := range []string{"Content-Type", "Date"} {

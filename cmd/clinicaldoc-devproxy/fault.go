@@ -33,10 +33,15 @@ func parseFault(spec string) (fault, error) {
 	return fault{route, f}, err
 }
 
-// onlyInTheBox reports whether a fault needs a service whose past and future can be changed.
+// boxKinds are the kinds of faults that need a service whose notes, past and future can be changed.
+var boxKinds = []string{"arrive", "lagging", "vanish"}
+
+// onlyInTheBox refuses a fault that a real service cannot be made to have.
 func (f fault) onlyInTheBox() error {
-	if text := f.String(); strings.HasPrefix(text, "lagging") || strings.Contains(text, ":commit=") {
-		return errors.New("a lagging or late service can only be had from the box, not from a real one")
+	kind, often, _ := strings.Cut(f.String(), ":")
+	name, _, _ := strings.Cut(kind, "=")
+	if slices.Contains(boxKinds, name) || strings.Contains(":"+often, ":commit=") {
+		return fmt.Errorf("%s can only be had from the box, not from a real service", f)
 	}
 	return nil
 }

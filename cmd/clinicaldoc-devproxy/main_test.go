@@ -79,14 +79,14 @@ func launch(t *testing.T, args ...string) *command {
 	return c
 }
 
-// answer is a response read to its end.
-type answer struct {
+// result is a response read to its end.
+type result struct {
 	status int
 	header http.Header
 	text   string
 }
 
-func (c *command) send(method, path, contentType string, body io.Reader) answer {
+func (c *command) send(method, path, contentType string, body io.Reader) result {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, body)
 	require.NoError(c.t, err)
@@ -98,15 +98,15 @@ func (c *command) send(method, path, contentType string, body io.Reader) answer 
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(c.t, err)
-	return answer{resp.StatusCode, resp.Header, string(text)}
+	return result{resp.StatusCode, resp.Header, string(text)}
 }
 
-func (c *command) get(path string) answer {
+func (c *command) get(path string) result {
 	c.t.Helper()
 	return c.send(http.MethodGet, path, "", nil)
 }
 
-func (c *command) create() answer {
+func (c *command) create() result {
 	c.t.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -234,7 +234,7 @@ func TestCommandLineMistakes(t *testing.T) {
 	} {
 		var printed output
 		err := run(t.Context(), test.args, &printed, &printed)
-		assert.ErrorContains(t, err, test.want, test.args)
+		require.ErrorContains(t, err, test.want, test.args)
 		assert.Empty(t, printed.String(), "the mistake stands alone")
 	}
 }

@@ -91,6 +91,9 @@ func (t *traffic) watch(next http.Handler) http.Handler {
 		own.Body = e.received
 		defer func() { t.end(e, r) }() // also when the response breaks off
 		next.ServeHTTP(e.sent, own)
+		if e.sent.status == 0 && !e.sent.hijacked {
+			e.sent.status = http.StatusOK // as net/http has it
+		}
 	})
 }
 
@@ -99,6 +102,7 @@ func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
 		began: time.Now(), key: t.keyOf(r),
 		received: &countingBody{ReadCloser: r.Body}, sent: &countingWriter{ResponseWriter: w, verbatim: t.upstream()},
 	}
+	e.sent.onFailure = sync.OnceFunc(func() { t.remember(e) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last++
@@ -136,14 +140,14 @@ func (t *traffic) end(e *exchange, r *http.Request) {
 		received: over.Received, sent: over.Sent, fault: over.Fault, findings: e.findings,
 	})
 
+	if retryable(over.Status) {
+		e.sent.onFailure()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, over.ID)
 	if i := t.find(over.ID); i >= 0 {
 		t.kept[i] = &over
-	}
-	if retryable(over.Status) {
-		t.remember(e.key, call{over.Call, over.Attempt, time.Now()})
 	}
 	t.events.publish("request", &over)
 }
@@ -153,13 +157,16 @@ func retryable(status int) bool {
 	return status == 0 || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-// remember keeps a failure for the request that may come after it; the caller holds the lock.
-func (t *traffic) remember(key uint64, c call) {
+// remember keeps a failure for the request that may come after it.
+func (t *traffic) remember(e *exchange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
 	if len(t.calls) >= keptCalls {
-		maps.DeleteFunc(t.calls, func(_ uint64, old call) bool { return c.ended.Sub(old.ended) >= retryWindow })
+		maps.DeleteFunc(t.calls, func(_ uint64, old call) bool { return now.Sub(old.ended) >= retryWindow })
 	}
 	if len(t.calls) < keptCalls {
-		t.calls[key] = c
+		t.calls[e.key] = call{e.request.Call, e.request.Attempt, now}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,49 @@ func TestRetriesOfOneCallAreGrouped(t *testing.T) {
 	}, got)
 }
 
+// A client may try again before the handler of its first attempt has returned.
+func TestARetryIsKnownAlsoWhenItIsQuick(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(http.ResponseWriter){
+		"reset": func(w http.ResponseWriter) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if assert.NoError(t, err) {
+				_ = conn.Close()
+			}
+		},
+		"503": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "0")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			assert.NoError(t, http.NewResponseController(w).Flush())
+		},
+	} {
+		followed := newTraffic(newRequestLog(io.Discard), newEvents(), nil)
+		failed, retried := false, make(chan struct{})
+		srv := httptest.NewServer(followed.watch(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if failed {
+				close(retried)
+				return
+			}
+			failed = true
+			fail(w)
+			<-retried
+		})))
+		for range 2 {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/user", nil)
+			require.NoError(t, err)
+			if resp, err := client.Do(req); err == nil {
+				require.NoError(t, resp.Body.Close())
+			}
+		}
+		srv.Close()
+		list := followed.list(2)
+		assert.Equal(t, 2, list[1].Attempt, name)
+		assert.Equal(t, list[0].ID, list[1].Call, name)
+		assert.Empty(t, followed.calls, "%s: the next is another call", name)
+	}
+}
+
 func TestARequestOpensToHeadersAndShapes(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "0s", "-analysis", "0s")
@@ -79,6 +123,22 @@ func TestARequestOpensToHeadersAndShapes(t *testing.T) {
 
 	c.use(http.MethodDelete, "requests", "", http.StatusOK)
 	assert.Empty(t, c.shown())
+}
+
+// What is copied as curl does once more what was done.
+func TestCopiedCurlWorks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl was found")
+	}
+	c := launch(t, "-seed", "1")
+	c.get("/v1/progress-notes?patient_id=1&x=it's")
+	copied := exec.CommandContext(t.Context(), "sh", "-c", c.opened(1).Curl+" --silent --show-error")
+	copied.Env = append(os.Environ(), "CLINICALDOC_TOKEN="+c.token)
+	out, err := copied.CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Contains(t, string(out), "Visit 1 of patient 1")
+	assert.Equal(t, c.shown()[0].Target, c.shown()[1].Target)
 }
 
 // Of what passes between a program and a real service, the page is shown names and types and no value.

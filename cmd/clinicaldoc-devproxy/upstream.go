@@ -34,15 +34,13 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, ExpectContinueTimeout: time.Second,
-	}
+	transport := newTransport()
 	defer transport.CloseIdleConnections()
 	pages := newEvents()
 	followed := newTraffic(set.log(stderr), pages, &way.departures)
 	server := &http.Server{Handler: front(set.inspector(followed, way), followed.watch(way.handler(transport))), ReadHeaderTimeout: time.Minute}
 	server.RegisterOnShutdown(pages.close)
+	server.RegisterOnShutdown(way.faults.Close) // which ends delays and silence
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	address := origin.Listening(listener.Addr(), set.host)
@@ -70,6 +68,16 @@ against the service's description, and only paths and types are reported.
 	}
 	_, err = io.WriteString(stdout, way.departures.summary())
 	return err
+}
+
+// newTransport reaches the service as a program would. Idle connections are given up early: a service that closes one just
+// when a request is sent would make the proxy lose what a program of its own connection would not have lost.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true,
+		MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
+	}
 }
 
 // parseUpstream refuses what would send a token in the clear.

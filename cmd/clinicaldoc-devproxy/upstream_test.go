@@ -3,6 +3,7 @@ package main
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -240,4 +241,14 @@ func TestProxyReportsAClientThatHungUpInItsUpload(t *testing.T) {
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "the client hung up (1 times)")
 	assert.NotContains(t, c.stderr.String(), " 502 ")
+}
+
+func TestKindsOfDeparturesAreBounded(t *testing.T) {
+	t.Parallel()
+	var d departures
+	for i := range 2 * maxDepartures {
+		d.add(&exchange{findings: []finding{{what: "unknown field", path: fmt.Sprintf("name%d", i)}}})
+	}
+	assert.Len(t, d.list(), maxDepartures+1)
+	assert.Contains(t, d.summary(), fmt.Sprintf("further kinds of departures (%d times)", maxDepartures))
 }

@@ -20,7 +20,7 @@ type wayState struct {
 func (w *way) state() any {
 	return wayState{
 		Mode: "upstream", Upstream: w.upstream.Scheme + "://" + w.upstream.Host,
-		Routes: slices.Sorted(maps.Keys(description.Endpoints)), Kinds: offeredKinds([]string{"lagging"}), Faults: shownFaults(w.faults), Departures: w.departures.list(),
+		Routes: slices.Sorted(maps.Keys(description.Endpoints)), Kinds: offeredKinds(boxKinds), Faults: shownFaults(w.faults), Departures: w.departures.list(),
 	}
 }
 

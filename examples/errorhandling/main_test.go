@@ -6,10 +6,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
 func TestRunExplainsEachError(t *testing.T) {
-	t.Parallel()
+	t.Setenv(clinicaldoc.EnvBaseURL, "") // the box, whatever the shell has
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
 	for _, advice := range []string{"fix the program", "drop the id", "field(s) to whoever", "try again later"} {

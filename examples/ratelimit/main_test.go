@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"testing"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
 func TestRun(t *testing.T) {
-	t.Parallel()
+	t.Setenv(clinicaldoc.EnvBaseURL, "") // the box, whatever the shell has
 	var out bytes.Buffer
 	if err := run(t.Context(), &out); err != nil {
 		t.Fatal(err)

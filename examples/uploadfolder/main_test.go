@@ -6,14 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
 func folder(t *testing.T, count int) string {
@@ -39,53 +42,35 @@ func TestASecondRunUploadsNothing(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	j := job{client: srv.Client(), folder: folder(t, 5), patient: 7, prompt: 1, workers: 3}
+	recordings := folder(t, 5)
 
-	var first, second bytes.Buffer
-	require.NoError(t, j.run(t.Context(), &first))
-	require.NoError(t, j.run(t.Context(), &second))
+	for _, want := range []string{"created", "already there"} {
+		var out bytes.Buffer
+		require.NoError(t, run(t.Context(), &out, srv.Client(), recordings, clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1}))
+		assert.Equal(t, 5, strings.Count(out.String(), "status="+want))
+		assert.NotContains(t, out.String(), "recording-", "a file's name may be a patient's")
+	}
 	assert.Equal(t, []string{"recording-0.wav", "recording-1.wav", "recording-2.wav", "recording-3.wav", "recording-4.wav"}, names(srv))
 }
 
-func TestALostAnswerIsResolvedWithoutASecondUpload(t *testing.T) {
+func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-	j := job{client: srv.Client(), folder: folder(t, 1), patient: 7, prompt: 1, workers: 1}
 
-	require.NoError(t, j.run(t.Context(), &bytes.Buffer{}))
+	require.NoError(t, run(t.Context(), &bytes.Buffer{}, srv.Client(), folder(t, 1), clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1}))
 	assert.Equal(t, []string{"recording-0.wav"}, names(srv))
 }
 
-func TestACrashBetweenUploadAndJournalIsResolvedByTheNextRun(t *testing.T) {
-	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
-	dir := folder(t, 1)
-	j := job{client: srv.Client(), folder: dir, patient: 7, prompt: 1, workers: 1}
-	require.NoError(t, j.run(t.Context(), &bytes.Buffer{}))
-
-	// What a crash leaves: the line that the upload began, and a piece of the one that it ended.
-	path := filepath.Join(dir, "uploads.journal")
-	lines, err := os.ReadFile(path)
-	require.NoError(t, err)
-	begun := bytes.IndexByte(lines, '\n') + 1
-	require.NoError(t, os.WriteFile(path, lines[:begun+5], 0o600))
-	j.client = srv.Client() // the next process knows nothing of what this one was told
-
-	require.NoError(t, j.run(t.Context(), &bytes.Buffer{}))
-	assert.Equal(t, []string{"recording-0.wav"}, names(srv))
-}
-
-func TestADamagedJournalStopsEverything(t *testing.T) {
+func TestAFileThatIsNoJournalStopsEverything(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	dir := folder(t, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "uploads.journal"), []byte("not a journal\n"), 0o600))
 
-	err := job{client: srv.Client(), folder: dir, patient: 7, prompt: 1, workers: 1}.run(t.Context(), &bytes.Buffer{})
-	require.ErrorContains(t, err, "damaged")
+	err := run(t.Context(), &bytes.Buffer{}, srv.Client(), dir, clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1})
+	require.ErrorIs(t, err, ingest.ErrJournalVersion)
 	assert.Empty(t, srv.Notes())
 }

@@ -74,9 +74,11 @@ func start(t *testing.T, args ...string) *proxy {
 	})
 	for lines := bufio.NewScanner(stdout); p.url == "" || p.token == "" && !strings.Contains(strings.Join(args, " "), "-upstream"); {
 		require.True(t, lines.Scan(), "it ended early")
-		if found := printed.FindStringSubmatch(lines.Text()); found != nil && found[1] == "token" {
+		switch found := printed.FindStringSubmatch(lines.Text()); {
+		case len(found) == 0:
+		case found[1] == "token":
 			p.token = found[2]
-		} else if found != nil {
+		default:
 			p.url = found[2]
 		}
 	}

@@ -38,6 +38,8 @@ func TestANoteMovesThroughItsStagesWithoutReload(t *testing.T) {
 	page.wait(`document.querySelector(".row .status")?.textContent === "201"`)
 	page.click(".row")
 	page.wait(`document.querySelector(".detail")?.textContent.includes("part patient_id")`)
+	page.click(".detail button")
+	page.wait(`document.querySelector(".detail button").textContent === "Copied"`)
 	assert.NotContains(t, eval[string](page, "document.documentElement.outerHTML"), box.token)
 	assert.True(t, eval[bool](page, "window.notReloaded"))
 }

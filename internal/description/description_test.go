@@ -1,6 +1,8 @@
 package description_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,6 +25,42 @@ func TestTheDocumentIsRead(t *testing.T) {
 	assert.ElementsMatch(t, []int{401, 403, 404, 422}, update.Errors)
 	assert.Zero(t, description.Endpoints["GET /user"].Status)
 	assert.Equal(t, map[int]string{401: "Unauthorized", 404: "Resource not found", 422: "The given data was invalid"}, description.Messages)
+}
+
+// Programs that make up responses from the document take its examples, and where there is none the least value that fits:
+// an id of 0 is nobody's.
+func TestMadeUpResponsesMakeSense(t *testing.T) {
+	t.Parallel()
+	type schema struct {
+		Example    json.RawMessage
+		Properties map[string]struct {
+			Type    any
+			Minimum *int64
+		}
+	}
+	var doc struct {
+		Components struct{ Schemas map[string]schema }
+	}
+	require.NoError(t, json.Unmarshal(description.OpenAPI, &doc))
+	for name, s := range doc.Components.Schemas {
+		for property, p := range s.Properties {
+			if p.Type == "integer" && (property == "id" || strings.HasSuffix(property, "_id")) {
+				if assert.NotNil(t, p.Minimum, "%s.%s", name, property) {
+					assert.Equal(t, int64(1), *p.Minimum, "%s.%s", name, property)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"ProgressNote", "User", "AudioURL", "Token"} {
+		var example map[string]any
+		require.NoError(t, json.Unmarshal(doc.Components.Schemas[name].Example, &example), name)
+		for field := range example {
+			assert.Contains(t, description.Schemas[name].Fields, field, name)
+		}
+		for _, required := range description.Schemas[name].Required {
+			assert.Contains(t, example, required, name)
+		}
+	}
 }
 
 func TestEveryFormOfASchemaIsRead(t *testing.T) {

@@ -4,15 +4,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/elsewhere"
 )
 
 // everyName is a program of another module that uses every public name with the type it is promised to have. Programs
@@ -257,29 +255,5 @@ func receiver(f *ast.FuncDecl) string {
 // buildElsewhere builds the files as a module of their own that uses this one, as a user's program does.
 func buildElsewhere(t *testing.T, files map[string]string) {
 	t.Helper()
-	module, err := filepath.Abs(root)
-	require.NoError(t, err)
-	folder := t.TempDir()
-	// The same requirements as here, so that nothing has to be looked up.
-	requirements, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	require.NoError(t, err)
-	own := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(requirements), "module elsewhere.test/user")
-	own += "\nrequire github.com/clinicaldoc/clinicaldoc-go v0.0.0\n\nreplace github.com/clinicaldoc/clinicaldoc-go => " + strings.ReplaceAll(module, `\`, "/") + "\n"
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	require.NoError(t, err)
-	write := func(name, content string) {
-		path := filepath.Join(folder, filepath.FromSlash(name))
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	}
-	write("go.mod", own)
-	write("go.sum", string(sums))
-	for name, content := range files {
-		write(name, content)
-	}
-	build := exec.CommandContext(t.Context(), "go", "build", "./...")
-	build.Dir = folder
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, elsewhere.Build(t.Context(), root, t.TempDir(), files))
 }

@@ -25,6 +25,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
 var (
@@ -33,6 +34,7 @@ var (
 	_ = os.Args
 	_ = time.Second
 	_ = clinicaldoctest.NewServer
+	_ = ingest.OpenJournal
 )
 
 func fragment(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams, ids []int64) error {

@@ -30,6 +30,33 @@ func TestGapReport(t *testing.T) {
 	for _, key := range []string{"code.create", "code.list", "code.get", "code.update", "code.delete", "code.me", "code.tokens", "list.shape"} {
 		assert.True(t, report.Item(key).Known, key)
 	}
+	if *against != "" {
+		file, err := os.Open(*against)
+		require.NoError(t, err)
+		defer func() { _ = file.Close() }()
+		earlier, err := gaps.ReadJSON(file)
+		require.NoError(t, err)
+		for _, change := range report.Changes(earlier) {
+			t.Errorf("the service's manners have changed: %s", change)
+		}
+	}
+}
+
+// TestHints: whoever runs the suite against a service of their own is told what it misses.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	refused := func(status int, fields ...string) error {
+		refusal := &clinicaldoc.Error{StatusCode: status, Fields: map[string][]string{}}
+		for _, field := range fields {
+			refusal.Fields[field] = []string{"is invalid"}
+		}
+		return refusal
+	}
+	assert.Equal(t, "set CLINICALDOC_AUDIO_FILE, a recording that it takes", hint(refused(422, "file", "name")))
+	assert.Equal(t, "set CLINICALDOC_PATIENT_ID, a patient of that service; CLINICALDOC_PROMPT_ID, a prompt of that service", hint(refused(422, "prompt_id", "patient_id")))
+	assert.Equal(t, "set CLINICALDOC_AUDIO_FILE, a recording that it takes", hint(refused(413)))
+	assert.Empty(t, hint(refused(422, "name")))
+	assert.Empty(t, hint(context.Canceled))
 }
 
 // published is the report of this run's target. It is made once: one signed note is enough.
@@ -51,6 +78,7 @@ func publishedReport(t *testing.T, tg *target) *gaps.Report {
 
 func (tg *target) probe(t *testing.T) *gaps.Report {
 	t.Helper()
+	tg.fitTone(t)
 	options := gaps.Options{
 		Client: tg.client, Stranger: tg.newClient(t, wrongToken), BaseURL: tg.baseURL,
 		PatientID: tg.patientID, PromptID: tg.promptID, NamePrefix: tg.namePrefix, Audio: tg.audio,
@@ -66,7 +94,7 @@ func (tg *target) probe(t *testing.T) *gaps.Report {
 		defer cancel()
 	}
 	report, err := gaps.Probe(ctx, options)
-	require.NoError(t, err)
+	require.NoError(t, err, hint(err))
 	return report
 }
 
@@ -85,7 +113,7 @@ func publishReport() error {
 	if report == nil {
 		return nil
 	}
-	if testing.Verbose() || os.Getenv(clinicaldoc.EnvBaseURL) != "" {
+	if testing.Verbose() || os.Getenv(envOptIn) == "1" {
 		if err := report.WriteText(os.Stdout); err != nil {
 			return err
 		}

@@ -85,6 +85,41 @@ func TestForeignServer(t *testing.T) {
 	}
 }
 
+// TestForeignServerThatRefusesNowAndThen: limits of rate and of size are a service's good right.
+func TestForeignServerThatRefusesNowAndThen(t *testing.T) {
+	t.Parallel()
+	box := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}),
+		clinicaldoctest.WithVariant(clinicaldoctest.Variant{MaxUploadSize: 2000}))
+	t.Cleanup(box.Close)
+	box.Inject("", clinicaldoctest.TooManyRequests(0).Every(3))
+	t.Cleanup(func() { assert.Empty(t, box.Notes(), "nothing is left") })
+	tg := newForeign(t, box.URL, box.Token)
+	patient := tg.newClient
+	tg.newClient = func(t *testing.T, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+		t.Helper()
+		return patient(t, token, append(opts, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 5, MinWait: time.Millisecond, MaxWait: time.Second}))...)
+	}
+	tg.client = tg.newClient(t, tg.token)
+	tg.patientID, tg.promptID, tg.interval = 1, 1, 50*time.Millisecond
+	report := tg.probe(t)
+	tg.learn(t, report)
+	runSuite(t, tg, report.SignedNote)
+}
+
+// TestEnvironmentAlonePointsNowhere: a shell that has the variables for a program of its own must not have its service
+// written to by go test.
+func TestEnvironmentAlonePointsNowhere(t *testing.T) {
+	box := clinicaldoctest.NewServer()
+	t.Cleanup(box.Close)
+	t.Setenv(clinicaldoc.EnvBaseURL, box.URL)
+	t.Setenv(clinicaldoc.EnvToken, box.Token)
+	t.Setenv(envOptIn, "")
+	assert.Nil(t, fromEnvironment(t))
+	t.Setenv(envOptIn, "1")
+	assert.NotNil(t, fromEnvironment(t))
+	assert.Empty(t, box.Requests(), "a target by itself asks nothing")
+}
+
 func tokensOf(t *testing.T, box *clinicaldoctest.Server) []clinicaldoc.Token {
 	t.Helper()
 	client := box.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()}))

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +33,7 @@ type target struct {
 	trustFilter         bool   // the list's rows name no patient
 	namePrefix          string // unique, so that own notes can be told from all others
 	audio               []byte
+	ownTone             bool // the audio is the suite's own tone, which may be shortened
 	skipSign            bool
 	interval            time.Duration // between polls
 }
@@ -72,7 +75,7 @@ func newBox(t *testing.T, variant clinicaldoctest.Variant) *target {
 		},
 		patientID: box.AddPatient(clinicaldoctest.Patient{}).ID, promptID: 1,
 		trustFilter: variant.Patient == clinicaldoctest.PatientUnnamed,
-		namePrefix:  newNamePrefix(), audio: tone(), interval: 50 * time.Millisecond,
+		namePrefix:  newNamePrefix(), audio: tone(time.Second), interval: 50 * time.Millisecond,
 	}
 }
 
@@ -85,20 +88,27 @@ func newClient(t *testing.T, baseURL, token string, opts ...clinicaldoc.Option) 
 
 func newNamePrefix() string { return "Synthetic test note " + rand.Text() }
 
+// envOptIn must be 1 for the suite to write to the service that the other variables name.
+const envOptIn = "CLINICALDOC_INTEGRATION"
+
 // fromEnvironment returns the target that the environment names, or nil.
 func fromEnvironment(t *testing.T) *target {
 	t.Helper()
 	baseURL, token := os.Getenv(clinicaldoc.EnvBaseURL), os.Getenv(clinicaldoc.EnvToken)
-	if baseURL == "" && token == "" {
+	if os.Getenv(envOptIn) != "1" {
+		if baseURL != "" {
+			t.Logf("%s is not 1: the service in a box is used, not the one that %s names", envOptIn, clinicaldoc.EnvBaseURL)
+		}
 		return nil
 	}
 	tg := newForeign(t, baseURL, token)
-	tg.patientID, tg.promptID = idFromEnvironment(t, "CLINICALDOC_PATIENT_ID"), idFromEnvironment(t, "CLINICALDOC_PROMPT_ID")
+	tg.patientID, tg.promptID = idFromEnvironment(t, envPatientID), idFromEnvironment(t, envPromptID)
 	tg.skipSign = os.Getenv("CLINICALDOC_SKIP_SIGN") == "1"
-	if path := os.Getenv("CLINICALDOC_AUDIO_FILE"); path != "" {
+	if path := os.Getenv(envAudioFile); path != "" {
 		var err error
 		tg.audio, err = os.ReadFile(path)
 		require.NoError(t, err)
+		tg.ownTone = false
 	}
 	return tg
 }
@@ -109,7 +119,7 @@ func newForeign(t *testing.T, baseURL, token string) *target {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	tg := &target{
-		baseURL: baseURL, token: token, namePrefix: newNamePrefix(), audio: tone(), interval: 2 * time.Second,
+		baseURL: baseURL, token: token, namePrefix: newNamePrefix(), audio: tone(time.Second), ownTone: true, interval: 2 * time.Second,
 		newClient: func(t *testing.T, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 			t.Helper()
 			return newClient(t, baseURL, token, append([]clinicaldoc.Option{
@@ -122,6 +132,57 @@ func newForeign(t *testing.T, baseURL, token string) *target {
 	tg.client = tg.newClient(t, token)
 	return tg
 }
+
+// fitTone shortens the suite's own tone to what the service takes.
+func (tg *target) fitTone(t *testing.T) {
+	t.Helper()
+	for _, length := range []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond} {
+		if !tg.ownTone {
+			return
+		}
+		tg.audio = tone(length)
+		note, err := tg.client.Notes.Create(t.Context(), tg.params())
+		tg.deleteLater(t, note, err)
+		if !refusesFile(err) {
+			return
+		}
+	}
+}
+
+// refusesFile tells whether a creation failed for its recording.
+func refusesFile(err error) bool {
+	refusal, _ := errors.AsType[*clinicaldoc.Error](err)
+	return errors.Is(err, clinicaldoc.ErrTooLarge) || errors.Is(err, clinicaldoc.ErrValidation) && refusal.Fields["file"] != nil
+}
+
+// hint says which variables may help where a service refuses the synthetic notes.
+func hint(err error) string {
+	refusal, refused := errors.AsType[*clinicaldoc.Error](err)
+	if !refused {
+		return ""
+	}
+	var hints []string
+	for field, variable := range map[string]string{
+		"patient_id": envPatientID + ", a patient of that service", "prompt_id": envPromptID + ", a prompt of that service",
+		"file": envAudioFile + ", a recording that it takes",
+	} {
+		if refusal.Fields[field] != nil || field == "file" && errors.Is(err, clinicaldoc.ErrTooLarge) {
+			hints = append(hints, variable)
+		}
+	}
+	slices.Sort(hints)
+	if len(hints) == 0 {
+		return ""
+	}
+	return "set " + strings.Join(hints, "; ")
+}
+
+// What the synthetic notes refer to, and what they are made of.
+const (
+	envPatientID = "CLINICALDOC_PATIENT_ID"
+	envPromptID  = "CLINICALDOC_PROMPT_ID"
+	envAudioFile = "CLINICALDOC_AUDIO_FILE"
+)
 
 func idFromEnvironment(t *testing.T, name string) int64 {
 	t.Helper()
@@ -161,7 +222,7 @@ func (tg *target) create(t *testing.T) *clinicaldoc.ProgressNote {
 	t.Helper()
 	note, err := tg.client.Notes.Create(t.Context(), tg.params())
 	tg.deleteLater(t, note, err)
-	require.NoError(t, err)
+	require.NoError(t, err, hint(err))
 	return note
 }
 

@@ -3,12 +3,13 @@ package integration
 import (
 	"encoding/binary"
 	"math"
+	"time"
 )
 
-// tone is a WAV file with a second of a tone: audio, and plainly nobody's voice.
-func tone() []byte {
+// tone is a WAV file with a tone: audio, and plainly nobody's voice.
+func tone(length time.Duration) []byte {
 	const rate, frequency = 8000, 440
-	samples := make([]byte, rate)
+	samples := make([]byte, int(length.Seconds()*rate))
 	for i := range samples {
 		samples[i] = byte(128 + 60*math.Sin(2*math.Pi*frequency*float64(i)/rate))
 	}

@@ -35,7 +35,7 @@ func (c *clinician) live(context.Context) {
 }
 
 func (c *clinician) act(d *draws) {
-	if d.chance(0.1) && !c.world.design.quiet {
+	if d.chance(0.1) && c.world.design.dictates {
 		c.create(d)
 		return
 	}

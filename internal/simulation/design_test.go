@@ -31,11 +31,27 @@ type design struct {
 	names, patients int
 	renames         bool // clinicians rename and delete what is not theirs to judge
 	shared          bool // programs share a client
+	twins           bool // programs that share a client do the same at about the same time
 	secondUser      bool // the last program has a user of its own
 	restarts        bool // programs forget all but what JSON keeps of a lost create
+	sizes           sizeKind
+	shortens        bool // the service shortens names
+	ahead           bool // the service gives local times as if they were UTC
+	yesterday       bool // notes of the same names and sizes are there already
+	dictates        bool // clinicians make notes too
+	prefetch        bool // programs fetch pages ahead
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 	variant         clinicaldoctest.Variant
 }
+
+// sizeKind is what the service tells of a recording's size.
+type sizeKind int
+
+const (
+	told      sizeKind = iota
+	reencoded          // that of what it made of it
+	untold
+)
 
 // dateKind is what the Date header tells.
 type dateKind int
@@ -56,7 +72,7 @@ func newDesign(seed uint64) design {
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.7), shared: d.chance(0.4), secondUser: d.chance(0.3), restarts: d.chance(0.3),
 	}
-	w.ingest = d.chance(0.4)
+	w.ingest, w.prefetch = d.chance(0.4), d.chance(0.3)
 	for kind := range faultKinds {
 		if d.chance(0.5) {
 			w.faults = append(w.faults, kind)
@@ -77,9 +93,19 @@ func newDesign(seed uint64) design {
 	case 2:
 		w.date = pick(d, noDate, skewedDate)
 	}
+	w.twins = d.chance(0.5)
+	w.shortens, w.dictates, w.ahead, w.yesterday = d.chance(0.1), true, d.chance(0.05), d.chance(0.2)
+	switch d.below(8) {
+	case 0:
+		w.sizes = reencoded
+	case 1: // nothing could tell the notes of two clients apart
+		w.sizes, w.shared, w.secondUser, w.restarts, w.ingest, w.dictates = untold, true, false, false, false, false
+	}
 	if w.quiet {
-		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.03, 0, 0, serviceDate, 1000, false, false
-		w.shared, w.secondUser = true, false
+		w.sizes, w.shortens, w.dictates, w.ahead, w.yesterday = told, false, false, false, false
+		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.01, 0, 0, serviceDate, 1000, false, false
+		w.scale = max(w.scale, 2*time.Hour)
+		w.shared, w.twins, w.secondUser = true, false, false
 		w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == webPage || k == garbled || k == mixedUp })
 	}
 	if len(w.faults) == 0 {
@@ -87,6 +113,10 @@ func newDesign(seed uint64) design {
 	}
 	return w
 }
+
+// exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
+// between two that are ready is a coin that nobody can load.
+func (w design) exact() bool { return !w.ingest && !w.prefetch }
 
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
@@ -99,7 +129,7 @@ func (w design) tellsTotals() bool {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, second user %t, restarts %t, pages %d, times %d, faults %v",
-		w.quiet, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.rate, w.late, w.lag, w.clock, w.date, w.names, w.patients, w.renames, w.shared, w.secondUser, w.restarts,
-		w.variant.Pagination, w.variant.Times, w.faults)
+	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, restarts %t, pages %d, times %d, sizes %d, shortens %t, ahead %t, yesterday %t, prefetch %t, ingest %t, faults %v",
+		w.quiet, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.rate, w.late, w.lag, w.clock, w.date, w.names, w.patients, w.renames, w.shared, w.twins, w.secondUser, w.restarts,
+		w.variant.Pagination, w.variant.Times, w.sizes, w.shortens, w.ahead, w.yesterday, w.prefetch, w.ingest, w.faults)
 }

@@ -202,6 +202,7 @@ func (h *openFile) Close() error { return nil }
 // life is one run of a process. When it is dead, all that leaves it or comes to it stands still until the end of the world:
 // nothing of it runs on, which is as near to a kill as it gets.
 type life struct {
+	number  int
 	mu      sync.Mutex
 	dead    chan struct{} // closed by its death
 	release <-chan struct{}

@@ -28,7 +28,7 @@ const (
 	lost                            // the request arrives nowhere, the connection ends
 	unheard                         // the request is carried out, the connection ends
 	badGateway                      // 502, carried out or not
-	unavailable                     // 503, not carried out
+	unavailable                     // 503, carried out or not
 	gatewayTimeout                  // 504 after a minute: carried out, not, or late
 	silent                          // nothing comes back: carried out, not, or late
 	tooMany                         // 429
@@ -76,7 +76,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := request{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c}
 	place := n.place(c, r)
 	d := drawsAt(n.world.seed, uint64(n.number), uint64(c.step), hashOf(place))
-	t := trip{network: n, request: r, draws: d, fault: -1, latency: 20*time.Millisecond + d.within(400*time.Millisecond)}
+	t := trip{network: n, request: r, fault: -1}
 	if struck := d.chance(n.world.design.rate); struck && time.Now().Before(n.world.calm) {
 		kind := pick(d, n.world.design.faults...)
 		if n.world.happens(fmt.Sprintf("%s.%d %s", n.name, c.step, place)) {
@@ -84,6 +84,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 			n.world.count("fault "+kind.String(), 1)
 		}
 	}
+	t.prepare(d)
 	t.request.attempt = c.asked(r, n.world)
 	if r.writes() && r.id() != 0 {
 		n.world.slot(n.number)
@@ -102,6 +103,9 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // place names a request within its step, whatever else is asked for at the same time.
 func (n *network) place(c *call, r request) string {
+	if n.life != nil { // equal requests at one instant are alike, in whatever order they come
+		return fmt.Sprintf("%s %s?%s at %s", r.method, strings.TrimPrefix(r.path, "/v1/progress-notes"), r.query, time.Since(n.world.began))
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key := fmt.Sprintf("%d %s %s?%s", c.step, r.method, r.path, r.query)
@@ -113,11 +117,31 @@ func (n *network) place(c *call, r request) string {
 type trip struct {
 	*network
 	request request
-	draws   *draws
 	fault   faultKind // -1: none
 	fate    fate
 	latency time.Duration
-	copied  bool // the replica responds
+	late    time.Duration // of a late commit
+	copied  bool          // the replica responds to a read
+	extent  int           // of what arrives when something is cut, or of what is asked for
+}
+
+// prepare makes all choices before the request leaves.
+func (t *trip) prepare(d *draws) {
+	t.latency = 20*time.Millisecond + d.within(400*time.Millisecond)
+	if t.fault == slow {
+		t.latency = d.within(50 * time.Second)
+	}
+	t.late = d.within(t.world.design.late)
+	t.copied = t.world.service.replica != nil && !t.request.writes() && d.chance(0.5)
+	t.extent = d.below(1 << 20)
+	switch t.fault {
+	case lost, tooMany:
+		t.fate = never
+	case badGateway, unavailable, webPage:
+		t.fate = pick(d, atOnce, never)
+	case gatewayTimeout, silent:
+		t.fate = pick(d, atOnce, never, later)
+	}
 }
 
 var (
@@ -138,7 +162,7 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 		defer func() { _ = req.Body.Close() }()
 		limit := int64(1 << 30)
 		if t.fault == cut {
-			limit = int64(t.draws.below(600))
+			limit = int64(t.extent % 600)
 		}
 		body, err := io.ReadAll(io.LimitReader(req.Body, limit))
 		if err != nil {
@@ -156,7 +180,6 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 
 // travel lets the whole request go: from here on nobody can call it back.
 func (t *trip) travel(ctx context.Context) (*http.Response, error) {
-	t.fate = t.drawFate()
 	t.request.sent = time.Now()
 	response := make(chan *http.Response, 1)
 	t.world.running.Go(func() { response <- t.arrive() })
@@ -181,7 +204,7 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 		return t.dated(respond(200, "text/html", "<html>welcome</html>")), nil
 	case tooMany:
 		resp := t.dated(respond(429, "application/json", `{"message":"too many"}`))
-		resp.Header.Set("Retry-After", strconv.Itoa(1+t.draws.below(20)))
+		resp.Header.Set("Retry-After", strconv.Itoa(1+t.extent%20))
 		return resp, nil
 	case silent:
 		<-ctx.Done()
@@ -192,7 +215,9 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 }
 
 var (
-	nameMember    = regexp.MustCompile(`"name":"Zebra[^"]*"`)
+	nameMember    = regexp.MustCompile(`"name":"(Zebra[^"]*)"`)
+	timeMember    = regexp.MustCompile(`"(created_at|updated_at)":"[^"]{19}[^"]*"`)
+	sizeMember    = regexp.MustCompile(`"size":(\d+)`)
 	patientMember = regexp.MustCompile(`"patient":\{"id":\d+`)
 )
 
@@ -205,7 +230,7 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 	resp.ContentLength = -1
 	switch t.fault {
 	case breaksOff:
-		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:t.draws.below(len(whole)+1)]), brokenReader{}))
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:t.extent%(len(whole)+1)]), brokenReader{}))
 		return resp
 	case garbled:
 		whole = nameMember.ReplaceAll(whole, []byte(`"name":{"text":17}`))
@@ -216,27 +241,43 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 	return resp
 }
 
-// delay is how long the program waits at least.
-func (t *trip) delay() time.Duration {
-	switch t.fault {
-	case gatewayTimeout:
-		return 59 * time.Second
-	case slow:
-		t.latency = t.draws.within(50 * time.Second)
+// mannered gives a response the service's manners with names and sizes.
+func (w design) mannered(resp *http.Response) *http.Response {
+	if w.sizes == told && !w.shortens && !w.ahead || resp.StatusCode >= 300 {
+		return resp
 	}
-	return t.latency
+	body, _ := io.ReadAll(resp.Body)
+	switch w.sizes {
+	case reencoded:
+		body = sizeMember.ReplaceAll(body, []byte(`"size":9$1`))
+	case untold:
+		body = sizeMember.ReplaceAll(body, []byte(`"size":null`))
+	}
+	if w.shortens {
+		body = nameMember.ReplaceAllFunc(body, func(member []byte) []byte {
+			return append(bytes.Clone(member[:min(len(member)-1, len(`"name":"Zebra 1`))]), '"')
+		})
+	}
+	if w.ahead {
+		body = timeMember.ReplaceAllFunc(body, func(member []byte) []byte {
+			name, value, _ := strings.Cut(string(member), `":"`)
+			at, err := time.Parse("2006-01-02T15:04:05", strings.Replace(value[:19], " ", "T", 1))
+			if err != nil {
+				return member
+			}
+			return []byte(name + `":"` + at.Add(2*time.Hour).Format("2006-01-02 15:04:05") + `"`)
+		})
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp
 }
 
-func (t *trip) drawFate() fate {
-	switch t.fault {
-	case lost, unavailable, tooMany:
-		return never
-	case badGateway, webPage:
-		return pick(t.draws, atOnce, never)
-	case gatewayTimeout, silent:
-		return pick(t.draws, atOnce, never, later)
+// delay is how long the program waits at least.
+func (t *trip) delay() time.Duration {
+	if t.fault == gatewayTimeout {
+		return 59 * time.Second
 	}
-	return atOnce
+	return t.latency
 }
 
 // arrive is the request at the service.
@@ -247,7 +288,7 @@ func (t *trip) arrive() *http.Response {
 		t.say("-> %s: %s, does not act", t.label(), t.faultName())
 		return nil
 	case later:
-		time.Sleep(t.draws.within(t.world.design.late))
+		time.Sleep(t.late)
 		number += 32
 		t.world.count("late commits", 1)
 	default:
@@ -291,14 +332,13 @@ func (t *trip) rows(resp *http.Response) string {
 
 func (t *trip) serve() *http.Response {
 	s := t.world.service
-	if s.replica != nil && !t.request.writes() && t.draws.chance(0.5) {
+	if t.copied {
 		t.world.count("reads of a replica", 1)
-		resp := handle(s.replica, t.request)
-		t.copied = true
+		resp := t.world.design.mannered(handle(s.replica, t.request))
 		t.request.call.shown(t.request, resp, time.Now().Add(-t.world.design.lag))
 		return resp
 	}
-	resp := s.serve(t.request)
+	resp := t.world.design.mannered(s.serve(t.request))
 	t.request.call.shown(t.request, resp, time.Now())
 	return resp
 }

@@ -41,6 +41,7 @@ var outcomes = []outcome{
 	{name: "lost, acts late", sent: everything, acts: true, late: true},
 	{name: "502", sent: everything, status: 502},
 	{name: "502 acted", sent: everything, acts: true, status: 502},
+	{name: "503 acted", sent: everything, acts: true, status: 503},
 	{name: "504 acts late", sent: everything, acts: true, late: true, status: 504},
 	{name: "429", sent: everything, status: 429},
 	{name: "403", sent: everything, status: 403},

@@ -22,7 +22,7 @@ type program struct {
 	being
 	network *network
 	client  *clinicaldoc.Client
-	group   int // of programs that share a client
+	group   int // of programs whose recordings have the same sizes: those that share a client, or differ in their users
 	token   string
 	known   []int64 // notes that it was told of
 	pending []*recording
@@ -44,7 +44,7 @@ func newProgram(w *world, number int, team []*program) *program {
 	p := &program{being: being{world: w, name: fmt.Sprintf("p%d", number), number: number}, group: number, token: firstToken}
 	p.network = &network{being: &p.being, asked: map[string]int{}}
 	if w.design.secondUser && number > 0 && number == w.design.programs-1 {
-		p.token = otherToken
+		p.token, p.group = otherToken, 0 // only the user tells its notes from those of the first
 	}
 	if number > 0 && w.design.shared && p.token == team[0].token {
 		p.group, p.client = team[0].group, team[0].client
@@ -70,15 +70,19 @@ func (p *program) newClient() *clinicaldoc.Client {
 }
 
 func (p *program) live(ctx context.Context) {
+	leader := p.number
+	if p.world.design.twins && p.group == 0 {
+		leader = 0
+	}
 	starts := make([]time.Duration, p.world.design.steps)
 	for i := range starts {
-		starts[i] = drawsAt(p.world.seed, uint64(p.number), uint64(i), hashOf("start")).within(p.world.design.scale)
+		starts[i] = drawsAt(p.world.seed, uint64(leader), uint64(i), hashOf("start")).within(p.world.design.scale)
 	}
 	slices.Sort(starts)
 	for i, start := range starts {
-		if p.being.begin(i, start) {
+		if p.being.begin(i, start+time.Duration(p.number)*p.draws("behind").within(10*time.Second)) {
 			p.world.count("steps", 1)
-			p.act(ctx, p.draws("act"))
+			p.act(ctx, drawsAt(p.world.seed, uint64(leader), uint64(i), hashOf("act")))
 		}
 	}
 	p.step = len(starts)
@@ -147,7 +151,7 @@ func (p *program) newRecording(d *draws) *recording {
 	r.params = clinicaldoc.CreateNoteParams{Name: p.noteName(d), PatientID: p.patient(d), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio))}
 	if !p.world.design.renames && d.chance(0.3) {
 		r.unique = true
-		r.params.Name = fmt.Sprintf("%s %s.%d.", nameMark, p.name, p.step)
+		r.params.Name = fmt.Sprintf("%s %s.%03d", nameMark, p.name, p.step)
 	}
 	return r
 }
@@ -365,13 +369,13 @@ func (p *program) sign(ctx context.Context, d *draws, id int64) {
 	switch {
 	case at < 0:
 		p.world.violate("not done", "note %d is said to be signed", id)
-	case c.unchanged != nil && !c.unchanged.Has.Signed && !sameTexts(c.unchanged, f.changes[at].before):
+	case c.unchanged != nil && !c.unchanged.Has.Signed && !p.world.design.sameTexts(c.unchanged, f.changes[at].before):
 		p.world.violate("signed unread", "note %d: another text than the one that was read", id)
 	}
 }
 
-func sameTexts(read *clinicaldoc.ProgressNote, n clinicaldoctest.Note) bool {
-	return read.Transcription == n.Transcription && read.Analysis == n.Analysis && read.Name == n.Name
+func (w design) sameTexts(read *clinicaldoc.ProgressNote, n clinicaldoctest.Note) bool {
+	return read.Transcription == n.Transcription && read.Analysis == n.Analysis && (w.shortens || read.Name == n.Name)
 }
 
 func (p *program) delete(ctx context.Context, d *draws, id int64) {
@@ -457,7 +461,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 	if d.chance(0.6) {
 		params.PatientID = p.patient(d)
 	}
-	if d.chance(0.2) {
+	if p.world.design.prefetch && d.chance(0.5) {
 		params.Prefetch, c.parallel = 1+d.below(3), true
 	}
 	slowness, deletes := pick(d, 0, 0, time.Second, 20*time.Second), !calm && d.chance(0.2)

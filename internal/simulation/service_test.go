@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -62,7 +63,28 @@ func newService(w *world) *service {
 	if w.design.lag > 0 {
 		s.replica = newBox(w.design, w.design.clock-w.design.lag)
 	}
+	if w.design.yesterday {
+		s.seed()
+	}
 	return s
+}
+
+// seed brings notes of the day before, which look like those that the programs will make.
+func (s *service) seed() {
+	d := drawsAt(s.world.seed, hashOf("yesterday"))
+	for range 1 + d.below(6) {
+		n := clinicaldoctest.Note{
+			Name: fmt.Sprintf("%s %d", nameMark, d.below(s.world.design.names)), PatientID: int64(1 + d.below(s.world.design.patients)),
+			CreatedAt: s.primary.Now().Add(-time.Minute - d.within(pick(d, time.Hour, 30*time.Hour))), AudioSize: int64(100 + d.below(3)),
+			Transcription: textMark, Analysis: textMark,
+		}
+		id := s.primary.AddNote(n)
+		if s.replica != nil {
+			n.ID = id
+			s.replica.AddNote(n)
+		}
+		s.notes[id] = &fact{id: id, patient: n.PatientID, born: time.Now().Add(-time.Hour)}
+	}
 }
 
 func newBox(d design, clock time.Duration) *clinicaldoctest.Server {

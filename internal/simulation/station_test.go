@@ -27,6 +27,7 @@ type station struct {
 	recordings []ingest.Recording
 	arrivals   []time.Duration
 	prints     map[string]string // fingerprints by key
+	lives      int
 
 	mu      sync.Mutex
 	refused map[string]time.Time // when a recording's note was last said not to exist, by fingerprint
@@ -36,6 +37,9 @@ func newStation(w *world, number int) *station {
 	s := &station{being: being{world: w, name: "i0", number: number}, platter: newPlatter(), prints: map[string]string{}, refused: map[string]time.Time{}}
 	d := drawsAt(w.seed, uint64(number), hashOf("recordings"))
 	apart := int64(d.below(2) * 100) // patients of its own, or the programs'
+	if w.design.quiet {
+		apart = 100
+	}
 	for i := range 2 + d.below(7) {
 		audio := fmt.Sprintf("%s recording %d ", s.name, i)
 		audio += strings.Repeat("~", 200+d.below(2)-len(audio))
@@ -75,7 +79,8 @@ func (s *station) live(ctx context.Context) {
 	s.sleepUntil(s.world.calm.Sub(s.world.began) + 2*time.Hour)
 	current.stop()
 	// One more on a calm evening, which nothing disturbs.
-	s.run(ctx, &life{dead: make(chan struct{}), release: release, draws: d}, true)
+	s.lives++
+	s.run(ctx, &life{number: s.lives, dead: make(chan struct{}), release: release, draws: d}, true)
 	close(release)
 	lives.Wait()
 }
@@ -90,7 +95,8 @@ type process struct {
 func (s *station) begin(ctx context.Context, lives *sync.WaitGroup, release <-chan struct{}) *process {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{cancel: cancel, over: make(chan struct{})}
-	p.life = &life{dead: make(chan struct{}), release: release, draws: drawsAt(s.world.seed, uint64(time.Since(s.world.began)))}
+	s.lives++
+	p.life = &life{number: s.lives, dead: make(chan struct{}), release: release, draws: drawsAt(s.world.seed, uint64(time.Since(s.world.began)))}
 	lives.Go(func() {
 		defer close(p.over)
 		defer cancel()
@@ -130,7 +136,7 @@ func (p *life) isDead() bool {
 
 // run is one run of ingest over all recordings that have arrived or will.
 func (s *station) run(ctx context.Context, l *life, calm bool) {
-	owner := &program{being: being{world: s.world, name: s.name, number: s.number, step: s.step}, token: firstToken}
+	owner := &program{being: being{world: s.world, name: s.name, number: s.number, step: l.number}, token: firstToken}
 	owner.network = &network{being: &owner.being, asked: map[string]int{}, life: l}
 	owner.client = owner.newClient()
 	c := owner.begin("ingest")

@@ -42,7 +42,7 @@ func (p *prober) askAudio(ctx context.Context, id int64) {
 		}
 	case !address.ExpiresAt.IsZero():
 		if now, err := http.ParseTime(r.Header.Get("Date")); err == nil {
-			p.report.set("audio.lifetime", "about %s", address.ExpiresAt.Sub(now).Round(10*time.Second))
+			p.report.set("audio.lifetime", "about %s", address.ExpiresAt.Sub(now).Round(time.Second))
 		}
 	default:
 		p.report.unseen("audio.lifetime", "the URL does not tell")

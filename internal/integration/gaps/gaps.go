@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -76,9 +77,11 @@ func Probe(ctx context.Context, options Options) (report *Report, err error) {
 		}
 	}
 	p.askList(ctx)
+	p.askTexts(ctx, first.ID)
 	p.askUpdate(ctx, first.ID)
 	p.askAudio(ctx, first.ID)
 	p.askSign(ctx, first.ID, complete)
+	p.askChunked(ctx)
 	p.askRequiredParts(ctx)
 	p.askAccount(ctx)
 	p.askErrors(ctx)
@@ -131,8 +134,9 @@ func (p *prober) saw(key string, r clinicaldoc.Response, err error) {
 		p.report.set(key, "%d", r.StatusCode)
 		return
 	}
-	if statusOf(err) != 0 {
+	if status := statusOf(err); status != 0 {
 		p.seen.errorBody(r.Body)
+		p.seen.unavailable = p.seen.unavailable || status == http.StatusServiceUnavailable
 	}
 }
 

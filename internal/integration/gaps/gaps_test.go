@@ -64,6 +64,8 @@ func TestReportTellsTheSwitches(t *testing.T) {
 				assert.Equal(t, want, report.Item(key).Seen, key)
 			}
 			assert.Equal(t, variant.Patient == clinicaldoctest.PatientUnnamed, report.TrustPatientFilter)
+			assert.False(t, report.PagesUnreachable)
+			assert.Equal(t, variant.NumbersAsStrings || variant.PageSizeAsString, report.Item("number.strings").Seen != "none")
 			assertNothingLeft(t, box, variant, report)
 			assertNoData(t, box, report)
 		})
@@ -89,12 +91,16 @@ func expected(v clinicaldoctest.Variant) map[string]string {
 		"code.create": strconv.Itoa(v.CreateStatus), "code.delete": strconv.Itoa(v.DeleteStatus), "code.revoke": strconv.Itoa(v.DeleteStatus),
 		"code.list": "200", "code.get": "200", "code.update": "200", "code.sign": "200", "code.audio_url": "200", "code.me": "200", "code.tokens": "200",
 		"list.patient": v.Query.PatientID, "list.sort": v.Query.Sort,
-		"list.default_sort": choose(v.OldestFirst, "oldest", "latest"),
-		"list.unknown":      choose(v.RefuseUnknownQuery, refused(http.StatusBadRequest), "ignored"),
-		"list.shape":        shapes[v.Pagination],
-		"object.wrapping":   choose(v.WrapObjects, "in data", "bare"),
+		"list.default_sort":   choose(v.OldestFirst, "oldest", "latest"),
+		"list.unknown":        choose(v.RefuseUnknownQuery, refused(http.StatusBadRequest), "ignored"),
+		"list.unknown_filter": choose(v.RefuseUnknownQuery || v.RefuseUnknownFilter, refused(http.StatusBadRequest), "ignored"),
+		"list.texts":          []string{"as in the note", "shortened", "left out"}[v.ListTexts],
+		"create.chunked":      "accepted",
+		"number.large":        "none",
+		"list.shape":          shapes[v.Pagination],
+		"object.wrapping":     choose(v.WrapObjects, "in data", "bare"),
 		"sign.incomplete": strconv.Itoa(v.IncompleteSignStatus) + ", " +
-			choose(v.IncompleteSignGeneric, "another message", "message as described"),
+			choose(v.IncompleteSignGeneric, "message does not say so", "message says so"),
 		"sign.again":         "allowed",
 		"sign.update":        choose(v.SignedChangeStatus == 0, "allowed", refused(v.SignedChangeStatus)),
 		"sign.delete":        choose(v.SignedChangeStatus == 0, "allowed", refused(v.SignedChangeStatus)),
@@ -105,6 +111,7 @@ func expected(v clinicaldoctest.Variant) map[string]string {
 		"audio.origin":       choose(v.LocalDisk, ownOrigin, otherOrigin),
 		"audio.form":         choose(v.LocalDisk, "expires and signature, as an application signs", "S3 signature version 4"),
 		"audio.lifetime":     choose(v.LocalDisk, "about ", "") + v.AudioURLLifetime.String(),
+		"audio.size":         choose(v.Audio == clinicaldoctest.AudioAsSent, "as sent", "another than was sent"),
 		"limits.retention":   v.AudioRetention.String(),
 		"processing.stages":  "uploaded, transcribing, transcribed, analysing, complete",
 		"processing.time":    (4 * step).String(),
@@ -190,10 +197,126 @@ func TestEveryQuestionIsAnsweredOnTheDefaultBox(t *testing.T) {
 			assert.Contains(t, item.Seen, "not seen: ", item.Key)
 		}
 	}
-	assert.ElementsMatch(t, []string{"list.cursor", "limits.upload", "events"}, open)
+	assert.ElementsMatch(t, []string{"list.cursor", "limits.upload", "limits.window", "events"}, open)
 	assert.Equal(t,
 		`clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page"})`,
 		report.NamesLine())
+}
+
+// The advice to loosen a safety check must be true: a note that was made without a patient names none anywhere.
+func TestNotesWithoutAPatientAreNoAdvice(t *testing.T) {
+	t.Parallel()
+	_, options := startBox(t, clinicaldoctest.Variant{OptionalParts: []string{"patient_id", "name", "file", "prompt_id"}})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.False(t, report.TrustPatientFilter)
+	assert.Equal(t, patientInObject, report.Item("note.patient_named").Seen)
+	assert.Equal(t, "none", report.Item("create.required").Seen)
+	var text bytes.Buffer
+	require.NoError(t, report.WriteText(&text))
+	assert.NotContains(t, text.String(), "TrustPatientFilter")
+}
+
+func TestWordsOfAnIncompleteSign(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"The transcription is not complete yet, so this note cannot be signed.": "message says so",
+		"Analysis pending": "message says so",
+		"Conflict":         "message does not say so",
+		"":                 "no message",
+	} {
+		box, options := startBox(t, clinicaldoctest.Variant{})
+		box.Inject(clinicaldoctest.RouteSignNote, clinicaldoctest.Answer(http.StatusConflict, `{"message":"`+message+`"}`))
+		report, err := Probe(t.Context(), options)
+		require.NoError(t, err)
+		assert.Equal(t, "409, "+want, report.Item("sign.incomplete").Seen, message)
+	}
+}
+
+func TestPagesThatCannotBeReachedAreTold(t *testing.T) {
+	t.Parallel()
+	for name, variant := range map[string]clinicaldoctest.Variant{
+		"bare":       {Pagination: clinicaldoctest.PaginationBare, Query: clinicaldoctest.QueryNames{Page: "zz_page"}},
+		"empty meta": {Pagination: clinicaldoctest.PaginationBare, Empty: clinicaldoctest.EmptyArray, Query: clinicaldoctest.QueryNames{Page: "zz_page"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, options := startBox(t, variant)
+			report, err := Probe(t.Context(), options)
+			require.NoError(t, err)
+			assert.True(t, report.PagesUnreachable)
+			var text bytes.Buffer
+			require.NoError(t, report.WriteText(&text))
+			assert.Contains(t, text.String(), "Later pages cannot be reached")
+		})
+	}
+}
+
+func TestShortLifetimesAreNotRounded(t *testing.T) {
+	t.Parallel()
+	_, options := startBox(t, clinicaldoctest.Variant{LocalDisk: true, AudioURLLifetime: 5 * time.Second})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, "about 5s", report.Item("audio.lifetime").Seen)
+}
+
+// A note that was complete when the probe tried to sign it early is signed: that is the probe's doing, no stage of processing.
+func TestStagesAreNotThoseOfTheProbe(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	box.SetDelays(clinicaldoctest.Delays{})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, "allowed, or the note was complete by then", report.Item("sign.incomplete").Seen)
+	assert.Equal(t, "uploaded, complete", report.Item("processing.stages").Seen)
+	assert.Equal(t, "200", report.Item("code.sign").Seen)
+}
+
+func TestUploadsWithoutALength(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusLengthRequired, "").After(3))
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, "refused with 411", report.Item("create.chunked").Seen)
+	for _, request := range box.Requests() {
+		if request.Status == http.StatusLengthRequired {
+			assert.EqualValues(t, -1, request.ContentLength)
+		}
+	}
+}
+
+func TestNumbersThatNeedCareAreTold(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{NumbersAsStrings: true})
+	box.AddNote(clinicaldoctest.Note{ID: 1 << 53})
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, "note.id", report.Item("number.large").Seen)
+	assert.Contains(t, report.Item("number.strings").Seen, "audio.bitrate, audio.duration, audio.size, meta.current_page")
+	assert.Equal(t, "none", report.Item("other_types").Seen, "a number as text is told once")
+}
+
+func TestRateWindowIsTold(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	reset := strconv.FormatInt(box.Now().Add(time.Minute).Unix(), 10)
+	box.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Delay(0).WithHeader("X-RateLimit-Reset", reset).Always())
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Regexp(t, `^at least (5\ds|1m0s), as X-Ratelimit-Reset tells$`, report.Item("limits.window").Seen)
+}
+
+func TestA503IsToldWithWhatToAskOfAProxy(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	box.Inject(clinicaldoctest.RouteListTokens, clinicaldoctest.Answer(http.StatusServiceUnavailable, "").Always())
+	options.Client = box.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, report.WriteText(&text))
+	assert.Contains(t, text.String(), "limit_req_status 429")
 }
 
 func TestRateLimitHeadersAreTold(t *testing.T) {

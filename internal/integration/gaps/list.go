@@ -104,9 +104,11 @@ func (p *prober) askList(ctx context.Context) {
 	}
 	for i, raw := range plain.raw {
 		if p.own[plain.notes[i].ID] { // of other notes not even the fields' names are told
-			p.seen.note(asObject(raw))
+			p.seen.row(asObject(raw))
 		}
 	}
+	p.seen.meta("meta", plain.meta)
+	p.seen.meta("page", plain.top)
 	found := &p.report.QueryNames
 	found.PerPage = p.find("list.per_page", perPageNames, func(name string) bool {
 		a := p.list(ctx, name, "1")
@@ -174,13 +176,16 @@ func (p *prober) askPosition(ctx context.Context, one []string, first answered) 
 		second := p.list(ctx, append(slices.Clone(one), name, value)...)
 		return second.ok() && (second.number("current_page") == 2 || second.firstID() != first.firstID())
 	}
+	names := &p.report.QueryNames
 	if cursor == "" {
 		p.report.unseen("list.cursor", "no cursor is given")
-		p.report.QueryNames.Page = p.find("list.page", pages, func(name string) bool { return moves(name, "2") })
-		return
+		names.Page = p.find("list.page", pages, func(name string) bool { return moves(name, "2") })
+	} else {
+		names.Cursor = p.find("list.cursor", cursors, func(name string) bool { return moves(name, cursor) })
+		p.report.unseen("list.page", "pages go by cursor")
 	}
-	p.report.QueryNames.Cursor = p.find("list.cursor", cursors, func(name string) bool { return moves(name, cursor) })
-	p.report.unseen("list.page", "pages go by cursor")
+	// There are three notes at least, so that one row is not all.
+	p.report.PagesUnreachable = names.Page == "" && names.Cursor == "" && len(one) > 0
 }
 
 func prefer(candidates []string, name string) []string {
@@ -255,12 +260,40 @@ func (p *prober) askSizes(ctx context.Context, plain answered) {
 }
 
 func (p *prober) askUnknownParameter(ctx context.Context) {
-	switch a := p.list(ctx, "synthetic_unknown", "1"); {
-	case a.ok():
-		p.report.set("list.unknown", "ignored")
-	case a.refused():
-		p.report.set("list.unknown", "refused with %d", a.status)
+	for key, name := range map[string]string{"list.unknown": "synthetic_unknown", "list.unknown_filter": "filter[synthetic_unknown]"} {
+		switch a := p.list(ctx, name, "1"); {
+		case a.ok():
+			p.report.set(key, "ignored")
+		case a.refused():
+			p.report.set(key, "refused with %d", a.status)
+		}
 	}
+}
+
+// askTexts gives a note of the probe's own a long text and looks for it in the note's row.
+func (p *prober) askTexts(ctx context.Context, id int64) {
+	const key = "list.texts"
+	note, err := p.update(ctx, id, clinicaldoc.UpdateNoteParams{Transcription: new(strings.Repeat("Synthetic text. ", 200))})
+	if err != nil {
+		p.report.unseen(key, "update %s", outcome(err))
+		return
+	}
+	var query []string
+	if name := p.report.QueryNames.PatientID; name != "" {
+		query = []string{name, strconv.FormatInt(p.PatientID, 10)}
+	}
+	for _, row := range p.list(ctx, query...).notes {
+		switch {
+		case row.ID != id:
+		case row.Transcription == note.Transcription:
+			p.report.set(key, "as in the note")
+		case row.Transcription == "":
+			p.report.set(key, "left out")
+		default:
+			p.report.set(key, "shortened")
+		}
+	}
+	p.report.unseen(key, "the note is not on the list's first page")
 }
 
 // The shapes of a page.

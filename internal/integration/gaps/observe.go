@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
@@ -25,7 +26,12 @@ type observations struct {
 	tokenFields, errorFields     set
 	absent, null, array          set // optional fields of notes without a value
 	patient, user                set
-	patientNamed                 set
+	patientNamed                 set // of notes that were made with a patient
+	rowsNamed                    set // the same of the list's rows
+	numericStrings, largeNumbers set
+	unavailable                  bool // some response was 503
+	window                       time.Duration
+	windowTold                   string // the header that told it
 	errorStates, times           set
 	bare, wrapped                bool
 	notes                        int
@@ -35,7 +41,7 @@ type observations struct {
 func newObservations() observations {
 	return observations{
 		unknown: set{}, missing: set{}, otherTypes: set{}, tokenFields: set{}, errorFields: set{}, absent: set{}, null: set{}, array: set{},
-		patient: set{}, user: set{}, patientNamed: set{}, errorStates: set{}, times: set{}, rate: map[string]string{}, version: map[string]string{},
+		patient: set{}, user: set{}, patientNamed: set{}, rowsNamed: set{}, numericStrings: set{}, largeNumbers: set{}, errorStates: set{}, times: set{}, rate: map[string]string{}, version: map[string]string{},
 	}
 }
 
@@ -48,6 +54,10 @@ func (o *observations) compare(owner string, f fields, described *description.Sc
 			continue
 		}
 		got := kind(raw)
+		o.number(owner+"."+name, raw, want.Kind)
+		if got == "string" && isNumber(want.Kind) && numeric(raw) {
+			continue // told as a number in a string
+		}
 		if got != want.Kind.JSON() && got != "null" && (got != "array" || want.Kind != description.Object) {
 			o.otherTypes.add(fmt.Sprintf("%s.%s is a %s", owner, name, got))
 		}
@@ -62,11 +72,50 @@ func (o *observations) compare(owner string, f fields, described *description.Sc
 	}
 }
 
-// single looks at an answer that is one note.
-func (o *observations) single(body []byte) {
+// number notes numbers that a reader may stumble over.
+func (o *observations) number(name string, raw json.RawMessage, want description.Kind) {
+	if !isNumber(want) {
+		return
+	}
+	if kind(raw) == "string" && numeric(raw) {
+		o.numericStrings.add(name)
+	}
+	if n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64); err == nil && n > 1<<53 {
+		o.largeNumbers.add(name)
+	}
+}
+
+func isNumber(k description.Kind) bool { return k == description.Integer || k == description.Number }
+
+func numeric(raw json.RawMessage) bool {
+	_, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
+	return err == nil
+}
+
+// single looks at a response that is one note, made with a patient or without.
+func (o *observations) single(body []byte, withPatient bool) {
 	f, wrapped := record(body)
 	o.bare, o.wrapped = o.bare || !wrapped, o.wrapped || wrapped
 	o.note(f)
+	if f != nil && withPatient {
+		o.patientNamed.add(patientForm(f))
+	}
+}
+
+// row looks at a row of the list that is a note made with a patient.
+func (o *observations) row(f fields) {
+	o.note(f)
+	o.rowsNamed.add(patientForm(f))
+	o.patientNamed.add(patientForm(f))
+}
+
+// meta looks at a page's metadata.
+func (o *observations) meta(owner string, f fields) {
+	for _, name := range []string{"current_page", "from", "last_page", "per_page", "to", "total"} {
+		if raw, there := f[name]; there {
+			o.number(owner+"."+name, raw, description.Integer)
+		}
+	}
 }
 
 func (o *observations) note(f fields) {
@@ -98,7 +147,6 @@ func (o *observations) note(f fields) {
 		}
 	}
 	o.errorStates.add(errorStateForm(f["error_state"]))
-	o.patientNamed.add(patientForm(f))
 }
 
 const (
@@ -178,9 +226,31 @@ func (o *observations) headers(h http.Header) {
 			}
 		}
 	}
+	o.rateWindow(h)
 	for _, name := range versionHeaders {
 		if h.Get(name) != "" {
 			o.version[name] = "present"
+		}
+	}
+}
+
+// rateWindow keeps the longest time that a header says until a limit begins anew: the window is no shorter.
+func (o *observations) rateWindow(h http.Header) {
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return
+	}
+	for _, name := range []string{"Retry-After", "X-Ratelimit-Reset", "Ratelimit-Reset"} {
+		seconds, err := strconv.ParseInt(h.Get(name), 10, 64)
+		if err != nil {
+			continue
+		}
+		left := time.Duration(seconds) * time.Second
+		if seconds > 1_000_000_000 { // a time, not a duration
+			left = time.Unix(seconds, 0).Sub(date)
+		}
+		if left > o.window && left <= 24*time.Hour {
+			o.window, o.windowTold = left, name
 		}
 	}
 }
@@ -197,7 +267,16 @@ func (p *prober) tellObservations() {
 	r.set("note.patient_named", "%s", orNone(o.patientNamed.sorted(), ", "))
 	r.set("note.times", "%s", orNone(o.times.sorted(), ", "))
 	r.set("note.empty_fields", "absent: %s; null: %s; []: %s", names(o.absent.sorted()), names(o.null.sorted()), names(o.array.sorted()))
-	r.TrustPatientFilter = o.patientNamed[patientUnnamed]
+	r.TrustPatientFilter = o.rowsNamed[patientUnnamed]
+	r.set("number.strings", "%s", orNone(o.numericStrings.sorted(), ", "))
+	r.set("number.large", "%s", orNone(o.largeNumbers.sorted(), ", "))
+	if o.window > 0 {
+		r.set("limits.window", "at least %s, as %s tells", o.window, o.windowTold)
+	}
+	r.unseen("limits.window", "no request was refused, and no header tells")
+	if o.unavailable {
+		r.Advice = append(r.Advice, proxyAdvice)
+	}
 	switch {
 	case o.bare && o.wrapped:
 		r.set("object.wrapping", "some bare, some in data")
@@ -212,6 +291,10 @@ func (p *prober) tellObservations() {
 	r.unseen("limits.upload", "not tried; %d bytes were accepted", len(p.Audio))
 	r.unseen("events", "nothing in an answer can show them")
 }
+
+// proxyAdvice is what to ask of whoever runs a proxy: the SDK retries a create after a 429, never after a 503.
+const proxyAdvice = "A response was 503. If a proxy limits requests, have it respond with 429 instead (nginx: limit_req_status 429; " +
+	"limit_req responds with 503 by default): after a 429 a create surely did not happen, after a 503 it may have."
 
 func orNone(list []string, separator string) string {
 	if len(list) == 0 {

@@ -10,6 +10,8 @@ var questions = []struct{ section, key, text string }{
 	{"2.1", "note.times", "form of timestamps"},
 	{"2", "unknown_fields", "fields not described"},
 	{"2", "missing_fields", "required fields that were missing"},
+	{"2", "number.strings", "numbers written as strings"},
+	{"2", "number.large", "numbers above 2^53, which many JSON readers round"},
 	{"2", "other_types", "fields of another type than described"},
 	{"2.8", "list.shape", "shape of a page"},
 	{"2.8", "list.top_fields", "fields of a page beside data, links, meta"},
@@ -27,6 +29,7 @@ var questions = []struct{ section, key, text string }{
 	{"4.1", "code.revoke", "success code: revoke a token"},
 	{"4.2", "code.create", "success code: create a note"},
 	{"4.2", "create.required", "required parts of a creation"},
+	{"4.2", "create.chunked", "upload without a Content-Length"},
 	{"4.2", "code.list", "success code: list notes"},
 	{"4.2", "list.patient", "query parameter: patient"},
 	{"4.2", "list.per_page", "query parameter: page size"},
@@ -34,6 +37,8 @@ var questions = []struct{ section, key, text string }{
 	{"4.2", "list.page", "query parameter: page number"},
 	{"4.2", "list.cursor", "query parameter: cursor"},
 	{"4.2", "list.unknown", "unknown query parameter"},
+	{"4.2", "list.unknown_filter", "unknown query parameter filter[...]"},
+	{"4.2", "list.texts", "texts in the list's rows"},
 	{"4.2", "list.default_sort", "default sort"},
 	{"4.2", "list.default_size", "default page size"},
 	{"4.2", "list.size_above", "page size above 100"},
@@ -49,6 +54,7 @@ var questions = []struct{ section, key, text string }{
 	{"4.2", "audio.origin", "origin of the audio URL"},
 	{"4.2", "audio.form", "form of the audio URL's signature"},
 	{"4.2", "audio.lifetime", "lifetime of the audio URL"},
+	{"4.2", "audio.size", "size that a note tells of its recording"},
 	{"4.3", "code.me", "success code: authenticated user"},
 	{"4.4", "object.wrapping", "single objects"},
 	{"4.4", "endpoints", "endpoints not described"},
@@ -59,7 +65,11 @@ var questions = []struct{ section, key, text string }{
 	{"7", "error.422", "answer to invalid data"},
 	{"7", "error.codes", "fields of errors beside message and errors"},
 	{"8", "limits.rate", "rate-limit headers"},
+	{"8", "limits.window", "length of the rate limit's window"},
 	{"8", "limits.upload", "upload size limit"},
 	{"8", "limits.retention", "retention of audio"},
 	{"9", "versioning.headers", "version and deprecation headers"},
 }
+
+// measured are the questions whose answers differ from run to run, so that another one is no change of manners.
+var measured = map[string]bool{"processing.time": true, "processing.stages": true, "limits.rate": true, "limits.window": true, "limits.upload": true}

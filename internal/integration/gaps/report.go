@@ -17,6 +17,10 @@ type Report struct {
 	QueryNames clinicaldoc.QueryNames `json:"query_names"`
 	// TrustPatientFilter tells that the list's rows name no patient, so that filtered lists need the param of that name.
 	TrustPatientFilter bool `json:"trust_patient_filter"`
+	// PagesUnreachable tells that a list has more pages and that no known parameter leads to them.
+	PagesUnreachable bool `json:"pages_unreachable"`
+	// Advice is what to ask of those who run the service.
+	Advice []string `json:"advice,omitempty"`
 	// LeftBehind are the probe's own notes that the service refused to delete.
 	LeftBehind []int64 `json:"left_behind,omitempty"`
 	// Uncertain counts creations that got no clear answer and may have left a note behind.
@@ -103,6 +107,12 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.TrustPatientFilter {
 		text.WriteString("Rows name no patient: lists filtered by patient need TrustPatientFilter: true.\n")
 	}
+	if r.PagesUnreachable {
+		text.WriteString("Later pages cannot be reached: no known parameter leads to them, and All ends with ErrIncompleteList.\n")
+	}
+	for _, advice := range r.Advice {
+		text.WriteString(advice + "\n")
+	}
 	if len(r.LeftBehind) > 0 {
 		fmt.Fprintf(&text, "Left behind, because the service refused to delete them: the synthetic notes %v.\n", r.LeftBehind)
 	}
@@ -123,4 +133,29 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		*plain
 		NamesLine string `json:"names_line"`
 	}{(*plain)(r), r.NamesLine()})
+}
+
+// ReadJSON reads a report that WriteJSON wrote.
+func ReadJSON(r io.Reader) (*Report, error) {
+	report := new(Report)
+	if err := json.NewDecoder(r).Decode(report); err != nil {
+		return nil, fmt.Errorf("gaps: no report: %w", err)
+	}
+	return report, nil
+}
+
+// Changes returns what the service does otherwise than in an earlier report, one line each. What is measured and differs
+// from run to run is left out.
+func (r *Report) Changes(earlier *Report) []string {
+	before := map[string]string{}
+	for _, item := range earlier.Items {
+		before[item.Key] = item.Seen
+	}
+	var changes []string
+	for _, item := range r.Items {
+		if was := before[item.Key]; was != item.Seen && !measured[item.Key] {
+			changes = append(changes, fmt.Sprintf("%s: was %q, is %q", item.Key, was, item.Seen))
+		}
+	}
+	return changes
 }

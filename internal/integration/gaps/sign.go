@@ -3,6 +3,7 @@ package gaps
 import (
 	"context"
 	"errors"
+	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
@@ -17,14 +18,13 @@ func (p *prober) askSignIncomplete(ctx context.Context, note *clinicaldoc.Progre
 		p.report.unseen("sign.incomplete", "the note was complete at once")
 		return
 	}
-	const described = "A note without complete transcription and analysis cannot be signed"
 	_, err := p.sign(ctx, note.ID)
 	refusal, refused := errors.AsType[*clinicaldoc.Error](err)
 	switch {
 	case err == nil:
 		p.report.set("sign.incomplete", "allowed, or the note was complete by then")
 	case refused && errors.Is(err, clinicaldoc.ErrNoteIncomplete):
-		p.report.set("sign.incomplete", "%d, %s", refusal.StatusCode, wording(refusal, described))
+		p.report.set("sign.incomplete", "%d, %s", refusal.StatusCode, saysIncomplete(refusal.Message))
 	default: // also when the note was completed before its state could be read as the reason
 		p.report.unseen("sign.incomplete", "%s, perhaps for another reason", outcome(err))
 	}
@@ -72,7 +72,19 @@ func (p *prober) sign(ctx context.Context, id int64) (*clinicaldoc.ProgressNote,
 	note, err := p.Client.Notes.Sign(ctx, id, clinicaldoc.WithResponse(&r))
 	p.saw("code.sign", r, err)
 	if err == nil {
-		p.seen.single(r.Body)
+		p.seen.single(r.Body, true)
 	}
 	return note, err
+}
+
+// saysIncomplete tells whether a message gives the reason, whose words are not described.
+func saysIncomplete(message string) string {
+	lower := strings.ToLower(message)
+	switch {
+	case message == "":
+		return "no message"
+	case strings.Contains(lower, "transcri") || strings.Contains(lower, "analys"):
+		return "message says so"
+	}
+	return "message does not say so"
 }

@@ -37,6 +37,7 @@ type report struct {
 	rows    []row
 	listing listing
 	memory  memory
+	ingest  ingestion
 	decoded []decoded
 }
 
@@ -55,6 +56,7 @@ func run(ctx context.Context, markdown, chart string) (missed int, err error) {
 		{"uploads", r.measureUploads},
 		{"listing", r.measureListing},
 		{"memory", r.measureMemory},
+		{"ingest", r.measureIngest},
 		{"decoders", r.measureDecoders},
 	}
 	for _, step := range steps {

@@ -17,6 +17,7 @@ func (r *report) markdown() string {
 	r.writeRequests(&b)
 	r.writeUploads(&b)
 	r.writeListing(&b)
+	r.writeIngest(&b)
 	r.writeDecoders(&b)
 	return b.String()
 }
@@ -47,6 +48,11 @@ func (r *report) writeRequests(b *strings.Builder) {
 		}
 		b.WriteString("\n")
 	}
+}
+
+func (r *report) writeIngest(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## Throughput with a journal\n\n200 recordings of 16 KiB by 8 workers, over a bare loop that calls Create: %.2f with 20 ms latency, %.2f with none, where CPU is all that counts.\n",
+		r.ingest.latent, r.ingest.instant)
 }
 
 func (r row) title() string {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
@@ -44,7 +45,8 @@ func startRelay(t *testing.T, service string) *relay {
 				return
 			}
 			far, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", service)
-			if !assert.NoError(t, err) {
+			if err != nil {
+				t.Error("the service cannot be reached")
 				_ = near.Close()
 				return
 			}
@@ -276,6 +278,40 @@ func TestProxyHoldsNoByteBack(t *testing.T) {
 	rest, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	assert.Equal(t, "12", string(first)+string(rest))
+}
+
+// A service behind TLS may speak HTTP/2; its responses come as they were all the same.
+func TestProxyPassesOnOverHTTP2(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Query", r.Proto+" "+r.URL.RawQuery)
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		}
+		_, _ = io.WriteString(w, `{"id":1}`)
+	}))
+	service.EnableHTTP2 = true
+	service.StartTLS()
+	t.Cleanup(service.Close)
+	upstream, err := url.Parse(service.URL)
+	require.NoError(t, err)
+	transport := newTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	trusting, isTransport := service.Client().Transport.(*http.Transport)
+	require.True(t, isTransport)
+	transport.TLSClientConfig = trusting.TLSClientConfig.Clone()
+	way, err := newWay(upstream, settings{})
+	require.NoError(t, err)
+	t.Cleanup(way.faults.Close)
+	proxy := httptest.NewServer(newTraffic(newRequestLog(io.Discard), newEvents(), &way.departures).watch(way.handler(transport)))
+	t.Cleanup(proxy.Close)
+
+	host := strings.TrimPrefix(proxy.URL, "http://")
+	got := exchangeRaw(t, host, rawRequest{method: "GET", target: "/user?a=1;2"})
+	assert.Equal(t, []string{"HTTP/2.0 a=1;2"}, got.Header["Query"])
+	assert.Equal(t, `{"id":1}`, got.Body)
+	refused := exchangeRaw(t, host, rawRequest{method: "POST", target: "/v1/progress-notes", body: strings.Repeat("x", 100_000), expect: true})
+	assert.Equal(t, "413 Request Entity Too Large", refused.Status)
 }
 
 // A header that the service did not send is not made up.

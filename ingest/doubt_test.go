@@ -1,0 +1,235 @@
+package ingest_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// inBubble runs a test with a box in virtual time. A program is one process: a client that knows nothing of those before, and
+// the same journal.
+func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "journal")
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		test(t, srv, func(ctx context.Context, recordings ...ingest.Recording) []ingest.Result {
+			journal, err := ingest.OpenJournal(t.Context(), path)
+			require.NoError(t, err)
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+			results, err := collect(ctx, u, slices.Values(recordings))
+			if ctx.Err() != nil {
+				require.ErrorIs(t, err, ctx.Err())
+			} else {
+				require.NoError(t, err)
+			}
+			require.NoError(t, journal.Close())
+			return results
+		})
+	})
+}
+
+func onePatient(n int) ingest.Recording {
+	r := recording(n)
+	r.Params.PatientID = 7
+	return r
+}
+
+func TestARecordingInDoubtHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, "synthetic"))
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		start := time.Now()
+		var order []string
+		for result, err := range u.Run(t.Context(), recordings(0, 20)) {
+			require.NoError(t, err)
+			order = append(order, result.Recording.Key)
+			assert.Equal(t, ingest.Created, result.Status)
+			assert.Equal(t, len(order) == 20, time.Since(start) >= 10*time.Minute, "result %d after %s", len(order), time.Since(start))
+		}
+		assert.Equal(t, "recording 0", order[19])
+		assert.Less(t, time.Since(start), 11*time.Minute)
+		assert.Len(t, srv.Notes(), 20)
+		require.NoError(t, journal.Close())
+	})
+}
+
+func TestARestartDoesNotPutOffTheVerdict(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		start := time.Now()
+		for range 3 { // three programs of three minutes each
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			results := program(ctx, recording(0))
+			cancel()
+			require.Len(t, results, 1)
+			assert.Equal(t, ingest.InDoubt, results[0].Status)
+			require.ErrorIs(t, results[0].Err, clinicaldoc.ErrOutcomeUnknown)
+			assert.WithinDuration(t, start.Add(10*time.Minute), results[0].Until, time.Second)
+		}
+		results := program(t.Context(), recording(0))
+		assert.Equal(t, ingest.Created, results[0].Status)
+		assert.Less(t, time.Since(start), 11*time.Minute)
+		assert.Len(t, srv.Notes(), 1)
+	})
+}
+
+// A note that an earlier program created is in the journal, and explains itself.
+func TestNotesOfEarlierProgramsExplainThemselves(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		results := program(ctx, onePatient(0), onePatient(1), onePatient(2), onePatient(3))
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 3, ingest.InDoubt: 1}, statuses(results))
+		results = program(t.Context(), onePatient(0), onePatient(1))
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 4)
+	})
+}
+
+// Two lost ones of a patient: the note of the one explains itself once it was found.
+func TestANoteFoundForOneHelpsTheOthers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(2))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").Times(8))
+		all := []ingest.Recording{onePatient(0), onePatient(1), onePatient(2), onePatient(3)}
+		require.NotEmpty(t, program(ctx, all...))
+		results := program(t.Context(), all...)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 4}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 4)
+	})
+}
+
+// One that cannot be decided is asked about once more when another of its patient was decided later.
+func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		time.AfterFunc(10*time.Minute-time.Millisecond, func() { // the second's note, late, and just before the first's time has come
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Encounter #1.", Audio: sound(1), CreatedAt: time.Now()})
+		})
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+			if yield(onePatient(0)) {
+				time.Sleep(5 * time.Minute)
+				yield(onePatient(1))
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 2)
+		require.NoError(t, journal.Close())
+	})
+}
+
+// Recordings that nothing tells apart but their content: whose note it is cannot be known, also not by a program that is given
+// only one of them.
+func TestANoteIsNotTakenForATwins(t *testing.T) {
+	t.Parallel()
+	twin := func(n int) ingest.Recording {
+		r := onePatient(n)
+		r.Params.Name, r.Params.Audio = "Encounter", clinicaldoc.AudioBytes("a.wav", []byte{'R', byte(n)})
+		return r
+	}
+	for name, next := range map[string][]ingest.Recording{"both": {twin(0), twin(1)}, "one": {twin(1)}, "the other": {twin(0)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+				results := program(t.Context(), twin(0), twin(1))
+				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
+				results = program(t.Context(), next...)
+				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(next)}, statuses(results), results)
+				assert.Len(t, srv.Notes(), 1)
+			})
+		})
+	}
+}
+
+func TestAServiceThatNeverMakesANote(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(502, "synthetic").Always())
+		results := program(t.Context(), recording(0))
+		require.Len(t, results, 1)
+		assert.Equal(t, ingest.Refused, results[0].Status)
+		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrNotCreated)
+		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrServer)
+		creates := 0
+		for _, r := range srv.Requests() {
+			if r.Route == clinicaldoctest.RouteCreateNote {
+				creates++
+			}
+		}
+		assert.Equal(t, 3, creates)
+		srv.ClearFaults()
+		results = program(t.Context(), recording(0))
+		assert.Equal(t, ingest.Created, results[0].Status)
+	})
+}
+
+func TestEqualRecordingsShareADoubt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		results := program(ctx, recording(0), recording(0), recording(0))
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 3}, statuses(results))
+		results = program(t.Context(), recording(0), recording(0), recording(0))
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 2}, statuses(results))
+	})
+}
+
+// What was sent whole is waited for when the run ends: a response is better than a doubt.
+func TestTheEndOfARunWaitsForResponses(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
+		r := recording(0)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		time.AfterFunc(time.Second, cancel)
+		results, err := collect(ctx, u, slices.Values([]ingest.Recording{r}))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, results, 1)
+		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+		require.NoError(t, journal.Close())
+	})
+}

@@ -1,0 +1,105 @@
+package ingest_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+func TestEventsTellOfEachAndOfAll(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second).Always())
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		var events []ingest.Event
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, Total: 40, OnEvent: func(e ingest.Event) { events = append(events, e) }}
+		results, err := collect(t.Context(), u, recordings(0, 40))
+		require.NoError(t, err)
+		require.NoError(t, journal.Close())
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 39, ingest.Refused: 1}, statuses(results))
+
+		ended, doubts, halfway := 0, 0, false
+		for _, e := range events {
+			assert.Equal(t, 40, e.Progress.Total)
+			if e.State == ingest.StateInDoubt {
+				doubts++
+				assert.Equal(t, 1, e.Progress.Doubts)
+				assert.True(t, e.Until.After(time.Now().Add(-time.Hour)))
+			}
+			if e.Result == nil {
+				continue
+			}
+			ended++
+			assert.Equal(t, ended, e.Progress.Done())
+			if ended == 20 { // a second for each of the 20 that are left
+				halfway = true
+				assert.InDelta(t, 20, e.Progress.Left.Seconds(), 3)
+			}
+			if ended < 8 {
+				assert.Zero(t, e.Progress.Left, "too few to tell")
+			}
+		}
+		assert.True(t, halfway)
+		assert.Equal(t, 40, ended)
+		assert.Equal(t, 1, doubts)
+		last := events[len(events)-1].Progress
+		assert.Equal(t, ingest.Progress{Total: 40, Created: 39, Refused: 1, Elapsed: last.Elapsed}, last)
+	})
+}
+
+func TestProgressOfAnUnknownTotal(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	var last ingest.Progress
+	bytes := map[string]int64{}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), OnEvent: func(e ingest.Event) {
+		if last = e.Progress; e.Size != 0 {
+			bytes[e.Recording.Key] = e.Sent
+		}
+	}}
+	results, err := collect(t.Context(), u, recordings(0, 30))
+	require.NoError(t, err)
+	assert.Len(t, results, 30)
+	assert.Equal(t, 30, last.Total, "known at the end")
+	assert.Equal(t, 30, last.Created)
+	assert.Zero(t, last.Left)
+	assert.NotEmpty(t, bytes)
+}
+
+// Whoever prints what this package gives sees no name, no path and no key.
+func TestNothingPrintsNames(t *testing.T) {
+	t.Parallel()
+	const secret = "Synthetic-Name"
+	r := ingest.Recording{Key: secret, File: "/" + secret, Params: clinicaldoc.CreateNoteParams{Name: secret, PatientID: 4711}}
+	result := ingest.Result{Recording: r, Status: ingest.InDoubt, Until: time.Now(), Err: fmt.Errorf("about %s", secret)}
+	event := ingest.Event{Recording: r, Result: &result}
+	for _, value := range []any{r, result, event, &event, []ingest.Result{result}, ingest.Progress{}} {
+		var out bytes.Buffer
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+			fmt.Fprintf(&out, verb+"\n", value)
+		}
+		slog.New(slog.NewTextHandler(&out, nil)).Info("value", "value", value)
+		assert.NotContains(t, out.String(), secret)
+		assert.NotContains(t, strings.ReplaceAll(out.String(), "patient", ""), "4711")
+	}
+	_, err := ingest.FileKey("/"+secret+"/missing.wav", r.Params)
+	require.Error(t, err)
+	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), secret)
+}
