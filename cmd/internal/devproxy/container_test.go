@@ -1,4 +1,4 @@
-package main
+package devproxy
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 // commandIn returns the arguments that an instruction of the Dockerfile holds.
 func commandIn(t *testing.T, instruction string) (args []string) {
 	t.Helper()
-	dockerfile, err := os.ReadFile("Dockerfile")
+	dockerfile, err := os.ReadFile("../../clinicaldoc-devproxy/Dockerfile")
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^` + instruction + ` (\[.*\])$`).FindSubmatch(dockerfile)
 	require.NotNil(t, line, instruction)
@@ -36,7 +36,7 @@ func TestTheContainersCommandWorks(t *testing.T) {
 // What the page about it says can be done is what can be done.
 func TestTheDocumentNamesEveryControl(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/devproxy.md")
+	document, err := os.ReadFile("../../../docs/devproxy.md")
 	require.NoError(t, err)
 	text := string(document)
 	for route := range (&box{}).routes() {
