@@ -15,7 +15,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := devproxy.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := devproxy.Run(ctx, "clinicaldoc-devproxy", os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clinicaldoc-devproxy:", err)

@@ -29,7 +29,7 @@ type settings struct {
 	upstream                string
 }
 
-var help = `clinicaldoc-devproxy serves the clinical documentation service on this machine.
+var help = `NAME serves the clinical documentation service on this machine.
 
 Without -upstream it is a stand-in that keeps everything to itself: it prints a
 base URL and a token, takes notes through their whole life and forgets them at
@@ -37,9 +37,9 @@ the end. With -upstream it passes requests on to a real service and reports,
 per request and in sum at the end, where the responses depart from the service's
 description: paths and types, never values.
 
-  clinicaldoc-devproxy -seed 20
-  clinicaldoc-devproxy -variant cursor -fault "POST /v1/progress-notes:reset-after-commit"
-  clinicaldoc-devproxy -upstream https://service.example
+  NAME -seed 20
+  NAME -variant cursor -fault "POST /v1/progress-notes:reset-after-commit"
+  NAME -upstream https://service.example
 
 A fault is ROUTE:KIND[=ARGUMENT][:HOW OFTEN]. It strikes once, or :3 times,
 :always, each 20th request (:every=20), or by chance (:rate=0.05); :after=2 lets
@@ -73,8 +73,13 @@ func faultKinds() string {
 	return list.String()
 }
 
-// Run serves until the context ends, as the arguments say.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+// UsageError is a mistake in the arguments: nothing was served.
+type UsageError struct{ text string }
+
+func (e *UsageError) Error() string { return e.text }
+
+// Run serves until the context ends, as the arguments say. The name is what the program is called by its user.
+func Run(ctx context.Context, name string, args []string, stdout, stderr io.Writer) error {
 	var set settings
 	flags := set.flags()
 	listVariants := flags.Bool("variants", false, "list the variants and end")
@@ -82,19 +87,19 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return printHelp(stdout, flags)
+		return printHelp(stdout, name, flags)
 	case err != nil:
-		return fmt.Errorf("%w\n-help lists the flags", err)
+		return &UsageError{err.Error() + "\n-help lists the flags"}
 	case flags.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q; -help lists the flags", flags.Arg(0))
+		return &UsageError{fmt.Sprintf("unexpected argument %q; -help lists the flags", flags.Arg(0))}
 	case *showVersion:
-		_, err := fmt.Fprintln(stdout, "clinicaldoc-devproxy", version())
+		_, err := fmt.Fprintln(stdout, name, version())
 		return err
 	case *listVariants:
 		return printVariants(stdout)
 	case set.upstream != "":
 		if stray := onlyForTheBox(flags); stray != "" {
-			return fmt.Errorf("-%s means nothing with -upstream", stray)
+			return &UsageError{fmt.Sprintf("-%s means nothing with -upstream", stray)}
 		}
 		return serveUpstream(ctx, set, stdout, stderr)
 	default:
@@ -104,7 +109,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // flags returns the flags that fill the settings. They print nothing: a mistake is told in one line, not under the help.
 func (set *settings) flags() *flag.FlagSet {
-	flags := flag.NewFlagSet("clinicaldoc-devproxy", flag.ContinueOnError)
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	flags.StringVar(&set.addr, "addr", "127.0.0.1:8790", "listening `address` of the API")
@@ -179,9 +184,9 @@ func positiveDuration(into *time.Duration) func(string) error {
 	}
 }
 
-func printHelp(w io.Writer, flags *flag.FlagSet) error {
+func printHelp(w io.Writer, name string, flags *flag.FlagSet) error {
 	flags.SetOutput(w)
-	_, err := io.WriteString(w, help)
+	_, err := io.WriteString(w, strings.ReplaceAll(help, "NAME", name))
 	flags.PrintDefaults()
 	return err
 }

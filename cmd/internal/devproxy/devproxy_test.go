@@ -64,7 +64,7 @@ func launch(t *testing.T, args ...string) *command {
 	c := &command{t: t, client: &http.Client{Transport: transport}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // the test's own is over before the cleanup
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), &c.stdout, &c.stderr) }()
+	go func() { ended <- Run(ctx, "clinicaldoc-devproxy", append([]string{"-addr", "127.0.0.1:0"}, args...), &c.stdout, &c.stderr) }()
 	c.interrupt = sync.OnceFunc(func() {
 		transport.CloseIdleConnections()
 		cancel()
@@ -233,7 +233,7 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"-upstream", "http://127.0.0.1:1", "-seed", "3"}, "-seed means nothing"},
 	} {
 		var printed output
-		err := Run(t.Context(), test.args, &printed, &printed)
+		err := Run(t.Context(), "clinicaldoc-devproxy", test.args, &printed, &printed)
 		require.ErrorContains(t, err, test.want, test.args)
 		assert.Empty(t, printed.String(), "the mistake stands alone")
 	}
@@ -263,18 +263,18 @@ func TestFaultSpecs(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr output
-	require.NoError(t, Run(t.Context(), []string{"-version"}, &stdout, &stderr))
+	require.NoError(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-version"}, &stdout, &stderr))
 	assert.Regexp(t, `^clinicaldoc-devproxy \S+ go\S+\n$`, stdout.String())
 }
 
 func TestHelpAndVariants(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr output
-	require.NoError(t, Run(t.Context(), []string{"-help"}, &stdout, &stderr))
+	require.NoError(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-help"}, &stdout, &stderr))
 	for _, expected := range []string{"-upstream", "reset-after-commit", "-seed", "127.0.0.1:8790"} {
 		assert.Contains(t, stdout.String(), expected)
 	}
-	require.NoError(t, Run(t.Context(), []string{"-variants"}, &stdout, &stderr))
+	require.NoError(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-variants"}, &stdout, &stderr))
 	for _, v := range clinicaldoctest.Variants() {
 		assert.Contains(t, stdout.String(), v.Name+"\n")
 	}
