@@ -36,7 +36,7 @@ func TestBoxServesTheOtherCommands(t *testing.T) {
 		c.Env = append(os.Environ(), "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN=", "CLINICALDOC_KEYRING=off", "CLINICALDOC_CONFIG_DIR="+folder, "CLINICALDOC_STATE_DIR="+folder)
 		c.Stdin = strings.NewReader(stdin)
 		said, err := c.CombinedOutput()
-		assert.NoError(t, err, string(said))
+		require.NoError(t, err, string(said))
 		return string(said)
 	}
 	assert.Contains(t, clinicaldoc(token, "login", baseURL), "logged in to 127.0.0.1:")

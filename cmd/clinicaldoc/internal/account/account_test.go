@@ -113,7 +113,6 @@ func TestKeyringThatBreaksLaterIsToldWithoutItsWords(t *testing.T) {
 	assert.Error(t, store.Logout("ward"), "the token may still be there")
 }
 
-//nolint:paralleltest // sets variables
 func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
 	store, _ := newStore(t)
 	_, err := store.Login("ward", account.Context{BaseURL: service}, token)

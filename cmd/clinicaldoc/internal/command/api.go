@@ -117,7 +117,7 @@ func (o *apiOptions) show(ctx context.Context, response *clinicaldoc.Response) e
 }
 
 // body returns what to send: nil for nothing.
-func (o *apiOptions) body() (any, error) {
+func (o *apiOptions) body() (body any, err error) {
 	switch {
 	case o.input != "" && len(o.fields) > 0:
 		return nil, usagef("--field and --input exclude each other")
@@ -132,10 +132,9 @@ func (o *apiOptions) body() (any, error) {
 		}
 		return members, nil
 	case o.input == "":
-		return nil, nil
+		return body, nil
 	}
 	var text []byte
-	var err error
 	if o.input == "-" {
 		text, err = io.ReadAll(o.IO.In)
 	} else {

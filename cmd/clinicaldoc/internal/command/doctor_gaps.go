@@ -13,7 +13,7 @@ import (
 // askGaps asks what the description leaves open and adds a line for each question.
 func (d *doctor) askGaps(ctx context.Context) {
 	if len(d.broken) > 0 {
-		d.checks = append(d.checks, check{Name: "gaps", State: skipped, Detail: "needs all of the above"})
+		d.tellGap(ctx, check{Name: "gaps", State: skipped, Detail: "needs all of the above"})
 		return
 	}
 	a, err := d.account()
@@ -31,7 +31,7 @@ func (d *doctor) askGaps(ctx context.Context) {
 		NamePrefix: fmt.Sprintf("clinicaldoc doctor %d", time.Now().UnixNano()), Audio: silence(), WaitFor: 2 * time.Minute, Interval: time.Second, SkipSign: true,
 	})
 	if err != nil {
-		d.tellGap(check{Name: "gaps", State: bad, Detail: err.Error(), Remedy: "name a --patient and a --prompt that exist"})
+		d.tellGap(ctx, check{Name: "gaps", State: bad, Detail: err.Error(), Remedy: "name a --patient and a --prompt that exist"})
 		return
 	}
 	for _, item := range report.Items {
@@ -39,33 +39,33 @@ func (d *doctor) askGaps(ctx context.Context) {
 		if !item.Known {
 			state = doubtful
 		}
-		d.tellGap(check{Name: "gap " + item.Key, State: state, Detail: item.Question + ": " + item.Seen})
+		d.tellGap(ctx, check{Name: "gap " + item.Key, State: state, Detail: item.Question + ": " + item.Seen})
 	}
 	if names := account.QueryNames(report.QueryNames).String(); names != a.Context.Query.String() && names != "" {
-		d.tellGap(check{Name: "query", State: doubtful, Detail: "the list's parameters: " + names, Remedy: "clinicaldoc context set NAME --query '" + names + "', unless these are the usual names"})
+		d.tellGap(ctx, check{Name: "query", State: doubtful, Detail: "the list's parameters: " + names, Remedy: "clinicaldoc context set NAME --query '" + names + "', unless these are the usual names"})
 	}
 	if len(report.LeftBehind) > 0 || report.Uncertain > 0 {
-		d.tellGap(check{Name: "left", State: doubtful, Detail: fmt.Sprintf("synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind, report.Uncertain), Remedy: "clinicaldoc notes delete ID"})
+		d.tellGap(ctx, check{Name: "left", State: doubtful, Detail: fmt.Sprintf("synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind, report.Uncertain), Remedy: "clinicaldoc notes delete ID"})
 	}
 }
 
-func (d *doctor) tellGap(c check) {
+func (d *doctor) tellGap(ctx context.Context, c check) {
 	if c.State == bad {
 		d.broken[c.Name] = true
 	}
-	d.step(context.Background(), c.Name, nil, func(context.Context) check { return c })
+	d.step(ctx, c.Name, nil, func(context.Context) check { return c })
 }
 
 // silence is a second of a WAV recording.
 func silence() []byte {
 	const rate = 8000
-	header := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00")
-	header = binary.LittleEndian.AppendUint32(header, rate)
-	header = binary.LittleEndian.AppendUint32(header, rate*2)
-	header = append(header, 2, 0, 16, 0)
-	header = append(header, "data"...)
-	header = binary.LittleEndian.AppendUint32(header, rate*2)
-	wav := append(header, make([]byte, rate*2)...)
+	wav := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00")
+	wav = binary.LittleEndian.AppendUint32(wav, rate)
+	wav = binary.LittleEndian.AppendUint32(wav, rate*2)
+	wav = append(wav, 2, 0, 16, 0)
+	wav = append(wav, "data"...)
+	wav = binary.LittleEndian.AppendUint32(wav, rate*2)
+	wav = append(wav, make([]byte, rate*2)...)
 	binary.LittleEndian.PutUint32(wav[4:], uint32(len(wav)-8)) //nolint:gosec // a few thousand
 	return wav
 }

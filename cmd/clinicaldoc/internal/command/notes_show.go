@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func noteText(note *clinicaldoc.ProgressNote) string {
 			fmt.Fprintf(&text, "%-9s %s\n", name, output.Cell(value))
 		}
 	}
-	line("note", fmt.Sprint(note.ID))
+	line("note", strconv.FormatInt(note.ID, 10))
 	line("name", note.Name)
 	line("patient", patientOf(note))
 	line("stage", note.Stage().String())
