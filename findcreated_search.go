@@ -199,6 +199,7 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 	list := ListNotesParams{PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.params.TrustPatientFilter}
 	var order verdict.Order
 	walked := map[int64]bool{}
+	total := 0 // as the first page told it
 	for pages = 1; ; pages++ {
 		asked := time.Now()
 		page, err := l.notes.List(ctx, list, l.opts...)
@@ -208,6 +209,9 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 		l.clocks = verdict.ReadClocks(l.response.Header, asked, time.Now())
 		l.cached = max(l.cached, l.clocks.Cached)
 		known := len(walked)
+		if pages == 1 {
+			total = page.Meta.Total
+		}
 		for i := range page.Items {
 			row := &page.Items[i]
 			order.Add(row.CreatedAt)
@@ -221,6 +225,8 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 			return verdict.LookPastWindow, pages, nil
 		case !page.HasNext() && page.Meta.Total <= len(walked):
 			return verdict.LookToEnd, pages, nil
+		case !page.HasNext() && page.Meta.Total > total && pages > 1:
+			return verdict.LookMoved, pages, nil
 		case !page.HasNext(), len(walked) == known && (!unnumbered || list.Page != 1):
 			return verdict.LookUnproven, pages, nil
 		case len(walked) >= maxSearchedRows:

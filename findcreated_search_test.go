@@ -160,6 +160,27 @@ func TestFindCreatedIsNotFooledByRowsThatMove(t *testing.T) {
 	})
 }
 
+// Notes that are made between two pages, as by a folder that is being uploaded, leave the total out of reach for this once.
+func TestFindCreatedLooksAgainWhenRowsCameInMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		for range 150 {
+			s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
+		}
+		lost := lose(t, client, visit())
+		ago(lost, defaultSettle)
+		s.onList = func() {
+			if s.lists == 1 {
+				s.keep(visited().named("Later").sized(6).by(5), visited().named("Later").sized(6).by(5))
+			}
+		}
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
 func TestFindCreatedReadsOnWhereTheOrderIsNotKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

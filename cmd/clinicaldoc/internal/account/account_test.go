@@ -1,0 +1,154 @@
+package account_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+)
+
+// ring is a keyring in memory.
+type ring struct {
+	kept   map[string]string
+	broken error
+}
+
+func (r *ring) Set(name, secret string) error {
+	if r.broken == nil {
+		r.kept[name] = secret
+	}
+	return r.broken
+}
+
+func (r *ring) Get(name string) (string, error) {
+	if secret, ok := r.kept[name]; ok || r.broken != nil {
+		return secret, r.broken
+	}
+	return "", fs.ErrNotExist
+}
+
+func (r *ring) Delete(name string) error {
+	delete(r.kept, name)
+	return r.broken
+}
+
+func newStore(t *testing.T) (*account.Store, *ring) {
+	t.Helper()
+	// Of whoever runs the tests.
+	t.Setenv(clinicaldoc.EnvBaseURL, "")
+	t.Setenv(clinicaldoc.EnvToken, "")
+	keyring := &ring{kept: map[string]string{}}
+	return &account.Store{Folder: filepath.Join(t.TempDir(), "config"), Keyring: keyring}, keyring
+}
+
+const (
+	service = "https://service.example"
+	token   = "canary-token"
+)
+
+//nolint:paralleltest // sets variables
+func TestTokenGoesIntoTheKeyring(t *testing.T) {
+	store, keyring := newStore(t)
+	where, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	assert.Equal(t, "the system's keyring", where)
+	assert.Contains(t, keyring.kept["ward"], token)
+	config, err := os.ReadFile(filepath.Join(store.Folder, "config.json"))
+	require.NoError(t, err)
+	assert.NotContains(t, string(config), token)
+	assert.NoDirExists(t, filepath.Join(store.Folder, "tokens"))
+
+	found, err := store.Find("")
+	require.NoError(t, err)
+	assert.Equal(t, token, found.Token)
+	assert.Equal(t, "keyring", found.TokenFrom)
+	require.NoError(t, store.Logout(""))
+	assert.Empty(t, keyring.kept)
+	_, err = store.Find("")
+	assert.ErrorIs(t, err, account.ErrNone)
+}
+
+//nolint:paralleltest // sets variables
+func TestTokenGoesIntoAPrivateFileWithoutAKeyring(t *testing.T) {
+	store, keyring := newStore(t)
+	keyring.broken = errors.New("no bus " + token)
+	where, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	path := filepath.Join(store.Folder, "tokens", "ward.json")
+	assert.Equal(t, "the file "+path, where)
+	found, err := store.Find("ward")
+	require.NoError(t, err)
+	assert.Equal(t, token, found.Token)
+	if runtime.GOOS != "windows" {
+		for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700, store.Folder: 0o700} {
+			info, err := os.Stat(name)
+			require.NoError(t, err)
+			assert.Equal(t, want, info.Mode().Perm(), name)
+		}
+		require.NoError(t, os.Chmod(path, 0o644))
+		_, err = store.Find("ward")
+		require.ErrorContains(t, err, "others can read")
+	}
+	require.NoError(t, store.Logout("ward"))
+	assert.NoFileExists(t, path)
+}
+
+//nolint:paralleltest // sets variables
+func TestKeyringThatBreaksLaterIsToldWithoutItsWords(t *testing.T) {
+	store, keyring := newStore(t)
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	keyring.broken = errors.New("locked " + token)
+	_, err = store.Find("")
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), token)
+	assert.Error(t, store.Logout("ward"), "the token may still be there")
+}
+
+func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
+	store, _ := newStore(t)
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	config, err := store.Load()
+	require.NoError(t, err)
+	config.Contexts["ward"] = account.Context{BaseURL: "https://elsewhere.example"}
+	require.NoError(t, store.Save(config))
+	ambiguous := func(named string) {
+		t.Helper()
+		_, err := store.Find(named)
+		_, ok := errors.AsType[*account.AmbiguousError](err)
+		assert.True(t, ok, "%v", err)
+	}
+	ambiguous("")
+	t.Setenv(clinicaldoc.EnvBaseURL, "https://elsewhere.example")
+	ambiguous("")
+	t.Setenv(clinicaldoc.EnvToken, "another")
+	ambiguous("ward")
+	found, err := store.Find("")
+	require.NoError(t, err)
+	assert.Equal(t, "another", found.Token)
+	t.Setenv(clinicaldoc.EnvBaseURL, "")
+	ambiguous("")
+}
+
+func TestQueryNamesAreReadAndWritten(t *testing.T) {
+	t.Parallel()
+	names, err := account.ParseQueryNames("patient_id=filter[patient_id],per_page=limit")
+	require.NoError(t, err)
+	assert.Equal(t, account.QueryNames{PatientID: "filter[patient_id]", PerPage: "limit"}, names)
+	again, err := account.ParseQueryNames(names.String())
+	require.NoError(t, err)
+	assert.Equal(t, names, again)
+	for _, wrong := range []string{"patient=x", "page", "page="} {
+		_, err := account.ParseQueryNames(wrong)
+		assert.Error(t, err, wrong)
+	}
+}

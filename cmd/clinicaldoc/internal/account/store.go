@@ -1,0 +1,176 @@
+package account
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// Context is a service that one has logged in to.
+type Context struct {
+	BaseURL string     `json:"base_url"`
+	Query   QueryNames `json:"query_names,omitzero"`
+	// InsecureHTTP allows plain http to another machine.
+	InsecureHTTP bool `json:"insecure_http,omitempty"`
+}
+
+// Config is the file with the contexts. It holds no token.
+type Config struct {
+	Current  string             `json:"current,omitempty"`
+	Contexts map[string]Context `json:"contexts,omitempty"`
+}
+
+// Store is where contexts and tokens are kept.
+type Store struct {
+	Folder  string
+	Keyring Keyring // nil: tokens go to files
+}
+
+// EnvConfigDir and EnvStateDir move the folders of settings and of journals.
+const (
+	EnvConfigDir = "CLINICALDOC_CONFIG_DIR"
+	EnvStateDir  = "CLINICALDOC_STATE_DIR"
+	// EnvKeyring set to off keeps tokens in files.
+	EnvKeyring = "CLINICALDOC_KEYRING"
+)
+
+// Open returns the store of this user. It touches neither disk nor keyring.
+func Open() (*Store, error) {
+	folder := os.Getenv(EnvConfigDir)
+	if folder == "" {
+		base, err := os.UserConfigDir()
+		if err != nil {
+			return nil, fmt.Errorf("no folder for settings: set %s", EnvConfigDir)
+		}
+		folder = filepath.Join(base, "clinicaldoc")
+	}
+	s := &Store{Folder: folder}
+	if os.Getenv(EnvKeyring) != "off" {
+		s.Keyring = SystemKeyring{}
+	}
+	return s, nil
+}
+
+// StateFolder is where journals and unsaved edits are kept; it is made for this user alone.
+func StateFolder(parts ...string) (string, error) {
+	folder := os.Getenv(EnvStateDir)
+	if folder == "" {
+		base := os.Getenv("XDG_STATE_HOME")
+		if base == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", fmt.Errorf("no folder for journals: set %s", EnvStateDir)
+			}
+			base = filepath.Join(home, ".local", "state")
+			if local := os.Getenv("LOCALAPPDATA"); local != "" {
+				base = local
+			}
+		}
+		folder = filepath.Join(base, "clinicaldoc")
+	}
+	folder = filepath.Join(append([]string{folder}, parts...)...)
+	return folder, os.MkdirAll(folder, 0o700)
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName refuses what cannot be a context's name, which is also part of a file's.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) {
+		return fmt.Errorf("%q is no name for a context: letters, digits, dots, dashes and underscores are", name)
+	}
+	return nil
+}
+
+func (s *Store) configFile() string { return filepath.Join(s.Folder, "config.json") }
+
+// Load reads the contexts; none is an empty Config.
+func (s *Store) Load() (*Config, error) {
+	config := &Config{}
+	text, err := os.ReadFile(s.configFile())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("the settings cannot be read: %w", err)
+	default:
+		if err := json.Unmarshal(text, config); err != nil {
+			return nil, fmt.Errorf("%s is not what this program wrote: mend or remove it", s.configFile())
+		}
+	}
+	if config.Contexts == nil {
+		config.Contexts = map[string]Context{}
+	}
+	return config, nil
+}
+
+// Save writes the contexts.
+func (s *Store) Save(config *Config) error {
+	return s.write("config.json", config)
+}
+
+// Login keeps a context with its token and makes it the current one. It returns where the token went.
+func (s *Store) Login(name string, context Context, token string) (where string, err error) {
+	config, err := s.Load()
+	if err != nil {
+		return "", err
+	}
+	// The token first: a context without one only asks to log in anew.
+	where, err = s.saveToken(name, context.BaseURL, token)
+	if err != nil {
+		return "", err
+	}
+	config.Contexts[name] = context
+	config.Current = name
+	return where, s.Save(config)
+}
+
+// Logout forgets a context and its token, wherever that was kept.
+func (s *Store) Logout(name string) error {
+	config, err := s.Load()
+	if err != nil {
+		return err
+	}
+	name = cmp.Or(name, config.Current)
+	if _, ok := config.Contexts[name]; !ok {
+		return fmt.Errorf("there is no context %q: %w", name, ErrNone)
+	}
+	if err := s.removeToken(name); err != nil {
+		return err
+	}
+	delete(config.Contexts, name)
+	if config.Current == name {
+		config.Current = ""
+	}
+	return s.Save(config)
+}
+
+// write replaces a file whole, for this user alone.
+func (s *Store) write(name string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.Folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	// CreateTemp makes it for this user alone.
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package account
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+// secret is what is kept of a token: with the base URL that it was given for, so that an edited context cannot send it
+// elsewhere.
+type secret struct {
+	BaseURL string `json:"base_url"`
+	Token   string `json:"token"`
+}
+
+// Keyring keeps secrets by name.
+type Keyring interface {
+	Set(name, secret string) error
+	// Get returns fs.ErrNotExist for a name that is not there.
+	Get(name string) (string, error)
+	Delete(name string) error
+}
+
+// SystemKeyring is the system's: Keychain, Credential Manager, Secret Service.
+type SystemKeyring struct{}
+
+const (
+	keyringService = "clinicaldoc"
+	// keyringLimit is how long the system may take: a silent message bus would hang for ever.
+	keyringLimit = 3 * time.Second
+)
+
+var errKeyring = errors.New("the system's keyring cannot be used")
+
+func within[T any](do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := do()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-time.After(keyringLimit):
+		var none T
+		return none, errKeyring
+	}
+}
+
+// Set implements Keyring.
+func (SystemKeyring) Set(name, secret string) error {
+	_, err := within(func() (struct{}, error) { return struct{}{}, keyring.Set(keyringService, name, secret) })
+	return err
+}
+
+// Get implements Keyring.
+func (SystemKeyring) Get(name string) (string, error) {
+	text, err := within(func() (string, error) { return keyring.Get(keyringService, name) })
+	if errors.Is(err, keyring.ErrNotFound) {
+		return "", fs.ErrNotExist
+	}
+	return text, err
+}
+
+// Delete implements Keyring.
+func (SystemKeyring) Delete(name string) error {
+	_, err := within(func() (struct{}, error) { return struct{}{}, keyring.Delete(keyringService, name) })
+	if errors.Is(err, keyring.ErrNotFound) {
+		return fs.ErrNotExist
+	}
+	return err
+}
+
+func tokenFile(name string) string { return filepath.Join("tokens", name+".json") }
+
+// saveToken keeps a token in the keyring, or where there is none in a file, and returns in words where.
+func (s *Store) saveToken(name, baseURL, token string) (where string, err error) {
+	kept := secret{BaseURL: baseURL, Token: token}
+	if s.Keyring != nil {
+		text, err := json.Marshal(kept)
+		if err != nil {
+			return "", err
+		}
+		if s.Keyring.Set(name, string(text)) == nil {
+			// An older one must not shadow it.
+			if err := s.removeTokenFile(name); err != nil {
+				return "", err
+			}
+			return "the system's keyring", nil
+		}
+	}
+	path := filepath.Join(s.Folder, tokenFile(name))
+	if err := s.write(tokenFile(name), kept); err != nil {
+		return "", fmt.Errorf("the token cannot be kept: %w", err)
+	}
+	return "the file " + path, nil
+}
+
+// token returns a context's token and in words where it is kept. The file comes first: it is there only where the keyring
+// failed, and looking costs nothing.
+func (s *Store) token(name, baseURL string) (token, from string, err error) {
+	path := filepath.Join(s.Folder, tokenFile(name))
+	from = "file " + path
+	text, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) && s.Keyring != nil {
+		from = "keyring"
+		var kept string
+		kept, err = s.Keyring.Get(name)
+		text = []byte(kept)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", fmt.Errorf("the token of context %q is gone: %w", name, ErrNone)
+	case err != nil && from == "keyring":
+		return "", "", fmt.Errorf("context %q: %w", name, errKeyring)
+	case err != nil:
+		return "", "", err
+	}
+	var kept secret
+	if json.Unmarshal(text, &kept) != nil || kept.Token == "" {
+		return "", "", fmt.Errorf("the token of context %q cannot be read: %w", name, ErrNone)
+	}
+	if kept.BaseURL != baseURL {
+		return "", "", &AmbiguousError{fmt.Sprintf("the token of context %q was given for another base URL than the context has", name)}
+	}
+	return kept.Token, from, nil
+}
+
+// readPrivate reads a file that nobody else may read.
+func readPrivate(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("others can read %s: chmod 600 it, and revoke the token if they may have", path)
+	}
+	return os.ReadFile(path)
+}
+
+// removeToken removes a token from both places.
+func (s *Store) removeToken(name string) error {
+	_, statErr := os.Stat(filepath.Join(s.Folder, tokenFile(name)))
+	if err := s.removeTokenFile(name); err != nil {
+		return err
+	}
+	if s.Keyring == nil {
+		return nil
+	}
+	err := s.Keyring.Delete(name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || statErr == nil {
+		return nil // a token in a file says that the keyring had none
+	}
+	return fmt.Errorf("the token of context %q may still be there: %w", name, errKeyring)
+}
+
+func (s *Store) removeTokenFile(name string) error {
+	err := os.Remove(filepath.Join(s.Folder, tokenFile(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

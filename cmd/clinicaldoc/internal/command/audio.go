@@ -1,0 +1,75 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+)
+
+func newAudio(e *Env) *cobra.Command {
+	c := group("audio", "Download recordings", "Download recordings.")
+	c.AddCommand(newAudioDownload(e))
+	return c
+}
+
+type downloadOptions struct {
+	*Env
+	id         int64
+	path       string
+	force      bool
+	ignoreSize bool
+}
+
+func newAudioDownload(e *Env) *cobra.Command {
+	o := &downloadOptions{Env: e}
+	c := &cobra.Command{
+		Use: "download ID FILE", Short: "Download a note's recording", Args: exactly(2, "a note's id and a file; - is standard output"),
+		Long:              "Download a note's recording to a file that only you can read. It gets its name when it is whole; after a failure the same command goes on where it was.",
+		Example:           "  clinicaldoc audio download 42 visit.wav\n  clinicaldoc audio download 42 - | ffprobe -",
+		ValidArgsFunction: e.completeNotesThenFiles,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if o.id, err = parseID(args[0], "note"); err != nil {
+				return err
+			}
+			o.path = args[1]
+			return o.run(c.Context())
+		},
+	}
+	c.Flags().BoolVar(&o.force, "force", false, "replace a file that is there")
+	c.Flags().BoolVar(&o.ignoreSize, "ignore-size", false, "take a recording of another size than the note tells, as of services that re-encode")
+	return c
+}
+
+func (o *downloadOptions) run(ctx context.Context) error {
+	if o.path != "-" && !o.force {
+		if _, err := os.Lstat(o.path); !errors.Is(err, fs.ErrNotExist) {
+			return &refusedError{"there is a file of that name: nothing was downloaded", "name another file, or add --force"}
+		}
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	show := progress.New(o.IO)
+	defer show.Close()
+	row := show.Start("recording", -1)
+	params := clinicaldoc.DownloadParams{IgnoreSize: o.ignoreSize, OnProgress: row.Set}
+	if o.path == "-" {
+		_, err = client.Notes.DownloadAudio(ctx, o.id, o.IO.Out, params)
+		row.End()
+		return err
+	}
+	size, err := client.Notes.DownloadAudioFile(ctx, o.id, o.path, params)
+	row.End()
+	show.Close()
+	if err != nil {
+		return err
+	}
+	return o.outf("%d\t%d bytes\n", o.id, size)
+}

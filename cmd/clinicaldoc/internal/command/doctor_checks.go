@@ -1,0 +1,222 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// visit is what the checks hand on to each other.
+type visit struct {
+	sdk      *clinicaldoc.Client
+	base     *url.URL
+	proxy    *url.URL
+	address  string // of the proxy or the service
+	meErr    error
+	response clinicaldoc.Response
+	begun    time.Time
+	took     time.Duration
+}
+
+func (d *doctor) all(ctx context.Context) {
+	d.step(ctx, "settings", nil, d.checkSettings)
+	d.step(ctx, "proxy", []string{"settings"}, d.checkProxy)
+	d.step(ctx, "dns", []string{"settings"}, d.checkDNS)
+	d.step(ctx, "tcp", []string{"dns"}, d.checkTCP)
+	d.step(ctx, "tls", []string{"tcp"}, d.checkTLS)
+	d.step(ctx, "base-path", []string{"tls"}, d.checkBasePath)
+	d.step(ctx, "clock", []string{"base-path"}, d.checkClock)
+	d.step(ctx, "token", []string{"base-path"}, d.checkToken)
+	d.step(ctx, "list", []string{"token"}, d.checkList)
+}
+
+func (d *doctor) checkSettings(context.Context) check {
+	a, err := d.account()
+	if err != nil {
+		return found(bad, kindOf(err).do, "%s", err)
+	}
+	client, err := d.client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	if err != nil {
+		return found(bad, "clinicaldoc login URL", "%s", err)
+	}
+	base, err := url.Parse(client.BaseURL())
+	if err != nil {
+		return found(bad, "clinicaldoc login URL", "the base URL cannot be read")
+	}
+	d.sdk, d.base = client, base
+	port := base.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
+	}
+	d.address = net.JoinHostPort(base.Hostname(), port)
+	return found(good, "", "%s, base URL from %s, token from %s", base.Host, a.URLFrom, strings.Fields(a.TokenFrom)[0])
+}
+
+func (d *doctor) checkProxy(context.Context) check {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: d.base})
+	switch {
+	case err != nil:
+		return found(bad, "mend HTTPS_PROXY or HTTP_PROXY", "the proxy's URL cannot be read")
+	case proxy == nil:
+		return found(good, "", "none")
+	}
+	d.proxy = proxy
+	port := proxy.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080"}[proxy.Scheme]
+	}
+	d.address = net.JoinHostPort(proxy.Hostname(), port)
+	return found(good, "", "by way of %s", proxy.Host)
+}
+
+func (d *doctor) checkDNS(ctx context.Context) check {
+	host, _, err := net.SplitHostPort(d.address)
+	if err != nil {
+		return found(bad, "clinicaldoc login URL", "the address cannot be read")
+	}
+	addresses, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return found(bad, "check the name, and whether this machine is online", "%s has no address", host)
+	}
+	return found(good, "", "%s has %d address(es)", host, len(addresses))
+}
+
+func (d *doctor) checkTCP(ctx context.Context) check {
+	begun := time.Now()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", d.address)
+	if err != nil {
+		return found(bad, "is the service up, the port right, a firewall in between?", "no connection to %s", d.address)
+	}
+	_ = conn.Close()
+	return found(good, "", "connected to %s in %d ms", d.address, time.Since(begun).Milliseconds())
+}
+
+func (d *doctor) checkTLS(ctx context.Context) check {
+	switch {
+	case d.base.Scheme != "https" && isLocal(d.base.Hostname()):
+		return found(good, "", "none, on this machine")
+	case d.base.Scheme != "https":
+		return found(doubtful, "use https: the token and patients' data are readable on the way", "none")
+	case d.proxy != nil:
+		return found(good, "", "through the proxy: seen with the next step")
+	}
+	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", d.address)
+	if err != nil {
+		return found(bad, "is the clock right? does this system know the certificate's authority? is it the right host?", "%s", tlsReason(err))
+	}
+	defer func() { _ = conn.Close() }()
+	state := conn.(*tls.Conn).ConnectionState() //nolint:errcheck,forcetypeassert // that is what tls.Dialer returns
+	left := int(time.Until(state.PeerCertificates[0].NotAfter).Hours() / 24)
+	if left < 14 {
+		return found(doubtful, "tell whoever runs the service", "the certificate of %s ends in %d days", d.base.Host, left)
+	}
+	return found(good, "", "certificate of %s, %d days left", d.base.Host, left)
+}
+
+func tlsReason(err error) string {
+	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the certificate is not trusted: " + e.Err.Error()
+	}
+	return "no TLS is spoken there"
+}
+
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkBasePath makes the one request that the checks after it look at, too.
+func (d *doctor) checkBasePath(ctx context.Context) check {
+	d.begun = time.Now()
+	_, d.meErr = d.sdk.Users.Me(ctx, clinicaldoc.WithResponse(&d.response))
+	d.took = time.Since(d.begun)
+	switch {
+	case d.meErr == nil, errors.Is(d.meErr, clinicaldoc.ErrUnauthorized), errors.Is(d.meErr, clinicaldoc.ErrForbidden):
+		return found(good, "", "the service responds below %s", d.base.Host+d.base.Path)
+	case errors.Is(d.meErr, clinicaldoc.ErrNotFound), errors.Is(d.meErr, clinicaldoc.ErrUnexpectedResponse):
+		remedy := "ask whoever runs the service for its base URL"
+		if other := d.otherBase(ctx); other != "" {
+			remedy = "clinicaldoc login " + other
+		}
+		return found(bad, remedy, "what responds below %s is not the service", d.base.Host+d.base.Path)
+	case errors.Is(d.meErr, clinicaldoc.ErrRateLimited):
+		return found(doubtful, "wait a little", "the service asks for patience (429)")
+	case errors.Is(d.meErr, clinicaldoc.ErrServer):
+		return found(bad, "the service fails: run it again later, or tell whoever runs it", "%s", d.meErr)
+	}
+	return found(bad, "run it again later", "%s", d.meErr)
+}
+
+// otherBase looks, without the token, for a base path at which the service asks for one.
+func (d *doctor) otherBase(ctx context.Context) string {
+	plain := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, path := range []string{"", "/api"} {
+		if path == strings.TrimRight(d.base.Path, "/") {
+			continue
+		}
+		other := url.URL{Scheme: d.base.Scheme, Host: d.base.Host, Path: path}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, other.String()+"/user", http.NoBody)
+		if err != nil {
+			return ""
+		}
+		request.Header.Set("Accept", "application/json")
+		response, err := plain.Do(request)
+		if err != nil {
+			return ""
+		}
+		_, _ = io.CopyN(io.Discard, response.Body, 4096)
+		_ = response.Body.Close()
+		if response.StatusCode == http.StatusUnauthorized {
+			return other.String()
+		}
+	}
+	return ""
+}
+
+// maxSkew is how far two clocks may be apart.
+const maxSkew = 30 * time.Second
+
+func (d *doctor) checkClock(context.Context) check {
+	date, err := http.ParseTime(d.response.Header.Get("Date"))
+	if err != nil {
+		return found(doubtful, "", "the service does not tell its time")
+	}
+	skew := d.begun.Add(d.took / 2).Sub(date.Add(500 * time.Millisecond)).Round(time.Second)
+	if skew.Abs() > maxSkew {
+		return found(doubtful, "set this machine's clock, or tell whoever runs the service", "this machine's clock and the service's are %s apart", skew.Abs())
+	}
+	return found(good, "", "within %s of the service's", max(skew.Abs(), time.Second))
+}
+
+func (d *doctor) checkToken(context.Context) check {
+	switch {
+	case d.meErr == nil:
+		return found(good, "", "accepted")
+	case errors.Is(d.meErr, clinicaldoc.ErrUnauthorized):
+		return found(bad, "clinicaldoc login "+d.base.Scheme+"://"+d.base.Host+d.base.Path, "refused (401)")
+	case errors.Is(d.meErr, clinicaldoc.ErrForbidden):
+		return found(bad, "ask whoever gave you the token", "known, but not allowed (403)")
+	}
+	return found(doubtful, "run it again later", "cannot tell")
+}
+
+func (d *doctor) checkList(ctx context.Context) check {
+	page, err := d.sdk.Notes.List(ctx, clinicaldoc.ListNotesParams{PerPage: 1, Sort: clinicaldoc.SortLatest})
+	switch {
+	case err != nil:
+		return found(bad, kindOf(err).do, "%s", err)
+	case page.Meta.PerPageIgnored:
+		return found(doubtful, "clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name", "the service ignores the page size as it is asked for")
+	case len(page.Items) == 0:
+		return found(good, "", "empty")
+	}
+	return found(good, "", "%d note on a page of one", len(page.Items))
+}

@@ -1,0 +1,152 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+)
+
+// Env is what commands share. Nothing of it is opened before a command needs it.
+type Env struct {
+	IO *output.IO
+
+	contextName string
+	debug       bool
+	retries     int
+	found       *account.Account
+}
+
+// account returns the account to use.
+func (e *Env) account() (*account.Account, error) {
+	if e.found != nil {
+		return e.found, nil
+	}
+	store, err := account.Open()
+	if err != nil {
+		return nil, err
+	}
+	e.found, err = store.Find(e.contextName)
+	return e.found, err
+}
+
+// client returns a client for the account.
+func (e *Env) client(options ...clinicaldoc.Option) (*clinicaldoc.Client, error) {
+	a, err := e.account()
+	if err != nil {
+		return nil, err
+	}
+	return a.Client(append(e.options(), options...)...)
+}
+
+func (e *Env) options() []clinicaldoc.Option {
+	options := []clinicaldoc.Option{clinicaldoc.WithUserAgent("clinicaldoc/" + version() + " clinicaldoc-go/" + clinicaldoc.Version)}
+	options = append(options, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: e.retries}))
+	if e.debug {
+		logger := slog.New(slog.NewTextHandler(e.IO.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		options = append(options, clinicaldoc.WithLogger(logger))
+	}
+	return options
+}
+
+// version is the module's, or "devel" for a build from a checkout.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+func quote(text string) string { return strconv.Quote(text) }
+
+// format is how a command's result is printed.
+type format struct {
+	json bool
+	jq   output.Filter
+}
+
+func (f *format) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	c.Flags().Var(&f.jq, "jq", "print what this jq `EXPRESSION` makes of the JSON")
+}
+
+// wanted reports whether JSON is to be printed.
+func (f *format) wanted() bool { return f.json || f.jq.IsSet() }
+
+// exactly is for commands with so many arguments.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return &usageError{"want " + what, c.CommandPath()}
+		}
+		return nil
+	}
+}
+
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < n {
+			return &usageError{"want " + what, c.CommandPath()}
+		}
+		return nil
+	}
+}
+
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		// The argument is not repeated: a token pasted here by mistake must not be printed.
+		return &usageError{"no arguments are expected", c.CommandPath()}
+	}
+	return nil
+}
+
+func parseID(text, of string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, usagef("%s is no %s's id: a number from 1 on is", quote(text), of)
+	}
+	return id, nil
+}
+
+func parseIDs(texts []string) ([]int64, error) {
+	var ids []int64
+	for _, text := range texts {
+		id, err := parseID(text, "note")
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// hostOf is the host of a base URL, which is safe to print; a URL may hold a password.
+func hostOf(baseURL string) string {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Host == "" {
+		return "?"
+	}
+	return u.Host
+}
+
+// print writes a value as JSON if that is wanted, else by the function.
+func (e *Env) print(ctx context.Context, f *format, value any, otherwise func() error) error {
+	if f.wanted() {
+		return e.IO.JSON(ctx, value, &f.jq)
+	}
+	return otherwise()
+}
+
+func (e *Env) outf(text string, args ...any) error {
+	_, err := fmt.Fprintf(e.IO.Out, text, args...)
+	return err
+}

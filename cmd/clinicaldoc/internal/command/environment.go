@@ -1,0 +1,21 @@
+package command
+
+import "github.com/spf13/cobra"
+
+func newEnvironment() *cobra.Command {
+	return &cobra.Command{Use: "environment", Short: "Which variables are heeded", Long: `Variables:
+
+  CLINICALDOC_BASE_URL      the service, and
+  CLINICALDOC_TOKEN         the token for it: both or neither; together they come before every context
+  CLINICALDOC_QUERY_NAMES   names of the list's parameters for that service, as --query of "login" takes them
+  CLINICALDOC_CONFIG_DIR    where contexts are kept, and tokens where there is no keyring
+  CLINICALDOC_STATE_DIR     where journals of uploads and unsaved edits are kept
+  CLINICALDOC_KEYRING       off: keep tokens in files
+  CLINICALDOC_PLAIN         plain lines, as --plain
+  NO_COLOR                  no colours
+  VISUAL, EDITOR            the editor of "notes edit"
+  HTTPS_PROXY, HTTP_PROXY, NO_PROXY   proxies
+
+CLINICALDOC_TOKEN is not handed on to editors and to programs of "watch --exec".
+`}
+}

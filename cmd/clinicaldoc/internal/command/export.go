@@ -1,0 +1,151 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+)
+
+type exportOptions struct {
+	*Env
+	path    string
+	patient int64
+	workers int
+	trust   bool
+}
+
+func newExport(e *Env) *cobra.Command {
+	o := &exportOptions{Env: e}
+	c := &cobra.Command{
+		Use: "export FILE", Short: "Write all notes to a file, as JSON lines", Args: exactly(1, "a file to write; - is standard output"),
+		Long: `Write all notes with their texts to a file that only you can read, a JSON object a line, oldest first. The file gets its name when
+it is whole, and replaces one that is there; signed URLs are left out. The list is walked until a walk brings nothing new, and
+every note is read by itself, since lists may shorten texts.
+
+Interrupted, the same command goes on: notes that were read and have the same updated_at are not read again, unless they were
+changed within ten minutes before. The part is kept beside the file, hidden.`,
+		Example: "  clinicaldoc export notes.jsonl\n  clinicaldoc export --patient 7 - | jq -r .name",
+		RunE: func(c *cobra.Command, args []string) error {
+			o.path = args[0]
+			return o.run(c.Context())
+		},
+	}
+	c.Flags().Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
+	c.Flags().IntVar(&o.workers, "workers", 4, "read this `NUMBER` of notes at a time")
+	c.Flags().BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient, with --patient")
+	return c
+}
+
+func (o *exportOptions) run(ctx context.Context) error {
+	if o.workers < 1 || o.workers > 64 || o.patient < 0 {
+		return usagef("--workers is 1 to 64, --patient not below 0")
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	part, err := openPart(o.path, client.BaseURL())
+	if err != nil {
+		return err
+	}
+	defer part.close()
+	rows, err := o.list(ctx, client)
+	if err != nil {
+		return err
+	}
+	show := progress.New(o.IO)
+	defer show.Close()
+	if err := o.read(ctx, client, part, rows, show); err != nil {
+		return err
+	}
+	show.Close()
+	written, err := part.finish(rows, o.IO.Out)
+	if err != nil {
+		return err
+	}
+	o.IO.Note("%d notes", written)
+	if gone := len(rows) - written; gone > 0 {
+		o.IO.Note("%d more were deleted meanwhile", gone)
+	}
+	return nil
+}
+
+// exportRow is what the list tells of a note.
+type exportRow struct {
+	id        int64
+	updatedAt time.Time
+}
+
+func (o *exportOptions) list(ctx context.Context, client *clinicaldoc.Client) ([]exportRow, error) {
+	var rows []exportRow
+	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.SortOldest, PerPage: 100, Prefetch: 2, Verify: true, TrustPatientFilter: o.trust}
+	for note, err := range client.Notes.All(ctx, params) {
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, exportRow{note.ID, note.UpdatedAt})
+	}
+	return rows, nil
+}
+
+// read reads every note that the part does not hold, a few at a time. The first error ends it; what was read stays.
+func (o *exportOptions) read(ctx context.Context, client *clinicaldoc.Client, part *exportPart, rows []exportRow, show progress.Reporter) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queue := make(chan exportRow)
+	var workers sync.WaitGroup
+	for range o.workers {
+		workers.Go(func() {
+			for row := range queue {
+				if err := o.readOne(ctx, client, part, row); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	done := 0
+	for _, row := range rows {
+		done++
+		if part.has(row) {
+			continue
+		}
+		select {
+		case queue <- row:
+			show.Total(exportText(done, len(rows)))
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	close(queue)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+func (o *exportOptions) readOne(ctx context.Context, client *clinicaldoc.Client, part *exportPart, row exportRow) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // whoever ended it has said why
+	}
+	readAt := time.Now()
+	note, err := client.Notes.Get(ctx, row.id)
+	switch {
+	case errors.Is(err, clinicaldoc.ErrNotFound):
+		return nil // deleted since it was listed
+	case err != nil:
+		return err
+	}
+	if id, named := note.PatientID(); o.patient != 0 && named && id != o.patient {
+		return clinicaldoc.ErrPatientMismatch
+	}
+	return part.add(note, readAt)
+}

@@ -1,0 +1,196 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+)
+
+// exportPart is what an export has read so far: a file for this user alone, which the next run goes on with.
+type exportPart struct {
+	target string // "-": standard output
+	file   *os.File
+
+	mu   sync.Mutex
+	size int64
+	held map[int64]heldNote
+}
+
+// heldNote is where a note stands in the part.
+type heldNote struct {
+	at, length int64
+	updatedAt  time.Time
+	readAt     time.Time
+}
+
+// partLine is a line of the part. The first has the service alone.
+type partLine struct {
+	Service   string          `json:"service,omitempty"`
+	ReadAt    time.Time       `json:"read_at,omitzero"`
+	UpdatedAt time.Time       `json:"updated_at,omitzero"`
+	ID        int64           `json:"id,omitempty"`
+	Note      json.RawMessage `json:"note,omitempty"`
+}
+
+// settled is how long before it was read a note must have been changed last, so that an equal updated_at means an equal
+// note: that time may be in whole seconds and by another clock.
+const settled = 10 * time.Minute
+
+// openPart opens the part that belongs to a target, or begins one.
+func openPart(target, service string) (*exportPart, error) {
+	p := &exportPart{target: target, held: map[int64]heldNote{}}
+	var err error
+	if target == "-" {
+		folder, folderErr := account.StateFolder("exports")
+		if folderErr != nil {
+			return nil, folderErr
+		}
+		p.file, err = os.CreateTemp(folder, "export-*")
+	} else {
+		path := filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".clinicaldoc-part")
+		p.file, err = filelock.Open(path)
+	}
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, refusedf("another export to this file is under way")
+	case err != nil:
+		return nil, fmt.Errorf("the export cannot be written: %w", err)
+	}
+	if err := p.load(service); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// load takes in whole lines; what a crash cut off is dropped, and so is another service's part.
+func (p *exportPart) load(service string) error {
+	lines := bufio.NewReader(p.file)
+	for first := true; ; first = false {
+		text, err := lines.ReadBytes('\n')
+		var line partLine
+		if err != nil || json.Unmarshal(text, &line) != nil || first && line.Service != service || !first && line.ID < 1 {
+			break
+		}
+		if !first {
+			p.held[line.ID] = heldNote{p.size, int64(len(text)), line.UpdatedAt, line.ReadAt}
+		}
+		p.size += int64(len(text))
+	}
+	if err := p.file.Truncate(p.size); err != nil {
+		return err
+	}
+	if p.size > 0 {
+		return nil
+	}
+	return p.write(partLine{Service: service})
+}
+
+// write appends a line; the caller is alone.
+func (p *exportPart) write(line partLine) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(line); err != nil {
+		return err
+	}
+	if _, err := p.file.WriteAt(text.Bytes(), p.size); err != nil {
+		return fmt.Errorf("the export cannot be written: %w", err)
+	}
+	if line.ID != 0 {
+		p.held[line.ID] = heldNote{p.size, int64(text.Len()), line.UpdatedAt, line.ReadAt}
+	}
+	p.size += int64(text.Len())
+	return nil
+}
+
+// has reports whether the part surely holds the note as it is.
+func (p *exportPart) has(row exportRow) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h, ok := p.held[row.id]
+	if ok && !row.updatedAt.IsZero() && h.updatedAt.Equal(row.updatedAt) && h.readAt.Sub(h.updatedAt) > settled {
+		return true
+	}
+	delete(p.held, row.id)
+	return false
+}
+
+func (p *exportPart) add(note *clinicaldoc.ProgressNote, readAt time.Time) error {
+	value, err := wholeNote(note)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.write(partLine{ReadAt: readAt.UTC(), UpdatedAt: note.UpdatedAt, ID: note.ID, Note: text})
+}
+
+// finish writes the notes in the list's order, whole or not at all, and removes the part.
+func (p *exportPart) finish(rows []exportRow, stdout io.Writer) (written int, err error) {
+	if p.target == "-" {
+		return p.copyTo(rows, stdout)
+	}
+	file, err := os.CreateTemp(filepath.Dir(p.target), "."+filepath.Base(p.target)+".clinicaldoc-part-*")
+	if err != nil {
+		return 0, fmt.Errorf("the export cannot be written: %w", err)
+	}
+	written, err = p.copyTo(rows, file)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), p.target)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return written, fmt.Errorf("the export cannot be written: %w", err)
+	}
+	return written, filelock.Remove(p.file)
+}
+
+func (p *exportPart) copyTo(rows []exportRow, to io.Writer) (written int, err error) {
+	out := bufio.NewWriter(to)
+	for _, row := range rows {
+		h, ok := p.held[row.id]
+		if !ok {
+			continue
+		}
+		text := make([]byte, h.length)
+		if _, err := p.file.ReadAt(text, h.at); err != nil {
+			return written, err
+		}
+		var line partLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			return written, err
+		}
+		if _, err := out.Write(append(line.Note, '\n')); err != nil {
+			return written, fmt.Errorf("only a part was written: %w", err)
+		}
+		written++
+	}
+	return written, out.Flush()
+}
+
+// close lets go of the part; that of standard output is of no use to anybody.
+func (p *exportPart) close() {
+	_ = filelock.Close(p.file)
+	if p.target == "-" {
+		_ = os.Remove(p.file.Name())
+	}
+}
+
+func exportText(done, all int) string { return fmt.Sprintf("%d/%d notes", done, all) }

@@ -1,0 +1,94 @@
+package command
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+)
+
+type loginOptions struct {
+	*Env
+	baseURL  string
+	query    string
+	insecure bool
+}
+
+func newLogin(e *Env) *cobra.Command {
+	o := &loginOptions{Env: e}
+	c := &cobra.Command{
+		Use: "login URL", Short: "Keep a token for a service",
+		Long: `Keep a token for a service, after one request that shows that it works.
+
+The token is asked for, or read from standard input when that is no terminal. It goes into the system's keyring, or into a
+file that only you can read where there is none. It is never a flag or an argument: those can be seen by others.`,
+		Example: `  clinicaldoc login https://service.example
+  clinicaldoc login https://service.example/api --context ward-3 < token.txt`,
+		Args: exactly(1, "the service's base URL; the token is asked for, or comes by standard input"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.baseURL = args[0]
+			return o.run(c.Context())
+		},
+	}
+	c.Flags().StringVar(&o.query, "query", "", "the list's parameters where they have other `NAMES`: patient_id=filter[patient_id],per_page=limit")
+	c.Flags().BoolVar(&o.insecure, "insecure-http", false, "allow plain http to another machine: for isolated test networks only")
+	return c
+}
+
+func (o *loginOptions) run(ctx context.Context) error {
+	name := o.contextName
+	if name == "" {
+		name = strings.NewReplacer(":", "-", "[", "", "]", "").Replace(hostOf(o.baseURL))
+	}
+	if err := account.CheckName(name); err != nil {
+		return usagef("%s", err)
+	}
+	query, err := account.ParseQueryNames(o.query)
+	if err != nil {
+		return usagef("--query: %s", err)
+	}
+	store, err := account.Open()
+	if err != nil {
+		return err
+	}
+	token, err := o.IO.ReadSecret("Token: ")
+	switch {
+	case err != nil:
+		return err
+	case token == "":
+		return usagef("no token came")
+	}
+	a := &account.Account{Name: name, Token: token, Context: account.Context{BaseURL: strings.TrimRight(o.baseURL, "/"), Query: query, InsecureHTTP: o.insecure}}
+	client, err := a.Client(o.options()...)
+	if err != nil {
+		return err
+	}
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return err
+	}
+	where, err := store.Login(name, a.Context, token)
+	if err != nil {
+		return err
+	}
+	o.IO.Note("The token is kept in %s.", where)
+	return o.outf("logged in to %s as user %d, context %s\n", hostOf(a.Context.BaseURL), user.ID, name)
+}
+
+func newLogout(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "logout", Short: "Forget a context and its token",
+		Long:    "Forget the current context, or the one named by --context, and its token on this machine. The token itself stays good: \"clinicaldoc tokens revoke\" ends it.",
+		Example: "  clinicaldoc logout\n  clinicaldoc logout --context ward-3",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			store, err := account.Open()
+			if err != nil {
+				return err
+			}
+			return store.Logout(e.contextName)
+		},
+	}
+}

@@ -1,0 +1,122 @@
+// Package command is the commands of clinicaldoc, one file each.
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+)
+
+// Main runs a command line and returns the exit code.
+func Main(args []string) int {
+	ctx, stop := withSignals()
+	defer stop()
+	env := &Env{IO: output.System()}
+	root := New(env)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	env.tell(ctx, err)
+	return exitCode(ctx, err)
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal os.Signal }
+
+func (e *signalError) Error() string { return "interrupted" }
+
+// withSignals ends the context at the first signal; a second one ends the process at once.
+func withSignals() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel(&signalError{s})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(context.Canceled)
+	}
+}
+
+// New returns the command with all its subcommands.
+func New(env *Env) *cobra.Command {
+	root := group("clinicaldoc", "Work with a clinical documentation service", `Work with a clinical documentation service: notes, recordings, tokens, uploads of whole folders, exports.
+
+  clinicaldoc box                          a service on this machine, to try things on
+  clinicaldoc login https://service.example
+  clinicaldoc notes list
+  clinicaldoc upload --patient 7 --prompt 1 recordings/
+
+Tables hold ids, stages and times. Names and texts of notes are printed by "notes show" and with --reveal alone.`)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version()
+	root.SetVersionTemplate("clinicaldoc {{.Version}}\n")
+	root.SetIn(env.IO.In)
+	root.SetOut(env.IO.Out)
+	root.SetErr(env.IO.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err.Error(), c.CommandPath()} })
+	cobra.MousetrapHelpText = "" // a double click on Windows shows the help and ends
+	flags := root.PersistentFlags()
+	flags.StringVar(&env.contextName, "context", "", "use the context with this `NAME` instead of the current one")
+	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")
+	flags.BoolVar(&env.debug, "debug", false, "log every attempt to standard error: routes, codes and times, no data")
+	flags.IntVar(&env.retries, "retries", 3, "retry a failed attempt up to this `NUMBER` of times, where that is safe")
+	_ = root.RegisterFlagCompletionFunc("context", env.completeContexts)
+
+	root.AddGroup(&cobra.Group{ID: "account", Title: "Account:"}, &cobra.Group{ID: "work", Title: "Notes and recordings:"}, &cobra.Group{ID: "help", Title: "When something is wrong, and to try things:"})
+	add(root, "account", newLogin(env), newLogout(env), newStatus(env), newContext(env), newWhoami(env), newTokens(env))
+	add(root, "work", newNotes(env), newAudio(env), newUpload(env), newExport(env), newWatch(env))
+	add(root, "help", newBox(env), newDoctor(env), newAPI(env))
+	root.AddCommand(newExitCodes(), newEnvironment())
+	return root
+}
+
+func add(root *cobra.Command, id string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = id
+		root.AddCommand(c)
+	}
+}
+
+// group is a command that only holds others. A mistyped one is an error, not a help text and success.
+func group(use, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long, SuggestionsMinimumDistance: 2,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			text := "there is no command " + quote(args[0])
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				text += "; did you mean " + quote(near[0]) + "?"
+			}
+			return &usageError{text, c.CommandPath()}
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := c.Help(); err != nil {
+				return err
+			}
+			if c.HasParent() {
+				return errQuiet
+			}
+			return nil
+		},
+	}
+}
+
+// errQuiet is an exit with the code of wrong usage after the help was printed.
+var errQuiet = errors.New("a subcommand is missing")

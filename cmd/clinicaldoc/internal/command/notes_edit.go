@@ -1,0 +1,174 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+)
+
+type editOptions struct {
+	*Env
+	id    int64
+	field string
+}
+
+var editable = []string{"analysis", "transcription", "name"}
+
+func newNotesEdit(e *Env) *cobra.Command {
+	o := &editOptions{Env: e}
+	c := &cobra.Command{
+		Use: "edit ID", Short: "Edit a note's text in your editor", Args: exactly(1, "a note's id"),
+		Long: `Edit a note's analysis, transcription or name in $VISUAL or $EDITOR, and save it if nobody changed the note meanwhile.
+If somebody did, both texts are shown and yours is kept in a file. A text left as it was, or emptied, sends nothing.`,
+		Example:           "  clinicaldoc notes edit 42\n  clinicaldoc notes edit 42 --field transcription",
+		ValidArgsFunction: e.completeNotes,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if o.id, err = parseID(args[0], "note"); err != nil {
+				return err
+			}
+			return o.run(c.Context())
+		},
+	}
+	c.Flags().StringVar(&o.field, "field", editable[0], "what to edit: `FIELD` analysis, transcription or name")
+	_ = c.RegisterFlagCompletionFunc("field", cobra.FixedCompletions(editable, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// text returns the edited field of a note.
+func (o *editOptions) text(note *clinicaldoc.ProgressNote) string {
+	switch o.field {
+	case "analysis":
+		return note.Analysis
+	case "transcription":
+		return note.Transcription
+	}
+	return note.Name
+}
+
+func (o *editOptions) params(text string) clinicaldoc.UpdateNoteParams {
+	switch o.field {
+	case "analysis":
+		return clinicaldoc.UpdateNoteParams{Analysis: &text}
+	case "transcription":
+		return clinicaldoc.UpdateNoteParams{Transcription: &text}
+	}
+	return clinicaldoc.UpdateNoteParams{Name: &text}
+}
+
+func (o *editOptions) run(ctx context.Context) error {
+	switch o.field {
+	case "analysis", "transcription", "name":
+	default:
+		return usagef("--field is analysis, transcription or name")
+	}
+	editor := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), defaultEditor()))
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	note, err := client.Notes.Get(ctx, o.id)
+	if err != nil {
+		return err
+	}
+	folder, err := editFolder(o.id)
+	if err != nil {
+		return err
+	}
+	text, err := edit(ctx, editor, filepath.Join(folder, "mine.txt"), o.text(note))
+	switch {
+	case err != nil:
+		return errors.Join(err, keptOrRemoved(folder, text, o.text(note)))
+	case sameText(text, o.text(note)), strings.TrimSpace(text) == "":
+		o.IO.Note("Nothing was changed; nothing is sent.")
+		return os.RemoveAll(folder)
+	}
+	saved, err := client.Notes.Update(ctx, o.id, o.params(text), clinicaldoc.IfUnchanged(note))
+	if err != nil {
+		return o.keep(folder, text, err)
+	}
+	return errors.Join(os.RemoveAll(folder), o.outf("%d\t%s\n", saved.ID, saved.Stage()))
+}
+
+// keep tells where the text is kept that could not be saved, and shows both sides of a conflict.
+func (o *editOptions) keep(folder, text string, err error) error {
+	mine := filepath.Join(folder, "mine.txt")
+	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && conflict.Current != nil {
+		theirs := o.text(conflict.Current)
+		if writeErr := os.WriteFile(filepath.Join(folder, "theirs.txt"), []byte(theirs), 0o600); writeErr != nil {
+			o.IO.Note("clinicaldoc: the other text cannot be kept beside yours; it is on the service.")
+		}
+		if err := o.outf("--- yours\n%s\n--- on the service since %s\n%s\n", o.IO.Text(strings.TrimRight(text, "\n")), exactTime(conflict.Current.UpdatedAt), o.IO.Text(strings.TrimRight(theirs, "\n"))); err != nil {
+			return err
+		}
+	}
+	o.IO.Note("Your text is kept in %s; remove it when you are done.", mine)
+	return err
+}
+
+// editFolder is a folder for this user alone, where a reboot removes nothing.
+func editFolder(id int64) (string, error) {
+	parent, err := account.StateFolder("edits")
+	if err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(parent, fmt.Sprintf("note-%d-", id))
+}
+
+// keptOrRemoved removes the folder unless it holds work.
+func keptOrRemoved(folder, text, before string) error {
+	if text == "" || sameText(text, before) {
+		return os.RemoveAll(folder)
+	}
+	return fmt.Errorf("your text is kept in %s", filepath.Join(folder, "mine.txt"))
+}
+
+// edit lets the editor change a text and returns it as it is then, also after an error.
+func edit(ctx context.Context, editor []string, path, text string) (string, error) {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	run := exec.CommandContext(ctx, editor[0], append(editor[1:], path)...) //nolint:gosec // the user's own editor
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
+	run.Env = withoutToken(os.Environ())
+	runErr := run.Run()
+	edited, err := os.ReadFile(path)
+	if runErr != nil {
+		runErr = errors.New("the editor failed: nothing is sent; VISUAL or EDITOR names another")
+	}
+	return strings.TrimSuffix(string(edited), "\n"), errors.Join(runErr, err)
+}
+
+// sameText leaves aside the newline that editors put at the end.
+func sameText(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }
+
+func defaultEditor() string {
+	if runtime.GOOS == "windows" {
+		return "notepad"
+	}
+	return "vi"
+}
+
+// withoutToken is an environment for other programs.
+func withoutToken(environ []string) []string {
+	var kept []string
+	for _, pair := range environ {
+		if name, _, _ := strings.Cut(pair, "="); !strings.EqualFold(name, clinicaldoc.EnvToken) {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,119 @@
+package command
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+type listOptions struct {
+	*Env
+	format
+	patient int64
+	stage   string
+	sort    string
+	limit   int
+	reveal  bool
+	trust   bool
+}
+
+func newNotesList(e *Env) *cobra.Command {
+	o := &listOptions{Env: e}
+	c := &cobra.Command{
+		Use: "list", Short: "List notes", Args: noArgs,
+		Long:    "List notes with their ids, stages and times. Names, patients and texts are left out of tables and JSON unless --reveal is given; texts may be shortened in lists.",
+		Example: "  clinicaldoc notes list --stage complete --limit 0\n  clinicaldoc notes list --patient 7 --reveal\n  clinicaldoc notes list --jq '.[].id'",
+		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+	}
+	o.flags(c)
+	f := c.Flags()
+	f.Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
+	f.StringVar(&o.stage, "stage", "", "only notes in this `STAGE`")
+	f.StringVar(&o.sort, "sort", "latest", "`ORDER`: latest or oldest first")
+	f.IntVar(&o.limit, "limit", 30, "at most this `NUMBER` of notes; 0: all")
+	f.BoolVar(&o.reveal, "reveal", false, "show names and patients too")
+	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient, with --patient")
+	_ = c.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions(append(stageNames(), "failed"), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"latest", "oldest"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (o *listOptions) params() (clinicaldoc.ListNotesParams, error) {
+	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.Sort(o.sort), PerPage: 100, TrustPatientFilter: o.trust}
+	switch {
+	case o.sort != string(clinicaldoc.SortLatest) && o.sort != string(clinicaldoc.SortOldest):
+		return params, usagef("--sort is latest or oldest")
+	case o.patient < 0 || o.limit < 0:
+		return params, usagef("--patient and --limit are not below 0")
+	}
+	if o.limit > 0 && o.stage == "" {
+		params.PerPage = min(o.limit, 100)
+	}
+	return params, nil
+}
+
+func (o *listOptions) run(ctx context.Context) error {
+	params, err := o.params()
+	if err != nil {
+		return err
+	}
+	var stage clinicaldoc.Stage
+	if o.stage != "" {
+		if stage, err = parseStage(o.stage); err != nil {
+			return err
+		}
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	var notes []*clinicaldoc.ProgressNote
+	for note, err := range client.Notes.All(ctx, params) {
+		if err != nil {
+			return err
+		}
+		if stage != 0 && note.Stage() != stage {
+			continue
+		}
+		if notes = append(notes, note); len(notes) == o.limit {
+			break
+		}
+	}
+	return o.show(ctx, notes)
+}
+
+func (o *listOptions) show(ctx context.Context, notes []*clinicaldoc.ProgressNote) error {
+	values := []any{}
+	for _, note := range notes {
+		value, err := noteValue(note, o.reveal)
+		if err != nil {
+			return err
+		}
+		values = append(values, value)
+	}
+	return o.print(ctx, &o.format, values, func() error {
+		heading := []string{"ID", "STAGE", "CREATED", "UPDATED"}
+		if o.reveal {
+			heading = append(heading, "PATIENT", "NAME")
+		}
+		var rows [][]string
+		for _, note := range notes {
+			row := []string{strconv.FormatInt(note.ID, 10), note.Stage().String(), o.IO.Time(note.CreatedAt), o.IO.Time(note.UpdatedAt)}
+			if o.reveal {
+				row = append(row, patientOf(note), note.Name)
+			}
+			rows = append(rows, row)
+		}
+		return o.IO.Table(heading, rows)
+	})
+}
+
+func patientOf(note *clinicaldoc.ProgressNote) string {
+	if id, ok := note.PatientID(); ok {
+		return strconv.FormatInt(id, 10)
+	}
+	return "-"
+}

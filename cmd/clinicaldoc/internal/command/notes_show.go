@@ -1,0 +1,86 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+)
+
+func newNotesShow(e *Env) *cobra.Command {
+	var f format
+	c := &cobra.Command{
+		Use: "show ID", Short: "Show a note with its texts", Args: exactly(1, "a note's id"),
+		Long:              "Show a note with its name, patient and texts. A signed URL of its recording is not among them: see \"clinicaldoc audio download\".",
+		Example:           "  clinicaldoc notes show 42\n  clinicaldoc notes show 42 --jq .updated_at",
+		ValidArgsFunction: e.completeNotes,
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := parseID(args[0], "note")
+			if err != nil {
+				return err
+			}
+			return e.showNote(c.Context(), id, &f)
+		},
+	}
+	f.flags(c)
+	return c
+}
+
+func (e *Env) showNote(ctx context.Context, id int64, f *format) error {
+	client, err := e.client()
+	if err != nil {
+		return err
+	}
+	note, err := client.Notes.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	value, err := wholeNote(note)
+	if err != nil {
+		return err
+	}
+	return e.print(ctx, f, value, func() error {
+		_, err := io.WriteString(e.IO.Out, e.IO.Text(noteText(note)))
+		return err
+	})
+}
+
+// noteText is a note for people.
+func noteText(note *clinicaldoc.ProgressNote) string {
+	var text strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&text, "%-9s %s\n", name, output.Cell(value))
+		}
+	}
+	line("note", strconv.FormatInt(note.ID, 10))
+	line("name", note.Name)
+	line("patient", patientOf(note))
+	line("stage", note.Stage().String())
+	if note.ErrorState != nil {
+		line("error", *note.ErrorState)
+	}
+	line("created", exactTime(note.CreatedAt))
+	// To the last digit: --yes of "notes sign" wants it.
+	line("updated", exactTime(note.UpdatedAt))
+	for _, part := range []struct{ title, text string }{{"transcription", note.Transcription}, {"analysis", note.Analysis}} {
+		if part.text != "" {
+			fmt.Fprintf(&text, "\n%s:\n%s\n", part.title, strings.TrimRight(part.text, "\n"))
+		}
+	}
+	return text.String()
+}
+
+func exactTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,128 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+type uploadOptions struct {
+	*Env
+	format
+	paths           []string
+	patient, prompt int64
+	manifest        string
+	workers         int
+	journal         string
+	status          bool
+	settle          time.Duration
+	unique, trust   bool
+	reveal          bool
+}
+
+func newUpload(e *Env) *cobra.Command {
+	o := &uploadOptions{Env: e}
+	c := &cobra.Command{
+		Use: "upload FILE|FOLDER...", Short: "Upload recordings, each to one note",
+		Long: `Upload recordings, each to one note: a journal on disk remembers what became of each, so that the same command can be run
+again after whatever ended it. What is done is not sent again, what is in doubt is asked about first.
+
+Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac ...) are taken, those of folders inside too.
+A manifest says more about each: a CSV file with the columns file, patient, prompt and name, of which patient, prompt and
+name may be missing where the flags say them. A note is named after its file otherwise.
+
+Recordings are told by their number in the order of their paths: file names may be patients' names. --reveal shows them.`,
+		Example: `  clinicaldoc upload --patient 7 --prompt 1 visit.wav
+  clinicaldoc upload --patient 7 --prompt 1 --workers 8 recordings/
+  clinicaldoc upload --manifest tonight.csv
+  clinicaldoc upload --status`,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.paths = args
+			if o.status {
+				return o.runStatus(c.Context())
+			}
+			return o.run(c.Context())
+		},
+	}
+	o.flags(c)
+	f := c.Flags()
+	f.Int64Var(&o.patient, "patient", 0, "`ID` of the patient whose encounters were recorded")
+	f.Int64Var(&o.prompt, "prompt", 0, "`ID` of the prompt to use")
+	f.StringVar(&o.manifest, "manifest", "", "a CSV `FILE` that lists the recordings")
+	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
+	f.StringVar(&o.journal, "journal", "", "keep the journal in this `FILE` (default one for each service and user, in the state folder)")
+	f.BoolVar(&o.status, "status", false, "only tell what the journal knows; asks the service nothing")
+	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
+	f.BoolVar(&o.unique, "unique-names", false, "vouch that no other note of a patient has or will have the same name: settles doubts sooner")
+	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
+	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
+	return c
+}
+
+func (o *uploadOptions) run(ctx context.Context) error {
+	recordings, err := o.recordings()
+	if err != nil {
+		return err
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	// Also shows that the token works, before anything is sent.
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return err
+	}
+	path := o.journal
+	if path == "" {
+		if path, err = journalPath(client.BaseURL(), user.ID); err != nil {
+			return err
+		}
+	}
+	journal, err := ingest.OpenJournal(ctx, path)
+	if err != nil {
+		return err
+	}
+	// A reader of the results that ends must not end the upload.
+	signal.Ignore(syscall.SIGPIPE)
+	run := newUploadRun(o, recordings)
+	err = run.all(ctx, &ingest.Uploader{
+		Client: client, Journal: journal, Workers: o.workers, Total: len(recordings), OnEvent: run.event,
+		Find: clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
+	})
+	return errors.Join(err, journal.Close())
+}
+
+// journalPath is the journal of one user of one service: what one account uploaded, another has not.
+func journalPath(baseURL string, userID int64) (string, error) {
+	folder, err := account.StateFolder("journals")
+	return filepath.Join(folder, fmt.Sprintf("%s-user%d.journal", journalName(baseURL), userID)), err
+}
+
+func journalName(baseURL string) string {
+	sum := sha256.Sum256([]byte(baseURL))
+	return hex.EncodeToString(sum[:6])
+}
+
+// uploadResult is what is printed of a recording.
+type uploadResult struct {
+	Number int       `json:"number"`
+	Status string    `json:"status"`
+	NoteID int64     `json:"note_id,omitempty"`
+	Size   int64     `json:"size,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	Error  string    `json:"error,omitempty"`
+	File   string    `json:"file,omitempty"`
+}

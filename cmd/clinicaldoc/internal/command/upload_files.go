@@ -1,0 +1,175 @@
+package command
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+var audioEndings = []string{".wav", ".mp3", ".m4a", ".mp4", ".aac", ".ogg", ".oga", ".opus", ".flac", ".webm", ".wma", ".aiff", ".amr"}
+
+// recordings lists what is to be uploaded, in the order of the paths.
+func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
+	var list []ingest.Recording
+	var err error
+	switch {
+	case o.workers < 1 || o.workers > 64:
+		return nil, usagef("--workers is 1 to 64")
+	case o.settle < 0:
+		return nil, usagef("--settle is not below 0")
+	case o.manifest != "" && len(o.paths) > 0:
+		return nil, usagef("name files or a manifest, not both")
+	case o.manifest != "":
+		list, err = o.fromManifest()
+	case len(o.paths) == 0:
+		return nil, &usageError{"want files, folders or a manifest", "clinicaldoc upload"}
+	default:
+		list, err = o.fromPaths()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, refusedf("there is no recording: nothing was sent")
+	}
+	seen := map[string]bool{}
+	for i := range list {
+		p := &list[i].Params
+		if p.PatientID < 1 || p.PromptID < 1 {
+			return nil, usagef("--patient and --prompt are needed for every recording")
+		}
+		if seen[list[i].File] {
+			return nil, usagef("a recording is named twice, number %d", i+1)
+		}
+		seen[list[i].File] = true
+	}
+	return list, nil
+}
+
+func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
+	var files []string
+	for _, path := range o.paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, usagef("a file or folder that is named cannot be read: %s", reason(err))
+		case !info.IsDir():
+			files = append(files, path)
+			continue
+		}
+		err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+			hidden := strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 1
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && hidden:
+				return fs.SkipDir
+			case !entry.IsDir() && !hidden && slices.Contains(audioEndings, strings.ToLower(filepath.Ext(path))):
+				files = append(files, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, refusedf("a folder cannot be read whole: %s", reason(err))
+		}
+	}
+	slices.Sort(files)
+	files = slices.Compact(files)
+	return slices.Collect(ingest.Files(files, func(path string) clinicaldoc.CreateNoteParams {
+		return clinicaldoc.CreateNoteParams{Name: nameOf(path), PatientID: o.patient, PromptID: o.prompt}
+	})), nil
+}
+
+func nameOf(path string) string {
+	base := filepath.Base(path)
+	return cmp.Or(strings.TrimSuffix(base, filepath.Ext(base)), base)
+}
+
+// reason is an error of the file system without the path in it, which may be a patient's name.
+func reason(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err.Error()
+	}
+	return "it cannot be used"
+}
+
+// fromManifest reads a CSV file with a heading.
+func (o *uploadOptions) fromManifest() ([]ingest.Recording, error) {
+	file, err := os.Open(o.manifest)
+	if err != nil {
+		return nil, usagef("the manifest cannot be read: %s", reason(err))
+	}
+	defer func() { _ = file.Close() }()
+	reader := csv.NewReader(file)
+	heading, err := reader.Read()
+	if err != nil {
+		return nil, usagef("the manifest has no heading")
+	}
+	heading[0] = strings.TrimPrefix(heading[0], "\ufeff")
+	columns := map[string]int{}
+	for i, name := range heading {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if !slices.Contains([]string{"file", "patient", "prompt", "name"}, name) {
+			return nil, usagef("the manifest has a column that is none of file, patient, prompt, name: column %d", i+1)
+		}
+		columns[name] = i
+	}
+	if _, ok := columns["file"]; !ok {
+		return nil, usagef("the manifest has no column file")
+	}
+	var list []ingest.Recording
+	for {
+		row, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		line, _ := reader.FieldPos(0)
+		if err != nil {
+			return nil, usagef("the manifest cannot be read near line %d", line)
+		}
+		recording, err := o.manifestRow(columns, row, line)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, recording)
+	}
+}
+
+func (o *uploadOptions) manifestRow(columns map[string]int, row []string, line int) (ingest.Recording, error) {
+	cell := func(name string) string {
+		if i, ok := columns[name]; ok {
+			return strings.TrimSpace(row[i])
+		}
+		return ""
+	}
+	path := cell("file")
+	if path == "" {
+		return ingest.Recording{}, usagef("line %d of the manifest names no file", line)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(o.manifest), path)
+	}
+	params := clinicaldoc.CreateNoteParams{Name: cmp.Or(cell("name"), nameOf(path)), PatientID: o.patient, PromptID: o.prompt}
+	for name, into := range map[string]*int64{"patient": &params.PatientID, "prompt": &params.PromptID} {
+		text := cell(name)
+		if text == "" {
+			continue
+		}
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || id < 1 {
+			return ingest.Recording{}, usagef("line %d of the manifest has no id for its %s", line, name)
+		}
+		*into = id
+	}
+	return ingest.Recording{File: path, Params: params}, nil
+}

@@ -1,0 +1,193 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// uploadRun shows a run and adds up how it ends.
+type uploadRun struct {
+	*uploadOptions
+	recordings []ingest.Recording
+	numbers    map[string]int // by file
+	show       progress.Reporter
+	rows       map[int]*progress.Row
+	last       ingest.Progress
+	doubts     []int
+	worst      error // of the refused ones
+	cut        int   // ended by the run's end, before they could be sent whole
+	broken     error // of standard output
+}
+
+func newUploadRun(o *uploadOptions, recordings []ingest.Recording) *uploadRun {
+	r := &uploadRun{uploadOptions: o, recordings: recordings, numbers: map[string]int{}, show: progress.New(o.IO), rows: map[int]*progress.Row{}}
+	for i := range recordings {
+		r.numbers[recordings[i].File] = i + 1
+	}
+	return r
+}
+
+// all uploads the recordings, prints what becomes of each, and returns the worst of it.
+func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
+	defer r.show.Close()
+	var ended error
+	for result, err := range uploader.Run(ctx, slices.Values(r.recordings)) {
+		if err != nil {
+			ended = err
+			break
+		}
+		r.result(ctx, &result)
+	}
+	r.show.Close()
+	r.sum()
+	switch {
+	case ended != nil && ctx.Err() != nil:
+		r.IO.Note("Run the same command again to go on.")
+		return context.Cause(ctx)
+	case ended != nil:
+		return ended
+	case r.last.InDoubt > 0:
+		return &inDoubtError{r.last.InDoubt}
+	case r.worst != nil:
+		return fmt.Errorf("%d recordings were refused, such as: %w", r.last.Refused, r.worst)
+	}
+	return r.broken
+}
+
+// inDoubtError is for recordings that a later run has to ask about.
+type inDoubtError struct{ count int }
+
+func (e *inDoubtError) Error() string {
+	return fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", e.count)
+}
+
+// event moves the rows.
+func (r *uploadRun) event(e ingest.Event) {
+	r.last = e.Progress
+	number := r.numbers[e.Recording.File]
+	row := r.rows[number]
+	switch {
+	case e.Result != nil:
+		if row != nil {
+			row.End()
+			delete(r.rows, number)
+		}
+	case e.State == ingest.StateInDoubt:
+		if row != nil {
+			row.Rename(r.label(number) + " in doubt until " + e.Until.Local().Format("15:04"))
+		}
+		r.show.Line(fmt.Sprintf("%s: the response was lost; asking the service until %s at the latest", r.label(number), e.Until.UTC().Format(time.RFC3339)))
+	case row == nil:
+		r.rows[number] = r.show.Start(r.label(number), r.size(number))
+	case e.Size != 0:
+		row.Set(e.Sent, e.Size)
+	}
+	r.show.Total(totalText(e.Progress))
+}
+
+// label is a recording's number and size, or its name if that is wanted.
+func (r *uploadRun) label(number int) string {
+	if number == 0 {
+		return "recording"
+	}
+	file := r.recordings[number-1].File
+	if r.reveal {
+		return file
+	}
+	return "recording " + strconv.Itoa(number) + ", " + progress.Bytes(r.size(number))
+}
+
+// size of a recording, -1 when it cannot be told.
+func (r *uploadRun) size(number int) int64 {
+	if info, err := os.Stat(r.recordings[number-1].File); err == nil {
+		return info.Size()
+	}
+	return -1
+}
+
+func totalText(p ingest.Progress) string {
+	text := fmt.Sprintf("%d/%d done", p.Done(), p.Total)
+	if doubts := p.Doubts + p.InDoubt; doubts > 0 {
+		text += fmt.Sprintf(", %d in doubt", doubts)
+	}
+	if p.Refused > 0 {
+		text += fmt.Sprintf(", %d refused", p.Refused)
+	}
+	switch {
+	case p.Left >= time.Minute:
+		text += fmt.Sprintf(", %d min left", int(p.Left.Minutes()+0.5))
+	case p.Left > 0:
+		text += fmt.Sprintf(", %d s left", int(p.Left.Seconds()+0.5))
+	}
+	return text
+}
+
+// result prints what became of a recording.
+func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
+	if ctx.Err() != nil && result.Status == ingest.Refused && errors.Is(result.Err, context.Canceled) {
+		r.cut++
+		return
+	}
+	number := r.numbers[result.Recording.File]
+	line := uploadResult{Number: number, Status: result.Status.String(), NoteID: result.NoteID, Size: max(r.size(number), 0), Until: result.Until}
+	if result.Err != nil {
+		line.Error = result.Err.Error()
+	}
+	if r.reveal {
+		line.File = result.Recording.File
+	}
+	switch result.Status {
+	case ingest.InDoubt:
+		r.doubts = append(r.doubts, number)
+	case ingest.Refused:
+		if r.worst == nil || kindOf(r.worst).code == codeUnreachable {
+			r.worst = result.Err
+		}
+	case ingest.Created, ingest.AlreadyThere:
+	}
+	if r.broken != nil {
+		return
+	}
+	r.broken = r.print(ctx, &r.format, line, func() error {
+		note := "-"
+		if line.NoteID != 0 {
+			note = strconv.FormatInt(line.NoteID, 10)
+		}
+		return r.line(strings.TrimRight(strings.Join([]string{r.label(number), line.Status, note, line.Error}, "\t"), "\t"))
+	})
+}
+
+// line prints a result: above the rows where there are some on the same terminal.
+func (r *uploadRun) line(text string) error {
+	if r.IO.OutTTY && r.IO.ErrTTY {
+		r.show.Line(r.IO.Text(text))
+		return nil
+	}
+	return r.outf("%s\n", text)
+}
+
+// sum says what is done, left and in doubt.
+func (r *uploadRun) sum() {
+	p := r.last
+	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", len(r.recordings), p.Created, p.AlreadyThere, p.Refused-r.cut, p.InDoubt)
+	if left := len(r.recordings) - p.Done() + r.cut; left > 0 {
+		text += fmt.Sprintf(", %d not begun or not finished", left)
+	}
+	r.IO.Note("%s", text)
+	if len(r.doubts) > 0 {
+		slices.Sort(r.doubts)
+		r.IO.Note("in doubt: %s", strings.Trim(fmt.Sprint(r.doubts), "[]"))
+	}
+	if r.broken != nil {
+		r.IO.Note("clinicaldoc: the results could not all be printed; the journal has them")
+	}
+}

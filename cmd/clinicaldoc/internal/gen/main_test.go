@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestReferenceIsCurrent(t *testing.T) {
+	t.Parallel()
+	var made bytes.Buffer
+	require.NoError(t, reference(&made))
+	kept, err := os.ReadFile("../../REFERENCE.md")
+	require.NoError(t, err)
+	assert.Equal(t, strings.ReplaceAll(string(kept), "\r\n", "\n"), made.String(), "go run ./internal/gen > REFERENCE.md")
+}
+
+func TestManPagesAreMadeOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "man")
+	require.NoError(t, manPages(folder))
+	pages, err := filepath.Glob(filepath.Join(folder, "*.1"))
+	require.NoError(t, err)
+	assert.Contains(t, pages, filepath.Join(folder, "clinicaldoc-notes-sign.1"))
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), ".TH \"CLINICALDOC\"", page)
+	}
+}
+
+func TestEveryCommandHasHelpAndExamples(t *testing.T) {
+	t.Parallel()
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Name() == "help" || sub.Name() == "completion" {
+				continue
+			}
+			assert.NotEmpty(t, sub.Short, sub.CommandPath())
+			if sub.Runnable() && !sub.HasSubCommands() {
+				assert.NotEmpty(t, sub.Example, sub.CommandPath())
+			}
+			visit(sub)
+		}
+	}
+	visit(root())
+}

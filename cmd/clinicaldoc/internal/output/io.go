@@ -1,0 +1,101 @@
+// Package output is how the command speaks: tables on a terminal, tab-separated lines in a pipe, JSON on demand, questions
+// on standard error. What the service said is made harmless before a terminal sees it.
+package output
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// IO is the streams of a run and what is at their ends.
+type IO struct {
+	In                    *bufio.Reader
+	Out, Err              io.Writer
+	InTTY, OutTTY, ErrTTY bool
+	Color                 bool       // on Out
+	Plain                 bool       // lines instead of redrawn rows and tables
+	Width                 int        // of Out's terminal
+	ErrWidth              func() int // of Err's, now: windows are resized
+}
+
+// System returns the process's own streams.
+func System() *IO {
+	s := &IO{In: bufio.NewReader(os.Stdin), Out: os.Stdout, Err: os.Stderr}
+	s.InTTY, s.OutTTY, s.ErrTTY = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr)
+	s.Width, s.ErrWidth = width(os.Stdout), func() int { return width(os.Stderr) }
+	s.Color = s.OutTTY && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	s.Plain = os.Getenv("CLINICALDOC_PLAIN") != ""
+	enableEscapes()
+	return s
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func width(f *os.File) int {
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		return w
+	}
+	return 80
+}
+
+// CanAsk reports whether somebody is there to answer.
+func (s *IO) CanAsk() bool { return s.InTTY && s.ErrTTY }
+
+// Ask asks a question whose answer is yes or no; no is the default.
+func (s *IO) Ask(question string) (bool, error) {
+	line, err := s.AskLine(question + " [y/N] ")
+	line = strings.ToLower(line)
+	return line == "y" || line == "yes", err
+}
+
+// AskLine asks for a line.
+func (s *IO) AskLine(question string) (string, error) {
+	if _, err := io.WriteString(s.Err, question); err != nil {
+		return "", err
+	}
+	return s.ReadLine()
+}
+
+// ReadLine reads a line from standard input, without its end.
+func (s *IO) ReadLine() (string, error) {
+	line, err := s.In.ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+// ReadSecret reads a line that is not shown: from the terminal if there is one, else from standard input.
+func (s *IO) ReadSecret(question string) (string, error) {
+	if !s.InTTY {
+		line, err := s.ReadLine()
+		return strings.TrimSpace(line), err
+	}
+	// Raw before the question is asked: nothing that is typed or pasted early is shown.
+	fd := int(os.Stdin.Fd())
+	state, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = term.Restore(fd, state) }()
+	keyboard := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{s.In, s.Err}, "")
+	secret, err := keyboard.ReadPassword(question)
+	if errors.Is(err, io.EOF) {
+		return "", nil // Ctrl-C or Ctrl-D
+	}
+	return strings.TrimSpace(secret), err
+}
+
+// Note writes a line for people to standard error.
+func (s *IO) Note(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.Err, format+"\n", args...)
+}

@@ -1,0 +1,52 @@
+package output_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+)
+
+func TestTextsCannotControlATerminal(t *testing.T) {
+	t.Parallel()
+	text := "a\x1b]0;x\a\u009b31m\u202eb\r\tc\nd"
+	assert.Equal(t, "a\ufffd]0;x\ufffd\ufffd31m\ufffdb\ufffd\tc\nd", output.Harmless(text))
+	assert.Equal(t, text, (&output.IO{}).Text(text), "a pipe gets what came")
+}
+
+func TestTableInAPipeKeepsItsColumns(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, (&output.IO{Out: &out}).Table([]string{"A", "B"}, [][]string{{"x\ty", "two\nlines"}}))
+	assert.Equal(t, "x y\ttwo lines\n", out.String())
+}
+
+func TestTableFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	io := &output.IO{Out: &out, OutTTY: true, Width: 20}
+	require.NoError(t, io.Table([]string{"ID", "NAME"}, [][]string{{"1", "患者患者患者患者患者患者"}, {"12", "b"}}))
+	assert.Equal(t, "ID  NAME\n1   患者患者患者患…\n12  b\n", out.String())
+}
+
+func TestFilterKeepsNumbersWholeAndQuotesNothingOfTheValue(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	io := &output.IO{Out: &out}
+	var filter output.Filter
+	require.Error(t, filter.Set(".["))
+	require.NoError(t, filter.Set(".id, .name"))
+	require.NoError(t, io.JSON(t.Context(), map[string]any{"id": int64(9007199254740993), "name": "x"}, &filter))
+	assert.Equal(t, "9007199254740993\nx\n", out.String())
+	require.NoError(t, filter.Set(".name | .first"))
+	err := io.JSON(t.Context(), map[string]any{"name": "Canary"}, &filter)
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "Canary")
+	require.NoError(t, filter.Set("$ENV | length"))
+	out.Reset()
+	require.NoError(t, io.JSON(t.Context(), 1, &filter))
+	assert.Equal(t, "0\n", out.String(), "an expression sees no token of the environment")
+}

@@ -1,0 +1,158 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// frame is the shortest time between two drawings.
+const frame = 100 * time.Millisecond
+
+// maxRows keeps the block below the height of any terminal.
+const maxRows = 8
+
+// painter redraws a small block of rows in place. It never asks the terminal anything, as not every one answers.
+type painter struct {
+	mu    sync.Mutex
+	to    io.Writer
+	width func() int
+	rows  []*Row
+	total string
+	drawn int // rows on the screen
+	at    time.Time
+	over  bool
+}
+
+func newPainter(to io.Writer, width func() int) *painter { return &painter{to: to, width: width} }
+
+// Row is one transfer. The zero value shows nothing.
+type Row struct {
+	painter    *painter
+	name       string
+	sent, size int64
+}
+
+// Set tells how many bytes have moved, and of how many.
+func (r *Row) Set(sent, size int64) {
+	if r.painter == nil {
+		return
+	}
+	r.painter.mu.Lock()
+	defer r.painter.mu.Unlock()
+	r.sent, r.size = sent, size
+	r.painter.draw(false)
+}
+
+// Rename changes what the row is called.
+func (r *Row) Rename(name string) {
+	if r.painter == nil {
+		return
+	}
+	r.painter.mu.Lock()
+	defer r.painter.mu.Unlock()
+	r.name = name
+	r.painter.draw(false)
+}
+
+// End takes the row away.
+func (r *Row) End() {
+	if r.painter == nil {
+		return
+	}
+	p := r.painter
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.rows {
+		if p.rows[i] == r {
+			p.rows = append(p.rows[:i], p.rows[i+1:]...)
+			break
+		}
+	}
+	p.draw(false)
+}
+
+func (p *painter) Start(name string, size int64) *Row {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	row := &Row{painter: p, name: name, size: size}
+	p.rows = append(p.rows, row)
+	p.draw(false)
+	return row
+}
+
+func (p *painter) Total(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = text
+	p.draw(false)
+}
+
+func (p *painter) Line(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = io.WriteString(p.to, p.erased()+text+"\n")
+	p.drawn = 0
+	p.draw(true)
+}
+
+func (p *painter) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.over = true
+		_, _ = io.WriteString(p.to, p.erased())
+	}
+}
+
+// erased goes to the block's first row and erases from there. The \r also covers a ^C that the terminal echoed.
+func (p *painter) erased() string {
+	if p.drawn == 0 {
+		return ""
+	}
+	up := ""
+	if p.drawn > 1 {
+		up = fmt.Sprintf("\x1b[%dA", p.drawn-1)
+	}
+	return "\r" + up + "\x1b[J"
+}
+
+// draw paints the block anew; the caller holds the lock.
+func (p *painter) draw(now bool) {
+	if p.over || !now && time.Since(p.at) < frame {
+		return
+	}
+	p.at = time.Now()
+	width := p.width()
+	var rows []string
+	for _, row := range p.rows {
+		if len(rows) == maxRows {
+			break
+		}
+		rows = append(rows, row.text(width))
+	}
+	if p.total != "" {
+		rows = append(rows, p.total)
+	}
+	for i := range rows {
+		rows[i] = runewidth.Truncate(rows[i], width-1, "…")
+	}
+	_, _ = io.WriteString(p.to, p.erased()+strings.Join(rows, "\n"))
+	p.drawn = len(rows)
+}
+
+const barWidth = 20
+
+func (r *Row) text(width int) string {
+	bar := Bytes(r.sent)
+	if r.size > 0 {
+		full := int(min(r.sent, r.size) * barWidth / r.size)
+		bar = fmt.Sprintf("[%s%s] %3d %%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), min(r.sent, r.size)*100/r.size)
+	}
+	name := runewidth.Truncate(r.name, max(10, width-barWidth-12), "…")
+	return runewidth.FillRight(name, max(10, min(36, width-barWidth-12))) + " " + bar
+}

@@ -1,0 +1,11 @@
+// Command clinicaldoc is the command line of a clinical documentation service: notes, recordings, tokens, uploads of whole
+// folders, exports, and a service in a box to try it all on. See clinicaldoc --help.
+package main
+
+import (
+	"os"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/command"
+)
+
+func main() { os.Exit(command.Main(os.Args[1:])) }

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"clinicaldoc": main})
+}
+
+// What must not be seen: a token never, names and texts only where they are asked for.
+const (
+	canaryToken   = "9|canaryTokenQ7zXw"
+	canaryName    = "CanaryName Vfollow"
+	canaryPatient = "CanaryPatient Vperson"
+	canaryText    = "CanaryText Vfindings"
+	signature     = "ignature="
+)
+
+var start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+
+// Every script runs against the service as its description is filled in several ways.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"default", "framework", "cursor", "flat", "drifting"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			variant, ok := clinicaldoctest.VariantNamed(name)
+			require.True(t, ok)
+			runScripts(t, "testdata/variants", variant)
+		})
+	}
+}
+
+// What does not depend on the service's ways runs once.
+func TestScriptsOnce(t *testing.T) {
+	t.Parallel()
+	runScripts(t, "testdata/once", clinicaldoctest.Variant{})
+}
+
+func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
+	t.Helper()
+	testscript.Run(t, testscript.Params{
+		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick,
+		},
+	})
+}
+
+const serverKey = "server"
+
+// setUp gives each script a service of its own, with a user, a patient and four notes of which two are complete.
+func setUp(t *testing.T, e *testscript.Env, variant clinicaldoctest.Variant) error {
+	t.Helper()
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant), clinicaldoctest.WithFrozenClock(start), clinicaldoctest.WithToken(canaryToken))
+	e.Values[serverKey] = srv
+	e.Defer(func() {
+		srv.Close()
+		checkFolder(t, e.WorkDir)
+	})
+	srv.AddPatient(clinicaldoctest.Patient{ID: 7, Name: canaryPatient})
+	for i, stage := range []clinicaldoctest.Stage{clinicaldoctest.StageComplete, clinicaldoctest.StageComplete, clinicaldoctest.StageTranscribing, clinicaldoctest.StageFailed} {
+		n := clinicaldoctest.Note{ID: int64(i + 1), PatientID: 7, Name: canaryName, Stage: stage, Stuck: true, Transcription: canaryText + " said", Analysis: canaryText + " found", CreatedAt: start.Add(-time.Hour)}
+		if stage == clinicaldoctest.StageFailed {
+			n.ErrorState = "CanaryText error"
+		}
+		srv.AddNote(n)
+	}
+	query := srv.Variant().Query
+	e.Setenv("CLINICALDOC_BASE_URL", srv.URL)
+	e.Setenv("CLINICALDOC_TOKEN", canaryToken)
+	e.Setenv("CLINICALDOC_QUERY_NAMES", account.QueryNames(query).String())
+	e.Setenv("URL", srv.URL)
+	e.Setenv("HOME", e.WorkDir)
+	e.Setenv("CLINICALDOC_CONFIG_DIR", filepath.Join(e.WorkDir, "config"))
+	e.Setenv("CLINICALDOC_STATE_DIR", filepath.Join(e.WorkDir, "state"))
+	e.Setenv("CLINICALDOC_KEYRING", "off")
+	return nil
+}
+
+// checkFolder looks at what a script leaves behind: settings, journals and lists of commands hold no secrets.
+func checkFolder(t *testing.T, folder string) {
+	t.Helper()
+	assert.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name := filepath.ToSlash(strings.TrimPrefix(path, folder))
+		isToken := strings.HasPrefix(name, "/config/tokens/") || strings.HasSuffix(name, "token.txt")
+		assert.False(t, bytes.Contains(text, []byte(canaryToken)) && !isToken, "a token in %s", name)
+		if strings.HasPrefix(name, "/config/") || strings.HasPrefix(name, "/state/journals/") {
+			for _, canary := range []string{canaryName, canaryPatient, canaryText, "visit-"} {
+				assert.NotContains(t, string(text), canary, name)
+			}
+		}
+		if isToken && strings.HasPrefix(name, "/config/") {
+			info, err := entry.Info()
+			assert.NoError(t, err)
+			assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), name)
+		}
+		return err
+	}))
+}
+
+func server(ts *testscript.TestScript) *clinicaldoctest.Server {
+	return ts.Value(serverKey).(*clinicaldoctest.Server)
+}
+
+// exits runs a program, wants an exit code, and looks for what must not be printed.
+func exits(revealed bool) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < 2 {
+			ts.Fatalf("usage: exits CODE PROGRAM ARGUMENTS...")
+		}
+		want, err := strconv.Atoi(args[0])
+		ts.Check(err)
+		got := 0
+		if err := ts.Exec(args[1], args[2:]...); err != nil {
+			got = -1
+			if _, scanErr := fmt.Sscanf(err.Error(), "exit status %d", &got); scanErr != nil {
+				ts.Fatalf("%v", err)
+			}
+		}
+		if got != want {
+			ts.Fatalf("exit code %d instead of %d", got, want)
+		}
+		said := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+		canaries := []string{canaryToken, "canaryToken", signature}
+		if !revealed {
+			canaries = append(canaries, canaryName, canaryPatient, canaryText, "CanaryText", "visit-")
+		}
+		for _, canary := range canaries {
+			if strings.Contains(said, canary) {
+				ts.Fatalf("%q was printed", canary)
+			}
+		}
+	}
+}
+
+// advance moves the service's clock.
+func advance(ts *testscript.TestScript, _ bool, args []string) {
+	d, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	server(ts).Advance(d)
+}
+
+// fault injects one: fault 'GET /user' status=500:always.
+func fault(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := clinicaldoctest.ParseFault(args[1])
+	ts.Check(err)
+	server(ts).Inject(args[0], f)
+}
+
+// requests wants so many requests to a route since the last time.
+func requests(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	for _, r := range server(ts).Requests() {
+		if len(args) < 2 || r.Route == args[1] {
+			got++
+		}
+	}
+	server(ts).ForgetRequests()
+	if got != want {
+		ts.Fatalf("%d requests instead of %d", got, want)
+	}
+}
+
+// notes wants so many notes on the service.
+func notes(ts *testscript.TestScript, _ bool, args []string) {
+	if got := strconv.Itoa(len(server(ts).Notes())); got != args[0] {
+		ts.Fatalf("%s notes instead of %s", got, args[0])
+	}
+}
+
+// stop ends the service.
+func stop(ts *testscript.TestScript, _ bool, _ []string) { server(ts).Close() }
+
+// quick lets time pass and every stage take none.
+func quick(ts *testscript.TestScript, _ bool, _ []string) {
+	server(ts).SetDelays(clinicaldoctest.Delays{})
+	server(ts).Unfreeze()
+}

@@ -1,0 +1,200 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// terminal is a program on a pseudo-terminal of 70 by 12, and what a person would see there.
+type terminal struct {
+	t       *testing.T
+	command *exec.Cmd
+	keys    *os.File
+	screen  vt10x.Terminal
+
+	mu   sync.Mutex
+	raw  strings.Builder
+	more chan struct{} // holds one when something was drawn
+	over chan struct{}
+}
+
+func onTerminal(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:usetesting // outlives the test's end by a little
+	t.Cleanup(cancel)
+	term := &terminal{t: t, command: exec.CommandContext(ctx, "clinicaldoc", args...), screen: vt10x.New(vt10x.WithSize(70, 12)), more: make(chan struct{}, 1), over: make(chan struct{})}
+	term.command.Env = append(append(os.Environ(), "TERM=xterm", "CI=", "NO_COLOR="), env...)
+	keys, err := pty.StartWithSize(term.command, &pty.Winsize{Rows: 12, Cols: 70})
+	require.NoError(t, err)
+	term.keys = keys
+	t.Cleanup(func() { _ = keys.Close() })
+	go term.follow()
+	return term
+}
+
+func (x *terminal) follow() {
+	defer close(x.over)
+	buffer := make([]byte, 4096)
+	for {
+		n, err := x.keys.Read(buffer)
+		x.mu.Lock()
+		x.raw.Write(buffer[:n])
+		_, _ = x.screen.Write(buffer[:n])
+		x.mu.Unlock()
+		if err != nil {
+			return
+		}
+		select {
+		case x.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (x *terminal) seen() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.screen.String()
+}
+
+// until waits for what a person would wait for.
+func (x *terminal) until(text string) {
+	x.t.Helper()
+	for !strings.Contains(x.seen(), text) {
+		select {
+		case <-x.more:
+		case <-x.over:
+			if !strings.Contains(x.seen(), text) {
+				x.t.Fatalf("%q never came:\n%s", text, x.seen())
+			}
+		case <-time.After(20 * time.Second):
+			x.t.Fatalf("%q does not come:\n%s", text, x.seen())
+		}
+	}
+}
+
+func (x *terminal) press(keys string) {
+	x.t.Helper()
+	_, err := x.keys.WriteString(keys)
+	require.NoError(x.t, err)
+}
+
+// ends waits for the exit code.
+func (x *terminal) ends() int {
+	x.t.Helper()
+	<-x.over
+	err := x.command.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	require.NoError(x.t, err)
+	return 0
+}
+
+// environment is that of a user of the service.
+func environment(t *testing.T, srv *clinicaldoctest.Server) []string {
+	t.Helper()
+	folder := t.TempDir()
+	return []string{
+		"CLINICALDOC_BASE_URL=" + srv.URL, "CLINICALDOC_TOKEN=" + srv.Token, "CLINICALDOC_KEYRING=off", "HOME=" + folder,
+		"CLINICALDOC_CONFIG_DIR=" + filepath.Join(folder, "config"), "CLINICALDOC_STATE_DIR=" + filepath.Join(folder, "state"),
+	}
+}
+
+func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Hour).Always())
+	folder := t.TempDir()
+	for _, name := range []string{"visit-a.wav", "visit-b.wav", "visit-c.wav"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), append([]byte("RIFF"+name), make([]byte, 12<<20)...), 0o600))
+	}
+	x := onTerminal(t, environment(t, srv), "upload", "--patient", "7", "--prompt", "1", "--workers", "3", folder)
+	x.until("recording 1, 12.0 MB")
+	x.until("recording 3, 12.0 MB")
+	x.until("[#")
+	x.until("0/3 done")
+	t.Logf("under way:\n%s", x.seen())
+	x.press("\x03")
+	assert.Equal(t, 130, x.ends())
+	screen := x.seen()
+	t.Logf("after Ctrl-C:\n%s", screen)
+	assert.Contains(t, screen, "3 recordings: 0 created, 0 already there, 0 refused, 0 in doubt")
+	assert.Contains(t, screen, "Run the same command again")
+	assert.NotContains(t, screen, "[#", "the rows are taken away")
+	assert.NotContains(t, x.raw.String(), "visit-")
+	assert.NotContains(t, x.raw.String(), srv.Token)
+	assert.Empty(t, srv.Notes())
+}
+
+func TestTerminalAsksBeforeItSigns(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	id := srv.AddNote(clinicaldoctest.Note{Name: "Follow-up", Analysis: "All is \x1b[31mwell\x1b]0;title\a"})
+	require.EqualValues(t, 1, id)
+	env := environment(t, srv)
+
+	x := onTerminal(t, env, "notes", "sign", "1")
+	x.until("Sign this note? [y/N]")
+	assert.Contains(t, x.seen(), "All is")
+	assert.NotContains(t, x.raw.String(), "\x1b[31m", "what the service sends does not control the terminal")
+	x.press("\n")
+	assert.Equal(t, 5, x.ends())
+	assert.Contains(t, x.seen(), "declined")
+	assert.Equal(t, clinicaldoctest.StageComplete, srv.Notes()[0].Stage)
+
+	x = onTerminal(t, env, "notes", "sign", "1")
+	x.until("Sign this note? [y/N]")
+	x.press("y\n")
+	assert.Equal(t, 0, x.ends())
+	assert.Equal(t, clinicaldoctest.StageSigned, srv.Notes()[0].Stage)
+
+	x = onTerminal(t, env, "notes", "delete", "1")
+	x.until("[y/N]")
+	x.press("n\n")
+	assert.Equal(t, 5, x.ends())
+	assert.Len(t, srv.Notes(), 1)
+}
+
+func TestTerminalShowsTablesAndHidesTheToken(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.AddNote(clinicaldoctest.Note{Name: strings.Repeat("患者", 40)})
+	env := environment(t, srv)
+
+	x := onTerminal(t, env, "notes", "list", "--reveal")
+	assert.Equal(t, 0, x.ends())
+	lines := strings.Split(strings.TrimRight(x.seen(), "\n "), "\n")
+	assert.Contains(t, lines[0], "ID  STAGE     CREATED")
+	assert.Contains(t, lines[1], "…", "it is cut to the terminal's width")
+	assert.Contains(t, x.raw.String(), "\x1b[1m")
+	x = onTerminal(t, append(env, "NO_COLOR=1"), "notes", "list")
+	assert.Equal(t, 0, x.ends())
+	assert.NotContains(t, x.raw.String(), "\x1b[")
+
+	x = onTerminal(t, append(env, "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN="), "login", srv.URL)
+	x.until("Token:")
+	x.press(srv.Token + "\n")
+	assert.Equal(t, 0, x.ends())
+	assert.NotContains(t, x.raw.String(), srv.Token)
+	assert.Contains(t, x.seen(), "logged in to")
+}

@@ -1,0 +1,23 @@
+package devproxy
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+)
+
+// storageAddress returns where the audio storage listens when only the API's address is given: out of sight on this
+// machine, or on the next port where others can reach the API, so that they reach the audio too.
+func storageAddress(api string) string {
+	host, port, err := net.SplitHostPort(api)
+	if err != nil || origin.Loopback(&url.URL{Host: api}) {
+		return "127.0.0.1:0"
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil || number == 0 || number == 65535 {
+		return net.JoinHostPort(host, "0")
+	}
+	return net.JoinHostPort(host, strconv.Itoa(number+1))
+}

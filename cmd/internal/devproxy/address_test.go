@@ -1,0 +1,48 @@
+package devproxy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+func TestStorageFollowsTheAPI(t *testing.T) {
+	t.Parallel()
+	for api, storage := range map[string]string{
+		"127.0.0.1:8790": "127.0.0.1:0", "localhost:8790": "127.0.0.1:0", "[::1]:8790": "127.0.0.1:0", "nonsense": "127.0.0.1:0",
+		":8790": ":8791", "0.0.0.0:8790": "0.0.0.0:8791", "[::]:8790": "[::]:8791", "192.0.2.7:80": "192.0.2.7:81",
+		":0": ":0", ":65535": ":0", ":http": ":0",
+	} {
+		assert.Equal(t, storage, storageAddress(api), api)
+	}
+}
+
+// Who listens at every address, as a container does, prints an address that the SDK takes and that serves audio.
+func TestAnAddressForAllIsPrintedSoThatItWorks(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-addr", ":0", "-seed", "1")
+	assert.True(t, strings.HasPrefix(c.url, "http://127.0.0.1:"), c.url)
+	client, err := clinicaldoc.NewClient(c.url, c.token, clinicaldoc.WithHTTPClient(c.client))
+	require.NoError(t, err)
+	var audio strings.Builder
+	n, err := client.Notes.DownloadAudio(t.Context(), 1, &audio, clinicaldoc.DownloadParams{})
+	require.NoError(t, err)
+	assert.Positive(t, n)
+
+	behind := launch(t, "-addr", ":0", "-upstream", c.url)
+	assert.True(t, strings.HasPrefix(behind.url, "http://127.0.0.1:"), behind.url)
+	behind.token = c.token
+	assert.Equal(t, http.StatusOK, behind.get("/user").status)
+}
+
+func TestAHostsNameIsPrintedAndGiven(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-addr", ":0", "-seed", "1", "-host", "localhost")
+	assert.True(t, strings.HasPrefix(c.url, "http://localhost:"), c.url)
+	assert.Contains(t, c.get("/v1/progress-notes/1/audio-url").text, `"url":"http://localhost:`)
+}

@@ -1,0 +1,150 @@
+package devproxy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// serveBox serves the stand-in until the context ends.
+func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error {
+	box := &box{settings: set, started: make(chan struct{})}
+	pages := newEvents()
+	followed := newTraffic(set.log(stderr), pages, nil)
+	box.events, box.traffic = pages, followed
+	srv, err := clinicaldoctest.Start(
+		clinicaldoctest.WithAddr(set.addr),
+		clinicaldoctest.WithStorageAddr(cmp.Or(set.storageAddr, storageAddress(set.addr))),
+		clinicaldoctest.WithHost(set.host),
+		clinicaldoctest.WithToken(set.token),
+		clinicaldoctest.WithVariant(set.variant),
+		clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: set.transcription, Analysing: set.analysis}),
+		clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
+			return box.afterStart(front(set.inspector(followed, box), box.landing(followed.watch(tagged(api)))))
+		}),
+		clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) { observe(followed, r) }),
+	)
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	box.Server = srv
+	if err := box.fill(); err != nil {
+		return err
+	}
+	close(box.started)
+
+	_, err = fmt.Fprintf(stdout, `The service in a box, variant %s, with synthetic data. Interrupt to end.
+
+  base URL  %s
+  token     %s
+%s
+Try it:
+
+  curl -H 'Accept: application/json' -H 'Authorization: Bearer %s' %s/user
+
+For programs, and with CLINICALDOC_INTEGRATION=1 for the integration tests:
+
+  export CLINICALDOC_BASE_URL='%s' CLINICALDOC_TOKEN='%s'
+
+`, cmp.Or(set.variant.Name, "default"), srv.URL, srv.Token, set.pageLine(box.origin()), srv.Token, srv.URL, srv.URL, srv.Token)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	_, err = fmt.Fprintln(stdout, "Closing.")
+	return err
+}
+
+// box is the running stand-in.
+type box struct {
+	*clinicaldoctest.Server
+	settings
+	events  *events
+	traffic *traffic
+	frozen  atomic.Bool
+	notes   noteWatch
+	started chan struct{} // closed once the box is filled
+}
+
+// fill puts in what the command line asks for.
+func (b *box) fill() error {
+	if err := b.seed.plant(b.Server); err != nil {
+		return err
+	}
+	for _, f := range b.faults {
+		b.Inject(f.route, f.Fault)
+	}
+	return nil
+}
+
+// origin is the API's address without the path that a variant may put before its own.
+func (b *box) origin() string {
+	scheme, rest, _ := strings.Cut(b.URL, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host
+}
+
+// afterStart lets requests wait until the box is filled: it listens before that.
+func (b *box) afterStart(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-b.started:
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
+// landing says at / what this is, where the service itself has nothing.
+func (b *box) landing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != "/" || r.Method != http.MethodGet:
+			next.ServeHTTP(w, r)
+		case b.control && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			http.Redirect(w, r, pagePath, http.StatusSeeOther)
+		default:
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = fmt.Fprintf(w, "The clinical documentation service in a box, with synthetic data.\n\nbase URL  %s\n%s", b.URL, strings.TrimPrefix(b.pageLine(b.origin()), "  "))
+		}
+	})
+}
+
+// tag is a header by which the box's own record of a request is known again. The box does not look at it.
+const tag = "X-Devproxy-Request"
+
+func tagged(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own := *r
+		own.Header = r.Header.Clone()
+		own.Header.Set(tag, strconv.FormatInt(exchangeIn(r.Context()).request.ID, 10))
+		api.ServeHTTP(w, &own)
+	})
+}
+
+// observe takes over what only the box knows of a request. The storage's requests are known to the box alone.
+func observe(followed *traffic, r clinicaldoctest.Request) {
+	id, err := strconv.ParseInt(r.Header.Get(tag), 10, 64)
+	if e := followed.exchangeOf(id); err == nil && e != nil {
+		e.route, e.noteID = r.Route, r.NoteID
+		e.sent.Struck(r.Fault)
+		return
+	}
+	followed.log.write(entry{
+		method: r.Method, route: r.Route, status: r.Status, duration: r.Duration,
+		received: r.BytesReceived, sent: r.BytesSent, fault: r.Fault,
+	})
+	followed.add(request{
+		At: r.Time.UnixMilli(), Method: method(r.Method), Route: r.Route, Target: r.Path, Status: r.Status, Fault: r.Fault,
+		Millis: float64(r.Duration.Microseconds()) / 1000, Received: r.BytesReceived, Sent: r.BytesSent,
+		detail: detail{RequestHeader: headerLines(r.Header, false), Go: goCalls[r.Route]},
+	})
+}

@@ -1,0 +1,281 @@
+package devproxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output collects what a running command prints.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// command is a running devproxy.
+type command struct {
+	t              *testing.T
+	url            string
+	token          string
+	client         *http.Client
+	stdout, stderr output
+	interrupt      func() // ends it and waits
+}
+
+var (
+	printedURL   = regexp.MustCompile(`base URL  (http://\S+)`)
+	printedToken = regexp.MustCompile(`token     (\S+)`)
+)
+
+func launch(t *testing.T, args ...string) *command {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := &command{t: t, client: &http.Client{Transport: transport}}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // the test's own is over before the cleanup
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, "clinicaldoc-devproxy", append([]string{"-addr", "127.0.0.1:0"}, args...), &c.stdout, &c.stderr) }()
+	c.interrupt = sync.OnceFunc(func() {
+		transport.CloseIdleConnections()
+		cancel()
+		assert.NoError(t, <-ended)
+	})
+	t.Cleanup(c.interrupt)
+	require.Eventually(t, func() bool { return printedURL.MatchString(c.stdout.String()) }, 10*time.Second, time.Millisecond, "no base URL was printed")
+	c.url = printedURL.FindStringSubmatch(c.stdout.String())[1]
+	if token := printedToken.FindStringSubmatch(c.stdout.String()); token != nil {
+		c.token = token[1]
+	}
+	return c
+}
+
+// result is a response read to its end.
+type result struct {
+	status int
+	header http.Header
+	text   string
+}
+
+func (c *command) send(method, path, contentType string, body io.Reader) result {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, body)
+	require.NoError(c.t, err)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("Content-Type", contentType)
+	resp, err := c.client.Do(req)
+	require.NoError(c.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(c.t, err)
+	return result{resp.StatusCode, resp.Header, string(text)}
+}
+
+func (c *command) get(path string) result {
+	c.t.Helper()
+	return c.send(http.MethodGet, path, "", nil)
+}
+
+func (c *command) create() result {
+	c.t.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for name, value := range map[string]string{"name": "Secret visit", "patient_id": "7", "prompt_id": "1"} {
+		require.NoError(c.t, form.WriteField(name, value))
+	}
+	part, err := form.CreateFormFile("file", "visit.wav")
+	require.NoError(c.t, err)
+	_, err = part.Write(make([]byte, 100_000))
+	require.NoError(c.t, err)
+	require.NoError(c.t, form.Close())
+	return c.send(http.MethodPost, "/v1/progress-notes", form.FormDataContentType(), &body)
+}
+
+func TestBoxPrintsHowToUseIt(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-transcription", "0s", "-analysis", "0s")
+	printed := c.stdout.String()
+	assert.Contains(t, printed, "curl -H 'Accept: application/json' -H 'Authorization: Bearer "+c.token+"' "+c.url+"/user")
+	assert.Contains(t, printed, "export CLINICALDOC_BASE_URL='"+c.url+"' CLINICALDOC_TOKEN='"+c.token+"'")
+
+	assert.Equal(t, http.StatusCreated, c.create().status)
+	assert.Contains(t, c.get("/v1/progress-notes/1").text, `"content":true`)
+	assert.Equal(t, http.StatusOK, c.send(http.MethodPut, "/v1/progress-notes/1/sign", "", nil).status)
+	c.interrupt()
+	assert.Contains(t, c.stdout.String(), "Closing.")
+}
+
+func TestBoxLogsWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-token", "top-secret")
+	require.Equal(t, "top-secret", c.token)
+	c.create()
+	c.get("/v1/progress-notes?patient_id=424242")
+	c.get("/v1/progress-notes/31337")
+	c.get("/hidden-path")
+	c.send("ODD", "/user", "", nil)
+	c.interrupt()
+	log := c.stderr.String()
+	assert.Regexp(t, `POST   /v1/progress-notes +201  \S+  in 100\.\d kB  out \S+ [k]?B`, log)
+	assert.Regexp(t, `GET    /v1/progress-notes/\{id\} +404`, log)
+	assert.Regexp(t, `GET    \(unknown path\) +404`, log)
+	assert.Regexp(t, `other  \(unknown path\) +405`, log)
+	for _, secret := range []string{"top-secret", "424242", "31337", "hidden", "Secret visit", "ODD"} {
+		assert.NotContains(t, log, secret)
+	}
+}
+
+func TestQuietLogsNothing(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-quiet")
+	c.get("/user")
+	c.interrupt()
+	assert.Empty(t, c.stderr.String())
+}
+
+func TestBoxTakesVariantSeedAndFaults(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-variant", "cursor", "-seed", "12",
+		"-fault", "GET /user:status=503:2", "-fault", "GET /v1/auth/tokens:429=7s")
+	list := c.get("/v1/progress-notes?per_page=100").text
+	var page struct {
+		Data []struct {
+			PatientID int64 `json:"patient_id"`
+		} `json:"data"`
+		Meta map[string]any `json:"meta"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(list), &page))
+	assert.Len(t, page.Data, 12)
+	assert.Equal(t, int64(4), page.Data[0].PatientID)
+	assert.Contains(t, page.Meta, "next_cursor")
+
+	var statuses []int
+	for range 3 {
+		statuses = append(statuses, c.get("/user").status)
+	}
+	assert.Equal(t, []int{503, 503, 200}, statuses)
+	assert.Equal(t, "7", c.get("/v1/auth/tokens").header.Get("Retry-After"))
+	c.interrupt()
+	assert.Contains(t, c.stderr.String(), "fault: status=503")
+}
+
+func TestSeedFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "seed.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{
+		"users": [{"name": "Second user", "token": "second"}],
+		"patients": [{"id": 9, "name": "Patient nine"}],
+		"notes": [{"user_id": 2, "patient_id": 9, "name": "Seeded", "stage": "failed", "error_state": "no speech"}]
+	}`), 0o600))
+	c := launch(t, "-seed", file)
+	c.token = "second"
+	note := c.get("/v1/progress-notes/1").text
+	assert.Contains(t, note, `"error_state":"no speech"`)
+	assert.Contains(t, note, `"name":"Patient nine"`)
+}
+
+func TestCommandLineMistakes(t *testing.T) {
+	t.Parallel()
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	require.NoError(t, os.WriteFile(bad, []byte(`{"nots": []}`), 0o600))
+	impossible := filepath.Join(t.TempDir(), "impossible.json")
+	require.NoError(t, os.WriteFile(impossible, []byte(`{"notes": [{"user_id": 99}]}`), 0o600))
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-variant", "none"}, "no such variant"},
+		{[]string{"-seed", "-1"}, "cannot make -1 notes"},
+		{[]string{"-seed", "no-such-file"}, "no such file"},
+		{[]string{"-seed", bad}, "unknown field"},
+		{[]string{"-addr", "127.0.0.1:0", "-seed", impossible}, "seed: clinicaldoctest: no user 99"},
+		{[]string{"-addr", "127.0.0.1:99999"}, "invalid port"},
+		{[]string{"extra"}, `unexpected argument "extra"`},
+		{[]string{"-fault", "GET /nowhere:reset"}, "no such route"},
+		{[]string{"-nonsense"}, "not defined: -nonsense\n-help lists the flags"},
+		{[]string{"-token", "a b"}, "cannot stand in an Authorization header"},
+		{[]string{"-token", "Bearer abc"}, "cannot stand in an Authorization header"},
+		{[]string{"-transcription", "-2s"}, "want a duration"},
+		{[]string{"-analysis", "soon"}, "want a duration"},
+		{[]string{"-upstream", "http://service.example"}, "must be https"},
+		{[]string{"-upstream", "https://user:pw@service.example"}, "must be a base URL"},
+		{[]string{"-upstream", "::"}, "must be a base URL"},
+		{[]string{"-upstream", "http://127.0.0.1:1", "-seed", "3"}, "-seed means nothing"},
+	} {
+		var printed output
+		err := Run(t.Context(), "clinicaldoc-devproxy", test.args, &printed, &printed)
+		require.ErrorContains(t, err, test.want, test.args)
+		assert.Empty(t, printed.String(), "the mistake stands alone")
+	}
+}
+
+func TestFaultSpecs(t *testing.T) {
+	t.Parallel()
+	const route = clinicaldoctest.RouteGetNote
+	for _, spec := range []string{
+		"reset", "reset-after-request:3", "reset-after-commit:always", "status=502", "429=30s", "delay=1s:rate=0.05", "truncate=0",
+		"slow=10/1ms:every=20", "throttle=60/1m0s", "status=504:commit=1m35s",
+	} {
+		f, err := parseFault(route + ":" + spec)
+		require.NoError(t, err, spec)
+		assert.Equal(t, route, f.route)
+		assert.Equal(t, spec, f.String())
+	}
+	for _, spec := range []string{
+		"", "reset=1", "reset:0", "reset:often", "status", "status=99", "status=x", "429=soon", "delay=-1s",
+		"truncate=-1", "slow=10", "slow=0/1s", "throttle=1/0s", "meteor",
+	} {
+		_, err := parseFault(route + ":" + spec)
+		assert.Error(t, err, spec)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr output
+	require.NoError(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-version"}, &stdout, &stderr))
+	assert.Regexp(t, `^clinicaldoc-devproxy \S+ go\S+\n$`, stdout.String())
+}
+
+func TestHelpAndVariants(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr output
+	require.NoError(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-help"}, &stdout, &stderr))
+	for _, expected := range []string{"-upstream", "reset-after-commit", "-seed", "127.0.0.1:8790"} {
+		assert.Contains(t, stdout.String(), expected)
+	}
+	require.NoError(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-variants"}, &stdout, &stderr))
+	for _, v := range clinicaldoctest.Variants() {
+		assert.Contains(t, stdout.String(), v.Name+"\n")
+	}
+}

@@ -1,0 +1,137 @@
+package devproxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	keptEvents    = 2048
+	beatInterval  = 15 * time.Second
+	notesInterval = 250 * time.Millisecond
+	writeTimeout  = 5 * time.Second
+	batchPause    = 25 * time.Millisecond // what comes meanwhile is written together
+)
+
+// events are what pages are told as it happens. Each page reads at its own pace from the same ring; one that fell out of
+// it is told to start over, so that no page can slow another down or make the process grow.
+type events struct {
+	mu      sync.Mutex
+	ring    []event // the last ones, oldest first
+	last    int64   // number of the newest
+	pages   map[chan struct{}]bool
+	closing chan struct{}
+	close   func()
+}
+
+type event struct {
+	kind string
+	data []byte
+}
+
+func newEvents() *events {
+	e := &events{pages: map[chan struct{}]bool{}, closing: make(chan struct{}), last: time.Now().UnixMicro()} // not a number of an earlier run
+	e.close = sync.OnceFunc(func() { close(e.closing) })
+	return e
+}
+
+// publish tells every page. What nobody watches costs nothing: a page that comes later starts over anyhow.
+func (e *events) publish(kind string, content any) {
+	e.mu.Lock()
+	watched := len(e.pages) > 0
+	e.mu.Unlock()
+	var data []byte
+	if watched {
+		data, _ = json.Marshal(content) // of own types, which can be encoded
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last++
+	if data == nil {
+		e.ring = nil
+		return
+	}
+	if len(e.ring) >= keptEvents {
+		e.ring = append(e.ring[:0], e.ring[keptEvents/4:]...)
+	}
+	e.ring = append(e.ring, event{kind, data})
+	for wake := range e.pages {
+		select {
+		case wake <- struct{}{}:
+		default: // it is awake
+		}
+	}
+}
+
+// watch registers a page; the caller calls the returned function when the page is gone.
+func (e *events) watch() (wake chan struct{}, leave func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	wake = make(chan struct{}, 1)
+	e.pages[wake] = true
+	return wake, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.pages, wake)
+	}
+}
+
+// since returns what came after an event as it is written to a page, and the number of the newest.
+func (e *events) since(seen int64) (text []byte, last int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	oldest := e.last - int64(len(e.ring)) // the one before the ring
+	if seen < oldest || seen > e.last {
+		return fmt.Appendf(nil, "event: reset\nid: %d\ndata: {}\n\n", e.last), e.last
+	}
+	for i, event := range e.ring[seen-oldest:] {
+		text = fmt.Appendf(text, "event: %s\nid: %d\ndata: %s\n\n", event.kind, seen+int64(i)+1, event.data)
+	}
+	return text, e.last
+}
+
+// serve streams events to a page until it goes away. Beforehand and now and then it calls look, which may publish.
+func (e *events) serve(w http.ResponseWriter, r *http.Request, look func()) {
+	wake, leave := e.watch()
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	control := http.NewResponseController(w)
+	send := func(text []byte) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a page that does not read must not hold the handler
+		_, err := w.Write(text)
+		return err == nil && control.Flush() == nil
+	}
+	seen, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
+	if err != nil {
+		seen = -1 // it knows nothing yet
+	}
+	beat, notes := time.NewTicker(beatInterval), time.NewTicker(notesInterval)
+	defer beat.Stop()
+	defer notes.Stop()
+	for {
+		text, last := e.since(seen)
+		if len(text) > 0 && !send(text) {
+			return
+		}
+		seen = last
+		select {
+		case <-wake:
+			time.Sleep(batchPause)
+		case <-notes.C:
+			look()
+		case <-beat.C:
+			if !send([]byte(": beat\n\n")) {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		case <-e.closing:
+			return
+		}
+	}
+}

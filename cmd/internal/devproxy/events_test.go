@@ -1,0 +1,105 @@
+package devproxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// stream reads the events of a running command, from after an event or, with "", from the start.
+func (c *command) stream(after string) (next func() (kind, id, data string)) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	c.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/_/events", nil)
+	require.NoError(c.t, err)
+	if after != "" {
+		req.Header.Set("Last-Event-ID", after)
+	}
+	resp, err := c.client.Do(req)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { _ = resp.Body.Close() })
+	require.Equal(c.t, "text/event-stream", resp.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(resp.Body)
+	return func() (kind, id, data string) {
+		c.t.Helper()
+		for lines.Scan() {
+			name, value, _ := strings.Cut(lines.Text(), ": ")
+			switch name {
+			case "event":
+				kind = value
+			case "id":
+				id = value
+			case "data":
+				data = value
+			case "":
+				if kind != "" {
+					return kind, id, data
+				}
+			}
+		}
+		require.NoError(c.t, lines.Err())
+		require.Fail(c.t, "the stream ended")
+		return "", "", ""
+	}
+}
+
+func TestEventsComeAsTheyHappen(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-transcription", "0s", "-analysis", "0s")
+	next := c.stream("")
+	kind, start, _ := next()
+	assert.Equal(t, "reset", kind, "a page that knows nothing starts over")
+	c.get("/user")
+	kind, _, data := next()
+	assert.Equal(t, "request", kind)
+	assert.Contains(t, data, `"pending":true`)
+	kind, _, data = next()
+	assert.Equal(t, "request", kind)
+	assert.Contains(t, data, `"status":200`)
+	c.create()
+	for kind != "note" {
+		kind, _, data = next()
+	}
+	assert.Contains(t, data, `"stage":"complete"`)
+	c.post("faults", `{"fault":"GET /user:reset"}`)
+	for kind != "state" {
+		kind, _, _ = next()
+	}
+	kind, _, data = c.stream(start)()
+	assert.Equal(t, "request", kind, "what was missed comes again")
+	assert.Contains(t, data, `"pending":true`)
+	kind, _, _ = c.stream("1")()
+	assert.Equal(t, "reset", kind, "what is not kept any more cannot come again")
+}
+
+func TestAPageThatFallsBehindStartsOver(t *testing.T) {
+	t.Parallel()
+	e := newEvents()
+	wake, leave := e.watch()
+	defer leave()
+	_, seen := e.since(-1)
+	for i := range keptEvents {
+		e.publish("n", i)
+	}
+	<-wake
+	text, last := e.since(seen)
+	assert.Equal(t, keptEvents, strings.Count(string(text), "event: n\n"), "nothing is lost within the ring")
+	assert.Contains(t, string(text), fmt.Sprintf("id: %d\ndata: %d\n\n", last, keptEvents-1))
+	for i := range keptEvents + 1 {
+		e.publish("n", i)
+	}
+	text, _ = e.since(last)
+	assert.True(t, strings.HasPrefix(string(text), "event: reset\n"), "what fell out of the ring is not missed in silence")
+	text, _ = e.since(e.last)
+	assert.Empty(t, text)
+	text, _ = e.since(e.last + 1)
+	assert.True(t, strings.HasPrefix(string(text), "event: reset\n"), "the number is another run's")
+}

@@ -1,0 +1,118 @@
+package devproxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// seed is what the stand-in starts with.
+type seed struct {
+	Users    []seedUser    `json:"users"`
+	Patients []seedPatient `json:"patients"`
+	Notes    []seedNote    `json:"notes"`
+}
+
+type seedUser struct {
+	ID     int64  `json:"id"`
+	Name   string `json:"name"`
+	Email  string `json:"email"`
+	TeamID int64  `json:"team_id"`
+	Token  string `json:"token"`
+}
+
+type seedPatient struct {
+	ID   int64  `json:"id"`
+	Name string `json:"name"`
+}
+
+type seedNote struct {
+	ID            int64                 `json:"id"`
+	UserID        int64                 `json:"user_id"`
+	PatientID     int64                 `json:"patient_id"`
+	PromptID      int64                 `json:"prompt_id"`
+	Name          string                `json:"name"`
+	Stage         clinicaldoctest.Stage `json:"stage"`
+	Stuck         bool                  `json:"stuck"`
+	Transcription string                `json:"transcription"`
+	Analysis      string                `json:"analysis"`
+	ErrorState    string                `json:"error_state"`
+	CreatedAt     time.Time             `json:"created_at"`
+}
+
+// readSeed takes the number of notes to make up, or the name of a file.
+func readSeed(text string) (seed, error) {
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < 0 {
+			return seed{}, fmt.Errorf("cannot make %d notes", n)
+		}
+		return syntheticSeed(n), nil
+	}
+	content, err := os.ReadFile(text)
+	if err != nil {
+		return seed{}, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	var read seed
+	if err := decoder.Decode(&read); err != nil {
+		return seed{}, fmt.Errorf("%s: %w", text, err)
+	}
+	return read, nil
+}
+
+// syntheticSeed makes up n notes, an hour apart, three to a patient. Most are
+// complete; the others show what else can be.
+func syntheticSeed(n int) seed {
+	var made seed
+	for i := range n {
+		patient := int64(i/3 + 1)
+		if i%3 == 0 {
+			made.Patients = append(made.Patients, seedPatient{ID: patient})
+		}
+		stage := clinicaldoctest.StageComplete
+		switch i % 10 {
+		case 4:
+			stage = clinicaldoctest.StageFailed
+		case 7:
+			stage = clinicaldoctest.StageSigned
+		case 9:
+			stage = clinicaldoctest.StageTranscribing
+		}
+		made.Notes = append(made.Notes, seedNote{
+			PatientID: patient, Stage: stage,
+			Name:      fmt.Sprintf("Visit %d of patient %d", i%3+1, patient),
+			CreatedAt: time.Now().Add(-time.Duration(n-i) * time.Hour),
+		})
+	}
+	return made
+}
+
+// plant puts the seed into a server. The server panics on impossible seeds,
+// which come from a user here and so become an error.
+func (s seed) plant(srv *clinicaldoctest.Server) (err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("seed: %v", problem)
+		}
+	}()
+	for _, u := range s.Users {
+		srv.AddUser(clinicaldoctest.User(u))
+	}
+	for _, p := range s.Patients {
+		srv.AddPatient(clinicaldoctest.Patient(p))
+	}
+	for _, n := range s.Notes {
+		srv.AddNote(clinicaldoctest.Note{
+			ID: n.ID, UserID: n.UserID, PatientID: n.PatientID, PromptID: n.PromptID,
+			Name: n.Name, Stage: n.Stage, Stuck: n.Stuck,
+			Transcription: n.Transcription, Analysis: n.Analysis, ErrorState: n.ErrorState, CreatedAt: n.CreatedAt,
+		})
+	}
+	return nil
+}

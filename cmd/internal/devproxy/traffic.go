@@ -1,0 +1,235 @@
+package devproxy
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	keptRequests = 2000
+	keptCalls    = 1000
+	// retryWindow is how long after a failure the same request counts as its retry.
+	retryWindow = 2 * time.Minute
+)
+
+// traffic follows every request, tells the log and the pages of it, and keeps the last ones. What it keeps of a real
+// service's requests is names and types, never a value.
+type traffic struct {
+	log        *requestLog
+	events     *events
+	departures *departures // nil: nothing is passed on to a real service
+
+	mu    sync.Mutex
+	last  int64
+	kept  []*request // oldest first
+	open  map[int64]*exchange
+	calls map[uint64]call
+	seed  maphash.Seed
+}
+
+// request is what a page shows of a request.
+type request struct {
+	ID       int64    `json:"id"`
+	Call     int64    `json:"call"`    // the id of the first attempt
+	Attempt  int      `json:"attempt"` // 1 is the first
+	At       int64    `json:"at"`      // milliseconds since 1970
+	Method   string   `json:"method"`
+	Route    string   `json:"route"`
+	Target   string   `json:"target"` // path and query; of a real service the names alone
+	Pending  bool     `json:"pending,omitempty"`
+	Status   int      `json:"status"`
+	Fault    string   `json:"fault,omitempty"`
+	Millis   float64  `json:"ms"`
+	Received int64    `json:"received"`
+	Sent     int64    `json:"sent"`
+	NoteID   int64    `json:"note,omitempty"`
+	Findings []string `json:"findings,omitempty"`
+
+	detail detail
+}
+
+// detail is what a request opens to.
+type detail struct {
+	RequestHeader  []string `json:"request_header"`
+	RequestShape   []string `json:"request_shape"`
+	ResponseHeader []string `json:"response_header"`
+	ResponseShape  []string `json:"response_shape"`
+	Curl           string   `json:"curl"`
+	Go             string   `json:"go"`
+}
+
+// call is the latest attempt of a call that may be tried again.
+type call struct {
+	id      int64
+	attempt int
+	ended   time.Time
+}
+
+func newTraffic(log *requestLog, events *events, departures *departures) *traffic {
+	return &traffic{
+		log: log, events: events, departures: departures,
+		open: map[int64]*exchange{}, calls: map[uint64]call{}, seed: maphash.MakeSeed(),
+	}
+}
+
+// upstream reports whether the requests are a real service's.
+func (t *traffic) upstream() bool { return t.departures != nil }
+
+// watch follows the requests to a handler, which finds the exchange in the request's context.
+func (t *traffic) watch(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := t.begin(w, r)
+		// net/http must keep the body that it knows, or it holds a refusal back until an announced body has come.
+		own := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
+		own.Body = e.received
+		defer func() { t.end(e, r) }() // also when the response breaks off
+		next.ServeHTTP(e.sent, own)
+		if e.sent.status == 0 && !e.sent.hijacked {
+			e.sent.status = http.StatusOK // as net/http has it
+		}
+	})
+}
+
+func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	e := &exchange{
+		began: time.Now(), key: t.keyOf(r),
+		received: &countingBody{ReadCloser: r.Body}, sent: &countingWriter{ResponseWriter: w, verbatim: t.upstream()},
+	}
+	e.sent.onFailure = sync.OnceFunc(func() { t.remember(e) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last++
+	e.request = &request{
+		ID: t.last, Call: t.last, Attempt: 1, At: e.began.UnixMilli(),
+		Method: method(r.Method), Target: target(r, t.upstream()), Pending: true,
+	}
+	if before, failed := t.calls[e.key]; failed && e.began.Sub(before.ended) < retryWindow {
+		e.request.Call, e.request.Attempt = before.id, before.attempt+1
+		delete(t.calls, e.key)
+	}
+	t.open[t.last] = e
+	t.keep(e.request)
+	t.events.publish("request", e.request)
+	return e
+}
+
+// end tells what became of a request. It stays in the list as a new value: pages may be reading the old one.
+func (t *traffic) end(e *exchange, r *http.Request) {
+	e.conclude(r)
+	over := *e.request
+	over.Pending, over.Route, over.Status, over.Fault, over.NoteID = false, e.route, e.sent.status, e.sent.fault, e.noteID
+	over.Millis = float64(time.Since(e.began).Microseconds()) / 1000
+	over.Received, _, _ = e.received.seen()
+	over.Sent = e.sent.n
+	for _, f := range e.findings {
+		over.Findings = append(over.Findings, f.String())
+	}
+	if t.upstream() {
+		t.departures.add(e)
+	}
+	over.detail = describe(e, r, t.upstream())
+	t.log.write(entry{
+		method: r.Method, route: e.route, status: over.Status, duration: time.Since(e.began),
+		received: over.Received, sent: over.Sent, fault: over.Fault, findings: e.findings,
+	})
+
+	if retryable(over.Status) {
+		e.sent.onFailure()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, over.ID)
+	if i := t.find(over.ID); i >= 0 {
+		t.kept[i] = &over
+	}
+	t.events.publish("request", &over)
+}
+
+// retryable reports whether a client may try again after that status; 0 is no response.
+func retryable(status int) bool {
+	return status == 0 || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
+}
+
+// remember keeps a failure for the request that may come after it.
+func (t *traffic) remember(e *exchange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if len(t.calls) >= keptCalls {
+		maps.DeleteFunc(t.calls, func(_ uint64, old call) bool { return now.Sub(old.ended) >= retryWindow })
+	}
+	if len(t.calls) < keptCalls {
+		t.calls[e.key] = call{e.request.Call, e.request.Attempt, now}
+	}
+}
+
+// keyOf is the same for the attempts of one call: nothing in a request says that it is a retry.
+func (t *traffic) keyOf(r *http.Request) uint64 {
+	return maphash.String(t.seed, strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization")}, "\n"))
+}
+
+// find returns where a request is kept, or -1; the caller holds the lock.
+func (t *traffic) find(id int64) int {
+	i, found := slices.BinarySearchFunc(t.kept, id, func(r *request, id int64) int { return cmp.Compare(r.ID, id) })
+	if !found {
+		return -1
+	}
+	return i
+}
+
+// list returns the last requests, oldest first.
+func (t *traffic) list(limit int) []*request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.kept[max(0, len(t.kept)-limit):])
+}
+
+// opened returns a request with what it opens to.
+func (t *traffic) opened(id int64) (r *request, found bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.find(id)
+	if i < 0 {
+		return nil, false
+	}
+	return t.kept[i], true
+}
+
+func (t *traffic) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = nil
+	clear(t.calls)
+}
+
+// add keeps a request that somebody else followed.
+func (t *traffic) add(r request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last++
+	r.ID, r.Call, r.Attempt = t.last, t.last, 1
+	t.keep(&r)
+	t.events.publish("request", &r)
+}
+
+// keep appends to the list, which has its bounds; the caller holds the lock.
+func (t *traffic) keep(r *request) {
+	if len(t.kept) >= keptRequests {
+		t.kept = slices.Delete(t.kept, 0, keptRequests/10)
+	}
+	t.kept = append(t.kept, r)
+}
+
+// exchangeOf returns the exchange with that id that is not over.
+func (t *traffic) exchangeOf(id int64) *exchange {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[id]
+}
