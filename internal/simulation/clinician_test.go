@@ -22,7 +22,11 @@ type clinician struct {
 func (c *clinician) live(context.Context) {
 	starts := make([]time.Duration, c.world.design.acts)
 	for i := range starts {
-		starts[i] = drawsAt(c.world.seed, uint64(c.number), uint64(i), hashOf("start")).within(c.world.design.scale)
+		d := drawsAt(c.world.seed, uint64(c.number), uint64(i), hashOf("start"))
+		starts[i] = d.within(c.world.design.scale)
+		if d.chance(0.5) { // just after a program has begun something
+			starts[i] = pick(d, pick(d, c.team...).starts()...) + d.within(pick(d, time.Second, 10*time.Second, 90*time.Second))
+		}
 	}
 	slices.Sort(starts)
 	for i, start := range starts {
