@@ -76,7 +76,7 @@ func (c *clinician) send(method, path string, n clinicaldoctest.Note, fields map
 	if fields != nil {
 		r.body, _ = json.Marshal(fields)
 	}
-	resp := c.world.service.serve(r)
+	resp := c.world.service.serve(r) //nolint:bodyclose // it is in memory
 	c.world.say(c.name, "%s %s %v: %d", method, path, fields, resp.StatusCode)
 	c.world.count("acts of clinicians", 1)
 }
@@ -92,7 +92,8 @@ func (c *clinician) create(d *draws) {
 	_ = form.WriteField("patient_id", fmt.Sprint(p.patient(d)))
 	_ = form.WriteField("prompt_id", "1")
 	_ = form.Close()
-	resp := c.world.service.serve(request{method: http.MethodPost, path: "/v1/progress-notes", header: headerOf(p.token, form.FormDataContentType()), body: body.Bytes()})
+	r := request{method: http.MethodPost, path: "/v1/progress-notes", header: headerOf(p.token, form.FormDataContentType()), body: body.Bytes()}
+	resp := c.world.service.serve(r) //nolint:bodyclose // it is in memory
 	c.world.say(c.name, "creates a note: %d", resp.StatusCode)
 	c.world.count("acts of clinicians", 1)
 }
