@@ -59,7 +59,7 @@ func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
 		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick,
+			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "clear": clearFaults,
 		},
 	})
 }
@@ -200,3 +200,6 @@ func quick(ts *testscript.TestScript, _ bool, _ []string) {
 	server(ts).SetDelays(clinicaldoctest.Delays{})
 	server(ts).Unfreeze()
 }
+
+// clearFaults takes back every fault.
+func clearFaults(ts *testscript.TestScript, _ bool, _ []string) { server(ts).ClearFaults() }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +133,9 @@ func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	x.until("[#")
 	x.until("0/3 done")
 	t.Logf("under way:\n%s", x.seen())
+	if seen, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", x.command.Process.Pid)); err == nil {
+		assert.NotContains(t, string(seen), srv.Token, "everybody can read the list of processes")
+	}
 	x.press("\x03")
 	assert.Equal(t, 130, x.ends())
 	screen := x.seen()

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"syscall"
 
@@ -163,6 +164,9 @@ func ownKind(err error) (kind, bool) {
 }
 
 func unreachable(err error) bool {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return false // a file's errors look like a network's
+	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
