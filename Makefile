@@ -22,8 +22,9 @@ faults: ## every fault by every operation, as a table, then a storm and its tota
 	go test ./internal/faultmatrix -run TestFaultMatrix -count=1 -v
 	go run -C internal/chaos .
 
-crashes: ## ingest: 500 kills at every transition, stops, a million keys
+crashes: ## ingest: 500 kills at every transition, stops, a million keys; a fleet on three nodes
 	CLINICALDOC_INGEST_KILLS=500 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes' -count=1 -v
+	CLINICALDOC_JETSTREAM_STOPS=24 CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestAStoppedWorker|TestAFleet' -count=1 -v -timeout 30m
 
 simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every sequence of up to four attempts
 	go test ./internal/simulation -run 'TestWorlds|TestSequences' -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS) -attempts 4

@@ -468,7 +468,7 @@ func TestFindCreatedWaitsForTheUser(t *testing.T) {
 			s.keep(visited())
 			note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
 			if !found {
-				requireUndecided(t, note, err, "not enough of it is told")
+				requireUndecided(t, note, err, "not enough of it is known")
 				return
 			}
 			require.NoError(t, err, "%d failures", busy)

@@ -234,27 +234,35 @@ func TestConnectionsGoSilent(t *testing.T) {
 	}
 }
 
-// A connection that went silent answers nobody: over HTTP/2 it takes every later request with it.
+// A connection that went silent answers nobody: over HTTP/2 it takes every request with it, those under way too.
 func TestASilentConnectionStaysSilent(t *testing.T) {
 	t.Parallel()
-	c := start(t, clinicaldoctest.WithTLS())
+	served := make(chan clinicaldoctest.Request, 10)
+	c := start(t, clinicaldoctest.WithTLS(), clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) { served <- r }))
 	c.get("/user")
+	<-served
+	c.srv.Inject(clinicaldoctest.RouteListTokens, clinicaldoctest.Delay(100*time.Millisecond))
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
 	ctx, cancel := context.WithCancel(t.Context())
-	first := make(chan error, 1)
-	lost := c.request(http.MethodGet, "/user", nil).WithContext(ctx)
-	go func() {
-		_, err := c.try(lost)
-		first <- err
-	}()
-	require.Eventually(t, func() bool { return c.srv.Faults()[0].Spent }, 5*time.Second, time.Millisecond)
+	ended := make(chan error, 2)
+	for i, path := range []string{"/v1/auth/tokens", "/user"} {
+		req := c.request(http.MethodGet, path, nil).WithContext(ctx)
+		go func() {
+			_, err := c.try(req)
+			ended <- err
+		}()
+		require.Eventually(t, func() bool { return c.srv.Faults()[i].Spent }, 5*time.Second, time.Millisecond)
+	}
+	assert.Equal(t, http.StatusOK, (<-served).Status, "the first was answered, after the second had silenced the connection")
+
 	later, cancelLater := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancelLater()
-	_, err := c.try(c.request(http.MethodGet, "/v1/auth/tokens", nil).WithContext(later))
+	_, err := c.try(c.request(http.MethodGet, "/v1/progress-notes", nil).WithContext(later))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Len(t, c.srv.Requests(), 2, "the later one never came")
+	assert.Len(t, c.srv.Requests(), 3, "the later one never came")
 	cancel()
-	<-first
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.ErrorIs(t, <-ended, context.Canceled, "no response left")
 
 	fresh := &http.Transport{TLSClientConfig: c.srv.Transport().(*http.Transport).TLSClientConfig.Clone(), ForceAttemptHTTP2: true}
 	t.Cleanup(fresh.CloseIdleConnections)

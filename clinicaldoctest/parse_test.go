@@ -130,3 +130,19 @@ func TestFaultsAreListedAndTakenBack(t *testing.T) {
 	assert.Len(t, c.srv.Faults(), 1)
 	assert.Equal(t, faults[0].ID, c.srv.Faults()[0].ID)
 }
+
+// FuzzParseFault: what was read as a fault is read again as the same one.
+func FuzzParseFault(f *testing.F) {
+	for _, seed := range []string{"status=503", "429=30s:every=20", "slow=100/50ms:rate=0.05:3", "silent:commit=0s:after=2", "throttle=60/1m", ":::", "delay=-1s", "reset:0x1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		fault, err := clinicaldoctest.ParseFault(text)
+		if err != nil {
+			return
+		}
+		again, err := clinicaldoctest.ParseFault(fault.String())
+		require.NoError(t, err, "%q was read as %q", text, fault)
+		assert.Equal(t, fault.String(), again.String())
+	})
+}

@@ -140,7 +140,7 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 	w.gate = newGate(t, w.box, seed)
 	w.life = life{
 		URL: w.gate.URL, Token: w.box.Token, Journal: filepath.Join(t.TempDir(), "journal"), Settle: crashSettle,
-		Recordings: 6 + w.rand.IntN(10), Twins: w.rand.IntN(4) == 0, UniqueName: w.rand.IntN(4) == 0,
+		Recordings: 6 + w.rand.IntN(10), Twins: w.rand.IntN(8) == 0, UniqueName: w.rand.IntN(4) == 0,
 	}
 	w.life.UniqueName = w.life.UniqueName && !w.life.Twins
 	return w
@@ -151,10 +151,13 @@ func (w *world) live(t *testing.T) *world {
 	t.Helper()
 	for range 2 + w.rand.IntN(8) {
 		l := w.life
-		if w.rand.IntN(2) == 0 {
-			w.gate.killAt(0)
+		w.gate.killAt(0)
+		switch w.rand.IntN(4) {
+		case 0: // while it is opened and compacted
+			l.EndAt = 1 + w.rand.IntN(20)
+		case 1:
 			l.EndAt = 1 + w.rand.IntN(3*w.life.Recordings)
-		} else {
+		default:
 			w.gate.killAt(1 + w.rand.IntN(2*w.life.Recordings))
 		}
 		w.run(t, l)

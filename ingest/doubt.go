@@ -15,6 +15,8 @@ const (
 	maxAskers     = 32               // searches at a time
 	maxDoubts     = 10_000           // recordings in doubt at a time; what comes then is left to the next run
 	kinWindow     = 27 * time.Hour   // FindCreated looks at the notes of about a day
+	maxAsks       = 6                // in vain about one recording in one run
+	firstPause    = 2 * time.Second  // after it was asked about in vain; doubled each time
 )
 
 // lost takes in that the response of an upload is missing.
@@ -62,6 +64,9 @@ func (r *run) doubt(t *task) {
 	if !full && !t.doubted {
 		t.doubted = true
 		r.doubts++
+	}
+	if t.entry.Until.After(r.until) {
+		r.until = t.entry.Until
 	}
 	r.mu.Unlock()
 	if full {
@@ -111,7 +116,7 @@ func (r *run) ask(t *task) {
 		}
 		params := r.find(t, kin)
 		if len(params.ExcludeIDs) == explained {
-			r.messages <- message{stuck: t}
+			r.undecided(t)
 			return
 		}
 		explained = len(params.ExcludeIDs)
@@ -157,14 +162,29 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) {
 		r.kinless(t, err)
 	case slices.ContainsFunc(kin, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID }):
 		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
-		r.messages <- message{stuck: t}
+		r.undecided(t)
 	case slices.ContainsFunc(kin, func(e Entry) bool { return t.mayBeOf(note, e) }):
 		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look", clinicaldoc.ErrOutcomeUnknown)
-		r.messages <- message{stuck: t}
+		r.undecided(t)
 	default:
 		e := t.createdEntry(note, true)
 		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
 	}
+}
+
+// undecided writes down why, and lets the recording be asked about some more times: others may be creating notes of the same
+// patient, which explain themselves only when they are in the journal.
+func (r *run) undecided(t *task) {
+	e := t.entry
+	e.At, e.Why = time.Now(), redact.Opaque(t.err).Error()
+	err := r.save(t, e)
+	t.asks++
+	if err != nil || t.asks >= maxAsks {
+		r.done(t, t.inDoubt(), err)
+		return
+	}
+	t.due = time.Now().Add(firstPause << (t.asks - 1))
+	r.messages <- message{stuck: t}
 }
 
 // mayBeOf reports whether nothing tells this recording's note from that of another one in doubt: the client knows what it lost

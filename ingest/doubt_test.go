@@ -25,7 +25,7 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		test(t, srv, func(ctx context.Context, recordings ...ingest.Recording) []ingest.Result {
-			journal, err := ingest.OpenJournal(t.Context(), path)
+			journal, err := ingest.OpenJournal(context.WithoutCancel(ctx), path)
 			require.NoError(t, err)
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 			results, err := collect(ctx, u, slices.Values(recordings))
@@ -147,6 +147,41 @@ func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)
+		require.NoError(t, journal.Close())
+	})
+}
+
+// An iterator that goes on for ever, as a queue does, must not keep a doubt from being told, nor from being decided.
+func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		// Somebody else makes notes of the first patient: nothing explains them. The second's is deleted in time.
+		srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: "Encounter #0", CreatedAt: time.Now()})
+		id := srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1", CreatedAt: time.Now()})
+		time.AfterFunc(10*time.Minute+time.Second, func() { _, _ = srv.Client().Notes.Delete(t.Context(), id) })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		results := map[string]ingest.Status{}
+		for result, err := range u.Run(ctx, func(yield func(ingest.Recording) bool) {
+			_ = yield(recording(0)) && yield(recording(1))
+			<-ctx.Done()
+		}) {
+			if err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				break
+			}
+			if results[result.Recording.Key] = result.Status; len(results) == 2 {
+				cancel()
+			}
+		}
+		assert.Equal(t, map[string]ingest.Status{"recording 0": ingest.InDoubt, "recording 1": ingest.Created}, results)
 		require.NoError(t, journal.Close())
 	})
 }

@@ -69,7 +69,7 @@ func (c *compaction) copy() error {
 	sum := uint32(0)
 	for number := uint32(1); ; number++ {
 		line, err := lines.ReadSlice('\n')
-		if err == io.EOF && len(line) == 0 {
+		if errors.Is(err, io.EOF) && len(line) == 0 {
 			return c.to.Flush()
 		}
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 const keysVariable = "CLINICALDOC_INGEST_KEYS"
 
 // someKeys are just more than fit into a table that then doubles: the most memory that a key can take.
-const someKeys = 115_000
+const someKeys = 14_400
 
 // Not parallel: it counts the memory of all.
 func TestAKeyTakesLittleMemory(t *testing.T) { //nolint:paralleltest // as said

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
 	"slices"
@@ -35,7 +36,7 @@ func appendLine(to []byte, sum uint32, text []byte) ([]byte, uint32) {
 }
 
 func appendHex32(to []byte, v uint32) []byte {
-	return hex.AppendEncode(to, []byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)})
+	return hex.AppendEncode(to, binary.BigEndian.AppendUint32(nil, v))
 }
 
 // readLine returns the text of a line, without its newline, if its checksum is right.

@@ -18,7 +18,7 @@ func (j *FileJournal) read(ctx context.Context) (whole int64, err error) {
 	for {
 		line, err := lines.ReadSlice('\n')
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return j.size, j.checkTorn(line)
 		case errors.Is(err, bufio.ErrBufferFull):
 			return j.size, j.checkZeros(line, lines)
@@ -99,7 +99,7 @@ func (j *FileJournal) checkZeros(begun []byte, rest io.ByteReader) error {
 	for {
 		b, err := rest.ReadByte()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return cannot("read", err)

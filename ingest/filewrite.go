@@ -69,20 +69,8 @@ func (j *FileJournal) flushOne() bool {
 
 // exclusive does work with the file while nobody else does. Its error ends the journal's service, unless it is a refusal.
 func (j *FileJournal) exclusive(work func() error) error {
-	for {
-		j.mu.Lock()
-		if j.broken != nil {
-			defer j.mu.Unlock()
-			return j.broken
-		}
-		busy := j.busy
-		if busy == nil {
-			j.busy = make(chan struct{})
-			j.mu.Unlock()
-			break
-		}
-		j.mu.Unlock()
-		<-busy
+	if err := j.makeBusy(); err != nil {
+		return err
 	}
 	err := work()
 	j.mu.Lock()
@@ -92,6 +80,22 @@ func (j *FileJournal) exclusive(work func() error) error {
 	j.mu.Unlock()
 	go j.flush()
 	return err
+}
+
+// makeBusy waits until the disk rests, and keeps it for the caller.
+func (j *FileJournal) makeBusy() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.broken == nil && j.busy != nil {
+		busy := j.busy
+		j.mu.Unlock()
+		<-busy
+		j.mu.Lock()
+	}
+	if j.broken == nil {
+		j.busy = make(chan struct{})
+	}
+	return j.broken
 }
 
 // append writes a batch and takes note of it once it is on the disk.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,6 +89,18 @@ type Key [16]byte
 // String returns the key in hexadecimal digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
+// MarshalText returns the key in hexadecimal digits.
+func (k Key) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, k[:]), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *Key) UnmarshalText(text []byte) error {
+	if hex.DecodedLen(len(text)) != len(k) {
+		return fail("the text is not a key", clinicaldoc.ErrInvalidArgument)
+	}
+	_, err := hex.Decode(k[:], text)
+	return err
+}
+
 // hash makes one value of several, none of which can be taken for a part of its neighbour.
 func hash(parts ...string) [sha256.Size]byte {
 	h := sha256.New()
@@ -112,7 +125,7 @@ func shortHash(parts ...string) uint32 {
 
 // describe fills in what tells the recording from others.
 func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
-	patient := fmt.Sprint(params.PatientID)
+	patient := strconv.FormatInt(params.PatientID, 10)
 	e.Patient = shortHash("patient", service, patient)
 	e.Name = shortHash("name", service, patient, strings.TrimSpace(params.Name))
 	e.Size = 0

@@ -47,8 +47,8 @@ type Progress struct {
 	Active       int // being uploaded or asked about
 	Doubts       int // of these, in doubt
 	Elapsed      time.Duration
-	// Left is about how long it will take, by the pace of the latest recordings. It is 0 while that cannot be said: the total
-	// is not known, or too few have ended. What is in doubt may take until the time its event tells.
+	// Left is about how long it will take, by the pace of the latest recordings, and at least until all that is in doubt can be
+	// decided, though it often is sooner. It is 0 while that cannot be said: the total is not known, or too few have ended.
 	Left time.Duration
 }
 
@@ -117,9 +117,13 @@ func (r *run) tell(e Event) {
 	if r.uploader.OnEvent == nil || r.stopping {
 		return
 	}
-	e.Progress = r.progress.sum(time.Now())
+	now := time.Now()
+	e.Progress = r.progress.sum(now)
 	r.mu.Lock()
 	e.Progress.Doubts = r.doubts
+	if r.doubts > 0 && e.Progress.Left > 0 {
+		e.Progress.Left = max(e.Progress.Left, r.until.Sub(now))
+	}
 	r.mu.Unlock()
 	r.uploader.OnEvent(e)
 }

@@ -48,9 +48,10 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 			}
 			ended++
 			assert.Equal(t, ended, e.Progress.Done())
-			if ended == 20 { // a second for each of the 20 that are left
+			if ended == 20 { // a second for each of the 20 that are left, were it not for the one in doubt
 				halfway = true
-				assert.InDelta(t, 20, e.Progress.Left.Seconds(), 3)
+				assert.Equal(t, 1, e.Progress.Doubts)
+				assert.InDelta(t, 10*60-20, e.Progress.Left.Seconds(), 3)
 			}
 			if ended < 8 {
 				assert.Zero(t, e.Progress.Left, "too few to tell")
@@ -61,6 +62,28 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 		assert.Equal(t, 1, doubts)
 		last := events[len(events)-1].Progress
 		assert.Equal(t, ingest.Progress{Total: 40, Created: 39, Refused: 1, Elapsed: last.Elapsed}, last)
+	})
+}
+
+func TestTheTimeLeftGoesByThePace(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second).Always())
+		journal, err := ingest.OpenJournal(t.Context(), path)
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 2, Total: 200, OnEvent: func(e ingest.Event) {
+			if done := e.Progress.Done(); e.Result != nil && done >= 100 && done < 200 { // half of them were there already
+				assert.InDelta(t, float64(200-done)/2, e.Progress.Left.Seconds(), 50*float64(max(0, 164-done))/64+2, "after %d", done)
+			}
+		}}
+		for _, count := range []int{100, 200} {
+			_, err := collect(t.Context(), u, recordings(0, count))
+			require.NoError(t, err)
+		}
+		require.NoError(t, journal.Close())
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -55,7 +56,7 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 	if name == "" {
 		name = filepath.Base(path)
 	}
-	sum := hash("file", string(content.Sum(nil)), fmt.Sprint(params.PatientID), name)
+	sum := hash("file", string(content.Sum(nil)), strconv.FormatInt(params.PatientID, 10), name)
 	return hex.EncodeToString(sum[:]), nil
 }
 

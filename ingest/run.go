@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 )
 
 // run is one Run. The goroutine that ranges over the results hands out recordings and takes in messages; workers upload;
@@ -34,8 +35,9 @@ type run struct {
 
 	mu     sync.Mutex
 	active map[Key]*task
-	parked []*task // in doubt, and no asker is free
-	doubts int     // in doubt, parked or asked about
+	parked []*task   // in doubt, and no asker is free
+	doubts int       // in doubt, parked or asked about
+	until  time.Time // by then all of them can be decided
 	askers int
 
 	// Of the goroutine that ranges over the results.
@@ -115,7 +117,10 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 			return r.giveUp(yield)
 		}
 		var results []Result
+		due, stop := r.nextAsk()
 		select {
+		case <-due:
+			r.retryStuck(func(t *task) bool { return !time.Now().Before(t.due) })
 		case recording, more := <-drawn:
 			head, jobs, drawn = recording, r.jobs, nil
 			if !more {
@@ -131,12 +136,23 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 		case <-done:
 			done, r.ended = nil, true
 		}
+		stop()
 		for _, result := range results {
 			if !yield(result, nil) {
 				return false
 			}
 		}
 	}
+}
+
+// nextAsk tells when the next recording is to be asked about once more, until stop is called.
+func (r *run) nextAsk() (due <-chan time.Time, stop func()) {
+	if len(r.stuck) == 0 || r.asking.Err() != nil {
+		return nil, func() {}
+	}
+	first := slices.MinFunc(r.stuck, func(a, b *task) int { return a.due.Compare(b.due) })
+	timer := time.NewTimer(time.Until(first.due))
+	return timer.C, func() { timer.Stop() }
 }
 
 // exhausted takes in that there are no more recordings.
@@ -168,19 +184,20 @@ func (r *run) take(m message) []Result {
 		r.tell(Event{Recording: result.Recording, Result: &result})
 	}
 	if m.patient != nil {
-		r.retryStuck(*m.patient)
+		// What was found for it may explain what stood in the way of others.
+		r.retryStuck(func(t *task) bool { return t.own.Patient == *m.patient })
 	}
 	return m.results
 }
 
-// retryStuck asks once more about recordings of a patient: what was found for another may explain what stood in the way.
-func (r *run) retryStuck(patient uint32) {
+// retryStuck asks once more about some of the recordings that were asked about in vain.
+func (r *run) retryStuck(which func(*task) bool) {
 	r.stuck = slices.DeleteFunc(r.stuck, func(t *task) bool {
-		same := t.own.Patient == patient && r.asking.Err() == nil
-		if same {
+		again := r.asking.Err() == nil && which(t)
+		if again {
 			r.park(t)
 		}
-		return same
+		return again
 	})
 }
 

@@ -16,9 +16,11 @@ type task struct {
 	own       Entry // its key and what it is described by; never changes
 	entry     Entry // as it was saved last, or is to be saved
 	claim     Claim
-	uploads   int   // in this run
-	doubted   bool  // it was in doubt in this run
-	err       error // the latest
+	uploads   int       // in this run
+	doubted   bool      // it was in doubt in this run
+	asks      int       // in vain, in this run
+	due       time.Time // when it is asked about once more
+	err       error     // the latest
 
 	equals []Recording // with the same key, that came meanwhile; guarded by run.mu
 }
@@ -46,6 +48,9 @@ func (r *run) begin(t *task) {
 	switch {
 	case errors.Is(err, ErrTaken):
 		r.done(t, Result{Status: InDoubt, Err: err}, nil)
+		return
+	case err != nil && r.ctx.Err() != nil: // it is the run that ended
+		r.done(t, Result{Status: Refused, Err: err}, nil)
 		return
 	case err != nil:
 		r.done(t, Result{Status: Refused, Err: err}, err)

@@ -250,7 +250,7 @@ func TestABreakEndsTheRun(t *testing.T) {
 	assert.LessOrEqual(t, made, 10)
 	results, err := collect(t.Context(), u, recordings(0, 20))
 	require.NoError(t, err)
-	assert.Equal(t, 20, len(results))
+	assert.Len(t, results, 20)
 	assert.Len(t, srv.Notes(), 20)
 }
 

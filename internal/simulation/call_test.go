@@ -56,8 +56,11 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 func (c *call) asked(r request, w *world) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.requests++
 	w.count("requests", 1)
+	if r.path == loginPath {
+		return 0 // where a redirect led, and no attempt of its own
+	}
+	c.requests++
 	if time.Now().Before(c.notBefore) && !c.parallel {
 		w.violate("flood", "%s does not heed Retry-After", c.op)
 	}
@@ -93,8 +96,8 @@ func (c *call) shown(r request, resp *http.Response, asOf time.Time) {
 	}
 }
 
-// answered takes in what the program gets.
-func (c *call) answered(r request, resp *http.Response, err error) {
+// responded takes in what the program gets.
+func (c *call) responded(r request, resp *http.Response, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
@@ -107,7 +110,7 @@ func (c *call) answered(r request, resp *http.Response, err error) {
 		}
 		return
 	}
-	certain := errors.Is(err, errRefused) || errors.Is(err, errCut) && c.op == "create" || err == nil && resp.StatusCode >= 300 && resp.StatusCode < 500
+	certain := errors.Is(err, errRefused) || errors.Is(err, errCut) && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500
 	if !certain {
 		c.doubtful, c.looked = true, false
 	}

@@ -51,6 +51,8 @@ func (c *clinician) act(d *draws) {
 	path := fmt.Sprintf("/v1/progress-notes/%d", n.ID)
 	text := fmt.Sprintf("%s by %s in step %d", textMark, c.name, c.step)
 	switch choice := d.below(10); {
+	case choice < 4 && c.world.design.renames && c.world.design.sizes == reencoded: // then nothing is left to know it by
+		c.send(http.MethodPut, path, n, map[string]string{"name": "renamed " + text})
 	case choice < 4:
 		c.send(http.MethodPut, path, n, map[string]string{"analysis": text})
 	case choice < 6:

@@ -1,13 +1,19 @@
 package simulation
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +31,7 @@ type defect struct {
 	name      string
 	file      string // from the repository's root
 	old, with string // text of the file, which stands there once, and what it becomes
+	attempts  int    // that a sequence needs to show it; 0: 2
 	survives  string // why nothing here can show it; "": it has to be caught
 }
 
@@ -35,31 +42,33 @@ func TestDefects(t *testing.T) {
 	if *plant == "" {
 		t.Skip("takes minutes; -plant . runs it")
 	}
+	n := &nursery{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
+	binary := n.build()
 	chosen := regexp.MustCompile(*plant)
 	var table strings.Builder
 	fmt.Fprintf(&table, "| defect | sequences until caught | worlds until caught | broken promise |\n|---|---|---|---|\n")
-	for _, d := range defects[*past:] {
-		if chosen.MatchString(d.name) {
-			d.try(t, &table)
+	for i, d := range defects {
+		if i >= *past && chosen.MatchString(d.name) {
+			table.WriteString(d.try(t, binary, i))
 		}
 	}
 	t.Log("\n" + table.String())
 }
 
-const root = "../.."
-
-func (d defect) try(t *testing.T, table *strings.Builder) {
+// try runs the simulation with the defect and returns its row of the table.
+func (d defect) try(t *testing.T, binary string, number int) string {
 	t.Helper()
-	binary, ok := d.build(t)
-	if !ok {
-		return
+	sequences := d.caught(t, binary, number, 0, "TestSequences", `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
+	limit := 2000
+	if sequences != nil || d.survives != "" {
+		limit = 300
 	}
-	sequences := caught(t, binary, "TestSequences", `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
-	worlds := caught(t, binary, "TestWorlds", `broken: ([^,]+), in \d+ of (\d+) worlds`)
-	if sequences == nil && worlds == nil && d.survives == "" {
+	worlds := d.caught(t, binary, number, limit, "TestWorlds", `broken: ([^,]+), in \d+ of (\d+) worlds`)
+	found := sequences != nil || worlds != nil
+	if !found && d.survives == "" {
 		t.Errorf("%s: not caught", d.name)
 	}
-	if (sequences != nil || worlds != nil) && d.survives != "" {
+	if found && d.survives != "" {
 		t.Errorf("%s: is caught, although %s", d.name, d.survives)
 	}
 	cell := func(found []string, group int) string {
@@ -68,41 +77,16 @@ func (d defect) try(t *testing.T, table *strings.Builder) {
 		}
 		return found[group]
 	}
-	row := fmt.Sprintf("| %s | %s | %s | %s%s |\n", d.name, cell(sequences, 2), cell(worlds, 2), cell(worlds, 1), d.survives)
+	row := fmt.Sprintf("| %s | %s | %s | %s |\n", d.name, cell(sequences, 2), cell(worlds, 2), strings.TrimPrefix(cell(worlds, 1)+d.survives, "-"))
 	t.Log(strings.TrimSpace(row))
-	table.WriteString(row)
-}
-
-// build compiles the tests with the defect in place of what is right.
-func (d defect) build(t *testing.T) (binary string, ok bool) {
-	t.Helper()
-	folder := t.TempDir()
-	path, err := filepath.Abs(filepath.Join(root, d.file))
-	require.NoError(t, err)
-	source, err := os.ReadFile(path)
-	require.NoError(t, err)
-	if n := strings.Count(string(source), d.old); n != 1 {
-		t.Errorf("%s: the text to change stands %d times in %s", d.name, n, d.file)
-		return "", false
-	}
-	changed := filepath.Join(folder, "changed.go")
-	require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(string(source), d.old, d.with, 1)), 0o600))
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "overlay.json"), overlay, 0o600))
-	binary = filepath.Join(folder, "simulation.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(folder, "overlay.json"), "-o", binary, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Errorf("%s: %s", d.name, out)
-		return "", false
-	}
-	return binary, true
+	return row
 }
 
 // caught runs a test until it fails, and returns what the pattern finds in its output; nil if it does not fail.
-func caught(t *testing.T, binary, test, pattern string) []string {
+func (d defect) caught(t *testing.T, binary string, number, limit int, test, pattern string) []string {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.timeout", "10m", "-first", "-seeds", "2000", "-attempts", "3")
+	run := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.timeout", "10m", "-first", "-seeds", strconv.Itoa(limit), "-attempts", strconv.Itoa(cmp.Or(d.attempts, 2)))
+	run.Env = append(os.Environ(), "PLANTED="+strconv.Itoa(number+1))
 	began := time.Now()
 	out, err := run.CombinedOutput()
 	if err == nil {
@@ -112,4 +96,131 @@ func caught(t *testing.T, binary, test, pattern string) []string {
 		return found
 	}
 	return []string{"", fmt.Sprintf("panic or hang after %s", time.Since(began).Round(time.Second)), "?"}
+}
+
+// nursery makes one binary of all defects. Each lies in a copy of its function, to which the function itself leads when the
+// environment says so. The sources stay as they are: the go command takes the others in their place.
+type nursery struct {
+	t       *testing.T
+	folder  string
+	overlay map[string]string
+	sources map[string]*source
+	written int
+}
+
+// source is a file with defects.
+type source struct {
+	path, text string
+	file       *ast.File
+	set        *token.FileSet
+	detours    map[int]string // by where they stand
+	copies     strings.Builder
+}
+
+const root = "../.."
+
+func (n *nursery) build() (binary string) {
+	n.t.Helper()
+	for i, d := range defects {
+		n.plant(i, d)
+	}
+	for _, s := range n.sources {
+		text := s.text
+		at := make([]int, 0, len(s.detours))
+		for offset := range s.detours {
+			at = append(at, offset)
+		}
+		slices.Sort(at)
+		for _, offset := range slices.Backward(at) {
+			text = text[:offset] + s.detours[offset] + text[offset:]
+		}
+		n.write(s.path, text+s.copies.String())
+		n.write(filepath.Join(filepath.Dir(s.path), "planted.go"), "package "+s.file.Name.Name+"\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar planted, _ = strconv.Atoi(os.Getenv(\"PLANTED\"))\n")
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": n.overlay})
+	require.NoError(n.t, err)
+	path := filepath.Join(n.folder, "overlay.json")
+	require.NoError(n.t, os.WriteFile(path, overlay, 0o600))
+	binary = filepath.Join(n.folder, "simulation.test")
+	out, err := exec.CommandContext(n.t.Context(), "go", "test", "-c", "-vet=off", "-overlay", path, "-o", binary, ".").CombinedOutput()
+	require.NoError(n.t, err, string(out))
+	return binary
+}
+
+func (n *nursery) write(path, text string) {
+	n.t.Helper()
+	n.written++
+	instead := filepath.Join(n.folder, strconv.Itoa(n.written)+".go")
+	require.NoError(n.t, os.WriteFile(instead, []byte(text), 0o600))
+	n.overlay[path] = instead
+}
+
+// plant adds a copy of the function with the defect, and the detour to it.
+func (n *nursery) plant(number int, d defect) {
+	n.t.Helper()
+	s := n.sources[d.file]
+	if s == nil {
+		path, err := filepath.Abs(filepath.Join(root, d.file))
+		require.NoError(n.t, err)
+		text, err := os.ReadFile(path)
+		require.NoError(n.t, err)
+		s = &source{path: path, text: string(text), set: token.NewFileSet(), detours: map[int]string{}}
+		s.file, err = parser.ParseFile(s.set, path, text, parser.SkipObjectResolution)
+		require.NoError(n.t, err)
+		n.sources[d.file] = s
+	}
+	require.Equal(n.t, 1, strings.Count(s.text, d.old), "%s: the text to change in %s", d.name, d.file)
+	at := strings.Index(s.text, d.old)
+	function := s.around(at)
+	require.NotNil(n.t, function, "%s: not within a function", d.name)
+	offset := func(p token.Pos) int { return s.set.Position(p).Offset }
+	name := fmt.Sprintf("%sPlanted%d", function.Name.Name, number+1)
+	start, nameAt, end := offset(function.Pos()), offset(function.Name.Pos()), offset(function.End())
+	fmt.Fprintf(&s.copies, "\n%s%s%s%s%s\n", s.text[start:nameAt], name, s.text[nameAt+len(function.Name.Name):at], d.with, s.text[at+len(d.old):end])
+	call := name + callArguments(function)
+	if function.Recv != nil {
+		call = function.Recv.List[0].Names[0].Name + "." + call
+	}
+	detour := call + "\n\t\treturn"
+	if function.Type.Results != nil {
+		detour = "return " + call
+	}
+	s.detours[offset(function.Body.Lbrace)+1] += fmt.Sprintf("\n\tif planted == %d {\n\t\t%s\n\t}\n", number+1, detour)
+}
+
+// around is the function that holds the offset.
+func (s *source) around(at int) *ast.FuncDecl {
+	for _, declaration := range s.file.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if ok && s.set.Position(function.Body.Lbrace).Offset < at && at < s.set.Position(function.End()).Offset {
+			return function
+		}
+	}
+	return nil
+}
+
+// callArguments passes the function's parameters on.
+func callArguments(function *ast.FuncDecl) string {
+	var types, list []string
+	if function.Type.TypeParams != nil {
+		for _, field := range function.Type.TypeParams.List {
+			for _, name := range field.Names {
+				types = append(types, name.Name)
+			}
+		}
+	}
+	for _, field := range function.Type.Params.List {
+		for _, name := range field.Names {
+			argument := name.Name
+			if _, variadic := field.Type.(*ast.Ellipsis); variadic {
+				argument += "..."
+			}
+			list = append(list, argument)
+		}
+	}
+	arguments := "(" + strings.Join(list, ", ") + ")"
+	if types != nil {
+		arguments = "[" + strings.Join(types, ", ") + "]" + arguments
+	}
+	return arguments
 }

@@ -35,13 +35,14 @@ const (
 	slow                            // it takes long
 	breaksOff                       // the response ends in its middle
 	webPage                         // 200 with a page of a proxy, carried out or not
+	redirected                      // 302, carried out or not
 	garbled                         // a note whose name cannot be read
 	mixedUp                         // another patient's notes
 	faultKinds
 )
 
 func (k faultKind) String() string {
-	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "garbled", "mixed up"}[k]
+	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "302", "garbled", "mixed up"}[k]
 }
 
 // fate is what becomes of the commit.
@@ -97,7 +98,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	c.answered(t.request, resp, err)
+	c.responded(t.request, resp, err)
 	return resp, err
 }
 
@@ -137,7 +138,7 @@ func (t *trip) prepare(d *draws) {
 	switch t.fault {
 	case lost, tooMany:
 		t.fate = never
-	case badGateway, unavailable, webPage:
+	case badGateway, unavailable, webPage, redirected:
 		t.fate = pick(d, atOnce, never)
 	case gatewayTimeout, silent:
 		t.fate = pick(d, atOnce, never, later)
@@ -202,6 +203,8 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 		return t.dated(respond(504, "text/html", "gateway timeout")), nil
 	case webPage:
 		return t.dated(respond(200, "text/html", "<html>welcome</html>")), nil
+	case redirected:
+		return t.dated(respond(302, "text/html", "")), nil
 	case tooMany:
 		resp := t.dated(respond(429, "application/json", `{"message":"too many"}`))
 		resp.Header.Set("Retry-After", strconv.Itoa(1+t.extent%20))

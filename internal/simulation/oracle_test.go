@@ -125,6 +125,14 @@ func (w *world) checkText(text string) {
 	}
 }
 
+// reader reads what is logged.
+type reader struct{ *world }
+
+func (r reader) Write(p []byte) (int, error) {
+	r.checkText(string(p))
+	return len(p), nil
+}
+
 // checkRequest looks where the token goes.
 func (w *world) checkRequest(c *call, req *http.Request) {
 	if req.URL.Host != "api.clinicaldoc.test" || req.Header.Get("Authorization") != "Bearer "+c.token {

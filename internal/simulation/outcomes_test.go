@@ -157,13 +157,15 @@ func traceOf(req *http.Request) *httptrace.ClientTrace {
 	return &whole
 }
 
+const loginPath = "/login"
+
 func respond(status int, contentType, body string) *http.Response {
 	resp := &http.Response{
 		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 	}
 	if status/100 == 3 {
-		resp.Header.Set("Location", "/v1/elsewhere")
+		resp.Header.Set("Location", loginPath)
 	}
 	return resp
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -62,7 +63,8 @@ func (way) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (p *program) newClient() *clinicaldoc.Client {
-	client, err := clinicaldoc.NewClient("https://api.clinicaldoc.test", p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: way{}}))
+	client, err := clinicaldoc.NewClient("https://api.clinicaldoc.test", p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: way{}}),
+		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(reader{p.world}, nil))))
 	if err != nil {
 		panic(err)
 	}

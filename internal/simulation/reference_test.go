@@ -6,7 +6,7 @@ package simulation
 //   - a request that may have had its effect is doubtful, and so is every error from then on;
 //   - Create is never retried after a doubtful attempt; one that was cut is tried once more;
 //   - Update and Sign are retried after a doubtful attempt only if a read shows that the note is neither done nor changed;
-//   - Delete is done when a retry finds no note after a doubtful attempt;
+//   - Delete is done when a retry finds no note after a doubtful attempt, Revoke of the token in use when it is refused;
 //   - with IfUnchanged the note is read before every attempt, and nothing is sent when it differs;
 //   - Sign reads once more to explain a failure, unless that says enough.
 type reference struct {
@@ -69,7 +69,7 @@ func (r *reference) heard(e event, attempt int) word {
 	switch {
 	case e.status < 300:
 		return r.compared(e.note)
-	case e.status == 404 && r.op == "delete" && r.doubt && attempt > 1:
+	case e.status == 404 && r.op == "delete" && r.doubt && attempt > 1, e.status == 401 && r.op == "revoke" && r.doubt && attempt > 1:
 		return word{kind: "done"}
 	case e.status == 404:
 		return r.explained(word{kind: "gone", unknown: r.doubt}, e.status)

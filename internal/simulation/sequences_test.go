@@ -24,8 +24,10 @@ type sequence struct {
 	*chooser
 
 	op        string
-	unchanged bool // the caller says what he read
-	attempts  int  // most that may be made
+	unchanged bool          // the caller says what he read
+	attempts  int           // most that may be made
+	clock     time.Duration // of the service, ahead of ours; its Date tells
+	proxy     time.Duration // how far Date is off besides
 
 	note   record
 	events []event
@@ -83,6 +85,9 @@ func (s *sequence) RoundTrip(req *http.Request) (*http.Response, error) {
 		list = outcomes
 	}
 	o := list[s.choose(len(list))]
+	if s.op == "revoke" && o.status == http.StatusUnauthorized {
+		o = list[0] // that is the service's own way to say that the token is gone
+	}
 	at := len(s.events)
 	s.events = append(s.events, event{outcome: &o})
 	return o.strike(req, func() *http.Response {
@@ -96,7 +101,7 @@ func (s *sequence) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // turnOfOthers lets somebody else change the note, once in a sequence.
 func (s *sequence) turnOfOthers() {
-	if s.others || s.op == "create" {
+	if s.others || s.op == "create" || s.op == "revoke" {
 		return
 	}
 	choice := s.choose(4)
@@ -124,12 +129,15 @@ func (s *sequence) read() *http.Response {
 	case !s.note.exists:
 		return respond(404, "application/json", `{"message":"no such note"}`)
 	}
-	return respond(200, "application/json", s.note.json())
+	resp := respond(200, "application/json", s.json())
+	resp.Header.Set("Date", time.Now().Add(s.clock+s.proxy).UTC().Format(http.TimeFormat))
+	return resp
 }
 
-func (r record) json() string {
+func (s *sequence) json() string {
+	r := s.note
 	return fmt.Sprintf(`{"id":7,"name":"n","transcription":%q,"analysis":%q,"has":{"content":%t,"transcription":true,"signed":%t},"created_at":"1999-12-31T00:00:00Z","updated_at":%q}`,
-		r.transcription, r.analysis, r.complete, r.signed, r.updated.UTC().Format("2006-01-02T15:04:05.000000Z"))
+		r.transcription, r.analysis, r.complete, r.signed, r.updated.Add(s.clock).UTC().Format("2006-01-02T15:04:05.000000Z"))
 }
 
 // act carries the operation out, as the event of that number asks.
@@ -138,9 +146,11 @@ func (s *sequence) act(at int) *http.Response {
 		s.births++
 		s.acted, s.reached = true, true
 		s.note.exists = true
-		return respond(201, "application/json", s.note.json())
+		return respond(201, "application/json", s.json())
 	}
 	switch {
+	case !s.note.exists && s.op == "revoke": // it was the token in use
+		return respond(401, "application/json", `{"message":"Unauthenticated."}`)
 	case !s.note.exists:
 		return respond(404, "application/json", `{"message":"no such note"}`)
 	case s.op == "sign" && !s.note.complete:
@@ -154,12 +164,12 @@ func (s *sequence) act(at int) *http.Response {
 	case "sign":
 		s.note.signed = true
 		s.signedText = s.note.transcription + s.note.analysis
-	case "delete":
+	case "delete", "revoke":
 		s.note.exists = false
 		return respond(200, "application/json", `{"message":"deleted"}`)
 	}
 	s.note.updated = time.Now()
-	return respond(200, "application/json", s.note.json())
+	return respond(200, "application/json", s.json())
 }
 
 // noteOverwriting looks whether a retry acts on a change by others that the SDK was shown, or would have been shown by the
@@ -190,8 +200,12 @@ func (s *sequence) run(ctx context.Context) string {
 	if s.op == "sign" {
 		s.note.complete = s.choose(2) == 0
 	}
-	if s.op != "create" {
+	if s.op != "create" && s.op != "revoke" {
 		s.unchanged = s.choose(2) == 1
+	}
+	if (s.op == "update" || s.op == "sign" && s.attempts > 2) && !s.unchanged {
+		clocks := [][2]time.Duration{{}, {-90 * time.Second}, {0, 90 * time.Second}}[s.choose(3)]
+		s.clock, s.proxy = clocks[0], clocks[1]
 	}
 	client, err := clinicaldoc.NewClient("https://service.test", "token", clinicaldoc.WithHTTPClient(&http.Client{Transport: s}),
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: s.attempts - 1}))
@@ -225,6 +239,8 @@ func (s *sequence) call(ctx context.Context, client *clinicaldoc.Client, opts []
 		_, err = client.Notes.Sign(ctx, 7, opts...)
 	case "delete":
 		_, err = client.Notes.Delete(ctx, 7, opts...)
+	case "revoke":
+		_, err = client.Tokens.Revoke(ctx, 7)
 	}
 	return wordOf(err)
 }
@@ -292,7 +308,7 @@ const bubbleSize = 1000
 
 func TestSequences(t *testing.T) {
 	t.Parallel()
-	for _, op := range []string{"create", "update", "sign", "delete"} {
+	for _, op := range []string{"create", "update", "sign", "delete", "revoke"} {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			var count, failed atomic.Int64

@@ -1,0 +1,91 @@
+package jetstream
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// BenchmarkEmbedded compares eight workers with an embedded server to a bare loop over Create, in turns; the quickest of
+// each counts:
+//
+//	go test . -run '^$' -bench Embedded -benchtime 1x
+func BenchmarkEmbedded(b *testing.B) {
+	for _, latency := range []time.Duration{20 * time.Millisecond, 0} {
+		b.Run(latency.String(), func(b *testing.B) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				time.Sleep(latency)
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{"id":1,"name":"Synthetic","created_at":"2026-01-02T03:04:05Z"}`)
+			}))
+			defer srv.Close()
+			client, err := clinicaldoc.NewClient(srv.URL, "synthetic")
+			if err != nil {
+				b.Fatal(err)
+			}
+			s, err := Embed(b.Context(), filepath.Join(b.TempDir(), "journal"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			var bare, journaled []float64
+			for b.Loop() {
+				for round := range 7 {
+					bare = append(bare, bareLoop(b, client))
+					journaled = append(journaled, journaledLoop(b, client, s, fmt.Sprint("bucket", round)))
+				}
+			}
+			b.ReportMetric(slices.Min(bare)/slices.Min(journaled), "x-bare-loop")
+		})
+	}
+}
+
+const benchmarked = 200
+
+func bareLoop(b *testing.B, client *clinicaldoc.Client) float64 {
+	b.Helper()
+	start := time.Now()
+	queue := make(chan ingest.Recording)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for r := range queue {
+				if _, err := client.Notes.Create(b.Context(), r.Params); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for r := range recordings(benchmarked) {
+		queue <- r
+	}
+	close(queue)
+	workers.Wait()
+	return time.Since(start).Seconds()
+}
+
+func journaledLoop(b *testing.B, client *clinicaldoc.Client, s *Server, bucket string) float64 {
+	b.Helper()
+	j, err := Open(b.Context(), s.Conn, Params{Bucket: bucket})
+	if err != nil {
+		b.Fatal(err)
+	}
+	start := time.Now()
+	u := &ingest.Uploader{Client: client, Journal: j, Workers: 8}
+	for result, err := range u.Run(b.Context(), recordings(benchmarked)) {
+		if err != nil || result.Err != nil {
+			b.Fatal(result, err)
+		}
+	}
+	return time.Since(start).Seconds()
+}

@@ -1,0 +1,205 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// claim is a lease on one key. Renewals and saves take turns: a renewal of its own would otherwise beat its commit.
+type claim struct {
+	journal *Journal
+	key     ingest.Key
+	owner   string // empty: the recording has its note, and there is nothing to hold
+
+	mu       sync.Mutex
+	record   record
+	revision uint64
+	lost     bool
+
+	stop context.CancelFunc // of the renewals; nil: there are none
+	done chan struct{}
+}
+
+// swap is the one write of this package: a compare-and-set on the revision that was seen last.
+func (c *claim) swap(ctx context.Context, r record) error {
+	value, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return within(ctx, func(ctx context.Context) error {
+		var revision uint64
+		if c.revision == 0 {
+			revision, err = c.journal.kv.Create(ctx, recordKey(c.key), value)
+		} else {
+			revision, err = c.journal.kv.Update(ctx, recordKey(c.key), value, c.revision)
+		}
+		if err == nil {
+			c.record, c.revision = r, revision
+		}
+		return err
+	})
+}
+
+// write swaps the entry, and does not give up while the cluster elects a leader. An error does not mean that a write was not,
+// or will not be, applied: it is written once more on the same revision, so that only one of the two can be, and a conflict
+// with a write of its own is none.
+func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
+	entry.Key = c.key
+	var beats []string
+	for begun := time.Now(); ; {
+		r := record{Owner: c.owner, Beat: rand.Text(), Entry: entry}
+		beats = append(beats, r.Beat)
+		err := c.swap(ctx, r)
+		switch {
+		case err == nil:
+			return nil
+		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx)):
+			return unreachable(err)
+		case !isConflict(err):
+			continue
+		}
+		now, revision, err := c.journal.read(ctx, c.key)
+		switch {
+		case err != nil:
+			return err
+		case now.Owner != c.owner:
+			return ingest.ErrTaken
+		}
+		c.record, c.revision = now, revision
+		if slices.Contains(beats, now.Beat) {
+			return nil
+		}
+	}
+}
+
+// Entry implements [ingest.Claim].
+func (c *claim) Entry() ingest.Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.record.Entry
+}
+
+// Save implements [ingest.Claim].
+func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if entry.State == ingest.StateCreated {
+		return c.saveCreated(ctx, entry)
+	}
+	if c.lost || c.owner == "" {
+		return fail("another worker has the recording", ingest.ErrTaken)
+	}
+	begun := time.Now()
+	indexed := c.index(ctx, entry)
+	err := errors.Join(c.write(ctx, entry), <-indexed)
+	switch {
+	case errors.Is(err, ingest.ErrTaken):
+		c.lost = true
+		return fail("another worker has the recording", ingest.ErrTaken)
+	case err != nil:
+		return err
+	case entry.State == ingest.StateCommitting && time.Since(begun) > c.journal.lease/2:
+		return fail("the journal took too long to say that the recording is still this worker's", ingest.ErrTaken)
+	}
+	return nil
+}
+
+// index puts the key where kin are looked for, before there can be a note.
+func (c *claim) index(ctx context.Context, entry ingest.Entry) <-chan error {
+	done := make(chan error, 1)
+	if entry.State != ingest.StateCommitting {
+		done <- nil
+		return done
+	}
+	go func() {
+		err := c.journal.patiently(ctx, func(ctx context.Context) error {
+			_, err := c.journal.kv.Put(ctx, patientKey(entry.Patient, c.key), nil)
+			return err
+		})
+		if err != nil {
+			err = unreachable(err)
+		}
+		done <- err
+	}()
+	return done
+}
+
+// saveCreated writes what the service said, whoever has the claim by now. A note that is there stays.
+func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
+	entry.Key = c.key
+	for begun := time.Now(); ; {
+		err := c.swap(ctx, record{Beat: rand.Text(), Entry: entry})
+		switch {
+		case err == nil:
+			return nil
+		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx)):
+			return unreachable(err)
+		case !isConflict(err):
+			continue
+		}
+		now, revision, err := c.journal.read(ctx, c.key)
+		if err != nil {
+			return err
+		}
+		c.record, c.revision = now, revision
+		if now.Entry.State == ingest.StateCreated {
+			return nil
+		}
+	}
+}
+
+// keep renews the lease until the claim is released, also when the run is being ended.
+func (c *claim) keep(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop, c.done = cancel, make(chan struct{})
+	go func() {
+		defer close(c.done)
+		tick := time.NewTicker(c.journal.lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				c.renew(ctx)
+			}
+		}
+	}()
+}
+
+func (c *claim) renew(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost || c.record.Entry.State == ingest.StateCreated {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.journal.lease/3)
+	defer cancel()
+	c.lost = errors.Is(c.write(ctx, c.record.Entry), ingest.ErrTaken)
+}
+
+// Release implements [ingest.Claim].
+func (c *claim) Release() {
+	if c.stop == nil {
+		return
+	}
+	c.stop()
+	<-c.done
+	c.stop = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost || c.record.Entry.State == ingest.StateCreated {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.journal.lease/3)
+	defer cancel()
+	// Without an owner nobody has to wait for the lease to run out.
+	_ = c.swap(ctx, record{Beat: rand.Text(), Entry: c.record.Entry})
+}

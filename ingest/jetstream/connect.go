@@ -1,0 +1,124 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+)
+
+// safe are options without which a journal would not be one: what was written while there was no connection must not be
+// written later, and subjects, which hold hashes of keys, are not printed.
+func safe() []nats.Option {
+	return []nats.Option{
+		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.PingInterval(3 * time.Second),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	}
+}
+
+// Connect connects to a NATS server or cluster, given as nats.Connect takes it, with what a journal needs: nothing is kept to
+// be sent after a reconnect, and reconnects are tried for ever. Close the connection after use.
+func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
+	conn, err := nats.Connect(url, append(opts, safe()...)...)
+	if err != nil {
+		return nil, fail("no connection: "+err.Error(), err)
+	}
+	return conn, nil
+}
+
+// Server is a NATS server inside this process.
+type Server struct {
+	Conn *nats.Conn // to it
+
+	server *server.Server
+	lock   *os.File
+}
+
+// Embed starts a server in this process, for one machine with nothing installed. It keeps its files in dir, listens on no port
+// and syncs every write to the disk. A directory that another process uses is [ingest.ErrJournalInUse].
+func Embed(ctx context.Context, dir string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fail(err.Error(), err)
+	}
+	lock, err := filelock.Open(filepath.Join(dir, "clinicaldoc.lock")) // two servers on one directory would both start
+	if err != nil {
+		return nil, inUse(err)
+	}
+	log := &logger{}
+	s, err := server.NewServer(&server.Options{
+		ServerName: "clinicaldoc", DontListen: true, JetStream: true, StoreDir: filepath.Join(dir, "store"), SyncAlways: true, NoSigs: true,
+	})
+	if err != nil {
+		return nil, errors.Join(fail(err.Error(), err), filelock.Close(lock))
+	}
+	s.SetLoggerV2(log, false, false, false)
+	s.Start()
+	ready := 10 * time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		ready = min(ready, time.Until(deadline))
+	}
+	if !s.ReadyForConnections(ready) {
+		s.Shutdown()
+		return nil, errors.Join(fail("the server did not start: "+log.first(), nil), filelock.Close(lock))
+	}
+	conn, err := nats.Connect("", append(safe(), nats.InProcessServer(s))...)
+	if err != nil {
+		s.Shutdown()
+		return nil, errors.Join(fail(err.Error(), err), filelock.Close(lock))
+	}
+	return &Server{Conn: conn, server: s, lock: lock}, nil
+}
+
+// Close ends the connection and the server.
+func (s *Server) Close() error {
+	s.Conn.Close()
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+	return filelock.Close(s.lock)
+}
+
+// logger keeps the first complaint: why a server does not start is told nowhere else.
+type logger struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *logger) note(format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == "" {
+		l.text = fmt.Sprintf(format, v...)
+	}
+}
+
+func (l *logger) first() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == "" {
+		return "no reason was given"
+	}
+	return l.text
+}
+
+func (l *logger) Noticef(string, ...any)         {}
+func (l *logger) Warnf(string, ...any)           {}
+func (l *logger) Debugf(string, ...any)          {}
+func (l *logger) Tracef(string, ...any)          {}
+func (l *logger) Errorf(format string, v ...any) { l.note(format, v...) }
+func (l *logger) Fatalf(format string, v ...any) { l.note(format, v...) }
+
+func inUse(err error) error {
+	if errors.Is(err, filelock.ErrHeld) {
+		return fail("another process uses the directory", ingest.ErrJournalInUse)
+	}
+	return fail("the directory cannot be locked: "+err.Error(), err)
+}

@@ -1,0 +1,20 @@
+// Package jetstream keeps the journal of package ingest in NATS JetStream, for fleets: many machines upload from one set of
+// recordings, and each becomes one note.
+//
+//	conn, err := jetstream.Connect("nats://host:4222") // or jetstream.Embed(ctx, dir), with nothing installed
+//	journal, err := jetstream.Open(ctx, conn, jetstream.Params{})
+//	uploader := &ingest.Uploader{Client: client, Journal: journal}
+//
+// [Journal] is a key-value bucket in which every change is a compare-and-set. Whoever uploads a recording holds a lease on it
+// and renews it. The write of "committing" is a compare-and-set on the lease, made while the upload's last bytes are held back:
+// a worker that was paused beyond its lease fails there, and its upload never becomes whole. The last byte is the fence.
+//
+// [Queue] hands recordings out to workers, [Limiter] shares one rate limit among them.
+//
+// # What nobody can know
+//
+// A worker that stops between that write and the last byte, for longer than Settle, could send the byte after another asked
+// FindCreated. It looks at its clock after the write and gives up when half the lease has passed since before it; a few
+// instructions remain, some 20 microseconds until a service on the same machine has the upload whole. What it left as committing is never just uploaded: whoever takes it over asks FindCreated, whose Settle
+// runs from then.
+package jetstream

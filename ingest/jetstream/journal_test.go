@@ -1,0 +1,302 @@
+package jetstream
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+const service = "https://service.example.test"
+
+// startServer starts a server with a port.
+func startServer(t *testing.T) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	require.NoError(t, err)
+	s.Start()
+	require.True(t, s.ReadyForConnections(20*time.Second))
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	return s
+}
+
+func connect(t *testing.T, s *server.Server) *nats.Conn {
+	t.Helper()
+	conn, err := Connect(s.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+func openJournal(t *testing.T, conn *nats.Conn, lease time.Duration) *Journal {
+	t.Helper()
+	j, err := Open(t.Context(), conn, Params{Lease: lease})
+	require.NoError(t, err)
+	require.NoError(t, j.Bind(t.Context(), service))
+	return j
+}
+
+func key(n int) ingest.Key { return ingest.Key{byte(n), byte(n >> 8), 0xff} }
+
+func entry(n int, state ingest.State) ingest.Entry {
+	e := ingest.Entry{Key: key(n), State: state, At: time.Now().UTC(), Patient: 7, Name: uint32(n), Size: 3, SentAt: time.Now().UTC()}
+	if state == ingest.StateCreated {
+		e.NoteID = int64(n) + 1
+	}
+	return e
+}
+
+func claimed(t *testing.T, j *Journal, n int) *claim {
+	t.Helper()
+	c, err := j.Claim(t.Context(), key(n))
+	require.NoError(t, err)
+	return c.(*claim)
+}
+
+func recordings(count int) iter.Seq[ingest.Recording] {
+	return func(yield func(ingest.Recording) bool) {
+		for n := range count {
+			params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%3), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", content(n))}
+			if !yield(ingest.Recording{Key: fmt.Sprint(n), Params: params}) {
+				return
+			}
+		}
+	}
+}
+
+func content(n int) []byte { return fmt.Appendf(nil, "RIFF synthetic %05d", n) }
+
+func TestOneMachineWithNothingInstalled(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), filepath.Join(t.TempDir(), "journal")
+	t.Cleanup(srv.Close)
+	for _, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
+		s, err := Embed(t.Context(), dir)
+		require.NoError(t, err)
+		_, err = Embed(t.Context(), dir)
+		require.ErrorIs(t, err, ingest.ErrJournalInUse)
+		j, err := Open(t.Context(), s.Conn, Params{})
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(), Journal: j, Workers: 8}
+		count := 0
+		for result, err := range u.Run(t.Context(), recordings(60)) {
+			require.NoError(t, err)
+			assert.Equal(t, want, result.Status, result)
+			count++
+		}
+		assert.Equal(t, 60, count)
+		require.NoError(t, s.Close())
+	}
+	assert.Len(t, srv.Notes(), 60)
+}
+
+func TestEntriesAreKept(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	j := openJournal(t, connect(t, s), time.Second)
+	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt, ingest.StateRefused} {
+		c := claimed(t, j, n)
+		assert.Equal(t, ingest.StateClaimed, c.Entry().State)
+		require.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCommitting)))
+		e := entry(n, state)
+		require.NoError(t, c.Save(t.Context(), e))
+		c.Release()
+		again := claimed(t, openJournal(t, connect(t, s), time.Second), n)
+		if state == ingest.StateRefused {
+			e = again.Entry()
+			assert.Equal(t, ingest.StateClaimed, e.State, "it is tried once more")
+		}
+		assert.Equal(t, e, again.Entry())
+		again.Release()
+	}
+	kin, err := j.Kin(t.Context(), 7, time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	assert.Len(t, kin, 3)
+	kin, err = j.Kin(t.Context(), 8, time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	assert.Empty(t, kin)
+	require.ErrorIs(t, j.Bind(t.Context(), "https://other.example.test"), ingest.ErrOtherService)
+}
+
+func TestALiveWorkerKeepsItsRecording(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	first, second := openJournal(t, connect(t, s), time.Second), openJournal(t, connect(t, s), time.Second)
+	c := claimed(t, first, 1)
+	_, err := second.Claim(t.Context(), key(1))
+	require.ErrorIs(t, err, ingest.ErrTaken)
+	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)))
+	c.Release()
+	other := claimed(t, second, 1) // without a wait: it was let go
+	assert.Equal(t, ingest.StateCommitting, other.Entry().State)
+	other.Release()
+}
+
+// fallSilent keeps a worker from renewing its lease, as a stop of its process does.
+func fallSilent(c *claim) {
+	c.stop()
+	<-c.done
+}
+
+func TestAPausedWorkerCannotCommit(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	first, second := openJournal(t, connect(t, s), 300*time.Millisecond), openJournal(t, connect(t, s), 300*time.Millisecond)
+	paused := claimed(t, first, 1)
+	fallSilent(paused)
+	c := claimed(t, second, 1)
+	assert.Equal(t, ingest.StateClaimed, c.Entry().State)
+	require.ErrorIs(t, paused.Save(t.Context(), entry(1, ingest.StateCommitting)), ingest.ErrTaken)
+	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)))
+	require.ErrorIs(t, paused.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
+	paused.Release()
+	assert.Equal(t, ingest.StateCommitting, c.Entry().State)
+	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCreated)))
+	c.Release()
+}
+
+// What the service said is true whoever has the claim.
+func TestAPausedWorkerThatHasItsNoteSaysSo(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	first, second := openJournal(t, connect(t, s), 300*time.Millisecond), openJournal(t, connect(t, s), 300*time.Millisecond)
+	paused := claimed(t, first, 1)
+	require.NoError(t, paused.Save(t.Context(), entry(1, ingest.StateCommitting)))
+	fallSilent(paused)
+	c := claimed(t, second, 1)
+	require.Equal(t, ingest.StateCommitting, c.Entry().State, "it is never just uploaded")
+	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateInDoubt)))
+	require.NoError(t, paused.Save(t.Context(), entry(1, ingest.StateCreated)))
+	require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
+	c.Release()
+	assert.Equal(t, ingest.StateCreated, claimed(t, second, 1).Entry().State)
+}
+
+// Renewals of its own never keep a worker from its commit.
+func TestRenewalsAndSavesTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	j := openJournal(t, connect(t, s), minLease)
+	var all sync.WaitGroup
+	var failed atomic.Int32
+	for n := range 20 {
+		all.Go(func() {
+			c, err := j.Claim(t.Context(), key(n))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Release()
+			for range 10 {
+				time.Sleep(minLease / 10)
+				if err := c.Save(t.Context(), entry(n, ingest.StateCommitting)); err != nil {
+					failed.Add(1)
+				}
+			}
+			assert.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCreated)))
+		})
+	}
+	all.Wait()
+	assert.Zero(t, failed.Load())
+}
+
+func TestAnUnreachableServerIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := Connect("nats://127.0.0.1:1")
+	require.Error(t, err)
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	s := startServer(t)
+	j, err := Open(t.Context(), connect(t, s), Params{})
+	require.NoError(t, err)
+	j.patience = time.Second
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var failure error
+	taken := 0
+	for result, err := range u.Run(ctx, recordings(1000)) {
+		if failure = err; err != nil {
+			break
+		}
+		if taken++; taken == 5 {
+			s.Shutdown()
+		}
+		_ = result
+	}
+	require.Error(t, failure)
+	assert.Contains(t, failure.Error(), "cannot be reached")
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = Embed(t.Context(), file)
+	require.Error(t, err)
+}
+
+func TestALimitIsShared(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	const rate, each = 200, 40
+	start := time.Now()
+	var all sync.WaitGroup
+	for range 4 {
+		l, err := OpenLimiter(t.Context(), connect(t, s), LimiterParams{PerSecond: rate})
+		require.NoError(t, err)
+		all.Go(func() {
+			for range each {
+				assert.NoError(t, l.Wait(t.Context()))
+			}
+		})
+	}
+	all.Wait()
+	assert.GreaterOrEqual(t, time.Since(start), time.Second*(4*each-places)/rate)
+	_, err := OpenLimiter(t.Context(), connect(t, s), LimiterParams{})
+	require.Error(t, err)
+}
+
+func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
+	t.Parallel()
+	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
+	t.Cleanup(srv.Close)
+	q, err := OpenQueue(t.Context(), connect(t, s), QueueParams{Drain: true})
+	require.NoError(t, err)
+	for n := range 20 {
+		path := filepath.Join(dir, fmt.Sprintf("%d.wav", n))
+		require.NoError(t, os.WriteFile(path, content(n), 0o600))
+		for range 2 { // it waits there once
+			require.NoError(t, q.Publish(t.Context(), ingest.Recording{File: path, Params: clinicaldoc.CreateNoteParams{Name: fmt.Sprint("Encounter ", n), PatientID: 1, PromptID: 1}}))
+		}
+	}
+	require.ErrorIs(t, q.Publish(t.Context(), ingest.Recording{Key: "a"}), clinicaldoc.ErrInvalidArgument)
+	j, err := Open(t.Context(), connect(t, s), Params{})
+	require.NoError(t, err)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j}
+	var failed error
+	created := 0
+	for result, err := range u.Run(t.Context(), q.Recordings(t.Context(), &failed)) {
+		require.NoError(t, err)
+		require.NoError(t, q.Done(t.Context(), result))
+		if result.Status == ingest.Created {
+			created++
+		}
+	}
+	require.NoError(t, failed)
+	assert.Equal(t, 20, created)
+	assert.Len(t, srv.Notes(), 20)
+}

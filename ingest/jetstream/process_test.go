@@ -1,0 +1,178 @@
+//go:build unix
+
+package jetstream
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// processVariable holds what a process of a test has to do: it is a worker, or a node of the cluster.
+const processVariable = "CLINICALDOC_JETSTREAM_PROCESS"
+
+type job struct {
+	Worker *worker
+	Node   *node
+}
+
+// worker uploads a recording and stops on its way, or all that are in the queue.
+type worker struct {
+	URL, Token, NATS string
+	Lease, Settle    time.Duration
+	Replicas         int
+	Queue            bool
+	StopAt           string
+}
+
+type node struct {
+	Name, Store, Routes string
+	Port, Cluster       int
+}
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(processVariable)
+	if text == "" {
+		os.Exit(m.Run())
+	}
+	var j job
+	err := json.Unmarshal([]byte(text), &j)
+	switch {
+	case err != nil:
+	case j.Worker != nil:
+		err = j.Worker.run(context.Background())
+	case j.Node != nil:
+		err = j.Node.run()
+	}
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// start starts a process and returns the lines that it prints.
+func start(t *testing.T, j job) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	text, err := json.Marshal(j)
+	require.NoError(t, err)
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), processVariable+"="+string(text))
+	out, err := process.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, process.Start())
+	return process, bufio.NewScanner(out)
+}
+
+func (w *worker) uploader(ctx context.Context) (*ingest.Uploader, *Queue, error) {
+	client, err := clinicaldoc.NewClient(w.URL, w.Token, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := Connect(w.NATS)
+	if err != nil {
+		return nil, nil, err
+	}
+	journal, err := Open(ctx, conn, Params{Lease: w.Lease, Replicas: w.Replicas})
+	if err != nil {
+		return nil, nil, err
+	}
+	u := &ingest.Uploader{Client: client, Journal: stopping{journal, w.StopAt}, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
+	if !w.Queue {
+		return u, nil, nil
+	}
+	q, err := OpenQueue(ctx, conn, QueueParams{Drain: true, AckWait: w.Lease, Replicas: w.Replicas})
+	return u, q, err
+}
+
+func (w *worker) run(ctx context.Context) error {
+	u, q, err := w.uploader(ctx)
+	if err != nil {
+		return err
+	}
+	var failed error
+	list := recordings(1)
+	if q != nil {
+		list = q.Recordings(ctx, &failed)
+	}
+	for result, err := range u.Run(ctx, list) {
+		if err != nil {
+			return err
+		}
+		fmt.Println(result.Status)
+		if q != nil {
+			_ = q.Done(ctx, result) // what is not taken out comes back
+		}
+	}
+	return failed
+}
+
+// stopping stops the process on the way of a recording.
+type stopping struct {
+	ingest.Journal
+	at string
+}
+
+func (s stopping) pass(place string) {
+	if s.at == place {
+		fmt.Println("stopped")
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
+}
+
+func (s stopping) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	c, err := s.Journal.Claim(ctx, key)
+	s.pass("after the claim")
+	return stoppingClaim{c, s}, err
+}
+
+type stoppingClaim struct {
+	ingest.Claim
+	stopping
+}
+
+func (c stoppingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if e.State != ingest.StateCommitting {
+		c.pass("before its note is written down")
+		return c.Claim.Save(ctx, e)
+	}
+	c.pass("before the commit")
+	err := c.Claim.Save(ctx, e)
+	c.pass("after the commit")
+	return err
+}
+
+func (n *node) run() error {
+	routes := []*url.URL{}
+	for route := range strings.SplitSeq(n.Routes, " ") {
+		u, err := url.Parse(route)
+		if err != nil {
+			return err
+		}
+		routes = append(routes, u)
+	}
+	s, err := server.NewServer(&server.Options{
+		ServerName: n.Name, Host: "127.0.0.1", Port: n.Port, JetStream: true, StoreDir: n.Store, NoSigs: true, NoLog: true,
+		Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: n.Cluster}, Routes: routes,
+	})
+	if err != nil {
+		return err
+	}
+	s.Start()
+	s.WaitForShutdown()
+	return nil
+}

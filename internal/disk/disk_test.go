@@ -1,0 +1,85 @@
+package disk_test
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+)
+
+func TestFilesAreAppendedToAndReadFromTheStart(t *testing.T) {
+	t.Parallel()
+	d, path := disk.From(t.Context()), filepath.Join(t.TempDir(), "file")
+	f, err := d.Open(path)
+	require.NoError(t, err)
+	_, err = f.Write([]byte("one two"))
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(3))
+	_, err = f.Write([]byte(" three"))
+	require.NoError(t, err)
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+
+	require.NoError(t, os.Chmod(path, 0o644)) //nolint:gosec // as a copy may be
+	f, err = d.Open(path)
+	require.NoError(t, err)
+	content, err := io.ReadAll(f)
+	require.NoError(t, err)
+	assert.Equal(t, "one three", string(content))
+	require.NoError(t, f.Close())
+	if runtime.GOOS != "windows" {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	}
+}
+
+func TestAFileTakesAnothersPlace(t *testing.T) {
+	t.Parallel()
+	d, dir := disk.From(t.Context()), t.TempDir()
+	for _, name := range []string{"old", "new", "new"} {
+		f, err := d.Create(filepath.Join(dir, name))
+		require.NoError(t, err)
+		_, err = f.Write([]byte(name))
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	require.NoError(t, d.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old")))
+	require.NoError(t, d.SyncDir(dir))
+	content, err := os.ReadFile(filepath.Join(dir, "old"))
+	require.NoError(t, err)
+	assert.Equal(t, "new", string(content))
+	require.ErrorIs(t, d.Remove(filepath.Join(dir, "new")), fs.ErrNotExist)
+	require.Error(t, d.SyncDir(filepath.Join(dir, "missing")))
+}
+
+func TestALockKeepsOthersOut(t *testing.T) {
+	t.Parallel()
+	d, path := disk.From(t.Context()), filepath.Join(t.TempDir(), "lock")
+	lock, err := d.Lock(path)
+	require.NoError(t, err)
+	_, err = d.Lock(path)
+	require.ErrorIs(t, err, filelock.ErrHeld)
+	require.NoError(t, lock.Close())
+	assert.NoFileExists(t, path)
+	lock, err = d.Lock(path)
+	require.NoError(t, err)
+	require.NoError(t, lock.Close())
+}
+
+type another struct{ disk.FS }
+
+func TestAContextCanBringAnother(t *testing.T) {
+	t.Parallel()
+	other := another{disk.From(t.Context())}
+	assert.Equal(t, other, disk.From(disk.With(t.Context(), other)))
+	assert.NotEqual(t, disk.FS(other), disk.From(t.Context()))
+}
