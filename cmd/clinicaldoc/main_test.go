@@ -203,3 +203,13 @@ func quick(ts *testscript.TestScript, _ bool, _ []string) {
 
 // clearFaults takes back every fault.
 func clearFaults(ts *testscript.TestScript, _ bool, _ []string) { server(ts).ClearFaults() }
+
+// environment is that of a user of the service.
+func environment(t *testing.T, srv *clinicaldoctest.Server) []string {
+	t.Helper()
+	folder := t.TempDir()
+	return []string{
+		"CLINICALDOC_BASE_URL=" + srv.URL, "CLINICALDOC_TOKEN=" + srv.Token, "CLINICALDOC_KEYRING=off", "HOME=" + folder,
+		"CLINICALDOC_CONFIG_DIR=" + filepath.Join(folder, "config"), "CLINICALDOC_STATE_DIR=" + filepath.Join(folder, "state"),
+	}
+}

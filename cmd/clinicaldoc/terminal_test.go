@@ -108,16 +108,6 @@ func (x *terminal) ends() int {
 	return 0
 }
 
-// environment is that of a user of the service.
-func environment(t *testing.T, srv *clinicaldoctest.Server) []string {
-	t.Helper()
-	folder := t.TempDir()
-	return []string{
-		"CLINICALDOC_BASE_URL=" + srv.URL, "CLINICALDOC_TOKEN=" + srv.Token, "CLINICALDOC_KEYRING=off", "HOME=" + folder,
-		"CLINICALDOC_CONFIG_DIR=" + filepath.Join(folder, "config"), "CLINICALDOC_STATE_DIR=" + filepath.Join(folder, "state"),
-	}
-}
-
 func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
