@@ -59,7 +59,7 @@ func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
 		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick,
+			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "clear": clearFaults,
 		},
 	})
 }
@@ -199,4 +199,17 @@ func stop(ts *testscript.TestScript, _ bool, _ []string) { server(ts).Close() }
 func quick(ts *testscript.TestScript, _ bool, _ []string) {
 	server(ts).SetDelays(clinicaldoctest.Delays{})
 	server(ts).Unfreeze()
+}
+
+// clearFaults takes back every fault.
+func clearFaults(ts *testscript.TestScript, _ bool, _ []string) { server(ts).ClearFaults() }
+
+// environment is that of a user of the service.
+func environment(t *testing.T, srv *clinicaldoctest.Server) []string {
+	t.Helper()
+	folder := t.TempDir()
+	return []string{
+		"CLINICALDOC_BASE_URL=" + srv.URL, "CLINICALDOC_TOKEN=" + srv.Token, "CLINICALDOC_KEYRING=off", "HOME=" + folder,
+		"CLINICALDOC_CONFIG_DIR=" + filepath.Join(folder, "config"), "CLINICALDOC_STATE_DIR=" + filepath.Join(folder, "state"),
+	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,16 +108,6 @@ func (x *terminal) ends() int {
 	return 0
 }
 
-// environment is that of a user of the service.
-func environment(t *testing.T, srv *clinicaldoctest.Server) []string {
-	t.Helper()
-	folder := t.TempDir()
-	return []string{
-		"CLINICALDOC_BASE_URL=" + srv.URL, "CLINICALDOC_TOKEN=" + srv.Token, "CLINICALDOC_KEYRING=off", "HOME=" + folder,
-		"CLINICALDOC_CONFIG_DIR=" + filepath.Join(folder, "config"), "CLINICALDOC_STATE_DIR=" + filepath.Join(folder, "state"),
-	}
-}
-
 func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
@@ -132,6 +123,9 @@ func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	x.until("[#")
 	x.until("0/3 done")
 	t.Logf("under way:\n%s", x.seen())
+	if seen, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", x.command.Process.Pid)); err == nil {
+		assert.NotContains(t, string(seen), srv.Token, "everybody can read the list of processes")
+	}
 	x.press("\x03")
 	assert.Equal(t, 130, x.ends())
 	screen := x.seen()

@@ -11,11 +11,12 @@ func newEnvironment() *cobra.Command {
   CLINICALDOC_CONFIG_DIR    where contexts are kept, and tokens where there is no keyring
   CLINICALDOC_STATE_DIR     where journals of uploads and unsaved edits are kept
   CLINICALDOC_KEYRING       off: keep tokens in files
+  CLINICALDOC_NATS          the NATS server of "upload --nats", where its URL holds a password
   CLINICALDOC_PLAIN         plain lines, as --plain
   NO_COLOR                  no colours
   VISUAL, EDITOR            the editor of "notes edit"
   HTTPS_PROXY, HTTP_PROXY, NO_PROXY   proxies
 
-CLINICALDOC_TOKEN is not handed on to editors and to programs of "watch --exec".
+CLINICALDOC_TOKEN and CLINICALDOC_NATS are not handed on to editors and to programs of "watch --exec".
 `}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"syscall"
 
@@ -123,6 +124,7 @@ func kindOf(err error) kind {
 		{ingest.ErrJournalDamaged, kind{codeRefused, "restore the journal from a backup, or find out by hand which recordings have notes"}},
 		{ingest.ErrJournalVersion, kind{codeRefused, "name another file with --journal"}},
 		{ingest.ErrOtherService, kind{codeRefused, "name another file with --journal"}},
+		{ingest.ErrTaken, kind{codePending, "another machine has it: run the command again to see what became of it"}},
 		{context.DeadlineExceeded, kind{codePending, "run it again to go on waiting"}},
 	} {
 		if errors.Is(err, k.is) {
@@ -153,6 +155,9 @@ func ownKind(err error) (kind, bool) {
 	if _, ok := errors.AsType[*inDoubtError](err); ok {
 		return kind{codeInDoubt, "run the same command again to ask about them"}, true
 	}
+	if _, ok := errors.AsType[*fleetError](err); ok {
+		return kind{codeUnreachable, "check the URL, and the file of --nats-creds"}, true
+	}
 	if errors.Is(err, errQuiet) {
 		return kind{code: codeUsage}, true
 	}
@@ -163,6 +168,9 @@ func ownKind(err error) (kind, bool) {
 }
 
 func unreachable(err error) bool {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return false // a file's errors look like a network's
+	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}

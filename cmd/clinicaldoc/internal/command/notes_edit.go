@@ -166,7 +166,7 @@ func defaultEditor() string {
 func withoutToken(environ []string) []string {
 	var kept []string
 	for _, pair := range environ {
-		if name, _, _ := strings.Cut(pair, "="); !strings.EqualFold(name, clinicaldoc.EnvToken) {
+		if name, _, _ := strings.Cut(pair, "="); !strings.EqualFold(name, clinicaldoc.EnvToken) && !strings.EqualFold(name, envNATS) {
 			kept = append(kept, pair)
 		}
 	}

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -30,6 +28,8 @@ type uploadOptions struct {
 	settle          time.Duration
 	unique, trust   bool
 	reveal          bool
+	nats, natsCreds string
+	natsReplicas    int
 }
 
 func newUpload(e *Env) *cobra.Command {
@@ -43,13 +43,20 @@ Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac ...
 A manifest says more about each: a CSV file with the columns file, patient, prompt and name, of which patient, prompt and
 name may be missing where the flags say them. A note is named after its file otherwise.
 
+Several machines can share the work: with --nats they keep one journal in NATS JetStream, and each recording becomes one note
+whichever of them sends it.
+
 Recordings are told by their number in the order of their paths: file names may be patients' names. --reveal shows them.`,
 		Example: `  clinicaldoc upload --patient 7 --prompt 1 visit.wav
   clinicaldoc upload --patient 7 --prompt 1 --workers 8 recordings/
   clinicaldoc upload --manifest tonight.csv
+  clinicaldoc upload --nats nats://queue.example:4222 --patient 7 --prompt 1 /mnt/shared
   clinicaldoc upload --status`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.paths = args
+			if err := o.checkNATS(); err != nil {
+				return err
+			}
 			if o.status {
 				return o.runStatus(c.Context())
 			}
@@ -63,6 +70,9 @@ Recordings are told by their number in the order of their paths: file names may 
 	f.StringVar(&o.manifest, "manifest", "", "a CSV `FILE` that lists the recordings")
 	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
 	f.StringVar(&o.journal, "journal", "", "keep the journal in this `FILE` (default one for each service and user, in the state folder)")
+	f.StringVar(&o.nats, "nats", "", "share the journal of a fleet on the NATS server at this `URL` (also CLINICALDOC_NATS)")
+	f.StringVar(&o.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+	f.IntVar(&o.natsReplicas, "nats-replicas", 1, "the `NUMBER` of servers that keep a new journal; 3 survive the loss of one")
 	f.BoolVar(&o.status, "status", false, "only tell what the journal knows; asks the service nothing")
 	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
 	f.BoolVar(&o.unique, "unique-names", false, "vouch that no other note of a patient has or will have the same name: settles doubts sooner")
@@ -85,13 +95,7 @@ func (o *uploadOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	path := o.journal
-	if path == "" {
-		if path, err = journalPath(client.BaseURL(), user.ID); err != nil {
-			return err
-		}
-	}
-	journal, err := ingest.OpenJournal(ctx, path)
+	journal, closeJournal, err := o.openJournal(ctx, client.BaseURL(), user.ID)
 	if err != nil {
 		return err
 	}
@@ -102,18 +106,13 @@ func (o *uploadOptions) run(ctx context.Context) error {
 		Client: client, Journal: journal, Workers: o.workers, Total: len(recordings), OnEvent: run.event,
 		Find: clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
 	})
-	return errors.Join(err, journal.Close())
+	return errors.Join(err, closeJournal())
 }
 
-// journalPath is the journal of one user of one service: what one account uploaded, another has not.
-func journalPath(baseURL string, userID int64) (string, error) {
-	folder, err := account.StateFolder("journals")
-	return filepath.Join(folder, fmt.Sprintf("%s-user%d.journal", journalName(baseURL), userID)), err
-}
-
-func journalName(baseURL string) string {
+// journalName tells accounts apart.
+func journalName(baseURL string, userID int64) string {
 	sum := sha256.Sum256([]byte(baseURL))
-	return hex.EncodeToString(sum[:6])
+	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
 }
 
 // uploadResult is what is printed of a recording.

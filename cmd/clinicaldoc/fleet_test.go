@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	nats "github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// Two machines share a folder and a journal: each recording becomes one note, whichever of them sends it.
+func TestFleetCreatesEachNoteOnce(t *testing.T) {
+	t.Parallel()
+	queue, err := nats.NewServer(&nats.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, Username: "u", Password: "canaryPassword"})
+	require.NoError(t, err)
+	queue.Start()
+	defer queue.Shutdown()
+	require.True(t, queue.ReadyForConnections(20*time.Second))
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	folder := t.TempDir()
+	var recordings [][]byte
+	for i := range 20 {
+		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
+	}
+	machine := func() (*exec.Cmd, *bytes.Buffer) {
+		command := exec.CommandContext(t.Context(), "clinicaldoc", "upload", "--patient", "7", "--prompt", "1", folder)
+		command.Env = append(append(os.Environ(), environment(t, srv)...), "CLINICALDOC_NATS=nats://u:canaryPassword@"+queue.Addr().String())
+		said := &bytes.Buffer{}
+		command.Stdout, command.Stderr = said, said
+		return command, said
+	}
+	first, firstSaid := machine()
+	second, secondSaid := machine()
+	require.NoError(t, first.Start())
+	require.NoError(t, second.Start())
+	for command, said := range map[*exec.Cmd]*bytes.Buffer{first: firstSaid, second: secondSaid} {
+		if exit, ok := errors.AsType[*exec.ExitError](command.Wait()); ok {
+			assert.Equal(t, 8, exit.ExitCode(), "another machine had some of them: %s", said)
+		}
+		assert.NotContains(t, said.String(), "canaryPassword")
+	}
+	require.NoError(t, srv.CreatedOnce(recordings...))
+	third, said := machine()
+	require.NoError(t, third.Run(), said)
+	assert.Contains(t, said.String(), "0 created, 20 already there")
+	assert.NoError(t, srv.CreatedOnce(recordings...))
+}

@@ -1,0 +1,27 @@
+package command
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+func TestSignedURLsAreLeftOutWhereverTheyStand(t *testing.T) {
+	t.Parallel()
+	var note clinicaldoc.ProgressNote
+	require.NoError(t, json.Unmarshal([]byte(`{"id":1,"name":"see https://a.example/?q=1","audio":{"size":5,"file_url":"https://s.example/x?X-Amz-Signature=abc"},
+		"links":["https://s.example/y?sig=abc","https://plain.example/z"],"user":{"id":3,"avatar":"https://u:p@s.example/"},"home":"https://plain.example/"}`), &note))
+	value, err := wholeNote(&note)
+	require.NoError(t, err)
+	text, err := json.Marshal(value)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "abc")
+	assert.NotContains(t, string(text), "u:p")
+	assert.Contains(t, string(text), "see https://a.example/?q=1", "a text is the patient's, and stays")
+	assert.Contains(t, string(text), "https://plain.example/z")
+	assert.Contains(t, string(text), `"stage":"uploaded"`)
+}
