@@ -42,7 +42,7 @@ var defects = []defect{
 	{name: "a note of another name fits", file: "internal/verdict/evidence.go", old: "described := n.Name == NameEqual &&", with: "described := n.Name != NameUnsent &&"},
 	{name: "a unique name that is only similar fits", file: "internal/verdict/evidence.go", old: "if unique {\n\t\treturn n.Name == NameEqual\n\t}\n\tdescribed", with: "if unique {\n\t\treturn n.Name == NameEqual || n.Name == NameSimilar\n\t}\n\tdescribed"},
 	{name: "a unique name is any name", file: "internal/verdict/evidence.go", old: "if unique {\n\t\treturn n.Name == NameEqual\n\t}\n\tdescribed", with: "if unique {\n\t\treturn true\n\t}\n\tdescribed"},
-	{name: "the service's clock is not asked", file: "internal/verdict/clock.go", old: "case ours && theirs && past && c.Told:", with: "case ours || theirs || past && false:"},
+	{name: "the service's clock is not asked", file: "internal/verdict/clock.go", old: "case ours && theirs && past && c.Known:", with: "case ours || theirs || past && false:"},
 	{name: "a list that failed counts as seen", file: "search.go", old: "return verdict.LookRefused, pages, err\n", with: "return verdict.LookToEnd, pages, nil\n"},
 	{name: "excluded notes are not excluded", file: "search.go", old: "case slices.Contains(l.params.ExcludeIDs, id), ", with: "case "},
 	{name: "the window is an hour too late", file: "internal/verdict/clock.go", old: "return Window{sent.Unix(),", with: "return Window{sent.Unix() + 3600,"},

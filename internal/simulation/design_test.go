@@ -95,6 +95,7 @@ func newDesign(seed uint64) design {
 	}
 	w.twins = d.chance(0.5)
 	w.shortens, w.dictates, w.ahead, w.yesterday = d.chance(0.1), true, d.chance(0.05), d.chance(0.2)
+	w.yesterday = w.yesterday && !w.ahead // in local times, what was made hours ago looks like what was made since
 	switch d.below(8) {
 	case 0:
 		w.sizes = reencoded
