@@ -104,6 +104,9 @@ func newDesign(seed uint64) design {
 	}
 	if w.shared && w.twins {
 		w.rate = max(w.rate, 0.1) // both have to be unlucky
+		if d.chance(0.5) {
+			w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow}
+		}
 	}
 	if w.quiet {
 		w.sizes, w.shortens, w.dictates, w.ahead, w.yesterday = told, false, false, false, false

@@ -334,8 +334,8 @@ func (p *program) choosing(ctx context.Context, d *draws, c *call) ([]clinicaldo
 	if err != nil {
 		return nil, false
 	}
+	c.unchanged, c.readAt = note, time.Now()
 	_ = wait(ctx, d.within(time.Minute)) // somebody reads it
-	c.unchanged = note
 	c.began = time.Now()
 	return []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(note)}, true
 }
