@@ -33,6 +33,7 @@ type design struct {
 	shared          bool // programs share a client
 	twins           bool // programs that share a client do the same at about the same time
 	secondUser      bool // the last program has a user of its own
+	alike           bool // all recordings of a program look alike
 	restarts        bool // programs forget all but what JSON keeps of a lost create
 	sizes           sizeKind
 	shortens        bool // the service shortens names
@@ -108,7 +109,11 @@ func newDesign(seed uint64) design {
 			w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow}
 		}
 	}
+	if w.restarts && !w.shared && d.chance(0.5) { // nothing but time tells one recording from the other
+		w.alike, w.names, w.patients, w.rate, w.faults = true, 1, 1, 0.3, []faultKind{lost, unheard, gatewayTimeout, refused}
+	}
 	if w.quiet {
+		w.alike = false
 		w.sizes, w.shortens, w.dictates, w.ahead, w.yesterday = told, false, false, false, false
 		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.01, 0, 0, serviceDate, 1000, false, false
 		w.scale = max(w.scale, 2*time.Hour)
@@ -133,6 +138,14 @@ func (w design) tellsDeletions() bool {
 // tellsTotals reports whether that is by their number, which a birth makes up for.
 func (w design) tellsTotals() bool {
 	return w.variant.Pagination == clinicaldoctest.PaginationLengthAware || w.variant.Pagination == clinicaldoctest.PaginationFlat
+}
+
+// sizeCount is how many sizes recordings have.
+func (w design) sizeCount() int {
+	if w.alike {
+		return 1
+	}
+	return 3
 }
 
 func (w design) String() string {

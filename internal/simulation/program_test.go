@@ -160,7 +160,7 @@ func (p *program) noteName(d *draws) string {
 // the notes of two apart.
 func (p *program) newRecording(d *draws) *recording {
 	audio := fmt.Sprintf("%s.%d ", p.name, p.step)
-	audio += strings.Repeat("~", 100+20*p.group+d.below(3)-len(audio))
+	audio += strings.Repeat("~", 100+20*p.group+d.below(p.world.design.sizeCount())-len(audio))
 	sum := sha256.Sum256([]byte(audio))
 	r := &recording{fingerprint: hex.EncodeToString(sum[:])}
 	r.params = clinicaldoc.CreateNoteParams{Name: p.noteName(d), PatientID: p.patient(d), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio))}
@@ -189,7 +189,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
 			p.restart(ctx, r)
 		}
-		if d.chance(0.15) && !p.world.design.quiet { // who does not ask at once must not make others err
+		if !p.world.design.quiet && (d.chance(0.15) || p.world.design.alike && d.chance(0.3)) { // who does not ask at once must not make others err
 			p.pending = append(p.pending, r)
 			return
 		}
