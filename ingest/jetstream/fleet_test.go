@@ -61,14 +61,14 @@ func stopOnce(t *testing.T, place string) {
 	t.Helper()
 	box, s := clinicaldoctest.NewServer(), startServer(t)
 	t.Cleanup(box.Close)
-	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: 500 * time.Millisecond, Settle: 3 * time.Second}
+	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: 2 * time.Second, Settle: 6 * time.Second}
 	stopped := w
 	stopped.StopAt = place
 	process, lines := start(t, job{Worker: &stopped})
 	require.True(t, lines.Scan())
 	require.Equal(t, "stopped", lines.Text())
 	// Beyond its lease, and within Settle: what is stopped between the commit and the last byte for longer, nobody can catch.
-	timer := time.AfterFunc(1500*time.Millisecond, func() { _ = process.Process.Signal(syscall.SIGCONT) })
+	timer := time.AfterFunc(3*time.Second, func() { _ = process.Process.Signal(syscall.SIGCONT) })
 	defer timer.Stop()
 
 	second, _, err := w.uploader(t.Context())
