@@ -477,6 +477,22 @@ func TestFindCreatedWaitsForTheUser(t *testing.T) {
 	}
 }
 
+// A service that gives local times as if they were UTC: an older note looks as if it was made since, once that time has come.
+func TestFindCreatedHoursLaterIsNotFooledByLocalTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		s.zone = 2 * time.Hour
+		s.keep(visited().ago(time.Hour))
+		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
+		for _, later := range []time.Duration{0, time.Hour, 3 * time.Hour} {
+			time.Sleep(later)
+			note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+			requireUndecided(t, note, err, "a note may be it")
+		}
+	})
+}
+
 // Two equal losses of another process: this one knows of the first from when it was asked about it.
 func TestFindCreatedRemembersWhatItWasAskedAbout(t *testing.T) {
 	t.Parallel()

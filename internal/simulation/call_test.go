@@ -22,6 +22,7 @@ type call struct {
 	note        int64                     // that it is about
 	fingerprint string                    // of the recording
 	unchanged   *clinicaldoc.ProgressNote // as the program read it
+	readAt      time.Time                 // when that was
 	began       time.Time
 	limit       time.Duration // the context's; 0: none
 	token       string

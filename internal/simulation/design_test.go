@@ -95,11 +95,18 @@ func newDesign(seed uint64) design {
 	}
 	w.twins = d.chance(0.5)
 	w.shortens, w.dictates, w.ahead, w.yesterday = d.chance(0.1), true, d.chance(0.05), d.chance(0.2)
+	w.yesterday = (w.yesterday || w.clock > 0) && !w.ahead // in local times, what was made hours ago looks like what was made since
 	switch d.below(8) {
 	case 0:
 		w.sizes = reencoded
 	case 1: // nothing could tell the notes of two clients apart
 		w.sizes, w.shared, w.secondUser, w.restarts, w.ingest, w.dictates = untold, true, false, false, false, false
+	}
+	if w.shared && w.twins {
+		w.rate = max(w.rate, 0.1) // both have to be unlucky
+		if d.chance(0.5) {
+			w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow}
+		}
 	}
 	if w.quiet {
 		w.sizes, w.shortens, w.dictates, w.ahead, w.yesterday = told, false, false, false, false

@@ -19,7 +19,7 @@ func (w *world) born(f, earlier *fact) {
 	}
 	w.service.busy = f.id
 	w.say(c.program.name, "   note %d is born of %.8s", f.id, f.fingerprint)
-	if earlier != nil && (earlier.died.IsZero() || earlier.by == c) {
+	if earlier != nil && (earlier.died.IsZero() || earlier.by == c && c.op == "create") {
 		w.violate("two notes", "notes %d and %d of one recording", earlier.id, f.id)
 	}
 	c.carriedOut(change{at: time.Now(), by: c})
@@ -34,6 +34,9 @@ func (w *world) acted(r request, f *fact, done change) {
 	c.carriedOut(done)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if at := len(f.changes) - 1; at >= 0 && c.unchanged != nil && w.service.replica == nil && f.changes[at].at.After(c.readAt) && f.changes[at].at.Before(c.began) {
+		w.violate("edit overwritten", "note %d: %s acts although the note is not what was read", f.id, c.op)
+	}
 	if r.attempt < 2 || r.attempt != c.writes || r.method == http.MethodDelete || len(f.changes) == 0 {
 		return
 	}

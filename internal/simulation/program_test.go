@@ -189,6 +189,10 @@ func (p *program) record(ctx context.Context, d *draws) {
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
 			p.restart(ctx, r)
 		}
+		if d.chance(0.15) && !p.world.design.quiet { // who does not ask at once must not make others err
+			p.pending = append(p.pending, r)
+			return
+		}
 		limit := pick(d, 2*time.Minute, 15*time.Minute, time.Hour)
 		if p.world.design.quiet {
 			limit = time.Hour
@@ -330,8 +334,8 @@ func (p *program) choosing(ctx context.Context, d *draws, c *call) ([]clinicaldo
 	if err != nil {
 		return nil, false
 	}
+	c.unchanged, c.readAt = note, time.Now()
 	_ = wait(ctx, d.within(time.Minute)) // somebody reads it
-	c.unchanged = note
 	c.began = time.Now()
 	return []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(note)}, true
 }

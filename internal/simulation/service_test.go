@@ -156,7 +156,9 @@ func (s *service) serve(r request) *http.Response {
 	default:
 		c := change{at: time.Now(), by: r.call, signed: r.signs() && before.Stage != clinicaldoctest.StageSigned, before: before, after: s.look(r.id())}
 		s.world.acted(r, s.notes[r.id()], c)
-		s.notes[r.id()].changes = append(s.notes[r.id()].changes, c)
+		if c.signed || c.before.Name != c.after.Name || c.before.Transcription != c.after.Transcription || c.before.Analysis != c.after.Analysis {
+			s.notes[r.id()].changes = append(s.notes[r.id()].changes, c)
+		}
 	}
 	s.forward(r)
 	return resp

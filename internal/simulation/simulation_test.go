@@ -17,7 +17,7 @@ import (
 
 var (
 	from  = flag.Uint64("from", 1, "seed of the first world")
-	seeds = flag.Uint64("seeds", 20, "how many worlds")
+	seeds = flag.Uint64("seeds", 12, "how many worlds")
 	first = flag.Bool("first", false, "end with the first world that breaks a promise")
 	show  = flag.Uint64("show", 0, "seed of a world to print")
 )

@@ -14,7 +14,7 @@ const (
 	MadeOutside    Made = iota // of the window
 	MadeEarlier                // before it was sent, in the window
 	MadeJustBefore             // before it was sent, by minutes
-	MadeUnclear                // the clocks disagree, or the service does not tell
+	MadeUnclear                // the clocks disagree, the service does not tell, or it was later than it can have taken
 	MadeSince                  // not before it was sent, by both clocks
 )
 
@@ -56,10 +56,12 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 }
 
 // Window is the time in which the note of a lost create can have been made.
-type Window struct{ sent, end int64 }
+type Window struct{ sent, settled, end int64 }
 
 // NewWindow returns the window of a create that was sent and could be done with at these times.
-func NewWindow(sent, settled time.Time) Window { return Window{sent.Unix(), settled.Unix() + slack} }
+func NewWindow(sent, settled time.Time) Window {
+	return Window{sent.Unix(), settled.Unix(), settled.Unix() + slack}
+}
 
 // Clock tells what the clocks say of the time of sending.
 func (w Window) Clock(c Clocks) Clock {
@@ -76,7 +78,7 @@ func (w Window) Clock(c Clocks) Clock {
 func (w Window) Made(created time.Time, c Clocks) Made {
 	at := created.Unix()
 	earliest := w.sent + min(c.Ahead, 0)
-	ours, theirs, past := at >= w.sent, at >= w.sent+c.Ahead, at <= c.Now+c.Ahead
+	ours, theirs, past := at >= w.sent, at >= w.sent+c.Ahead, at <= min(c.Now, w.settled)+c.Ahead
 	switch {
 	case created.IsZero():
 		return MadeUnclear

@@ -77,8 +77,11 @@ func TestMade(t *testing.T) {
 		{"more than 26 hours before", noon.Add(-26*time.Hour - time.Second), at(0), verdict.MadeOutside},
 		{"more than 26 hours before, a service behind", noon.Add(-26*time.Hour - time.Second), at(-time.Minute), verdict.MadeEarlier},
 		{"much later", noon.Add(10*time.Minute + 26*time.Hour + time.Second), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, verdict.MadeOutside},
-		{"later, a service ahead", noon.Add(10*time.Minute + 27*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Known: true}, verdict.MadeSince},
-		{"later", noon.Add(10*time.Minute + 26*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, verdict.MadeSince},
+		{"later, a service ahead", noon.Add(10*time.Minute + 27*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Known: true}, verdict.MadeUnclear},
+		{"later", noon.Add(10*time.Minute + 26*time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, verdict.MadeUnclear},
+		{"as late as can be", noon.Add(10 * time.Minute), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, verdict.MadeSince},
+		{"as late as can be, a service ahead", noon.Add(70 * time.Minute), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Known: true}, verdict.MadeSince},
+		{"an hour before, in a local time ahead, asked when that has passed", noon.Add(time.Hour), verdict.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, verdict.MadeUnclear},
 	} {
 		assert.Equal(t, tc.want, window.Made(tc.created, tc.clocks), tc.name)
 	}
