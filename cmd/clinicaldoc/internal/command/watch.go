@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 type watchOptions struct {
@@ -82,7 +81,8 @@ func (o *watchOptions) run(ctx context.Context) error {
 		case err != nil && known == nil, err != nil && !mayPass(err):
 			return err
 		case err != nil:
-			o.IO.Note("clinicaldoc: %s; looking again in %s", output.Harmless(err.Error()), o.interval)
+			o.tellText(err)
+			o.IO.Note("  looking again in %s", o.interval)
 		default:
 			for _, c := range o.changes(known, now) {
 				if err := o.tellChange(ctx, c); err != nil {
