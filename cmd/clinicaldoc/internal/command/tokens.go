@@ -87,7 +87,7 @@ func (o *revokeOptions) run(ctx context.Context) error {
 		return &refusedError{"token " + strconv.FormatInt(o.id, 10) + " is, or may be, the one in use", "if you mean it, add --in-use; then log in with another"}
 	}
 	if o.yes == "" {
-		if ok, err := o.IO.Ask("Revoke token " + strconv.FormatInt(o.id, 10) + "?"); err != nil || !ok {
+		if ok, err := o.IO.Ask(ctx, "Revoke token "+strconv.FormatInt(o.id, 10)+"?"); err != nil || !ok {
 			return orDeclined(err)
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -142,9 +144,9 @@ func (o *watchOptions) changes(known map[int64]sight, now snapshot) []change {
 			list = append(list, change{at, id, "changed", seen.stage})
 		}
 	}
-	for id, before := range known {
+	for _, id := range slices.Sorted(maps.Keys(known)) {
 		if _, is := now.notes[id]; !is {
-			list = append(list, change{at, id, "gone", before.stage})
+			list = append(list, change{at, id, "gone", known[id].stage})
 		}
 	}
 	return list
