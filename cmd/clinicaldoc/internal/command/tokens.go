@@ -103,7 +103,9 @@ var numberedToken = regexp.MustCompile(`^([1-9][0-9]*)\|`)
 // the one that was used last is suspect, as listing them was a use.
 func (o *revokeOptions) mayBeInUse(tokens []clinicaldoc.Token) bool {
 	if a, err := o.account(); err == nil {
-		if number := numberedToken.FindStringSubmatch(a.Token); number != nil {
+		number := numberedToken.FindStringSubmatch(a.Token)
+		isOne := func(t clinicaldoc.Token) bool { return number != nil && number[1] == strconv.FormatInt(t.ID, 10) }
+		if slices.ContainsFunc(tokens, isOne) {
 			return number[1] == strconv.FormatInt(o.id, 10)
 		}
 	}
