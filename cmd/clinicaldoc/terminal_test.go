@@ -155,6 +155,13 @@ func TestTerminalAsksBeforeItSigns(t *testing.T) {
 	assert.Contains(t, x.seen(), "declined")
 	assert.Equal(t, clinicaldoctest.StageComplete, srv.Notes()[0].Stage)
 
+	for _, args := range [][]string{{"notes", "show", "1"}, {"notes", "show", "1", "--json"}, {"notes", "show", "1", "--jq", ".analysis"}, {"api", "GET", "/v1/progress-notes/1"}} {
+		x = onTerminal(t, env, args...)
+		assert.Equal(t, 0, x.ends())
+		assert.Contains(t, x.raw.String(), "All is")
+		assert.NotContains(t, x.raw.String(), "\x1b", args)
+	}
+
 	x = onTerminal(t, env, "notes", "sign", "1")
 	x.until("Sign this note? [y/N]")
 	x.press("y\n")
