@@ -119,7 +119,7 @@ func (c *claim) index(ctx context.Context, entry ingest.Entry) <-chan error {
 		return done
 	}
 	go func() {
-		err := c.journal.patiently(ctx, func(ctx context.Context) error {
+		err := patiently(ctx, c.journal.patience, func(ctx context.Context) error {
 			_, err := c.journal.kv.Put(ctx, patientKey(entry.Patient, c.key), nil)
 			return err
 		})

@@ -54,7 +54,7 @@ func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error)
 		return nil, fail(err.Error(), err)
 	}
 	j := &Journal{lease: lease, patience: defaultPatience}
-	err = j.patiently(ctx, func(ctx context.Context) error { return j.open(ctx, js, params) })
+	err = patiently(ctx, j.patience, func(ctx context.Context) error { return j.open(ctx, js, params) })
 	if err != nil {
 		return nil, fail("the bucket "+cmp.Or(params.Bucket, defaultBucket)+" cannot be opened: "+err.Error(), err)
 	}
@@ -106,7 +106,7 @@ func patientKey(patient uint32, key ingest.Key) string {
 
 // Bind implements [ingest.Journal].
 func (j *Journal) Bind(ctx context.Context, service string) error {
-	err := j.patiently(ctx, func(ctx context.Context) error {
+	err := patiently(ctx, j.patience, func(ctx context.Context) error {
 		_, err := j.kv.Create(ctx, serviceKey, []byte(service))
 		return err
 	})
@@ -165,13 +165,13 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 }
 
 // patiently does something that cannot do harm, until it succeeds, its error is an answer, or patience is at its end.
-func (j *Journal) patiently(ctx context.Context, do func(ctx context.Context) error) error {
+func patiently(ctx context.Context, patience time.Duration, do func(ctx context.Context) error) error {
 	for begun := time.Now(); ; {
 		err := within(ctx, do)
 		if err == nil || errors.Is(err, jetstream.ErrKeyNotFound) || isConflict(err) {
 			return err
 		}
-		if ctx.Err() != nil || time.Since(begun) > j.patience || !pause(ctx) {
+		if ctx.Err() != nil || time.Since(begun) > patience || !pause(ctx) {
 			return err
 		}
 	}
@@ -212,7 +212,7 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 }
 
 func (j *Journal) get(ctx context.Context, name string) (entry jetstream.KeyValueEntry, err error) {
-	err = j.patiently(ctx, func(ctx context.Context) error {
+	err = patiently(ctx, j.patience, func(ctx context.Context) error {
 		entry, err = j.kv.Get(ctx, name)
 		return err
 	})
@@ -249,7 +249,7 @@ func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uin
 // Kin implements [ingest.Journal].
 func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
 	var names []string
-	err := j.patiently(ctx, func(ctx context.Context) (err error) {
+	err := patiently(ctx, j.patience, func(ctx context.Context) (err error) {
 		names, err = j.list(ctx, fmt.Sprintf("p.%08x.*", patient))
 		return err
 	})

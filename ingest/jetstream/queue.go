@@ -57,19 +57,24 @@ func OpenQueue(ctx context.Context, conn *nats.Conn, params QueueParams) (*Queue
 		return nil, fail(err.Error(), err)
 	}
 	q := &Queue{js: js, params: params, held: map[string]jetstream.Msg{}}
-	q.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: params.Name, Subjects: []string{params.Name + ".*"}, Retention: jetstream.WorkQueuePolicy, Replicas: max(params.Replicas, 1),
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
-	})
-	if err == nil {
-		q.consumer, err = q.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-			Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: params.AckWait, MaxDeliver: -1,
-		})
-	}
-	if err != nil {
+	if err := patiently(ctx, defaultPatience, q.open); err != nil {
 		return nil, fail("the queue "+params.Name+" cannot be opened: "+err.Error(), err)
 	}
 	return q, nil
+}
+
+func (q *Queue) open(ctx context.Context) (err error) {
+	q.stream, err = q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: q.params.Name, Subjects: []string{q.params.Name + ".*"}, Retention: jetstream.WorkQueuePolicy, Replicas: max(q.params.Replicas, 1),
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+	})
+	if err != nil {
+		return err
+	}
+	q.consumer, err = q.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.params.AckWait, MaxDeliver: -1,
+	})
+	return err
 }
 
 // Publish puts a recording into the queue; one that waits there already stays once. It must be in a file, and its params hold

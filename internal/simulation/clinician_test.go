@@ -22,7 +22,11 @@ type clinician struct {
 func (c *clinician) live(context.Context) {
 	starts := make([]time.Duration, c.world.design.acts)
 	for i := range starts {
-		starts[i] = drawsAt(c.world.seed, uint64(c.number), uint64(i), hashOf("start")).within(c.world.design.scale)
+		d := drawsAt(c.world.seed, uint64(c.number), uint64(i), hashOf("start"))
+		starts[i] = d.within(c.world.design.scale)
+		if d.chance(0.5) { // just after a program has begun something
+			starts[i] = pick(d, pick(d, c.team...).starts()...) + d.within(pick(d, time.Second, 10*time.Second, 90*time.Second))
+		}
 	}
 	slices.Sort(starts)
 	for i, start := range starts {
@@ -72,7 +76,7 @@ func (c *clinician) send(method, path string, n clinicaldoctest.Note, fields map
 	if fields != nil {
 		r.body, _ = json.Marshal(fields)
 	}
-	resp := c.world.service.serve(r)
+	resp := c.world.service.serve(r) //nolint:bodyclose // it is in memory
 	c.world.say(c.name, "%s %s %v: %d", method, path, fields, resp.StatusCode)
 	c.world.count("acts of clinicians", 1)
 }
@@ -88,7 +92,8 @@ func (c *clinician) create(d *draws) {
 	_ = form.WriteField("patient_id", fmt.Sprint(p.patient(d)))
 	_ = form.WriteField("prompt_id", "1")
 	_ = form.Close()
-	resp := c.world.service.serve(request{method: http.MethodPost, path: "/v1/progress-notes", header: headerOf(p.token, form.FormDataContentType()), body: body.Bytes()})
+	r := request{method: http.MethodPost, path: "/v1/progress-notes", header: headerOf(p.token, form.FormDataContentType()), body: body.Bytes()}
+	resp := c.world.service.serve(r) //nolint:bodyclose // it is in memory
 	c.world.say(c.name, "creates a note: %d", resp.StatusCode)
 	c.world.count("acts of clinicians", 1)
 }

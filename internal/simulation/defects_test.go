@@ -61,7 +61,7 @@ func (d defect) try(t *testing.T, binary string, number int) string {
 	sequences := d.caught(t, binary, number, 0, "TestSequences", `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
 	limit := 2000
 	if sequences != nil || d.survives != "" {
-		limit = 300
+		limit = 600
 	}
 	worlds := d.caught(t, binary, number, limit, "TestWorlds", `broken: ([^,]+), in \d+ of (\d+) worlds`)
 	found := sequences != nil || worlds != nil

@@ -142,6 +142,8 @@ func (t *trip) prepare(d *draws) {
 		t.fate = pick(d, atOnce, never)
 	case gatewayTimeout, silent:
 		t.fate = pick(d, atOnce, never, later)
+	default:
+		t.fate = atOnce
 	}
 }
 
@@ -183,7 +185,7 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 	t.request.sent = time.Now()
 	response := make(chan *http.Response, 1)
-	t.world.running.Go(func() { response <- t.arrive() })
+	t.world.running.Go(func() { response <- t.arrive() }) //nolint:bodyclose // it is in memory
 	timer := time.NewTimer(t.delay())
 	defer timer.Stop()
 	select {
@@ -212,9 +214,9 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 	case silent:
 		<-ctx.Done()
 		return nil, ctx.Err()
+	default:
+		return t.spoilt(t.dated(<-response)), nil
 	}
-	resp := t.dated(<-response)
-	return t.spoilt(resp), nil
 }
 
 var (
@@ -251,6 +253,7 @@ func (w design) mannered(resp *http.Response) *http.Response {
 	}
 	body, _ := io.ReadAll(resp.Body)
 	switch w.sizes {
+	case told:
 	case reencoded:
 		body = sizeMember.ReplaceAll(body, []byte(`"size":9$1`))
 	case untold:
@@ -350,6 +353,7 @@ func (t *trip) serve() *http.Response {
 func (t *trip) dated(resp *http.Response) *http.Response {
 	now := time.Now().Add(t.world.design.clock)
 	switch t.world.design.date {
+	case serviceDate:
 	case noDate:
 		resp.Header.Del("Date")
 		return resp

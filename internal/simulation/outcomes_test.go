@@ -116,7 +116,7 @@ func (o outcome) strike(req *http.Request, act func() *http.Response, later func
 	var own *http.Response
 	switch {
 	case o.late:
-		later(func() { act() })
+		later(func() { act() }) //nolint:bodyclose // it is in memory
 	case o.acts:
 		own = act()
 	}

@@ -72,24 +72,37 @@ func (p *program) newClient() *clinicaldoc.Client {
 }
 
 func (p *program) live(ctx context.Context) {
-	leader := p.number
-	if p.world.design.twins && p.group == 0 {
-		leader = 0
-	}
-	starts := make([]time.Duration, p.world.design.steps)
-	for i := range starts {
-		starts[i] = drawsAt(p.world.seed, uint64(leader), uint64(i), hashOf("start")).within(p.world.design.scale)
-	}
-	slices.Sort(starts)
+	starts := p.starts()
 	for i, start := range starts {
-		if p.being.begin(i, start+time.Duration(p.number)*p.draws("behind").within(10*time.Second)) {
+		if p.being.begin(i, start) {
 			p.world.count("steps", 1)
-			p.act(ctx, drawsAt(p.world.seed, uint64(leader), uint64(i), hashOf("act")))
+			p.act(ctx, drawsAt(p.world.seed, p.leader(), uint64(i), hashOf("act")))
 		}
 	}
 	p.step = len(starts)
 	p.sleepUntil(p.world.calm.Sub(p.world.began) + time.Hour)
 	p.settle(ctx)
+}
+
+// leader is whose choices the program makes: its own, or those of the first among twins.
+func (p *program) leader() uint64 {
+	if p.world.design.twins && p.group == 0 {
+		return 0
+	}
+	return uint64(p.number)
+}
+
+// starts are the times of its steps.
+func (p *program) starts() []time.Duration {
+	starts := make([]time.Duration, p.world.design.steps)
+	for i := range starts {
+		starts[i] = drawsAt(p.world.seed, p.leader(), uint64(i), hashOf("start")).within(p.world.design.scale)
+	}
+	slices.Sort(starts)
+	for i := range starts {
+		starts[i] += time.Duration(p.number) * drawsAt(p.world.seed, uint64(p.number), uint64(i), hashOf("behind")).within(10*time.Second)
+	}
+	return starts
 }
 
 // settle is the calm end of the day: what is still open is asked once more, and a list must be whole.
@@ -108,11 +121,11 @@ func (p *program) settle(ctx context.Context) {
 
 func (p *program) act(ctx context.Context, d *draws) {
 	choice := d.below(100)
-	if choice < 45 {
+	if choice < 40 {
 		p.record(ctx, d)
 		return
 	}
-	if choice < 60 {
+	if choice < 54 {
 		p.list(ctx, d, false)
 		return
 	}

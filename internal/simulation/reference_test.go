@@ -39,7 +39,7 @@ func (r *reference) expect() word {
 			return word{kind: "an attempt was due"}
 		}
 		o := *e.outcome
-		if o.heard && !(o.cutOff && e.status < 300) {
+		if o.heard && (!o.cutOff || e.status >= 300) {
 			return r.heard(e, attempt)
 		}
 		r.doubt = r.doubt || o.doubtful(r.op)

@@ -277,7 +277,7 @@ func (s *sequence) judge(said word, atReturn bool) string {
 		return fmt.Sprintf("%d notes", s.births)
 	case s.overwrote != "":
 		return "a retry acted on " + s.overwrote
-	case (said.kind == "done" || said.claimed) && !atReturn && !(s.op == "delete" && !s.note.exists):
+	case (said.kind == "done" || said.claimed) && !atReturn && (s.op != "delete" || s.note.exists):
 		return "said done, and it was not"
 	case said.kind != "done" && !said.unknown && s.acted && !said.claimed:
 		return "said not done, and it was"
@@ -326,7 +326,7 @@ func TestSequences(t *testing.T) {
 							}
 						}
 						count.Add(1)
-						more = choices.next() && !(*first && failed.Load() > 0)
+						more = choices.next() && (!*first || failed.Load() == 0)
 						if !more {
 							return
 						}

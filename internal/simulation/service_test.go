@@ -147,10 +147,10 @@ func (s *service) serve(r request) *http.Response {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case r.method == http.MethodPost:
+	switch r.method {
+	case http.MethodPost:
 		s.recordBirth(r)
-	case r.method == http.MethodDelete:
+	case http.MethodDelete:
 		s.notes[r.id()].died = time.Now()
 		s.world.acted(r, s.notes[r.id()], change{at: time.Now(), by: r.call, before: before})
 	default:
@@ -180,7 +180,7 @@ func (s *service) forward(r request) {
 	}
 	s.world.running.Go(func() {
 		time.Sleep(s.world.design.lag)
-		handle(s.replica, r)
+		handle(s.replica, r) //nolint:bodyclose // it is in memory
 	})
 }
 

@@ -33,6 +33,7 @@ type season struct {
 
 // live runs the worlds of n seeds on all cores.
 func (s *season) live(t *testing.T, from, n uint64) {
+	t.Helper()
 	s.total, s.broken = tally{}, map[string][]uint64{}
 	var next atomic.Uint64
 	var workers sync.WaitGroup

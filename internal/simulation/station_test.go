@@ -181,14 +181,14 @@ func (s *station) arriving(ctx context.Context) iter.Seq[ingest.Recording] {
 
 // judge holds a result against the truth.
 func (s *station) judge(result ingest.Result, calm bool) {
-	print := s.prints[result.Recording.Key]
+	fingerprint := s.prints[result.Recording.Key]
 	s.world.say(s.name, "   %s: %s note %d %v", result.Recording.Key, result.Status, result.NoteID, result.Err)
 	s.world.checkText(fmt.Sprintf("%v %+v %v", result, result, result.Err))
 	s.world.count("ingest: "+result.Status.String(), 1)
 	if calm {
 		s.world.count("ingest, in the end: "+result.Status.String(), 1)
 	}
-	f := s.world.service.birth(print)
+	f := s.world.service.birth(fingerprint)
 	switch result.Status {
 	case ingest.Created, ingest.AlreadyThere:
 		if f == nil || f.id != result.NoteID {
@@ -200,7 +200,7 @@ func (s *station) judge(result ingest.Result, calm bool) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.refused[print] = time.Now()
+		s.refused[fingerprint] = time.Now()
 	default:
 	}
 }

@@ -50,6 +50,7 @@ func newWorld(seed uint64) *world { return &world{seed: seed, design: newDesign(
 
 // run lives through the world in a bubble of its own.
 func (w *world) run(t *testing.T) {
+	t.Helper()
 	defer func() {
 		if stuck := recover(); stuck != nil { // the bubble's own complaint: something blocks for ever, or was left running
 			w.violate("stuck", "%v", stuck)
