@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,6 +56,9 @@ func TestScriptsOnce(t *testing.T) {
 
 func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
 	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the scripts need a shell")
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },

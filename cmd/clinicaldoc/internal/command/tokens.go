@@ -104,7 +104,7 @@ var numberedToken = regexp.MustCompile(`^([1-9][0-9]*)\|`)
 func (o *revokeOptions) mayBeInUse(tokens []clinicaldoc.Token) bool {
 	if a, err := o.account(); err == nil {
 		number := numberedToken.FindStringSubmatch(a.Token)
-		isOne := func(t clinicaldoc.Token) bool { return number != nil && number[1] == strconv.FormatInt(t.ID, 10) }
+		isOne := func(t clinicaldoc.Token) bool { return len(number) == 2 && number[1] == strconv.FormatInt(t.ID, 10) }
 		if slices.ContainsFunc(tokens, isOne) {
 			return number[1] == strconv.FormatInt(o.id, 10)
 		}
