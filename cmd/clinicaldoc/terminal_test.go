@@ -155,6 +155,13 @@ func TestTerminalAsksBeforeItSigns(t *testing.T) {
 	assert.Contains(t, x.seen(), "declined")
 	assert.Equal(t, clinicaldoctest.StageComplete, srv.Notes()[0].Stage)
 
+	for _, args := range [][]string{{"notes", "show", "1"}, {"notes", "show", "1", "--json"}, {"notes", "show", "1", "--jq", ".analysis"}, {"api", "GET", "/v1/progress-notes/1"}} {
+		x = onTerminal(t, env, args...)
+		assert.Equal(t, 0, x.ends())
+		assert.Contains(t, x.raw.String(), "All is")
+		assert.NotContains(t, x.raw.String(), "\x1b", args)
+	}
+
 	x = onTerminal(t, env, "notes", "sign", "1")
 	x.until("Sign this note? [y/N]")
 	x.press("y\n")
@@ -165,6 +172,10 @@ func TestTerminalAsksBeforeItSigns(t *testing.T) {
 	x.until("[y/N]")
 	x.press("n\n")
 	assert.Equal(t, 5, x.ends())
+	x = onTerminal(t, env, "notes", "delete", "1")
+	x.until("[y/N]")
+	x.press("\x03")
+	assert.Equal(t, 130, x.ends(), "Ctrl-C does not wait for Enter")
 	assert.Len(t, srv.Notes(), 1)
 }
 
@@ -191,4 +202,19 @@ func TestTerminalShowsTablesAndHidesTheToken(t *testing.T) {
 	assert.Equal(t, 0, x.ends())
 	assert.NotContains(t, x.raw.String(), srv.Token)
 	assert.Contains(t, x.seen(), "logged in to")
+}
+
+func TestTerminalLeavesCtrlCToTheEditor(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up"})
+	editor := filepath.Join(t.TempDir(), "editor")
+	require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\ntrap 'echo caught; echo written > \"$1\"; exit 0' INT\necho editing\nwhile :; do read line; done\n"), 0o700))
+	x := onTerminal(t, append(environment(t, srv), "EDITOR="+editor, "VISUAL="), "notes", "edit", "1")
+	x.until("editing")
+	x.press("\x03")
+	x.until("caught")
+	assert.Equal(t, 0, x.ends())
+	assert.Equal(t, "written", srv.Notes()[0].Analysis)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,7 +157,7 @@ func fallSilent(c *claim) {
 func TestAPausedWorkerCannotCommit(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	first, second := openJournal(t, connect(t, s), 300*time.Millisecond), openJournal(t, connect(t, s), 300*time.Millisecond)
+	first, second := openJournal(t, connect(t, s), 2*time.Second), openJournal(t, connect(t, s), 2*time.Second)
 	paused := claimed(t, first, 1)
 	fallSilent(paused)
 	c := claimed(t, second, 1)
@@ -176,7 +175,7 @@ func TestAPausedWorkerCannotCommit(t *testing.T) {
 func TestAPausedWorkerThatHasItsNoteSaysSo(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	first, second := openJournal(t, connect(t, s), 300*time.Millisecond), openJournal(t, connect(t, s), 300*time.Millisecond)
+	first, second := openJournal(t, connect(t, s), 2*time.Second), openJournal(t, connect(t, s), 2*time.Second)
 	paused := claimed(t, first, 1)
 	require.NoError(t, paused.Save(t.Context(), entry(1, ingest.StateCommitting)))
 	fallSilent(paused)
@@ -193,28 +192,25 @@ func TestAPausedWorkerThatHasItsNoteSaysSo(t *testing.T) {
 func TestRenewalsAndSavesTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	j := openJournal(t, connect(t, s), minLease)
-	var all sync.WaitGroup
-	var failed atomic.Int32
-	for n := range 20 {
-		all.Go(func() {
-			c, err := j.Claim(t.Context(), key(n))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Release()
-			for range 10 {
-				time.Sleep(minLease / 10)
-				if err := c.Save(t.Context(), entry(n, ingest.StateCommitting)); err != nil {
-					failed.Add(1)
+	j := openJournal(t, connect(t, s), time.Minute)
+	for n := range 5 {
+		c := claimed(t, j, n)
+		var renewals sync.WaitGroup
+		for range 4 {
+			renewals.Go(func() {
+				for range 20 {
+					c.renew(t.Context())
 				}
-			}
-			assert.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCreated)))
-		})
+			})
+		}
+		for range 20 {
+			require.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCommitting)))
+		}
+		require.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCreated)))
+		renewals.Wait()
+		assert.Equal(t, ingest.StateCreated, c.Entry().State)
+		c.Release()
 	}
-	all.Wait()
-	assert.Zero(t, failed.Load())
 }
 
 func TestAnUnreachableServerIsAnError(t *testing.T) {

@@ -131,6 +131,7 @@ func (s stopping) pass(place string) {
 	if s.at == place {
 		fmt.Println("stopped")
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(500 * time.Millisecond) // this thread may run on for a moment
 	}
 }
 

@@ -28,7 +28,7 @@ func TestFilesAreAppendedToAndReadFromTheStart(t *testing.T) {
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
 
-	require.NoError(t, os.Chmod(path, 0o644)) //nolint:gosec // as a copy may be
+	require.NoError(t, os.Chmod(path, 0o644))
 	f, err = d.Open(path)
 	require.NoError(t, err)
 	content, err := io.ReadAll(f)

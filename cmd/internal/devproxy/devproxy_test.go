@@ -64,7 +64,9 @@ func launch(t *testing.T, args ...string) *command {
 	c := &command{t: t, client: &http.Client{Transport: transport}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // the test's own is over before the cleanup
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, "clinicaldoc-devproxy", append([]string{"-addr", "127.0.0.1:0"}, args...), &c.stdout, &c.stderr) }()
+	go func() {
+		ended <- Run(ctx, "clinicaldoc-devproxy", append([]string{"-addr", "127.0.0.1:0"}, args...), &c.stdout, &c.stderr)
+	}()
 	c.interrupt = sync.OnceFunc(func() {
 		transport.CloseIdleConnections()
 		cancel()

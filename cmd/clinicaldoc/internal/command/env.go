@@ -112,7 +112,8 @@ func noArgs(c *cobra.Command, args []string) error {
 func parseID(text, of string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
-		return 0, usagef("%s is no %s's id: a number from 1 on is", quote(text), of)
+		// The argument is not repeated: it may be a name.
+		return 0, usagef("that is no %s's id: a number from 1 on is", of)
 	}
 	return id, nil
 }

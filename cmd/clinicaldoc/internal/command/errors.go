@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,7 @@ const exitCodesText = `Exit codes:
   5    refused: by the service (403, 409, 413, 422), by a check of this program, or by your own no
   6    unreachable, failing (5xx) or asking for patience (429): it may work later
   7    in doubt: it may or may not have been done; find out before you do it again
-  8    not yet: the time to wait has passed
+  8    not yet: the time to wait has passed, or another machine of the fleet has it
   130  interrupted by Ctrl-C (143: terminated)
 `
 
@@ -189,8 +190,13 @@ func (e *Env) tell(ctx context.Context, err error) {
 	if _, told := errors.AsType[*codeError](err); told || errors.Is(err, errQuiet) {
 		return
 	}
-	e.IO.Note("clinicaldoc: %s", output.Harmless(err.Error()))
+	e.tellText(err)
 	if do := kindOf(err).do; do != "" {
 		e.IO.Note("  do: %s", do)
 	}
+}
+
+// tellText prints an error's text; the SDK's begin with the same word.
+func (e *Env) tellText(err error) {
+	e.IO.Note("clinicaldoc: %s", strings.TrimPrefix(output.Harmless(err.Error()), "clinicaldoc: "))
 }

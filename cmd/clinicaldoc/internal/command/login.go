@@ -2,10 +2,12 @@ package command
 
 import (
 	"context"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 )
 
@@ -74,6 +76,9 @@ func (o *loginOptions) run(ctx context.Context) error {
 		return err
 	}
 	o.IO.Note("The token is kept in %s.", where)
+	if os.Getenv(clinicaldoc.EnvBaseURL) != "" || os.Getenv(clinicaldoc.EnvToken) != "" {
+		o.IO.Note("%s and %s come before it while they are set.", clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken)
+	}
 	return o.outf("logged in to %s as user %d, context %s\n", hostOf(a.Context.BaseURL), user.ID, name)
 }
 

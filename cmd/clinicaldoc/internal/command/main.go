@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -33,17 +34,26 @@ type signalError struct{ signal os.Signal }
 
 func (e *signalError) Error() string { return "interrupted" }
 
+// editing is set while an editor has the terminal: Ctrl-C reaches both, and must not lose what is being written.
+var editing atomic.Bool
+
 // withSignals ends the context at the first signal; a second one ends the process at once.
 func withSignals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			cancel(&signalError{s})
-		case <-ctx.Done():
+		for {
+			select {
+			case s := <-signals:
+				if s == os.Interrupt && editing.Load() {
+					continue // it is the editor's
+				}
+				signal.Stop(signals)
+				cancel(&signalError{s})
+			case <-ctx.Done():
+			}
+			return
 		}
 	}()
 	return ctx, func() {

@@ -48,7 +48,7 @@ func (o *deleteOptions) run(ctx context.Context) error {
 			return err
 		}
 		question := fmt.Sprintf("Note %d, %s, created %s. Delete it and its recording?", note.ID, note.Stage(), o.IO.Time(note.CreatedAt))
-		if ok, err := o.IO.Ask(question); err != nil || !ok {
+		if ok, err := o.IO.Ask(ctx, question); err != nil || !ok {
 			return orDeclined(err)
 		}
 		options = append(options, clinicaldoc.IfUnchanged(note))

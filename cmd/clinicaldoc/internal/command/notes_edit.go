@@ -141,10 +141,13 @@ func edit(ctx context.Context, editor []string, path, text string) (string, erro
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err
 	}
-	run := exec.CommandContext(ctx, editor[0], append(editor[1:], path)...) //nolint:gosec // the user's own editor
+	// Only its user ends an editor.
+	run := exec.CommandContext(context.WithoutCancel(ctx), editor[0], append(editor[1:], path)...) //nolint:gosec // the user's own editor
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
 	run.Env = withoutToken(os.Environ())
+	editing.Store(true)
 	runErr := run.Run()
+	editing.Store(false)
 	edited, err := os.ReadFile(path)
 	if runErr != nil {
 		runErr = errors.New("the editor failed: nothing is sent; VISUAL or EDITOR names another")

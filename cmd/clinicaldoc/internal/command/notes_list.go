@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -71,7 +72,12 @@ func (o *listOptions) run(ctx context.Context) error {
 		return err
 	}
 	var notes []*clinicaldoc.ProgressNote
+	var incomplete error
 	for note, err := range client.Notes.All(ctx, params) {
+		if errors.Is(err, clinicaldoc.ErrIncompleteList) {
+			incomplete = err // what came is right, only not all
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -82,7 +88,10 @@ func (o *listOptions) run(ctx context.Context) error {
 			break
 		}
 	}
-	return o.show(ctx, notes)
+	if err := o.show(ctx, notes); err != nil {
+		return err
+	}
+	return incomplete
 }
 
 func (o *listOptions) show(ctx context.Context, notes []*clinicaldoc.ProgressNote) error {

@@ -59,7 +59,7 @@ func (o *signOptions) run(ctx context.Context) error {
 		if _, err := o.IO.Err.Write([]byte(output.Harmless(noteText(note)) + "\n")); err != nil {
 			return err
 		}
-		if ok, err := o.IO.Ask("Sign this note?"); err != nil || !ok {
+		if ok, err := o.IO.Ask(ctx, "Sign this note?"); err != nil || !ok {
 			return orDeclined(err)
 		}
 	case note.UpdatedAt.IsZero():

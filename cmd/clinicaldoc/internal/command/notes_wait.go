@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 type waitOptions struct {
@@ -81,7 +80,7 @@ func (o *waitOptions) worst(ctx context.Context, failures []error) error {
 		}
 	}
 	for _, err := range failures {
-		o.IO.Note("clinicaldoc: %s", output.Harmless(err.Error()))
+		o.tellText(err)
 	}
 	if do := kindOf(first).do; do != "" {
 		o.IO.Note("  do: %s", do)

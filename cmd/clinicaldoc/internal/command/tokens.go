@@ -87,7 +87,7 @@ func (o *revokeOptions) run(ctx context.Context) error {
 		return &refusedError{"token " + strconv.FormatInt(o.id, 10) + " is, or may be, the one in use", "if you mean it, add --in-use; then log in with another"}
 	}
 	if o.yes == "" {
-		if ok, err := o.IO.Ask("Revoke token " + strconv.FormatInt(o.id, 10) + "?"); err != nil || !ok {
+		if ok, err := o.IO.Ask(ctx, "Revoke token "+strconv.FormatInt(o.id, 10)+"?"); err != nil || !ok {
 			return orDeclined(err)
 		}
 	}
@@ -103,7 +103,9 @@ var numberedToken = regexp.MustCompile(`^([1-9][0-9]*)\|`)
 // the one that was used last is suspect, as listing them was a use.
 func (o *revokeOptions) mayBeInUse(tokens []clinicaldoc.Token) bool {
 	if a, err := o.account(); err == nil {
-		if number := numberedToken.FindStringSubmatch(a.Token); number != nil {
+		number := numberedToken.FindStringSubmatch(a.Token)
+		isOne := func(t clinicaldoc.Token) bool { return len(number) == 2 && number[1] == strconv.FormatInt(t.ID, 10) }
+		if slices.ContainsFunc(tokens, isOne) {
 			return number[1] == strconv.FormatInt(o.id, 10)
 		}
 	}

@@ -53,7 +53,30 @@ func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
 		}
 		seen[list[i].File] = true
 	}
+	if o.unique {
+		return list, checkUnique(list)
+	}
 	return list, nil
+}
+
+// checkUnique refuses what --unique-names cannot mean: names of one patient that are equal, or of which one begins another.
+func checkUnique(list []ingest.Recording) error {
+	type named struct {
+		patient int64
+		name    string
+		number  int
+	}
+	var names []named
+	for i := range list {
+		names = append(names, named{list[i].Params.PatientID, strings.TrimSpace(list[i].Params.Name), i + 1})
+	}
+	slices.SortFunc(names, func(a, b named) int { return cmp.Or(cmp.Compare(a.patient, b.patient), cmp.Compare(a.name, b.name)) })
+	for i := 1; i < len(names); i++ {
+		if a, b := names[i-1], names[i]; a.patient == b.patient && strings.HasPrefix(b.name, a.name) {
+			return usagef("--unique-names: the name of recording %d begins as that of recording %d of the same patient", b.number, a.number)
+		}
+	}
+	return nil
 }
 
 func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
@@ -20,7 +21,8 @@ type uploadRun struct {
 	recordings []ingest.Recording
 	numbers    map[string]int // by file
 	show       progress.Reporter
-	rows       map[int]*progress.Row
+	mu         sync.Mutex
+	rows       map[int]*progress.Row // of what is under way
 	last       ingest.Progress
 	doubts     []int
 	worst      error // of the refused ones
@@ -31,7 +33,9 @@ type uploadRun struct {
 func newUploadRun(o *uploadOptions, recordings []ingest.Recording) *uploadRun {
 	r := &uploadRun{uploadOptions: o, recordings: recordings, numbers: map[string]int{}, show: progress.New(o.IO), rows: map[int]*progress.Row{}}
 	for i := range recordings {
-		r.numbers[recordings[i].File] = i + 1
+		number := i + 1
+		r.numbers[recordings[i].File] = number
+		recordings[i].Params.OnProgress = func(sent, size int64) { r.move(number, sent, size) }
 	}
 	return r
 }
@@ -70,26 +74,37 @@ func (e *inDoubtError) Error() string {
 	return fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", e.count)
 }
 
-// event moves the rows.
+// move tells how far an upload has come.
+func (r *uploadRun) move(number int, sent, size int64) {
+	r.mu.Lock()
+	row := r.rows[number]
+	if row == nil {
+		row = r.show.Start(r.label(number), size)
+		r.rows[number] = row
+	}
+	r.mu.Unlock()
+	row.Set(sent, size)
+}
+
+// event begins and ends the rows.
 func (r *uploadRun) event(e ingest.Event) {
 	r.last = e.Progress
 	number := r.numbers[e.Recording.File]
-	row := r.rows[number]
 	switch {
 	case e.Result != nil:
-		if row != nil {
+		r.mu.Lock()
+		if row := r.rows[number]; row != nil {
 			row.End()
 			delete(r.rows, number)
 		}
+		r.mu.Unlock()
 	case e.State == ingest.StateInDoubt:
-		if row != nil {
+		r.mu.Lock()
+		if row := r.rows[number]; row != nil {
 			row.Rename(r.label(number) + " in doubt until " + e.Until.Local().Format("15:04"))
 		}
+		r.mu.Unlock()
 		r.show.Line(fmt.Sprintf("%s: the response was lost; asking the service until %s at the latest", r.label(number), e.Until.UTC().Format(time.RFC3339)))
-	case row == nil:
-		r.rows[number] = r.show.Start(r.label(number), r.size(number))
-	case e.Size != 0:
-		row.Set(e.Sent, e.Size)
 	}
 	r.show.Total(totalText(e.Progress))
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 type watchOptions struct {
@@ -82,7 +83,8 @@ func (o *watchOptions) run(ctx context.Context) error {
 		case err != nil && known == nil, err != nil && !mayPass(err):
 			return err
 		case err != nil:
-			o.IO.Note("clinicaldoc: %s; looking again in %s", output.Harmless(err.Error()), o.interval)
+			o.tellText(err)
+			o.IO.Note("  looking again in %s", o.interval)
 		default:
 			for _, c := range o.changes(known, now) {
 				if err := o.tellChange(ctx, c); err != nil {
@@ -142,9 +144,9 @@ func (o *watchOptions) changes(known map[int64]sight, now snapshot) []change {
 			list = append(list, change{at, id, "changed", seen.stage})
 		}
 	}
-	for id, before := range known {
+	for _, id := range slices.Sorted(maps.Keys(known)) {
 		if _, is := now.notes[id]; !is {
-			list = append(list, change{at, id, "gone", before.stage})
+			list = append(list, change{at, id, "gone", known[id].stage})
 		}
 	}
 	return list

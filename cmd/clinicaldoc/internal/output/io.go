@@ -4,6 +4,7 @@ package output
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,22 +49,31 @@ func width(f *os.File) int {
 func (s *IO) CanAsk() bool { return s.InTTY && s.ErrTTY }
 
 // Ask asks a question whose answer is yes or no; no is the default.
-func (s *IO) Ask(question string) (bool, error) {
-	line, err := s.AskLine(question + " [y/N] ")
-	line = strings.ToLower(line)
-	return line == "y" || line == "yes", err
-}
-
-// AskLine asks for a line.
-func (s *IO) AskLine(question string) (string, error) {
-	if _, err := io.WriteString(s.Err, question); err != nil {
-		return "", err
+func (s *IO) Ask(ctx context.Context, question string) (bool, error) {
+	if _, err := io.WriteString(s.Err, question+" [y/N] "); err != nil {
+		return false, err
 	}
-	return s.ReadLine()
+	type answer struct {
+		line string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		line, err := s.readLine()
+		answers <- answer{line, err}
+	}()
+	select {
+	case a := <-answers:
+		line := strings.ToLower(strings.TrimSpace(a.line))
+		return line == "y" || line == "yes", a.err
+	case <-ctx.Done(): // Ctrl-C does not wait for Enter
+		s.Note("")
+		return false, context.Cause(ctx)
+	}
 }
 
-// ReadLine reads a line from standard input, without its end.
-func (s *IO) ReadLine() (string, error) {
+// readLine reads a line from standard input, without its end.
+func (s *IO) readLine() (string, error) {
 	line, err := s.In.ReadString('\n')
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -74,7 +84,7 @@ func (s *IO) ReadLine() (string, error) {
 // ReadSecret reads a line that is not shown: from the terminal if there is one, else from standard input.
 func (s *IO) ReadSecret(question string) (string, error) {
 	if !s.InTTY {
-		line, err := s.ReadLine()
+		line, err := s.readLine()
 		return strings.TrimSpace(line), err
 	}
 	// Raw before the question is asked: nothing that is typed or pasted early is shown.

@@ -25,10 +25,34 @@ type painter struct {
 	total string
 	drawn int // rows on the screen
 	at    time.Time
+	dirty bool // something is not drawn yet
 	over  bool
+	done  chan struct{}
 }
 
-func newPainter(to io.Writer, width func() int) *painter { return &painter{to: to, width: width} }
+func newPainter(to io.Writer, width func() int) *painter {
+	p := &painter{to: to, width: width, done: make(chan struct{})}
+	go p.catchUp()
+	return p
+}
+
+// catchUp draws what came too soon after the last drawing: a transfer that stands still is shown where it stands.
+func (p *painter) catchUp() {
+	ticker := time.NewTicker(frame)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.mu.Lock()
+			if p.dirty {
+				p.draw(true)
+			}
+			p.mu.Unlock()
+		case <-p.done:
+			return
+		}
+	}
+}
 
 // Row is one transfer. The zero value shows nothing.
 type Row struct {
@@ -105,6 +129,7 @@ func (p *painter) Close() {
 	defer p.mu.Unlock()
 	if !p.over {
 		p.over = true
+		close(p.done)
 		_, _ = io.WriteString(p.to, p.erased())
 	}
 }
@@ -123,10 +148,11 @@ func (p *painter) erased() string {
 
 // draw paints the block anew; the caller holds the lock.
 func (p *painter) draw(now bool) {
+	p.dirty = true
 	if p.over || !now && time.Since(p.at) < frame {
 		return
 	}
-	p.at = time.Now()
+	p.at, p.dirty = time.Now(), false
 	width := p.width()
 	var rows []string
 	for _, row := range p.rows {
