@@ -34,7 +34,8 @@ type gate struct {
 	mu       sync.Mutex
 	seen     int
 	holds    []*hold
-	underWay sync.WaitGroup
+	underWay int
+	calm     *sync.Cond // nothing is under way
 }
 
 type hold struct {
@@ -45,6 +46,7 @@ type hold struct {
 
 func newGate(numbers ...int) *gate {
 	g := &gate{}
+	g.calm = sync.NewCond(&g.mu)
 	for _, n := range numbers {
 		g.holds = append(g.holds, &hold{from: n, reached: make(chan struct{}), release: make(chan struct{})})
 	}
@@ -54,9 +56,8 @@ func newGate(numbers ...int) *gate {
 func (g *gate) before(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			g.underWay.Add(1)
-			defer g.underWay.Done()
 			g.wait()
+			defer g.done()
 		}
 		api.ServeHTTP(w, r)
 	})
@@ -65,6 +66,7 @@ func (g *gate) before(api http.Handler) http.Handler {
 func (g *gate) wait() {
 	g.mu.Lock()
 	g.seen++
+	g.underWay++
 	number := g.seen
 	g.mu.Unlock()
 	for _, h := range g.holds {
@@ -74,6 +76,22 @@ func (g *gate) wait() {
 		if number >= h.from {
 			<-h.release
 		}
+	}
+}
+
+func (g *gate) done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.underWay--; g.underWay == 0 {
+		g.calm.Broadcast()
+	}
+}
+
+func (g *gate) awaitCalm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.underWay > 0 {
+		g.calm.Wait()
 	}
 }
 
@@ -110,8 +128,8 @@ func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
 		<-h.reached
 		require.NoError(t, command.Process.Kill())
 		_ = command.Wait()
-		close(h.release)  // what was under way is done all the same, for nobody
-		g.underWay.Wait() // and within --settle, however busy this machine is
+		close(h.release) // what was under way is done all the same, for nobody
+		g.awaitCalm()    // and within --settle, however busy this machine is
 	}
 	kill(first, g.holds[1])
 	third, _ := uploadCommand(t.Context(), env, folder)
