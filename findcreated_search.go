@@ -223,10 +223,8 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 		switch {
 		case order.Past(l.window, l.clocks):
 			return verdict.LookPastWindow, pages, nil
-		case !page.HasNext() && page.Meta.Total <= len(walked):
+		case !page.HasNext() && min(cmp.Or(total, page.Meta.Total), page.Meta.Total) <= len(walked): // rows that came in since the first page cannot matter
 			return verdict.LookToEnd, pages, nil
-		case !page.HasNext() && page.Meta.Total > total && pages > 1:
-			return verdict.LookMoved, pages, nil
 		case !page.HasNext(), len(walked) == known && (!unnumbered || list.Page != 1):
 			return verdict.LookUnproven, pages, nil
 		case len(walked) >= maxSearchedRows:

@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,24 +29,82 @@ func uploadCommand(ctx context.Context, env []string, folder string) (*exec.Cmd,
 	return command, said
 }
 
+// gate holds uploads back from a certain number on, so that what is to happen meanwhile does.
+type gate struct {
+	mu       sync.Mutex
+	seen     int
+	holds    []*hold
+	underWay int
+	calm     *sync.Cond // nothing is under way
+}
+
+type hold struct {
+	from    int
+	reached chan struct{}
+	release chan struct{}
+}
+
+func newGate(numbers ...int) *gate {
+	g := &gate{}
+	g.calm = sync.NewCond(&g.mu)
+	for _, n := range numbers {
+		g.holds = append(g.holds, &hold{from: n, reached: make(chan struct{}), release: make(chan struct{})})
+	}
+	return g
+}
+
+func (g *gate) before(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			g.wait()
+			defer g.done()
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+func (g *gate) wait() {
+	g.mu.Lock()
+	g.seen++
+	g.underWay++
+	number := g.seen
+	g.mu.Unlock()
+	for _, h := range g.holds {
+		if number == h.from {
+			close(h.reached)
+		}
+		if number >= h.from {
+			<-h.release
+		}
+	}
+}
+
+func (g *gate) done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.underWay--; g.underWay == 0 {
+		g.calm.Broadcast()
+	}
+}
+
+func (g *gate) awaitCalm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.underWay > 0 {
+		g.calm.Wait()
+	}
+}
+
 func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
 	t.Parallel()
 	const count = 200
-	var seen atomic.Int64
-	reached := map[int64]chan struct{}{3: make(chan struct{}), 60: make(chan struct{}), 130: make(chan struct{})}
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithSeed(7), clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) {
-		if r.Route == clinicaldoctest.RouteCreateNote {
-			if c := reached[seen.Add(1)]; c != nil {
-				close(c)
-			}
-		}
-	}))
+	g := newGate(3, 60, 130)
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithSeed(7), clinicaldoctest.WithMiddleware(g.before))
 	defer srv.Close()
 	// One in twenty: the note is made or not, and the response never comes.
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Rate(0.02))
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Rate(0.02))
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(502, "bad gateway").Rate(0.01))
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(5*time.Millisecond).Always()) // so that there is something to kill
 	folder := t.TempDir()
 	var recordings [][]byte
 	for i := range count {
@@ -56,25 +114,31 @@ func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
 	}
 	env := environment(t, srv)
 
-	for _, at := range []int64{60, 130} {
-		killed, _ := uploadCommand(t.Context(), env, folder)
-		require.NoError(t, killed.Start())
-		if at == 60 {
-			<-reached[3]
-			second, said := uploadCommand(t.Context(), env, folder)
-			exit, ok := errors.AsType[*exec.ExitError](second.Run())
-			require.True(t, ok, "the second is refused while the first one runs: %s", said)
-			assert.Equal(t, 5, exit.ExitCode(), said)
-			assert.Contains(t, said.String(), "another process has the journal open")
-		}
-		<-reached[at]
-		require.NoError(t, killed.Process.Kill())
-		_ = killed.Wait()
+	first, _ := uploadCommand(t.Context(), env, folder)
+	require.NoError(t, first.Start())
+	<-g.holds[0].reached
+	second, said := uploadCommand(t.Context(), env, folder)
+	exit, ok := errors.AsType[*exec.ExitError](second.Run())
+	require.True(t, ok, "the second is refused while the first one runs: %s", said)
+	assert.Equal(t, 5, exit.ExitCode(), said)
+	assert.Contains(t, said.String(), "another process has the journal open")
+	close(g.holds[0].release)
+
+	kill := func(command *exec.Cmd, h *hold) {
+		<-h.reached
+		require.NoError(t, command.Process.Kill())
+		_ = command.Wait()
+		close(h.release) // what was under way is done all the same, for nobody
+		g.awaitCalm()    // and within --settle, however busy this machine is
 	}
+	kill(first, g.holds[1])
+	third, _ := uploadCommand(t.Context(), env, folder)
+	require.NoError(t, third.Start())
+	kill(third, g.holds[2])
 	last, said := uploadCommand(t.Context(), env, folder)
 	require.NoError(t, last.Run(), said)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
-	t.Logf("%d requests for %d notes", seen.Load(), count)
+	t.Logf("%d requests for %d notes", g.seen, count)
 	assert.NotContains(t, said.String(), "visit-")
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,6 +177,10 @@ func TestTerminalAsksBeforeItSigns(t *testing.T) {
 	x.until("[y/N]")
 	x.press("\x03")
 	assert.Equal(t, 130, x.ends(), "Ctrl-C does not wait for Enter")
+	x = onTerminal(t, env, "notes", "delete", "1")
+	x.until("[y/N]")
+	require.NoError(t, x.command.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 143, x.ends())
 	assert.Len(t, srv.Notes(), 1)
 }
 

@@ -33,7 +33,6 @@ const (
 	LookRefused    Look = iota // the service refuses to list, or what it lists cannot be used
 	LookFailing                // the list failed in a way that may pass
 	LookUnproven               // what was seen may not be all
-	LookMoved                  // the same, as rows came in meanwhile: another look may see all
 	LookToEnd                  // the service named the end, or gave an empty page
 	LookPastWindow             // the rows came newest first, to one older than the lost note can be
 )

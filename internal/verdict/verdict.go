@@ -30,7 +30,6 @@ const (
 //	a note fits, an equal create of this client is lost too    undecided
 //	a note fits, and its name is unique                        found
 //	it was sent in the future by this machine's clock          undecided
-//	rows came in while the list was seen                       undecided; wait for a look without
 //	the list was not seen to a proven end or past the window   undecided
 //	it was sent in the future by the service's clock           undecided; wait until it is settled
 //	a note fits, but the memory of this client has gaps        undecided
@@ -61,8 +60,6 @@ func Decide(e Evidence) Verdict {
 		return Verdict{Outcome: Found}
 	case e.Clock == SentInFuture:
 		return Verdict{Reason: Future}
-	case e.Look == LookMoved:
-		return Verdict{Reason: Moving, Wait: true}
 	case e.Look != LookToEnd && e.Look != LookPastWindow:
 		return Verdict{Reason: Unproven}
 	case e.Clock == SentAheadOfService:
@@ -94,7 +91,6 @@ const (
 	LostTwice  Reason = "a note fits, but the response of an equal create was lost too; a person has to look"
 	Future     Reason = "it was sent in the future by this machine's clock or by the service's; check the clocks"
 	Unproven   Reason = "the list cannot be shown to be whole; does WithQueryNames name the service's parameters?"
-	Moving     Reason = "notes came in while the list was read"
 	Forgotten  Reason = "a note fits, but this client has made too many since to know that none of them explains it; a person has to look"
 	Incomplete Reason = "a note may be it, but not enough of it is known (its user, its size, when it was made), or it was found for another create; a person has to look"
 	Resembles  Reason = "a note resembles it, or was made since by the same user and nothing explains it; a person has to look"

@@ -70,7 +70,7 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		require.False(t, v.Wait, "%+v", e)
 	}
 	assert.Len(t, seen, 3)
-	assert.Equal(t, 4*6*3*2*2*4*2*3*2*2, seen[verdict.Found]+seen[verdict.NotCreated]+seen[verdict.Undecided])
+	assert.Equal(t, 4*5*3*2*2*4*2*3*2*2, seen[verdict.Found]+seen[verdict.NotCreated]+seen[verdict.Undecided])
 }
 
 func requireFound(t *testing.T, e evidence) {
@@ -84,7 +84,7 @@ func requireFound(t *testing.T, e evidence) {
 	require.NotContains(t, []verdict.Others{verdict.EqualUnderWay, verdict.EqualLost}, e.Others, "%+v", e)
 	require.NotContains(t, []verdict.Look{verdict.LookRefused, verdict.LookFailing}, e.Look, "%+v", e)
 	if !e.UniqueName {
-		require.NotContains(t, []verdict.Look{verdict.LookUnproven, verdict.LookMoved}, e.Look, "another may be out of sight: %+v", e)
+		require.NotEqual(t, verdict.LookUnproven, e.Look, "another may be out of sight: %+v", e)
 		require.Equal(t, verdict.ClocksAgree, e.Clock, "%+v", e)
 		require.False(t, e.Forgot, "%+v", e)
 	}
@@ -100,7 +100,7 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 		alone := e.Fitting == 1 && !e.Rivals && (e.Others == verdict.NoOthers || e.Others == verdict.OthersUnderWay)
 		switch {
 		case e.Named == verdict.NamedHere,
-			unnamed && alone && e.UniqueName && (seen || e.Look == verdict.LookUnproven || e.Look == verdict.LookMoved),
+			unnamed && alone && e.UniqueName && (seen || e.Look == verdict.LookUnproven),
 			unnamed && alone && seen && e.Clock == verdict.ClocksAgree && !e.Forgot:
 			want = verdict.Found
 		case unnamed && seen && e.Settled && e.Clock == verdict.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling:
@@ -110,13 +110,13 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 	}
 }
 
-// It waits only while time can change the evidence: the service's work, a list that fails or moves, a create under way.
+// It waits only while time can change the evidence: the service's work, a list that fails, a create under way.
 func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 	t.Parallel()
 	for e := range everyEvidence {
 		underWay := e.Others == verdict.OthersUnderWay || e.Others == verdict.EqualUnderWay
 		if verdict.Decide(e).Wait {
-			require.True(t, !e.Settled || e.Look == verdict.LookFailing || e.Look == verdict.LookMoved || underWay, "nothing is left to wait for: %+v", e)
+			require.True(t, !e.Settled || e.Look == verdict.LookFailing || underWay, "nothing is left to wait for: %+v", e)
 		}
 		if e.Named != verdict.NotNamed {
 			require.Equal(t, e.Named == verdict.NamedGone && !e.Settled, verdict.Decide(e).Wait, "%+v", e)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// doctorSays runs the checks and returns the report and the exit code.
+func doctorSays(t *testing.T, srv *clinicaldoctest.Server, env ...string) (string, int) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "clinicaldoc", "doctor")
+	command.Env = append(append(os.Environ(), environment(t, srv)...), env...)
+	said, err := command.CombinedOutput()
+	assert.NotContains(t, string(said), srv.Token)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return string(said), exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return string(said), 0
+}
+
+func TestDoctorFindsTheBasePath(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(clinicaldoctest.Variant{BasePath: "/api"}))
+	defer srv.Close()
+	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL="+strings.TrimSuffix(srv.URL, "/api"))
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, `(?m)^bad +base-path `, said)
+	assert.Contains(t, said, "do: clinicaldoc login "+srv.URL+"\n")
+	assert.Regexp(t, `(?m)^skipped +token +needs base-path`, said, "what cannot be told is not called bad")
+	for _, r := range srv.Requests() {
+		assert.False(t, r.Authorized && r.Path == "/api/user", "the token goes to the base URL that it belongs to alone")
+	}
+}
+
+func TestDoctorTellsACertificateThatIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	srv, err := clinicaldoctest.StartTLS()
+	require.NoError(t, err)
+	defer srv.Close()
+	said, code := doctorSays(t, srv)
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, `(?m)^good +tcp `, said)
+	assert.Regexp(t, `(?m)^bad +tls +the certificate is not trusted`, said)
+	assert.Regexp(t, `(?m)^skipped +base-path +needs tls`, said)
+	assert.Empty(t, srv.Requests())
+}
+
+func TestDoctorGoesByTheProxy(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=https://service.invalid", "HTTPS_PROXY=http://u:canaryPassword@127.0.0.1:1", "NO_PROXY=", "no_proxy=")
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, `(?m)^good +proxy +by way of 127\.0\.0\.1:1$`, said)
+	assert.Regexp(t, `(?m)^good +dns `, said, "the proxy looks up the service's name")
+	assert.Regexp(t, `(?m)^bad +tcp +no connection to 127\.0\.0\.1:1$`, said)
+	assert.NotContains(t, said, "canaryPassword")
+}
+
+func TestDoctorTellsAClockThatIsOff(t *testing.T) {
+	t.Parallel()
+	for offset, want := range map[string]string{"0s": "good", "5m": "doubtful"} {
+		variant := clinicaldoctest.Variant{}
+		require.NoError(t, variant.UnmarshalJSON([]byte(`{"clock_offset":"`+offset+`"}`)))
+		srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant))
+		said, code := doctorSays(t, srv)
+		srv.Close()
+		assert.Equal(t, 0, code, "a doubt is no failure")
+		assert.Regexp(t, `(?m)^`+want+` +clock `, said)
+	}
+}
