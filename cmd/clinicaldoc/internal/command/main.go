@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -34,30 +33,45 @@ type signalError struct{ signal os.Signal }
 
 func (e *signalError) Error() string { return "interrupted" }
 
-// editing is set while an editor has the terminal: Ctrl-C reaches both, and must not lose what is being written.
-var editing atomic.Bool
+// interrupts are what Ctrl-C sends.
+var interrupts = make(chan os.Signal, 1)
+
+// withoutInterrupts does something while Ctrl-C is another program's, such as an editor's: it reaches both. What comes
+// meanwhile goes nowhere, also what is still on its way at the end, for which Stop waits.
+func withoutInterrupts(do func()) {
+	nobody, nobodyElse := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(nobody, os.Interrupt)
+	signal.Stop(interrupts)
+	do()
+	signal.Notify(nobodyElse, os.Interrupt) // never without a receiver: that would end the process
+	signal.Stop(nobody)
+	signal.Notify(interrupts, os.Interrupt)
+	signal.Stop(nobodyElse)
+}
 
 // withSignals ends the context at the first signal; a second one ends the process at once.
 func withSignals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	terminations := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	signal.Notify(terminations, syscall.SIGTERM)
+	stop := func() {
+		signal.Stop(interrupts)
+		signal.Stop(terminations)
+	}
 	go func() {
-		for {
-			select {
-			case s := <-signals:
-				if s == os.Interrupt && editing.Load() {
-					continue // it is the editor's
-				}
-				signal.Stop(signals)
-				cancel(&signalError{s})
-			case <-ctx.Done():
-			}
-			return
+		select {
+		case s := <-interrupts:
+			stop()
+			cancel(&signalError{s})
+		case s := <-terminations:
+			stop()
+			cancel(&signalError{s})
+		case <-ctx.Done():
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(signals)
+		stop()
 		cancel(context.Canceled)
 	}
 }

@@ -145,9 +145,8 @@ func edit(ctx context.Context, editor []string, path, text string) (string, erro
 	run := exec.CommandContext(context.WithoutCancel(ctx), editor[0], append(editor[1:], path)...) //nolint:gosec // the user's own editor
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
 	run.Env = withoutToken(os.Environ())
-	editing.Store(true)
-	runErr := run.Run()
-	editing.Store(false)
+	var runErr error
+	withoutInterrupts(func() { runErr = run.Run() })
 	edited, err := os.ReadFile(path)
 	if runErr != nil {
 		runErr = errors.New("the editor failed: nothing is sent; VISUAL or EDITOR names another")
