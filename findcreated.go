@@ -57,8 +57,8 @@ func (p FindCreatedParams) Format(s fmt.State, _ rune) {
 // once and then in growing pauses, until it can decide or the context ends.
 //
 //   - It returns a note only when everything fits (patient, name, size where both sides tell it, made by this token's user,
-//     not before it was sent by either clock and not after Settle) and nothing else explains it: no other note fits, it is not one that
-//     this client's Create returned or that was found for another lost create.
+//     not before it was sent by either clock and not after Settle) and nothing else explains it: no other note fits, it is
+//     not one that this client's Create returned or that was found for another lost create.
 //   - It returns [ErrNotCreated] only when Settle has passed since the response was lost, the list was surely seen whole, or
 //     newest first to before that time, and no note of about a day resembles it by name or size or was made since without
 //     an explanation. Creating it again is safe then.
