@@ -206,7 +206,7 @@ func TestRequestIDsMayBeMissing(t *testing.T) {
 
 func TestResponsesMayBeCompressed(t *testing.T) {
 	t.Parallel()
-	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Compress: true}))
+	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(clinicaldoctest.Variant{Compress: true}))
 	c.srv.AddNote(clinicaldoctest.Note{Transcription: strings.Repeat("Synthetic words. ", 100)})
 	plain := c.get("/v1/progress-notes/1") // net/http asks for gzip and undoes it
 	assert.True(t, plain.Uncompressed)
