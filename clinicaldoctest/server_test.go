@@ -209,7 +209,7 @@ func TestUploadLeavesMemoryFlat(t *testing.T) {
 		var stats runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapAlloc) //nolint:gosec // a heap fits
+		return int64(stats.HeapAlloc)
 	}
 	before := live()
 	stop := make(chan struct{})

@@ -78,7 +78,7 @@ func stopOnce(t *testing.T, place string) {
 	second, _, err := w.uploader(t.Context())
 	require.NoError(t, err)
 	var results []ingest.Result
-	for results == nil || errors.Is(results[0].Err, ingest.ErrTaken) { // it may have renewed its lease a last time
+	for len(results) == 0 || errors.Is(results[0].Err, ingest.ErrTaken) { // it may have renewed its lease a last time
 		results = nil
 		for result, err := range second.Run(t.Context(), recordings(1)) {
 			require.NoError(t, err)
