@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -29,7 +30,10 @@ func safe() []nats.Option {
 // be sent after a reconnect, and reconnects are tried for ever. Close the connection after use.
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 	conn, err := nats.Connect(url, append(opts, safe()...)...)
-	if err != nil {
+	switch {
+	case errors.As(err, new(*neturl.Error)):
+		return nil, fail("no connection: the server's URL cannot be read", err) // it may hold a password
+	case err != nil:
 		return nil, fail("no connection: "+err.Error(), err)
 	}
 	return conn, nil

@@ -3,6 +3,8 @@ package jetstream
 import (
 	"fmt"
 	"io"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // failure is an error with a text that is safe to print: the engine knows only hashes, so that its words hold no names.
@@ -18,5 +20,5 @@ func unreachable(err error) error { return fail("the journal cannot be reached: 
 
 func (f *failure) Error() string              { return f.text }
 func (f *failure) SafeText() string           { return f.text }
-func (f *failure) Unwrap() error              { return f.cause }
+func (f *failure) Unwrap() error              { return redact.Opaque(f.cause) }
 func (f *failure) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.text) }
