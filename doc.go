@@ -31,7 +31,7 @@
 //
 //   - Reads are retried after 408, 425, 429, 5xx but 501 and 505, and failures of the connection that may pass.
 //   - So are updates, deletions and signing. After a lost response the note is read first, and is not written again if
-//     somebody may have changed it ([*ConflictError]). What may have been carried out although the call failed matches
+//     its updated_at shows a change ([*ConflictError]). What may have been carried out although the call failed matches
 //     [ErrOutcomeUnknown].
 //   - Creating a note is retried only when the service cannot have processed it: nothing or only a part was sent, or the
 //     status was 429. When the outcome is not known, the error is an [*OutcomeUnknownError].
@@ -39,7 +39,7 @@
 // # A create without a response
 //
 // [NotesService.FindCreated] looks for the note and says what the evidence allows: it returns the note if no other
-// explanation is left, [ErrNotCreated] if the note surely does not exist, which takes ten minutes by default, and otherwise
+// explanation is left, [ErrNotCreated] if ten minutes later (by default) nothing in the whole list resembles it, and otherwise
 // the error once more, to be asked about later, also in another process. A name of its own for each note
 // (FindCreatedParams.UniqueName) makes the verdict certain. CreateNoteParams.BeforeCommit lets a journal be on disk before
 // a note can exist.

@@ -156,10 +156,10 @@ type UpdateNoteParams struct {
 
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
 //
-// After a lost response the note is read before the update is retried: if it has these texts, that is the result; if
-// somebody may have changed it since, it is not overwritten, and the error is a [*ConflictError] that also matches
-// [ErrOutcomeUnknown]. [IfUnchanged] makes sure that the note is still what the caller read. An error after which the update
-// may have been carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
+// After a lost response the note is read before the update is retried: if it has these texts, that is the result; if its
+// updated_at shows a change since, it is not overwritten, and the error is a [*ConflictError] that also matches
+// [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read. An error after which the update may have been
+// carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	edit, r, err := s.newEdit(updateNote, id, opts, params.presentIn)
@@ -212,8 +212,8 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
 // is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
 // out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
-// nobody can have changed it since, else the error is a [*ConflictError]. An error after which the note may be signed, or
-// may yet come to be, matches [ErrOutcomeUnknown]. With [IfUnchanged] nothing else is signed than what the caller read.
+// its updated_at shows no change since, else the error is a [*ConflictError]. An error after which the note may be signed, or
+// may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
 	if err != nil {
