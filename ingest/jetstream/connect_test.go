@@ -18,7 +18,7 @@ func TestConnectPrintsNoPassword(t *testing.T) {
 		require.Error(t, err)
 		for wrapped := err; wrapped != nil; {
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", wrapped, wrapped, wrapped), "CANARY")
-			parent, ok := wrapped.(interface{ Unwrap() error }) //nolint:errorlint // each member is printed by itself
+			parent, ok := wrapped.(interface{ Unwrap() error })
 			if !ok {
 				break
 			}
