@@ -55,6 +55,15 @@ func (a *Attempt) Outcome() retry.Outcome {
 	return retry.Outcome{Status: a.Status, Sent: a.Sent, Permanent: a.permanent}
 }
 
+// response tells the retry loop of the attempt. It has no headers, or http.Client would follow a redirect; send has done so
+// where that is allowed.
+func (a *Attempt) response() (*http.Response, error) {
+	if a.Step != None {
+		return nil, a
+	}
+	return &http.Response{StatusCode: a.Status, Body: http.NoBody}, nil
+}
+
 func success(status int) bool { return status >= 200 && status <= 299 }
 
 // judge finds the cause of an attempt without a response where it is told best: by the stream, at our own end, in the

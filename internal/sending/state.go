@@ -32,11 +32,12 @@ var (
 
 // State follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 type State struct {
-	Watchdog *stall.Watchdog
+	Watchdog stall.Watchdog
 	Once     bool // the request must not reach the server twice
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
 	BeforeCommit func(context.Context) error
 
+	trace        httptrace.ClientTrace
 	unfollowed   int64        // size of a body that leaves with the headers
 	traced       atomic.Bool  // the transport reports its steps
 	wroteHeaders atomic.Bool  // at least into a buffer
@@ -62,7 +63,8 @@ type State struct {
 
 // Trace makes the transport report its steps.
 func (s *State) Trace() *httptrace.ClientTrace {
-	trace := &httptrace.ClientTrace{GetConn: s.getConn, WroteHeaders: func() { s.wroteHeaders.Store(true) }}
+	trace := &s.trace
+	trace.GetConn, trace.WroteHeaders = s.getConn, func() { s.wroteHeaders.Store(true) }
 	if s.Once {
 		s.goOn = make(chan struct{})
 		trace.GotConn = s.gotConn
