@@ -192,7 +192,7 @@ func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, 
 	call := &exchange.Call{
 		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
 		MaxRetries: s.client.config.retry.MaxRetries, Report: s.client.reportDownload,
-		Explain: func(a *exchange.Attempt) error { return brokenOff(ctx, a) },
+		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return brokenOff(ctx, a) }),
 	}
 	if options.noRetry {
 		call.MaxRetries = 0

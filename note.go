@@ -69,28 +69,60 @@ const patientID = "patient_id"
 
 func (n *ProgressNote) id() int64 { return n.ID }
 
+// noteRoom is memory for the optional objects of a note, which nearly always has both: they cost one allocation. What was
+// taken is not given out again, because texts may still be on their way to it.
+type noteRoom struct {
+	template *Template
+	audio    *AudioInfo
+}
+
+func (r *noteRoom) make() {
+	both := new(struct {
+		template Template
+		audio    AudioInfo
+	})
+	r.template, r.audio = &both.template, &both.audio
+}
+
+func (r *noteRoom) takeTemplate() (room *Template) {
+	if r.template == nil {
+		r.make()
+	}
+	room, r.template = r.template, nil
+	return room
+}
+
+func (r *noteRoom) takeAudio() (room *AudioInfo) {
+	if r.audio == nil {
+		r.make()
+	}
+	room, r.audio = r.audio, nil
+	return room
+}
+
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var extra tolerant.Members
+	var room noteRoom
 	namesPatient := false
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
 			n.ID = tolerant.RequiredInteger(d)
 		case "name":
-			n.Name = tolerant.RequiredText(d)
+			tolerant.KeepRequiredText(d, &n.Name)
 		case "transcription":
-			n.Transcription = tolerant.Text(d)
+			tolerant.KeepText(d, &n.Transcription)
 		case "analysis":
-			n.Analysis = tolerant.Text(d)
+			tolerant.KeepText(d, &n.Analysis)
 		case "template":
-			n.Template = tolerant.Optional(d, (*Template).fill)
+			n.Template = tolerant.Optional(d, room.takeTemplate, (*Template).fill)
 		case "patient":
-			n.Patient.raw = tolerant.Raw(d)
+			tolerant.KeepRaw(d, &n.Patient.raw)
 		case patientID:
 			namesPatient = true
 			extra.Add(d)
 		case "audio":
-			n.Audio = tolerant.Optional(d, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, room.takeAudio, (*AudioInfo).fill)
 		case "has":
 			tolerant.Nested(d, n, (*ProgressNote).fillHas)
 		case "team_id":
@@ -98,7 +130,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "user_id":
 			n.UserID = tolerant.Integer(d)
 		case "user":
-			n.User.raw = tolerant.Raw(d)
+			tolerant.KeepRaw(d, &n.User.raw)
 		case "error_state":
 			n.ErrorState = errorState(d)
 		case "created_at":
@@ -111,7 +143,8 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			}
 		}
 	})
-	n.Extra.raw = extra.Object()
+	extra.Keep(d, &n.Extra.raw)
+	d.Settle()
 	n.unflagged = n.unflagged && n.onlyTexts()
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
@@ -141,9 +174,9 @@ func (t *Template) fill(d *jsonscan.Decoder) {
 		case "id":
 			t.ID = tolerant.Integer(d)
 		case "name":
-			t.Name = tolerant.Text(d)
+			tolerant.KeepText(d, &t.Name)
 		case "description":
-			t.Description = tolerant.Text(d)
+			tolerant.KeepText(d, &t.Description)
 		}
 	})
 }
@@ -162,7 +195,7 @@ func (a *AudioInfo) fill(d *jsonscan.Decoder) {
 		case "expires_at":
 			a.ExpiresAt = tolerant.Time(d)
 		case "file_url":
-			a.FileURL = tolerant.Text(d)
+			tolerant.KeepText(d, &a.FileURL)
 		}
 	})
 }

@@ -63,7 +63,8 @@ type operation struct {
 // request is one call of an operation.
 type request struct {
 	op    operation
-	path  string // under the base URL
+	path  string // under the base URL; {id} in it stands for the record's
+	id    int64
 	query url.Values
 	body  sending.Body // nil: none
 	edits bool         // IfUnchanged makes sense
@@ -82,7 +83,7 @@ func (op operation) withID(id int64) (request, error) {
 	if id < 1 {
 		return request{}, invalid(op.name+": id", "%d is not a valid id; ids start at 1", id)
 	}
-	return request{op: op, path: strings.Replace(op.route, "{id}", strconv.FormatInt(id, 10), 1)}, nil
+	return request{op: op, path: op.route, id: id}, nil
 }
 
 // call is one request on its way, in one object.
@@ -96,11 +97,14 @@ type call struct {
 func (c *Client) newCall(r request, options *callOptions) *call {
 	call := &call{client: c, request: r, target: *c.baseURL}
 	call.target.Path += r.path
+	if before, after, found := strings.Cut(r.path, "{id}"); found && r.id > 0 {
+		call.target.Path = c.baseURL.Path + before + strconv.FormatInt(r.id, 10) + after
+	}
 	call.target.RawQuery = encodedQuery(r.query, options.query)
 	call.Call = exchange.Call{
 		Peer: c.peer, Method: r.op.method, URL: &call.target, Header: options.header, Body: r.body, Effect: r.op.effect,
 		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Progress: r.progress, BeforeCommit: r.beforeCommit,
-		BeforeRetry: r.beforeRetry, Explain: call.explain,
+		BeforeRetry: r.beforeRetry, Explain: call,
 	}
 	if options.noRetry {
 		call.MaxRetries = 0
@@ -115,7 +119,8 @@ func (c *call) report(ctx context.Context, a *exchange.Attempt) {
 	c.client.report(ctx, c.request.op, a)
 }
 
-func (c *call) explain(a *exchange.Attempt) error { return c.request.explain(c.client, a, c.Last) }
+// Explain is for the exchange.
+func (c *call) Explain(a *exchange.Attempt) error { return c.request.explain(c.client, a, c.Last) }
 
 func encodedQuery(own, added url.Values) string {
 	if len(added) == 0 {

@@ -33,7 +33,7 @@ func (c *Call) attempt(ctx context.Context) {
 	a := &t.Attempt
 	a.Duration = time.Since(began)
 	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
-		a.Err = c.Explain(a)
+		a.Err = c.Explain.Explain(a)
 	}
 	c.Last = a
 	if !c.Unsure {
@@ -56,8 +56,7 @@ func (c *Call) steps(ctx context.Context, t *try) {
 		a.Step, a.Cause = Authorize, err
 		return
 	}
-	req, err := c.build(ctx, t, authorization)
-	if err != nil {
+	if err := c.build(ctx, t, authorization); err != nil {
 		a.Step, a.Cause = Content, err
 		return
 	}
@@ -67,7 +66,7 @@ func (c *Call) steps(ctx context.Context, t *try) {
 	defer state.Watchdog.Stop()
 	state.Once, state.BeforeCommit = c.Effect == retry.Creates, c.BeforeCommit
 	a.Started = time.Now()
-	t.request = *req.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
+	t.request = *t.request.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
 	resp, err := c.send(&t.request, state)
 	a.Sent = retry.Wholly // if it responds, it has what it wants
 	switch {
@@ -102,13 +101,18 @@ func (c *Call) authorize(ctx context.Context) (string, error) {
 }
 
 // build makes the request of one attempt, but for its context and body.
-func (c *Call) build(ctx context.Context, t *try, authorization string) (*http.Request, error) {
+func (c *Call) build(ctx context.Context, t *try, authorization string) error {
 	if c.Stream != nil {
-		return c.Stream.Request(ctx)
+		req, err := c.Stream.Request(ctx)
+		if err == nil {
+			t.request = *req
+		}
+		return err
 	}
-	return &http.Request{
+	t.request = http.Request{
 		Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: c.header(&t.values, authorization), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}, nil
+	}
+	return nil
 }
 
 // header returns the headers of one attempt. Their values share one array.

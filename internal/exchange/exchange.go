@@ -69,7 +69,7 @@ type Call struct {
 	Report func(context.Context, *Attempt) // nil: nobody wants to know
 
 	// Explain turns a failed attempt into the error that Do returns and observers see.
-	Explain func(*Attempt) error
+	Explain Explainer
 	// BeforeRetry is asked before each retry, with the first attempt that may have acted, or else the last. An error ends
 	// the call.
 	BeforeRetry func(context.Context, *Attempt) error
@@ -91,6 +91,15 @@ type Call struct {
 	spread   float64       // of back-off, between 0 and 1
 	buffer   *bytes.Buffer // holds the response's body
 }
+
+// Explainer puts a failed attempt into the caller's words.
+type Explainer interface{ Explain(*Attempt) error }
+
+// ExplainFunc makes a function an Explainer.
+type ExplainFunc func(*Attempt) error
+
+// Explain is f.
+func (f ExplainFunc) Explain(a *Attempt) error { return f(a) }
 
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
 // context, BeforeRetry or Prepare ended is a [*Stopped] around it.

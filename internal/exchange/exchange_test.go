@@ -38,12 +38,12 @@ func newCall(effect retry.Effect, serve transport) *Call {
 			MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: &target, Effect: effect, MaxRetries: 3,
-		Explain: func(a *Attempt) error {
+		Explain: ExplainFunc(func(a *Attempt) error {
 			if a.Cause != nil {
 				return a.Cause
 			}
 			return errors.New(http.StatusText(a.Status))
-		},
+		}),
 	}
 }
 

@@ -23,13 +23,13 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Body    []byte // valid until Release
 	TooLong bool   // a success whose body is longer than it may be
 
+	permanent bool // the failure will be the same next time
+
 	Step  Step  // that failed; None for a response
 	Cause error // why
 	Ended error // of the caller's context, if that was over too
 	Sent  retry.Sent
 	Err   error // as Explain put it; nil for a 2xx
-
-	permanent bool // the failure will be the same next time
 }
 
 // Step is where an attempt without a response ended.

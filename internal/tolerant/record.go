@@ -119,8 +119,8 @@ func Object(d *jsonscan.Decoder, member func(key []byte)) {
 	}
 }
 
-// Optional reads an object that may be absent, then nil.
-func Optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
+// Optional reads an object that may be absent, then nil, into the room that it takes for it.
+func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
 	next, ok := objectNext(d)
 	if !ok {
 		d.Forgive(anObject)
@@ -128,7 +128,7 @@ func Optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
 	if !next {
 		return nil
 	}
-	value := new(T)
+	value := room()
 	fill(value, d)
 	return value
 }
