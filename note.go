@@ -69,40 +69,9 @@ const patientID = "patient_id"
 
 func (n *ProgressNote) id() int64 { return n.ID }
 
-// noteRoom is memory for the optional objects of a note, which nearly always has both: they cost one allocation. What was
-// taken is not given out again, because texts may still be on their way to it.
-type noteRoom struct {
-	template *Template
-	audio    *AudioInfo
-}
-
-func (r *noteRoom) make() {
-	both := new(struct {
-		template Template
-		audio    AudioInfo
-	})
-	r.template, r.audio = &both.template, &both.audio
-}
-
-func (r *noteRoom) takeTemplate() (room *Template) {
-	if r.template == nil {
-		r.make()
-	}
-	room, r.template = r.template, nil
-	return room
-}
-
-func (r *noteRoom) takeAudio() (room *AudioInfo) {
-	if r.audio == nil {
-		r.make()
-	}
-	room, r.audio = r.audio, nil
-	return room
-}
-
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var extra tolerant.Members
-	var room noteRoom
+	var room tolerant.Pair[Template, AudioInfo]
 	namesPatient := false
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
@@ -115,14 +84,14 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "analysis":
 			tolerant.KeepText(d, &n.Analysis)
 		case "template":
-			n.Template = tolerant.Optional(d, room.takeTemplate, (*Template).fill)
+			n.Template = tolerant.Optional(d, room.First, (*Template).fill)
 		case "patient":
 			tolerant.KeepRaw(d, &n.Patient.raw)
 		case patientID:
 			namesPatient = true
 			extra.Add(d)
 		case "audio":
-			n.Audio = tolerant.Optional(d, room.takeAudio, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, room.Second, (*AudioInfo).fill)
 		case "has":
 			tolerant.Nested(d, n, (*ProgressNote).fillHas)
 		case "team_id":
