@@ -67,6 +67,7 @@ type edit struct {
 	service *NotesService
 	op      operation
 	id      int64
+	began   time.Time
 	read    *ProgressNote            // what the caller read; nil: not said
 	reads   []CallOption             // of the reads in between: those of the caller are meant for the edit
 	isDone  func(*ProgressNote) bool // the note is as the edit leaves it
@@ -82,7 +83,7 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	if err != nil {
 		return nil, r, err
 	}
-	e := &edit{service: s, op: op, id: id, read: options.unchanged, isDone: isDone}
+	e := &edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged, isDone: isDone}
 	if e.read != nil && e.read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
@@ -128,8 +129,8 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return errAlreadyDone
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
-	case e.read != nil && !sameNote(e.read, current), e.read == nil && changedSince(current, lost.Started, response.Header):
-		return e.conflict(current, "not retried: somebody may have changed the note since the first attempt", lost.Err)
+	case e.read != nil && !sameNote(e.read, current), e.read == nil && changedSince(current, e.began, response.Header):
+		return e.conflict(current, "not retried: somebody may have changed the note since the call began", lost.Err)
 	}
 	return nil
 }

@@ -241,6 +241,9 @@ func mayBeExplained(err error) bool {
 		return false
 	}
 	refused, ok := errors.AsType[*Error](err)
+	if ok && refused.StatusCode == http.StatusTooManyRequests {
+		return false // the service wants no request now
+	}
 	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
 }
 
