@@ -121,6 +121,32 @@ func TestAChangeSinceTheFirstAttemptIsNotOverwritten(t *testing.T) {
 	}
 }
 
+// A time without a zone may be that of any place: five hours ago there may be now.
+func TestATimeWithoutAZoneShowsNoChange(t *testing.T) {
+	t.Parallel()
+	for text, conflict := range map[string]bool{
+		"1999-12-31 19:00:02": true, "1999-12-31T19:00:02.000000": true,
+		"1999-12-31T19:00:02Z": false, "1999-12-31T19:00:02+02:00": false, "1999-12-31 19:00:02-03:00": false, "1999-12-30 20:00:00": false,
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { // at midnight of the year 2000
+				writes := 0
+				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet {
+						return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q}}`, text)), nil
+					}
+					writes++
+					return madeResponse(r, http.StatusBadGateway, `{}`), nil
+				})
+				_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+				assert.Equal(t, conflict, errors.Is(err, clinicaldoc.ErrConflict), err)
+				assert.Equal(t, conflict, writes == 1)
+			})
+		})
+	}
+}
+
 // Each text is looked for, an emptied one too, before an update counts as carried out.
 func TestUpdateThatWasNotCarriedOutIsRetried(t *testing.T) {
 	t.Parallel()
