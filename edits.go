@@ -213,3 +213,28 @@ func incomplete(refusal error) error {
 	}
 	return err
 }
+
+// mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
+// that may be the note's state, or its response was lost and nobody has looked yet.
+func mayBeExplained(err error) bool {
+	var conflict *ConflictError
+	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
+		return false
+	}
+	refused, ok := errors.AsType[*Error](err)
+	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
+}
+
+// explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
+func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
+	note, err := s.Get(ctx, edit.id, edit.reads...)
+	switch {
+	case err != nil:
+		return nil, failure
+	case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
+		return note, nil
+	case !note.Stage().AtLeast(StageComplete):
+		return nil, incomplete(failure)
+	}
+	return nil, failure
+}
