@@ -90,7 +90,6 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 		e.reads = []CallOption{func(o *callOptions) error { o.token = options.token; return nil }}
 	}
 	r.beforeRetry = e.beforeRetry
-	r.edits = true
 	return e, r, nil
 }
 
