@@ -29,8 +29,9 @@ func (c *Call) attempt(ctx context.Context) {
 	c.Attempts++
 	began := time.Now()
 	t := &try{Attempt: Attempt{Number: c.Attempts, Started: began, permanent: true}} // until something is sent
-	c.steps(ctx, t)
 	a := &t.Attempt
+	defer c.end(a)
+	c.steps(ctx, t)
 	a.Duration = time.Since(began)
 	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
 		a.Err = c.Explain.Explain(a)
@@ -40,9 +41,8 @@ func (c *Call) attempt(ctx context.Context) {
 		c.Unsure, c.decisive = !a.Outcome().NotProcessed(), a
 	}
 	if c.Report != nil {
-		c.Report(ctx, a)
+		c.Report(a.context(ctx), a)
 	}
-	c.again, c.ended = c.mayRetry(ctx)
 }
 
 func (c *Call) steps(ctx context.Context, t *try) {
@@ -60,6 +60,7 @@ func (c *Call) steps(ctx context.Context, t *try) {
 		a.Step, a.Cause = Content, err
 		return
 	}
+	ctx = c.begin(ctx, t)
 	timed, cancel := stall.WithTimeout(ctx, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)

@@ -30,6 +30,8 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Ended error // of the caller's context, if that was over too
 	Sent  retry.Sent
 	Err   error // as Explain put it; nil for a 2xx
+
+	trace *Trace // of the hook; nil: none, or nothing was to be sent
 }
 
 // Step is where an attempt without a response ended.
