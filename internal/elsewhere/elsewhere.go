@@ -14,16 +14,28 @@ import (
 
 const thisModule = "github.com/clinicaldoc/clinicaldoc-go"
 
-// Build builds the files in an empty folder as a module of their own that uses the one at root. The files are named by
-// their path, with slashes. The error holds what the compiler says.
+// Build builds the files in an empty folder as a module of their own that uses the one at root, and runs the tests among
+// them. The files are named by their path, with slashes. The error holds what the go command says.
 func Build(ctx context.Context, root, folder string, files map[string]string) error {
 	if err := write(root, folder, files); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "./...")
-	build.Dir = folder
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
+	if err := run(ctx, folder, "build", "./..."); err != nil {
+		return err
+	}
+	for name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			return run(ctx, folder, "test", "./...")
+		}
+	}
+	return nil
+}
+
+func run(ctx context.Context, folder string, args ...string) error {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = folder
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w:\n%s", err, out)
 	}
 	return nil
