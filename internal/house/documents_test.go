@@ -98,7 +98,7 @@ func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 	buildElsewhere(t, files)
 }
 
-// maxCodeColumns is what a page shows of a line of code without scrolling, a tab being four.
+// maxCodeColumns is what a page shows of a line of code without scrolling, a tab being eight.
 const maxCodeColumns = 100
 
 func TestCodeInDocumentsFitsThePage(t *testing.T) {
@@ -109,7 +109,7 @@ func TestCodeInDocumentsFitsThePage(t *testing.T) {
 		}
 		for _, block := range regexp.MustCompile("(?ms)^```(?:go|sh)\n.*?^```").FindAllString(page, -1) {
 			for line := range strings.SplitSeq(block, "\n") {
-				assert.LessOrEqual(t, len([]rune(strings.ReplaceAll(line, "\t", "    "))), maxCodeColumns, "%s: %s", name, line)
+				assert.LessOrEqual(t, len([]rune(strings.ReplaceAll(line, "\t", "        "))), maxCodeColumns, "%s: %s", name, line)
 			}
 		}
 	}
