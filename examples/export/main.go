@@ -197,7 +197,8 @@ func readState(path string) (last state, err error) {
 	if err != nil {
 		return state{}, err
 	}
-	return last, json.Unmarshal(text, &last)
+	err = json.Unmarshal(text, &last)
+	return last, err
 }
 
 // replace writes a file beside the old one and puts it in its place once it is whole, so that at no time is there half a file.

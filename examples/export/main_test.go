@@ -72,8 +72,10 @@ func TestALaterRunReadsWhatIsNewAndTheOverlap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv, ids := clinic(t, 250, clinicaldoctest.WithVariant(variant))
-			client, path := srv.Client(), filepath.Join(t.TempDir(), "notes.jsonl")
-			_, err := export(t.Context(), client, path, overlap, false)
+			path := filepath.Join(t.TempDir(), "notes.jsonl")
+			client, err := clinicaldoc.NewClient(srv.URL, srv.Token) // srv.Client would know what the sort is called
+			require.NoError(t, err)
+			_, err = export(t.Context(), client, path, overlap, false)
 			require.NoError(t, err)
 
 			added := srv.AddNote(clinicaldoctest.Note{})

@@ -30,7 +30,7 @@ func run(ctx context.Context, root, folder string, files map[string]string, comm
 	if err := write(root, folder, files); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", command, "./...")
+	build := exec.CommandContext(ctx, "go", command, "./...") //nolint:gosec // build or vet
 	build.Dir = folder
 	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -58,7 +58,7 @@ func write(root, folder string, files map[string]string) error {
 	all := map[string]string{"go.mod": own, "go.sum": string(sums)}
 	maps.Copy(all, files)
 	own = regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(all["go.mod"], "module elsewhere.test/user")
-	all["go.mod"] = regexp.MustCompile(`(?m)^(replace `+thisModule+` =>) \S+$`).ReplaceAllString(own, "${1} "+place)
+	all["go.mod"] = regexp.MustCompile(`(?m)^(replace `+regexp.QuoteMeta(thisModule)+` =>) \S+$`).ReplaceAllString(own, "${1} "+place)
 	for name, content := range all {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
