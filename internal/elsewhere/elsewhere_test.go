@@ -16,8 +16,13 @@ func TestBuildTellsWhatDoesNotCompile(t *testing.T) {
 	require.NoError(t, elsewhere.Build(t.Context(), root, t.TempDir(), map[string]string{"user.go": "package user", "deep/er.go": "package er"}))
 	require.ErrorContains(t, elsewhere.Build(t.Context(), root, t.TempDir(), map[string]string{"user.go": program}), "use of internal package")
 	require.ErrorContains(t, elsewhere.Build(t.Context(), t.TempDir(), t.TempDir(), nil), "go.mod")
-	failing := "package user\nimport \"testing\"\nfunc TestIt(t *testing.T) { t.Fatal(\"as it must\") }"
-	require.ErrorContains(t, elsewhere.Build(t.Context(), root, t.TempDir(), map[string]string{"user_test.go": failing}), "as it must")
+}
+
+func TestTestRunsTheTests(t *testing.T) {
+	t.Parallel()
+	failing := map[string]string{"user_test.go": "package user\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal(\"as it must\") }\n"}
+	require.NoError(t, elsewhere.Vet(t.Context(), "../..", t.TempDir(), failing))
+	require.ErrorContains(t, elsewhere.Test(t.Context(), "../..", t.TempDir(), failing), "as it must")
 }
 
 func TestProgramsAreMadeOfAPagesBlocks(t *testing.T) {
@@ -31,5 +36,6 @@ func TestProgramsAreMadeOfAPagesBlocks(t *testing.T) {
 		"block3/block3.go":     "package block\n\nimport time \"time\"\ntype T struct{ At time.Time }\n",
 		"whole/block4_test.go": "package whole_test\n\nfunc TestIt() {}\n",
 	}, elsewhere.Programs(page))
+	assert.NotContains(t, elsewhere.Programs("```go\nreturn nil\n```")["block1/block1.go"], "nil\n}\nreturn", "vet would complain")
 	assert.Empty(t, elsewhere.Programs("no code"))
 }

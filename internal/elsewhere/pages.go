@@ -30,13 +30,18 @@ func Programs(page string) map[string]string {
 
 var (
 	goBlock       = regexp.MustCompile("(?s)(?:^|\n)```go\n(.*?\n)```")
+	endsInReturn  = regexp.MustCompile(`(?:^|\n)return [^\n]*\n$`)
 	packageClause = regexp.MustCompile(`^package (\w+)\n`)
 )
 
 func program(code string) string {
 	if !strings.HasPrefix(code, "func ") && !strings.HasPrefix(code, "type ") {
 		const start = "func _(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams, ids []int64) error {\n{\n"
-		code = start + code + "}\nreturn nil\n}\n"
+		end := "}\nreturn nil\n}\n"
+		if endsInReturn.MatchString(code) {
+			end = "}\n}\n"
+		}
+		code = start + code + end
 	}
 	return "package block\n\n" + imports(code) + code
 }

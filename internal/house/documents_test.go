@@ -95,7 +95,7 @@ func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 			files[strings.TrimSuffix(path.Base(name), ".md")+"/"+block] = program
 		}
 	}
-	buildElsewhere(t, files)
+	require.NoError(t, elsewhere.Test(t.Context(), root, t.TempDir(), files))
 }
 
 // maxCodeColumns is what a page shows of a line of code without scrolling, a tab being eight.
