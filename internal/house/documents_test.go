@@ -72,6 +72,16 @@ func TestTheReadmeLeadsToEveryPage(t *testing.T) {
 	}
 }
 
+func TestEveryExampleIsListed(t *testing.T) {
+	t.Parallel()
+	programs, err := filepath.Glob(filepath.Join(root, "examples", "*", "main.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, programs)
+	for _, program := range programs {
+		assert.Contains(t, documents(t)["examples/README.md"], "]("+filepath.Base(filepath.Dir(program))+"/")
+	}
+}
+
 // Go code that a reader may copy compiles in a module of the reader's own, and the tests among it pass.
 func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 	t.Parallel()
