@@ -21,6 +21,7 @@ type config struct {
 	limiter         Limiter
 	logger          *slog.Logger
 	observer        func(context.Context, Attempt)
+	hooks           *Hooks // nil: none
 	names           QueryNames
 	userAgent       string
 	insecureHTTP    bool

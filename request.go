@@ -23,13 +23,17 @@ import (
 //  2. make attempts where that is safe: package exchange has their order;
 //  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (mark);
 //  4. decode the response; what does not decode is an error too.
-func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, decode func(response []byte) (*T, error)) (*T, error) {
+func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, decode func(response []byte) (*T, error)) (value *T, err error) {
 	options, err := newCallOptions(opts)
 	if err != nil {
 		return nil, err
 	}
-	if options.unchanged != nil && !r.edits {
+	if options.unchanged != nil && r.beforeRetry == nil {
 		return nil, invalid(r.op.name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
+	}
+	if r.hooked == nil {
+		ctx, r.hooked = c.startCall(ctx, r.op.name)
+		defer r.hooked.end(ctx, r.hooked.unless(&err))
 	}
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
@@ -47,8 +51,7 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	if options.responded != nil {
 		options.responded()
 	}
-	value, err := decode(call.Last.Body)
-	if err != nil {
+	if value, err = decode(call.Last.Body); err != nil {
 		return nil, r.mark(call, r.unexpected(call.Last, err))
 	}
 	return value, nil
@@ -66,11 +69,12 @@ type request struct {
 	path  string // under the base URL
 	query url.Values
 	body  sending.Body // nil: none
-	edits bool         // IfUnchanged makes sense
+
+	hooked *hookedCall // nil: it is a call by itself
 
 	progress     func(sent int64)
 	beforeCommit func(context.Context) error
-	// beforeRetry is called before a request that may have been carried out is retried. Its error ends the call;
+	// beforeRetry, which edits have, is called before a request that may have been carried out is retried. Its error ends the call;
 	// errAlreadyDone means that nothing remains to be done.
 	beforeRetry func(context.Context, *exchange.Attempt) error
 }
@@ -100,6 +104,7 @@ func (c *Client) newCall(r request, options *callOptions) *exchange.Call {
 	if c.config.observer != nil || c.config.logger != nil {
 		call.Report = func(ctx context.Context, a *exchange.Attempt) { c.report(ctx, r.op, a) }
 	}
+	r.hooked.attach(call, r.op, c.baseURL)
 	call.Explain = func(a *exchange.Attempt) error { return r.explain(c, a, call.Last) }
 	return call
 }
@@ -126,19 +131,19 @@ func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 		}
 		return r.statusError(c, a)
 	case exchange.Limit, exchange.Authorize:
-		detail := "not sent: the limiter refused"
+		detail, kind := "not sent: the limiter refused", "limiter"
 		if a.Step == exchange.Authorize {
-			detail = "not sent: the token source failed"
+			detail, kind = "not sent: the token source failed", "token_source"
 		}
 		causes := []error{a.Cause}
 		if before != nil {
 			causes = append(causes, before.Err)
 		}
-		return &callError{op: r.op, detail: detail + reason(a.Cause), causes: causes}
+		return &callError{op: r.op, detail: detail + reason(a.Cause), kind: kind, causes: causes}
 	case exchange.Source:
 		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a)
 	case exchange.Commit:
-		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause, a.Ended}}
+		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), kind: "before_commit", causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
 		return r.noResponse(redact.Cause(a.Cause), a)
 	case exchange.Network, exchange.Content: // below; the second is only a stream's
@@ -151,7 +156,11 @@ func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 }
 
 func (r request) noResponse(detail string, a *exchange.Attempt) error {
-	return &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
+	e := &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
+	if a.Step == exchange.Source {
+		e.kind = "audio_source"
+	}
+	return e
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.

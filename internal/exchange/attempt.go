@@ -23,6 +23,7 @@ func (c *Call) attempt(req *http.Request) (*http.Response, error) {
 	c.Attempts++
 	began := time.Now()
 	a := &Attempt{Number: c.Attempts, Started: began, permanent: true} // until something is sent
+	defer c.end(a)
 	resp := c.steps(ctx, req, a)
 	a.Duration = time.Since(began)
 	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
@@ -33,7 +34,7 @@ func (c *Call) attempt(req *http.Request) (*http.Response, error) {
 		c.Unsure, c.decisive = !a.Outcome().NotProcessed(), a
 	}
 	if c.Report != nil {
-		c.Report(ctx, a)
+		c.Report(a.context(ctx), a)
 	}
 	if resp == nil {
 		return nil, a
@@ -62,6 +63,7 @@ func (c *Call) steps(ctx context.Context, req *http.Request, a *Attempt) *http.R
 			return nil
 		}
 	}
+	ctx = c.begin(ctx, a)
 	watched, watchdog := stall.Guard(ctx, c.Peer.StallTimeout)
 	defer watchdog.Stop()
 	watched, cancel := stall.WithTimeout(watched, c.Peer.Timeout)
@@ -71,6 +73,7 @@ func (c *Call) steps(ctx context.Context, req *http.Request, a *Attempt) *http.R
 	out := req.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
 	if c.Stream == nil {
 		out.Header = c.header(token)
+		a.trace.inject(out.Header)
 	}
 	resp, err := c.send(out, state)
 	a.Sent = retry.Wholly // if it responds, it has what it wants

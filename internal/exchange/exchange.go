@@ -7,11 +7,12 @@
 //	  attempt      one value, made new each time; a Stream builds its own request, and takes and judges the response
 //	    limit        wait for the limiter: before the token, which must not age in a queue
 //	    authorize    ask for the token: for each attempt, since it may have been renewed
+//	    begin        the hook, when only sending remains
 //	    watch        the stall watchdog and the send state, around all that touches the network
 //	    send         transport, 100-continue, redirects on the own origin
 //	    read         the whole response, bounded: one that is cut is a failed attempt
 //	    explain      the failure in the caller's words
-//	    report       observers learn of the attempt when all of it is known
+//	    report       observers learn of the attempt when all of it is known, then the hook
 //	  mayRetry     the decision: effect, send state, status
 //	  pause        back-off, Retry-After
 //	  beforeRetry  a look at the server before something is sent a second time
@@ -64,6 +65,7 @@ type Call struct {
 	Token      func(context.Context) (string, error) // instead of the peer's; nil: the peer's
 
 	Report func(context.Context, *Attempt) // nil: nobody wants to know
+	Hook   Hook                            // nil: none
 
 	// Explain turns a failed attempt into the error that Do returns and observers see.
 	Explain func(*Attempt) error

@@ -29,7 +29,8 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Sent  retry.Sent
 	Err   error // as Explain put it; nil for a 2xx
 
-	permanent bool // the failure will be the same next time
+	permanent bool   // the failure will be the same next time
+	trace     *Trace // of the hook; nil: none, or nothing was to be sent
 }
 
 // Step is where an attempt without a response ended.
