@@ -223,6 +223,9 @@ func checkToken(token string) error {
 	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
 		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
 	}
+	if end := token[len(token)-1]; len(token) > 1 && token[0] == end && (end == '"' || end == '\'') {
+		return errors.New("stands in quotes; give the token alone")
+	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
 			return errors.New("holds a space, a line break or a character outside ASCII; was it copied with its surroundings?")

@@ -2,6 +2,7 @@ package house_test
 
 import (
 	"go/format"
+	"go/token"
 	"io/fs"
 	"maps"
 	"os"
@@ -68,6 +69,38 @@ func TestTheReadmeLeadsToEveryPage(t *testing.T) {
 	for name := range pages {
 		if strings.HasPrefix(name, "docs/") {
 			assert.Contains(t, pages["README.md"], "]("+name+")", "nobody finds it")
+		}
+	}
+}
+
+// What the pages list is all there is, and what they quote is said.
+func TestPagesListEveryOptionAndError(t *testing.T) {
+	t.Parallel()
+	pages := documents(t)
+	var code strings.Builder
+	for name, source := range sources(t) {
+		if !isTest(name) {
+			code.Write(source)
+		}
+		if isTest(name) || !inRoot(name) {
+			continue
+		}
+		for _, option := range regexp.MustCompile(`(?m)^func (\w+)\(.*\) (?:Call)?Option \{$`).FindAllSubmatch(source, -1) {
+			if name := string(option[1]); token.IsExported(name) {
+				assert.Contains(t, pages["docs/configuration.md"], "`"+name+"`", "an option")
+			}
+		}
+		for _, sentinel := range regexp.MustCompile(`(?m)^\t(Err\w+) += |^type (\w+Error) struct`).FindAllSubmatch(source, -1) {
+			if name := string(sentinel[1]) + string(sentinel[2]); token.IsExported(name) {
+				assert.Regexp(t, "`\\*?"+name+"`", pages["docs/errors.md"], "an error")
+			}
+		}
+	}
+	_, first, found := strings.Cut(pages["docs/errors.md"], "## The first connection")
+	require.True(t, found)
+	for _, row := range regexp.MustCompile(`(?m)^\|[^|]+\|([^|]+)\|$`).FindAllStringSubmatch(first, -1) {
+		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			assert.Contains(t, code.String(), quoted[1], "no error says so")
 		}
 	}
 }
