@@ -33,7 +33,7 @@ var kinds = map[int]struct {
 	http.StatusNetworkAuthenticationRequired: {nil, "not the service but the network responds: it wants a login first, as guest networks do"},
 }
 
-// statusPageExpired is Laravel's refusal of a form without the session's secret.
+// statusPageExpired is how web frameworks refuse a form whose session has ended.
 const statusPageExpired = 419
 
 func (e *Error) whatToDo() string {
