@@ -89,8 +89,8 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	if e.read != nil && e.read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	if options.token != nil {
-		e.reads = []CallOption{func(o *callOptions) error { o.token = options.token; return nil }}
+	if options.authorization != nil {
+		e.reads = []CallOption{func(o *callOptions) error { o.authorization = options.authorization; return nil }}
 	}
 	r.beforeRetry = e.beforeRetry
 	return e, r, nil
