@@ -95,6 +95,19 @@ func TestAnIntervalWithoutAUnitIsExplained(t *testing.T) {
 	assertFriendly(t, err, "MaxInterval: 48h0m0s is outside 50ms to 24h0m0s")
 }
 
+// What the service says of a failed note is not printed, but the text tells where it is.
+func TestAFailedNoteIsExplained(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	id := srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageFailed, ErrorState: "CANARY"})
+	_, err := srv.Client().Notes.Wait(t.Context(), id, clinicaldoc.WaitParams{})
+	assertFriendly(t, err, "the service reports an error state for it; see Note.ErrorState")
+	failed, ok := errors.AsType[*clinicaldoc.WaitError](err)
+	require.True(t, ok)
+	assert.Equal(t, "CANARY", *failed.Note.ErrorState)
+}
+
 // Of many files the one that is missing can be told by its path, which the text leaves out.
 func TestAMissingRecordingIsExplained(t *testing.T) {
 	t.Parallel()

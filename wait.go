@@ -294,7 +294,7 @@ func (c *Client) mayLag(id int64, err error) bool {
 	return ok && errors.Is(err, ErrNotFound) && time.Since(created) < maxReplicaLag
 }
 
-const errErrorState = safeError("the service reports an error state for it")
+const errErrorState = safeError("the service reports an error state for it; see Note.ErrorState")
 
 // verdict tells whether the note has come to its end, and if that is a failure, the error.
 func (w *watched) verdict(p *poller) (over bool, err error) {
