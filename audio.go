@@ -196,7 +196,7 @@ func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int6
 	call := &exchange.Call{
 		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
 		MaxRetries: s.client.config.retry.MaxRetries, Report: s.client.reportDownload,
-		Explain: func(a *exchange.Attempt) error { return brokenOff(ctx, a) },
+		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return brokenOff(ctx, a) }),
 	}
 	hooked.attach(call, downloadAudio, nil)
 	if options.noRetry {

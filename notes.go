@@ -161,7 +161,7 @@ type UpdateNoteParams struct {
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
 //
 // After a lost response the note is read before the update is retried: if it has these texts, that is the result; if its
-// updated_at shows a change since, it is not overwritten, and the error is a [*ConflictError] that also matches
+// updated_at shows a change since, or tells no zone and is less than 12 hours old, it is not overwritten, and the error is a [*ConflictError] that also matches
 // [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read. An error after which the update may have been
 // carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.

@@ -41,18 +41,18 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	call := c.newCall(r, &options)
 	defer call.Release()
 	err = call.Do(ctx)
-	options.fillResponse(call)
+	options.fillResponse(&call.Call)
 	switch {
-	case err != nil && r.gone(call):
+	case err != nil && r.gone(&call.Call):
 		return new(T), nil
 	case err != nil:
-		return nil, r.mark(call, r.stopped(ctx, err))
+		return nil, r.mark(&call.Call, r.stopped(ctx, err))
 	}
 	if options.responded != nil {
 		options.responded()
 	}
 	if value, err = decode(call.Last.Body); err != nil {
-		return nil, r.mark(call, r.unexpected(call.Last, err))
+		return nil, r.mark(&call.Call, r.unexpected(call.Last, err))
 	}
 	return value, nil
 }
@@ -66,7 +66,8 @@ type operation struct {
 // request is one call of an operation.
 type request struct {
 	op    operation
-	path  string // under the base URL
+	path  string // under the base URL; {id} in it stands for the record's
+	id    int64
 	query url.Values
 	body  sending.Body // nil: none
 
@@ -86,28 +87,45 @@ func (op operation) withID(id int64) (request, error) {
 	if id < 1 {
 		return request{}, invalid(op.name+": id", "%d is not a valid id; ids start at 1", id)
 	}
-	return request{op: op, path: strings.Replace(op.route, "{id}", strconv.FormatInt(id, 10), 1)}, nil
+	return request{op: op, path: op.route, id: id}, nil
 }
 
-func (c *Client) newCall(r request, options *callOptions) *exchange.Call {
-	target := *c.baseURL
-	target.Path += r.path
-	target.RawQuery = encodedQuery(r.query, options.query)
-	call := &exchange.Call{
-		Peer: c.peer, Method: r.op.method, URL: &target, Header: options.header, Body: r.body, Effect: r.op.effect,
-		MaxRetries: c.config.retry.MaxRetries, Token: options.token, Progress: r.progress, BeforeCommit: r.beforeCommit,
-		BeforeRetry: r.beforeRetry,
+// call is one request on its way, in one object.
+type call struct {
+	exchange.Call
+	client  *Client
+	request request
+	target  url.URL
+}
+
+func (c *Client) newCall(r request, options *callOptions) *call {
+	call := &call{client: c, request: r, target: *c.baseURL}
+	call.target.Path += r.path
+	if before, after, found := strings.Cut(r.path, "{id}"); found && r.id > 0 {
+		call.target.Path = c.baseURL.Path + before + strconv.FormatInt(r.id, 10) + after
+	}
+	call.target.RawQuery = encodedQuery(r.query, options.query)
+	call.Call = exchange.Call{
+		Peer: c.peer, Method: r.op.method, URL: &call.target, Header: options.header, Body: r.body, Effect: r.op.effect,
+		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Progress: r.progress, BeforeCommit: r.beforeCommit,
+		BeforeRetry: r.beforeRetry, Explain: call,
 	}
 	if options.noRetry {
 		call.MaxRetries = 0
 	}
 	if c.config.observer != nil || c.config.logger != nil {
-		call.Report = func(ctx context.Context, a *exchange.Attempt) { c.report(ctx, r.op, a) }
+		call.Report = call.report
 	}
-	r.hooked.attach(call, r.op, c.baseURL)
-	call.Explain = func(a *exchange.Attempt) error { return r.explain(c, a, call.Last) }
+	r.hooked.attach(&call.Call, r.op, c.baseURL)
 	return call
 }
+
+func (c *call) report(ctx context.Context, a *exchange.Attempt) {
+	c.client.report(ctx, c.request.op, a)
+}
+
+// Explain is for the exchange.
+func (c *call) Explain(a *exchange.Attempt) error { return c.request.explain(c.client, a, c.Last) }
 
 func encodedQuery(own, added url.Values) string {
 	if len(added) == 0 {
@@ -123,7 +141,7 @@ func encodedQuery(own, added url.Values) string {
 }
 
 // explain is the error of one attempt. Why the one before it failed is not forgotten when nothing was sent after it.
-func (r request) explain(c *Client, a, before *exchange.Attempt) error {
+func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 	switch a.Step {
 	case exchange.None:
 		if a.TooLong {
@@ -155,7 +173,7 @@ func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 	return r.noResponse(detail, a)
 }
 
-func (r request) noResponse(detail string, a *exchange.Attempt) error {
+func (r *request) noResponse(detail string, a *exchange.Attempt) error {
 	e := &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
 	if a.Step == exchange.Source {
 		e.kind = "audio_source"
@@ -173,7 +191,7 @@ func reason(err error) string {
 }
 
 // statusError turns a response that is no success into an *Error.
-func (r request) statusError(c *Client, a *exchange.Attempt) error {
+func (r *request) statusError(c *Client, a *exchange.Attempt) error {
 	e := &Error{
 		StatusCode: a.Status,
 		RequestID:  requestID(a.Header),
@@ -188,7 +206,7 @@ func (r request) statusError(c *Client, a *exchange.Attempt) error {
 }
 
 // unexpected reports a 2xx response that is not what was promised.
-func (r request) unexpected(a *exchange.Attempt, cause error) error {
+func (r *request) unexpected(a *exchange.Attempt, cause error) error {
 	return &callError{
 		op: r.op, requestID: requestID(a.Header),
 		detail: unexpectedText(a.Status, a.Header.Get("Content-Type"), a.Body, cause),
@@ -197,7 +215,7 @@ func (r request) unexpected(a *exchange.Attempt, cause error) error {
 }
 
 // stopped explains a call that ended between two attempts.
-func (r request) stopped(ctx context.Context, err error) error {
+func (r *request) stopped(ctx context.Context, err error) error {
 	stopped, ok := errors.AsType[*exchange.Stopped](err)
 	switch {
 	case !ok:
@@ -213,11 +231,11 @@ func (r request) stopped(ctx context.Context, err error) error {
 }
 
 // gone reports whether a retried DELETE found nothing because an earlier attempt had done its work.
-func (r request) gone(call *exchange.Call) bool {
+func (r *request) gone(call *exchange.Call) bool {
 	return r.op.method == http.MethodDelete && call.Unsure && r.saysGone(call.Last.Status)
 }
 
-func (r request) saysGone(status int) bool {
+func (r *request) saysGone(status int) bool {
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
 		return true
@@ -228,7 +246,7 @@ func (r request) saysGone(status int) bool {
 }
 
 // mark says of a failed call that it may have been carried out all the same.
-func (r request) mark(call *exchange.Call, err error) error {
+func (r *request) mark(call *exchange.Call, err error) error {
 	switch {
 	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone):
 		return err

@@ -21,11 +21,14 @@ type Trace struct {
 	State   string
 }
 
-func (c *Call) begin(ctx context.Context, a *Attempt) context.Context {
+func (c *Call) begin(ctx context.Context, t *try) context.Context {
 	if c.Hook != nil {
-		a.trace = c.Hook.Begin(ctx, a)
+		t.trace = c.Hook.Begin(ctx, &t.Attempt)
 	}
-	return a.context(ctx)
+	if c.Stream == nil {
+		t.trace.inject(t.request.Header)
+	}
+	return t.context(ctx)
 }
 
 func (c *Call) end(a *Attempt) {
