@@ -83,6 +83,9 @@ func recording(size int) []byte {
 	return append([]byte("RIFF\x24\x00\x00\x00WAVEfmt "), make([]byte, size)...)
 }
 
+// shortened leaves out the prefixes that are the same everywhere.
+var shortened = strings.NewReplacer("http.response.", "", "http.request.", "", "clinicaldoc.", "")
+
 // tree prints the spans as a tree: each with what makes it different from others of its name.
 func (d *desk) tree() string {
 	spans := d.spans.GetSpans()
@@ -97,7 +100,7 @@ func (d *desk) tree() string {
 			fmt.Fprintf(&b, "%s%s [%s]", indent, span.Name, span.SpanKind)
 			for _, key := range []attribute.Key{"http.response.status_code", "http.request.resend_count", "error.type", "clinicaldoc.attempts", "clinicaldoc.outcome_unknown"} {
 				if value, ok := attributes(span)[key]; ok {
-					fmt.Fprintf(&b, " %s=%s", key, value.Emit())
+					fmt.Fprintf(&b, " %s=%s", shortened.Replace(string(key)), value.Emit())
 				}
 			}
 			if span.Status.Code == codes.Error {

@@ -27,12 +27,15 @@ type instruments struct {
 // callBuckets go on where those of a request end: a wait takes minutes, a download as long as it takes.
 var callBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 
+// sizeBuckets reach from an empty body to a long recording.
+var sizeBuckets = []float64{0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30}
+
 func newInstruments(provider metric.MeterProvider) instruments {
 	m := provider.Meter(scope, metric.WithInstrumentationVersion(clinicaldoc.Version), metric.WithSchemaURL(semconv.SchemaURL))
 	return instruments{
 		requestDuration: made(httpconv.NewClientRequestDuration(m)),
-		requestSize:     made(httpconv.NewClientRequestBodySize(m)),
-		responseSize:    made(httpconv.NewClientResponseBodySize(m)),
+		requestSize:     made(httpconv.NewClientRequestBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
+		responseSize:    made(httpconv.NewClientResponseBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
 		callDuration: made(m.Float64Histogram("clinicaldoc.client.call.duration", metric.WithUnit("s"),
 			metric.WithDescription("Duration of calls of the SDK, with all their attempts and waits."), metric.WithExplicitBucketBoundaries(callBuckets...))),
 		retries: made(m.Int64Counter("clinicaldoc.client.retries", metric.WithUnit("{retry}"),
