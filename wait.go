@@ -316,3 +316,9 @@ func (w *watched) waitError(p *poller, cause error) error {
 	}
 	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.started), Err: cause}
 }
+
+// rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
+func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
+	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
+	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
+}
