@@ -48,9 +48,9 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 	case !slices.Contains([]Stage{0, StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete, StageSigned}, p.Until):
 		return p, invalid(name+": Until", "is not a stage to wait for")
 	case tooShort(p.Interval) || p.Interval > poll.MaxWait:
-		return p, invalid(name+": Interval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": Interval", "%s is outside %s to %s", p.Interval, poll.MinInterval, poll.MaxWait)
 	case tooShort(p.MaxInterval) || p.MaxInterval > poll.MaxWait:
-		return p, invalid(name+": MaxInterval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": MaxInterval", "%s is outside %s to %s", p.MaxInterval, poll.MinInterval, poll.MaxWait)
 	case p.MaxInterval > 0 && p.Interval > p.MaxInterval:
 		return p, invalid(name+": Interval", "must not exceed MaxInterval")
 	case p.MaxFailures < 0:
@@ -294,7 +294,7 @@ func (c *Client) mayLag(id int64, err error) bool {
 	return ok && errors.Is(err, ErrNotFound) && time.Since(created) < maxReplicaLag
 }
 
-const errErrorState = safeError("the service reports an error state for it")
+const errErrorState = safeError("the service reports an error state for it; see Note.ErrorState")
 
 // verdict tells whether the note has come to its end, and if that is a failure, the error.
 func (w *watched) verdict(p *poller) (over bool, err error) {
