@@ -85,19 +85,19 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if err != nil {
 		return nil, err
 	}
+	header := sourced(cfg.tokenSource)
 	if cfg.tokenSource == nil {
 		if err := checkToken(token); err != nil {
 			return nil, invalid(tokenName, "%s", err)
 		}
-		// In a closure no verb of fmt can reach it, as it could in a field.
-		cfg.tokenSource = func(context.Context) (string, error) { return token, nil }
+		header = bearer(token)
 	}
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: transport.New()}
 	}
 	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs), losses: new(losses.Memory)}
 	c.peer = &exchange.Peer{
-		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Token: checkedToken(cfg.tokenSource),
+		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
 		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
@@ -235,8 +235,19 @@ func checkToken(token string) error {
 	return nil
 }
 
-// checkedToken refuses a token of the source that cannot be sent.
-func checkedToken(source func(context.Context) (string, error)) func(context.Context) (string, error) {
+// authorization gives the header of that name. It is a function because no verb of fmt can reach into one, as it could
+// into a field.
+type authorization = func(context.Context) (string, error)
+
+const bearerScheme = "Bearer "
+
+func bearer(token string) authorization {
+	header := bearerScheme + token
+	return func(context.Context) (string, error) { return header, nil }
+}
+
+// sourced asks the source each time, and refuses a token that cannot be sent.
+func sourced(source func(context.Context) (string, error)) authorization {
 	return func(ctx context.Context) (string, error) {
 		token, err := source(ctx)
 		if err != nil {
@@ -245,7 +256,7 @@ func checkedToken(source func(context.Context) (string, error)) func(context.Con
 		if err := checkToken(token); err != nil {
 			return "", sentinelError{safeError("its token " + err.Error()), ErrInvalidArgument}
 		}
-		return token, nil
+		return bearerScheme + token, nil
 	}
 }
 

@@ -150,6 +150,9 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			yield(nil, err)
 			return
 		}
+		ctx, hooked := s.client.startCall(ctx, name) // of this range
+		defer hooked.end(ctx, nil)
+		p.hooked = hooked
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		w := &watched{id: id}
@@ -158,16 +161,16 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			if err == nil {
 				changed := w.see(p, note)
 				over, failed := w.verdict(p)
-				if (changed || failed != nil) && !yield(note, failed) || over {
+				if (changed || failed != nil) && !yield(note, p.hooked.noted(failed)) || over {
 					return
 				}
 			} else if w.miss(p, err) {
-				yield(w.note, w.waitError(p, err))
+				yield(w.note, p.hooked.noted(w.waitError(p, err)))
 				return
 			}
 			p.schedule.SetFailures(w.failures)
 			if err := p.sleep(ctx); err != nil {
-				yield(w.note, w.waitError(p, err))
+				yield(w.note, p.hooked.noted(w.waitError(p, err)))
 				return
 			}
 		}
@@ -180,6 +183,7 @@ type poller struct {
 	params   WaitParams
 	started  time.Time
 	schedule *poll.Schedule
+	hooked   *hookedCall
 
 	opts   []CallOption // the caller's, but each request is sent once: polling is the retry
 	caller *Response    // to be filled for the caller; nil: not wanted

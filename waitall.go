@@ -47,6 +47,9 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 			yield(nil, err)
 			return
 		}
+		ctx, hooked := s.client.startCall(ctx, "Notes.WaitAll")
+		defer hooked.end(ctx, nil)
+		p.hooked = hooked
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		all := newWaitAllState(p, ids, yield)
@@ -333,7 +336,7 @@ func (s *waitAllState) missed(w *awaited, err error) {
 func (s *waitAllState) end(w *awaited, err error) {
 	w.over = true
 	if !s.stopped {
-		s.stopped = !s.yield(w.note, err)
+		s.stopped = !s.yield(w.note, s.hooked.noted(err))
 	}
 }
 

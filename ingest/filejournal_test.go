@@ -412,6 +412,7 @@ type memory struct {
 	mu      sync.Mutex
 	files   map[string]*bytes.Buffer
 	failing string
+	syncs   int
 }
 
 func (m *memory) fail(what string) {
@@ -501,6 +502,7 @@ func (f *memoryFile) Truncate(size int64) error {
 func (f *memoryFile) Sync() error {
 	f.memory.mu.Lock()
 	defer f.memory.mu.Unlock()
+	f.memory.syncs++
 	if f.memory.failing == "sync" {
 		return &fs.PathError{Op: "sync", Path: "journal", Err: syscall.ENOSPC}
 	}

@@ -41,6 +41,7 @@ func (s *season) live(t *testing.T, from, n uint64) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < n && !s.stopped.Load(); i = next.Add(1) - 1 {
 				w := newWorld(from + i)
+				w.mute = true
 				w.run(t)
 				s.take(w)
 			}

@@ -22,6 +22,7 @@ type world struct {
 	seed   uint64
 	design design
 	only   map[string]bool // the events that happen; nil: all
+	mute   bool            // nothing is written down but what is broken: a third of the time
 	hasty  bool            // programs take what is undecided for not created: a defect to try the simulation with
 
 	began   time.Time
@@ -148,6 +149,9 @@ func (w *world) happens(event string) bool {
 }
 
 func (w *world) say(who, format string, args ...any) {
+	if w.mute {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.history = append(w.history, line{time.Since(w.began), who, fmt.Sprintf(format, args...)})
