@@ -3,6 +3,7 @@
 //	go run ./internal/release check v0.2.0     what must be true before, and of the tagged commit
 //	go run ./internal/release rehearse v0.2.0  a release in a scratch clone, used from outside through a file proxy
 //	go run ./internal/release prepare v0.2.0   the release's commit and tags, on a branch of its own; pushes nothing
+//	go run ./internal/release notes v0.2.0     what the changelog says of it
 //	go run ./internal/release build v0.2.0 DIR the command's archives, their bills of materials, checksums
 //
 // docs/releases.md tells the whole way.
@@ -53,7 +54,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	usage := errors.New("usage: release check|rehearse|prepare VERSION, or release build VERSION DIR")
+	usage := errors.New("usage: release check|rehearse|prepare|notes VERSION, or release build VERSION DIR")
 	if len(args) < 2 {
 		return usage
 	}
@@ -73,6 +74,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return repo.rehearse(ctx, version, importer)
 	case command == "prepare" && len(args) == 2:
 		return repo.prepare(ctx, version)
+	case command == "notes" && len(args) == 2:
+		notes, err := repo.section(version)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, notes+"\n")
+		return err
 	case command == "build" && len(args) == 3:
 		return repo.build(ctx, version, args[2])
 	default:
