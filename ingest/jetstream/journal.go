@@ -108,7 +108,7 @@ func readFromLeader(ctx context.Context, js jetstream.JetStream, bucket string) 
 		return err
 	}
 	config := stream.CachedInfo().Config
-	if !config.AllowDirect {
+	if !config.AllowDirect || config.Replicas <= 1 {
 		return nil
 	}
 	config.AllowDirect = false
