@@ -12,8 +12,9 @@ import (
 // design is what a world is like, drawn from its seed. Acts are crowded into the scale, few names, sizes and patients
 // collide, and half of the kinds of faults are left out, since one may hide what another would show.
 type design struct {
-	quiet bool // a good day: few faults, clocks that agree, names that tell notes apart
-	focus focus
+	quiet    bool // a good day: few faults, clocks that agree, names that tell notes apart
+	focus    focus
+	protocol protocol
 
 	scale      time.Duration // within which all acts begin; the day that follows is calm
 	programs   int
@@ -88,6 +89,9 @@ func newDesign(seed uint64) design {
 		if d.chance(0.5) && (kind != bloated || d.chance(0.1)) {
 			w.faults = append(w.faults, kind)
 		}
+	}
+	if d.chance(0.1) {
+		w.protocol = pick(d, http1, http1, http2)
 	}
 	w.drawService(d)
 	w.drawClocks(d)
@@ -190,7 +194,7 @@ func (w *design) calmDown(d *draws) {
 
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
 // between two that are ready is a coin that nobody can load.
-func (w design) exact() bool { return !w.ingest && !w.prefetch }
+func (w design) exact() bool { return !w.ingest && !w.prefetch && w.protocol != http2 }
 
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
@@ -216,7 +220,7 @@ func (w design) sizeCount() int {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, focus %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, archive %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
-		w.quiet, w.focus, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
+	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, archive %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
+		w.quiet, w.focus, w.protocol, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
 		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.archive, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.manners, w.faults)
 }
