@@ -155,13 +155,13 @@ func (w *design) focusOnLosses(d *draws) {
 	if w.machine != 0 {
 		w.restarts, w.shared = true, false
 	}
-	switch d.below(6) {
+	switch d.below(7) {
 	case 0, 1: // programs that share a client do the same: both have to be unlucky
 		w.shared, w.twins, w.restarts, w.programs, w.patients = true, true, false, 2+d.below(2), 1
-		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow}
+		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow, barred}
 	case 2, 3: // nothing but time tells one recording from the other
 		w.shared, w.restarts, w.alike, w.names, w.patients = false, true, true, 1, 1
-		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, refused}
+		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, refused, barred}
 		w.ingest = false
 	case 4: // only the patient tells the notes of one program from those of the other
 		w.patientless, w.programs, w.shared, w.secondUser, w.twins, w.restarts, w.ingest = true, 2, false, false, true, false, false
@@ -169,12 +169,16 @@ func (w *design) focusOnLosses(d *draws) {
 	case 5: // names that cannot be told apart when they are short
 		w.shared, w.renames, w.patients, w.programs, w.shortens = false, false, 1, 2+d.below(2), true
 		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout}
+	case 6: // notes of a while ago look just the same
+		w.yesterday, w.local, w.shared, w.alike, w.names, w.patients, w.lag, w.cached = true, 0, false, true, 1, 1, 0, 0
+		w.clock, w.date = pick(d, 0, 45*time.Second, time.Hour, time.Hour), pick(d, serviceDate, serviceDate, skewedDate)
+		w.rate, w.faults, w.ingest, w.secondUser = 0.3, []faultKind{lost, unheard, refused}, false, false
 	}
 }
 
 // focusOnEdits makes edits whose responses get lost while others edit too.
 func (w *design) focusOnEdits(d *draws) {
-	w.meddling, w.rate, w.patients = true, pick(d, 0.1, 0.3), 1+d.below(2)
+	w.meddling, w.rate, w.patients, w.steps = true, pick(d, 0.15, 0.35), 1+d.below(2), w.steps+6
 	w.ingest, w.clinicians = false, 1
 	if d.chance(0.5) {
 		w.faults = append(w.faults, lost, unheard, gatewayTimeout, breaksOff, barred, slow, cut)

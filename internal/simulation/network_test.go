@@ -273,7 +273,7 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 
 // delay is how long the program waits at least.
 func (t *trip) delay() time.Duration {
-	if t.fault == gatewayTimeout {
+	if t.fault == gatewayTimeout || t.fault == silent {
 		return 59 * time.Second
 	}
 	return t.latency
