@@ -180,8 +180,15 @@ func (w *design) focusOnLosses(d *draws) {
 func (w *design) focusOnEdits(d *draws) {
 	w.meddling, w.rate, w.patients, w.steps = true, pick(d, 0.15, 0.35), 1+d.below(2), w.steps+6
 	w.ingest, w.clinicians = false, 1
-	if d.chance(0.5) {
-		w.faults = append(w.faults, lost, unheard, gatewayTimeout, breaksOff, barred, slow, cut)
+	w.late = pick(d, 2*time.Minute, 10*time.Minute)
+	if d.chance(0.7) {
+		w.faults = append(w.faults, lost, unheard, gatewayTimeout, gatewayTimeout, silent, breaksOff, barred, slow, cut, tooMany, tooMany)
+	}
+	switch d.below(6) {
+	case 0:
+		w.lag, w.clock, w.date = 0, 0, skewedDate
+	case 1:
+		w.lag, w.local = 0, -5*time.Hour
 	}
 }
 
