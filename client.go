@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/buildinfo"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
@@ -22,8 +23,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/transport"
 )
 
-// Version is the version of this SDK, sent in the User-Agent header.
-const Version = "0.1.0"
+// Version is the version of this SDK that the program was built with, such as "0.2.0", or "devel" where the build does not
+// tell: a workspace, a replaced module. It is sent in the User-Agent header; changing it changes nothing.
+var Version = version
+
+var version = buildinfo.Version("github.com/clinicaldoc/clinicaldoc-go")
 
 // Client talks to one clinical documentation service with one user's token. Make it with [NewClient]; one client
 // serves any number of goroutines. It needs no closing.

@@ -243,7 +243,7 @@ func TestDocumentsNameTheSameTestCommand(t *testing.T) {
 		require.NoError(t, err)
 		return strings.ReplaceAll(string(text), "\r\n", "\n")
 	}
-	checks := regexp.MustCompile(`(?m)^check 'test' (.+)$`).FindStringSubmatch(read(".ci/run"))
+	checks := regexp.MustCompile(`(?m)^ *check 'test' (.+)$`).FindStringSubmatch(read(".ci/run"))
 	require.NotNil(t, checks)
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "Makefile"} {
 		assert.Regexp(t, `(?m)^\s*`+regexp.QuoteMeta(checks[1])+`( +#.*)?$`, read(name), name)
