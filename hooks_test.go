@@ -191,6 +191,10 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 		assert.NotContains(t, r.Header, "Traceparent")
 	}
 
+	_, err = client.Notes.DownloadAudio(socketContext(t), 7, &badReader{}, clinicaldoc.DownloadParams{})
+	require.Error(t, err)
+	assert.Contains(t, told.String(), "Notes.DownloadAudio (_OTHER)\n", "what the caller's own code failed with is not known")
+
 	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "no", "such"), clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.Equal(t, "\n\t\tNotes.DownloadAudioFile (file)\n", told.String())
