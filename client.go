@@ -144,7 +144,7 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 // typed errors.
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
-// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then an response without a JSON body is
+// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then a response without a JSON body is
 // [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
@@ -226,6 +226,9 @@ func checkToken(token string) error {
 	}
 	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
 		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
+	}
+	if end := token[len(token)-1]; len(token) > 1 && token[0] == end && (end == '"' || end == '\'') {
+		return errors.New("stands in quotes; give the token alone")
 	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {

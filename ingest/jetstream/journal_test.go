@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -67,6 +68,14 @@ func claimed(t *testing.T, j *Journal, n int) *claim {
 	c, err := j.Claim(t.Context(), key(n))
 	require.NoError(t, err)
 	return c.(*claim)
+}
+
+// leased is a claim whose upload takes a while.
+func leased(t *testing.T, j *Journal, n int) *claim {
+	t.Helper()
+	c := claimed(t, j, n)
+	c.renew(t.Context())
+	return c
 }
 
 func recordings(count int) iter.Seq[ingest.Recording] {
@@ -138,7 +147,7 @@ func TestALiveWorkerKeepsItsRecording(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), time.Second), openJournal(t, connect(t, s), time.Second)
-	c := claimed(t, first, 1)
+	c := leased(t, first, 1)
 	_, err := second.Claim(t.Context(), key(1))
 	require.ErrorIs(t, err, ingest.ErrTaken)
 	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)))
@@ -158,7 +167,7 @@ func TestAPausedWorkerCannotCommit(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), 2*time.Second), openJournal(t, connect(t, s), 2*time.Second)
-	paused := claimed(t, first, 1)
+	paused := leased(t, first, 1)
 	fallSilent(paused)
 	c := claimed(t, second, 1)
 	assert.Equal(t, ingest.StateClaimed, c.Entry().State)
@@ -169,6 +178,52 @@ func TestAPausedWorkerCannotCommit(t *testing.T) {
 	assert.Equal(t, ingest.StateCommitting, c.Entry().State)
 	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCreated)))
 	c.Release()
+}
+
+// Before there is a lease two may begin the same recording; one of them finishes it.
+func TestOfTwoThatBeginOnlyOneCommits(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	j := openJournal(t, connect(t, s), time.Minute)
+	for n, slowOneIsLeased := range []bool{false, true} {
+		quick, slow := claimed(t, j, n), claimed(t, j, n)
+		assert.Equal(t, ingest.StateClaimed, slow.Entry().State)
+		require.NoError(t, quick.Save(t.Context(), entry(n, ingest.StateCommitting)))
+		if slowOneIsLeased {
+			slow.renew(t.Context())
+		}
+		require.ErrorIs(t, slow.Save(t.Context(), entry(n, ingest.StateCommitting)), ingest.ErrTaken)
+		slow.Release()
+		assert.Equal(t, ingest.StateCommitting, quick.Entry().State)
+		require.NoError(t, quick.Save(t.Context(), entry(n, ingest.StateCreated)))
+		quick.Release()
+		assert.Equal(t, ingest.StateCreated, claimed(t, j, n).Entry().State)
+	}
+	claimed(t, j, 2).Release()
+	_, err := j.records(key(2)).Get(t.Context(), recordKey(key(2)))
+	require.ErrorIs(t, err, jetstream.ErrKeyNotFound, "what was let go before its lease left nothing")
+}
+
+// Each write of an embedded server is a sync of the disk.
+func TestAQuickUploadCostsThreeWrites(t *testing.T) {
+	t.Parallel()
+	srv, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(srv.Close)
+	j, err := Open(t.Context(), connect(t, s), Params{})
+	require.NoError(t, err)
+	j.quick = time.Hour
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Workers: 8}
+	for result, err := range u.Run(t.Context(), recordings(40)) {
+		require.NoError(t, err)
+		require.Equal(t, ingest.Created, result.Status, result)
+	}
+	writes := uint64(0)
+	for _, bucket := range j.buckets {
+		status, err := bucket.Status(t.Context())
+		require.NoError(t, err)
+		writes += status.(*jetstream.KeyValueBucketStatus).StreamInfo().State.LastSeq
+	}
+	assert.Equal(t, uint64(3*40), writes-2, "but for how many buckets there are, and whose")
 }
 
 // What the service said is true whoever has the claim.

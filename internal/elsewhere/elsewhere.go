@@ -26,15 +26,22 @@ func Vet(ctx context.Context, root, folder string, files map[string]string) erro
 	return run(ctx, root, folder, files, "vet")
 }
 
-func run(ctx context.Context, root, folder string, files map[string]string, command string) error {
+// Test is Vet that also runs the tests.
+func Test(ctx context.Context, root, folder string, files map[string]string) error {
+	return run(ctx, root, folder, files, "vet", "test")
+}
+
+func run(ctx context.Context, root, folder string, files map[string]string, commands ...string) error {
 	if err := write(root, folder, files); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", command, "./...") //nolint:gosec // build or vet
-	build.Dir = folder
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w:\n%s", err, out)
+	for _, name := range commands {
+		command := exec.CommandContext(ctx, "go", name, "./...") //nolint:gosec // build, vet or test
+		command.Dir = folder
+		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w:\n%s", err, out)
+		}
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ type call struct {
 	requests   int
 	writes     int
 	faults     int           // that it met
+	fault      faultKind     // that its latest request met; -1: none
 	cuts       int           // of its uploads
 	barred     bool          // a write was refused in a way that does not pass
 	bloated    bool          // it was shown a list of far too many rows
@@ -155,7 +156,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	defer c.mu.Unlock()
 	r := t.request
 	c.travelled += took
-	if t.fault >= 0 {
+	if c.fault = t.fault; t.fault >= 0 {
 		c.faults++
 	}
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
@@ -163,20 +164,21 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 		c.notBefore = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	if !r.writes() {
-		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK {
+		readable := t.fault < 0 || t.fault == slow || t.fault == oddPart
+		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK && readable {
 			c.looked, c.lookedAt, c.showed = true, c.shownAt, c.texts[r.id()]
 		}
 		return
 	}
 	c.showed = texts{}
-	if errors.Is(err, errCut) {
+	if t.fault == cut && err != nil {
 		c.cuts++
 	}
 	c.barred = t.fault == barred && !c.parallel
 	if t.fault == garbled && err == nil && r.method == http.MethodPost && resp.StatusCode < 300 {
 		c.named = c.born
 	}
-	certain := errors.Is(err, errRefused) || errors.Is(err, errCut) && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500
+	certain := t.fault == refused || t.fault == cut && err != nil && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500
 	if !certain {
 		c.doubtful, c.looked = true, false
 	}
@@ -185,7 +187,17 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 // begin makes a call of the program's.
 func (p *program) begin(op string) *call {
 	p.world.count("calls "+op, 1)
-	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}}
+	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, fault: -1}
+}
+
+// latestFault is the one that the call's latest request met; -1: none, or it asks for several things at once.
+func (c *call) latestFault() faultKind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parallel {
+		return -1
+	}
+	return c.fault
 }
 
 // on says which note the call is about.

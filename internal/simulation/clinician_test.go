@@ -84,9 +84,9 @@ func (t *trip) meddle(d *draws, place string) {
 	case r.writes() && t.fault >= 0 && t.fault != refused:
 		chance = 0.5
 	case !r.writes() && r.call.unchanged != nil:
-		chance = 0.15
+		chance = 0.2
 	}
-	after, choice := d.within(pick(d, 500*time.Millisecond, 3*time.Second, 30*time.Second, 75*time.Second)), d.below(10)
+	after, choice := d.within(t.delay()+pick(d, 0, 600*time.Millisecond, 2*time.Second)), d.below(10)
 	if !w.design.meddling || !d.chance(chance) || !w.happens(fmt.Sprintf("%s.%d %s meddled", t.name, r.call.step, place)) {
 		return
 	}

@@ -12,8 +12,9 @@ import (
 // design is what a world is like, drawn from its seed. Acts are crowded into the scale, few names, sizes and patients
 // collide, and half of the kinds of faults are left out, since one may hide what another would show.
 type design struct {
-	quiet bool // a good day: few faults, clocks that agree, names that tell notes apart
-	focus focus
+	quiet    bool // a good day: few faults, clocks that agree, names that tell notes apart
+	focus    focus
+	protocol protocol
 
 	scale      time.Duration // within which all acts begin; the day that follows is calm
 	programs   int
@@ -89,6 +90,9 @@ func newDesign(seed uint64) design {
 			w.faults = append(w.faults, kind)
 		}
 	}
+	if d.chance(0.1) {
+		w.protocol = pick(d, http1, http1, http2)
+	}
 	w.drawService(d)
 	w.drawClocks(d)
 	w.drawManners(d)
@@ -151,13 +155,13 @@ func (w *design) focusOnLosses(d *draws) {
 	if w.machine != 0 {
 		w.restarts, w.shared = true, false
 	}
-	switch d.below(6) {
+	switch d.below(7) {
 	case 0, 1: // programs that share a client do the same: both have to be unlucky
 		w.shared, w.twins, w.restarts, w.programs, w.patients = true, true, false, 2+d.below(2), 1
-		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow}
+		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow, barred}
 	case 2, 3: // nothing but time tells one recording from the other
 		w.shared, w.restarts, w.alike, w.names, w.patients = false, true, true, 1, 1
-		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, refused}
+		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, refused, barred}
 		w.ingest = false
 	case 4: // only the patient tells the notes of one program from those of the other
 		w.patientless, w.programs, w.shared, w.secondUser, w.twins, w.restarts, w.ingest = true, 2, false, false, true, false, false
@@ -165,15 +169,26 @@ func (w *design) focusOnLosses(d *draws) {
 	case 5: // names that cannot be told apart when they are short
 		w.shared, w.renames, w.patients, w.programs, w.shortens = false, false, 1, 2+d.below(2), true
 		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout}
+	case 6: // notes of a while ago look just the same
+		w.yesterday, w.local, w.shared, w.alike, w.names, w.patients, w.lag, w.cached = true, 0, false, true, 1, 1, 0, 0
+		w.clock, w.date = pick(d, 0, 45*time.Second, time.Hour, time.Hour), pick(d, serviceDate, serviceDate, skewedDate)
+		w.rate, w.faults, w.ingest, w.secondUser = 0.3, []faultKind{lost, unheard, refused}, false, false
 	}
 }
 
 // focusOnEdits makes edits whose responses get lost while others edit too.
 func (w *design) focusOnEdits(d *draws) {
-	w.meddling, w.rate, w.patients = true, pick(d, 0.1, 0.3), 1+d.below(2)
+	w.meddling, w.rate, w.patients, w.steps = true, pick(d, 0.15, 0.35), 1+d.below(2), w.steps+6
 	w.ingest, w.clinicians = false, 1
-	if d.chance(0.5) {
-		w.faults = append(w.faults, lost, unheard, gatewayTimeout, breaksOff, barred, slow, cut)
+	w.late = pick(d, 2*time.Minute, 10*time.Minute)
+	if d.chance(0.7) {
+		w.faults = append(w.faults, lost, unheard, gatewayTimeout, gatewayTimeout, silent, breaksOff, barred, slow, cut, tooMany, tooMany)
+	}
+	switch d.below(6) {
+	case 0:
+		w.lag, w.clock, w.date = 0, 0, skewedDate
+	case 1:
+		w.lag, w.local = 0, -5*time.Hour
 	}
 }
 
@@ -190,7 +205,7 @@ func (w *design) calmDown(d *draws) {
 
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
 // between two that are ready is a coin that nobody can load.
-func (w design) exact() bool { return !w.ingest && !w.prefetch }
+func (w design) exact() bool { return !w.ingest && !w.prefetch && w.protocol != http2 }
 
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
@@ -216,7 +231,7 @@ func (w design) sizeCount() int {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, focus %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, archive %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
-		w.quiet, w.focus, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
+	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, archive %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
+		w.quiet, w.focus, w.protocol, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
 		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.archive, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.manners, w.faults)
 }

@@ -82,8 +82,11 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	place := n.place(c, r)
 	d := drawsAt(n.world.seed, uint64(n.number), uint64(c.step), hashOf(place))
 	t := trip{network: n, request: r, fault: -1}
-	if struck := d.chance(n.world.design.rate); struck && time.Now().Before(n.world.calm) {
-		kind := pick(d, n.world.design.faults...)
+	struck, kind := d.chance(n.world.design.rate), pick(d, n.world.design.faults...)
+	if again, before := d.chance(0.25), c.latestFault(); before >= 0 && again && !n.world.design.quiet { // trouble seldom comes once
+		struck, kind = true, before
+	}
+	if struck && time.Now().Before(n.world.calm) {
 		if n.world.happens(fmt.Sprintf("%s.%d %s", n.name, c.step, place)) {
 			t.fault = kind
 			n.world.count("fault "+kind.String(), 1)
@@ -98,7 +101,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	n.world.checkRequest(c, req)
 	began := time.Now()
-	resp, err := t.send(req)
+	resp, err := t.leave(req)
 	if n.life != nil {
 		if err := n.life.touch(); err != nil {
 			return nil, err
@@ -106,6 +109,13 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c.responded(t, resp, err, time.Since(began))
 	return resp, err
+}
+
+func (t *trip) leave(req *http.Request) (*http.Response, error) {
+	if t.world.wire != nil {
+		return t.sendByWire(req)
+	}
+	return t.send(req)
 }
 
 // place names a request within its step, whatever else is asked for at the same time.
@@ -263,7 +273,7 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 
 // delay is how long the program waits at least.
 func (t *trip) delay() time.Duration {
-	if t.fault == gatewayTimeout {
+	if t.fault == gatewayTimeout || t.fault == silent {
 		return 59 * time.Second
 	}
 	return t.latency

@@ -44,6 +44,7 @@ var errFullDisk = errors.New("the journal cannot be written")
 func newProgram(w *world, number int, team []*program) *program {
 	p := &program{being: being{world: w, name: fmt.Sprintf("p%d", number), number: number}, group: number, token: firstToken}
 	p.network = &network{being: &p.being, asked: map[string]int{}}
+	p.known = slices.Clone(w.service.shelf)
 	if w.design.patientless {
 		p.group = 0 // only the patient tells their notes apart
 	}
@@ -115,6 +116,9 @@ func (p *program) starts() []time.Duration {
 
 // settle is the calm end of the day: what is still open is asked once more, and a list must be whole.
 func (p *program) settle(ctx context.Context) {
+	if p.world.design.restarts && !p.world.design.shared {
+		p.restart(ctx)
+	}
 	open := p.pending
 	p.pending = nil
 	for _, r := range open {
@@ -227,9 +231,11 @@ func (p *program) record(ctx context.Context, d *draws) {
 		}
 		p.world.useful("lost creates")
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
-			p.restart(ctx, r)
+			p.pending = append(p.pending, r)
+			p.restart(ctx)
+			p.pending = p.pending[:len(p.pending)-1]
 		}
-		if !p.world.design.quiet && (d.chance(0.15) || p.world.design.alike && d.chance(0.3)) { // who does not ask at once must not make others err
+		if !p.world.design.quiet && (d.chance(0.15) || p.world.design.focus == onLosses && d.chance(0.3)) { // who does not ask at once must not make others err
 			p.pending = append(p.pending, r)
 			return
 		}
@@ -287,27 +293,34 @@ func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 }
 
 // restart is a new process that has only what was kept on disk.
-func (p *program) restart(ctx context.Context, r *recording) {
+func (p *program) restart(ctx context.Context) {
 	p.world.count("restarts", 1)
 	p.client = p.newClient()
-	stored, err := json.Marshal(r.lost)
-	read := new(clinicaldoc.OutcomeUnknownError)
-	if err == nil {
-		err = json.Unmarshal(stored, read)
+	for _, r := range p.pending {
+		r.lost = p.stored(r.lost)
 	}
-	if err != nil || !read.SentAt.Equal(r.lost.SentAt) || !read.LostAt.Equal(r.lost.LostAt) || read.AudioSize != r.lost.AudioSize || read.NoteID != r.lost.NoteID {
-		p.world.violate("journal", "a lost create is not what it was: %v", err)
-	}
-	if p.world.design.machine != 0 && time.Since(read.SentAt) < day {
-		read.SentAt, read.LostAt = read.SentAt.Add(p.world.design.machine), read.LostAt.Add(p.world.design.machine)
-	}
-	r.lost = read
-	// The new client learns of the other losses from being asked about them.
+	// The new client learns of the losses from being asked about them.
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	for _, other := range append(slices.Clip(p.pending), r) {
-		_, _ = p.client.Notes.FindCreated(ended, other.lost, p.world.design.finding(other.unique, p.known))
+	for _, r := range p.pending {
+		_, _ = p.client.Notes.FindCreated(ended, r.lost, p.world.design.finding(r.unique, p.known))
 	}
+}
+
+// stored is a lost create as a journal keeps it.
+func (p *program) stored(lost *clinicaldoc.OutcomeUnknownError) *clinicaldoc.OutcomeUnknownError {
+	kept, err := json.Marshal(lost)
+	read := new(clinicaldoc.OutcomeUnknownError)
+	if err == nil {
+		err = json.Unmarshal(kept, read)
+	}
+	if err != nil || !read.SentAt.Equal(lost.SentAt) || !read.LostAt.Equal(lost.LostAt) || read.AudioSize != lost.AudioSize || read.NoteID != lost.NoteID {
+		p.world.violate("journal", "a lost create is not what it was: %v", err)
+	}
+	if lost.Params.Audio != nil { // else it has come from another machine already
+		read.SentAt, read.LostAt = read.SentAt.Add(p.world.design.machine), read.LostAt.Add(p.world.design.machine)
+	}
+	return read
 }
 
 // find asks what became of a lost create and reports whether the note was found. When it surely was not made, lost is nil.

@@ -44,6 +44,7 @@ type service struct {
 	busy     int64 // the note that a program wrote to last, or tried to
 	notes    map[int64]*fact
 	cache    cache
+	shelf    []int64          // notes to work on
 	archived []int64          // notes of long ago, all complete
 	births   map[string]*fact // by the recording's fingerprint; the last one that lives, or died last
 }
@@ -77,6 +78,11 @@ func newService(w *world) *service {
 	if w.design.yesterday {
 		for range 1 + d.below(6) {
 			s.seed(d, fmt.Sprintf("%s %d", nameMark, d.below(w.design.names)), d.within(pick(d, time.Hour, 30*time.Hour)))
+		}
+	}
+	if w.design.focus == onEdits {
+		for i := range 3 {
+			s.shelf = append(s.shelf, s.seed(d, fmt.Sprintf("%s shelved %d", nameMark, i), 3*day))
 		}
 	}
 	if w.design.archive {
