@@ -2,6 +2,7 @@ package clinicaldoc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags and
@@ -67,6 +69,7 @@ type edit struct {
 	service *NotesService
 	op      operation
 	id      int64
+	began   time.Time
 	read    *ProgressNote            // what the caller read; nil: not said
 	reads   []CallOption             // of the reads in between: those of the caller are meant for the edit
 	isDone  func(*ProgressNote) bool // the note is as the edit leaves it
@@ -82,15 +85,14 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	if err != nil {
 		return nil, r, err
 	}
-	e := &edit{service: s, op: op, id: id, read: options.unchanged, isDone: isDone}
+	e := &edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged, isDone: isDone}
 	if e.read != nil && e.read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	if options.token != nil {
-		e.reads = []CallOption{func(o *callOptions) error { o.token = options.token; return nil }}
+	if options.authorization != nil {
+		e.reads = []CallOption{func(o *callOptions) error { o.authorization = options.authorization; return nil }}
 	}
 	r.beforeRetry = e.beforeRetry
-	r.edits = true
 	return e, r, nil
 }
 
@@ -128,17 +130,35 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return errAlreadyDone
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
-	case e.read != nil && !sameNote(e.read, current), e.read == nil && changedSince(current, lost.Started, response.Header):
-		return e.conflict(current, "not retried: somebody may have changed the note since the first attempt", lost.Err)
+	case e.read != nil && !sameNote(e.read, current), e.read == nil && changedSince(current, e.began, &response):
+		return e.conflict(current, "not retried: somebody may have changed the note since the call began", lost.Err)
 	}
 	return nil
 }
 
 // changedSince reports whether the note may have been changed since then, by our clock or by the service's.
-func changedSince(note *ProgressNote, then time.Time, h http.Header) bool {
+func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
 	updated := note.UpdatedAt.Truncate(time.Second)
-	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(h)).Truncate(time.Second)
+	if !tellsZone(r.Body) {
+		updated = updated.Add(mostBehind)
+	}
+	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(r.Header)).Truncate(time.Second)
 	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
+}
+
+// mostBehind is how far the time of a place can be behind UTC. A time without a zone may be that of any place.
+const mostBehind = 12 * time.Hour
+
+// tellsZone reports whether the note's updated_at has a zone.
+func tellsZone(response []byte) bool {
+	var note struct {
+		UpdatedAt string `json:"updated_at"`
+	}
+	if json.Unmarshal(tolerant.Unwrap(response, "id"), &note) != nil {
+		return false
+	}
+	const date = len("2006-01-02")
+	return len(note.UpdatedAt) > date && strings.ContainsAny(note.UpdatedAt[date:], "Zz+-")
 }
 
 // after turns what came of the edit into its result: want is the note as the edit should leave it.
@@ -212,4 +232,32 @@ func incomplete(refusal error) error {
 		return &maybeDoneError{err}
 	}
 	return err
+}
+
+// mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
+// that may be the note's state, or its response was lost and nobody has looked yet.
+func mayBeExplained(err error) bool {
+	var conflict *ConflictError
+	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
+		return false
+	}
+	refused, ok := errors.AsType[*Error](err)
+	if ok && refused.StatusCode == http.StatusTooManyRequests {
+		return false // the service wants no request now
+	}
+	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
+}
+
+// explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
+func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
+	note, err := s.Get(ctx, edit.id, edit.reads...)
+	switch {
+	case err != nil:
+		return nil, failure
+	case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
+		return note, nil
+	case !note.Stage().AtLeast(StageComplete):
+		return nil, incomplete(failure)
+	}
+	return nil, failure
 }

@@ -165,6 +165,16 @@ func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 			assert.NotContains(t, strings.Join(service.log, " "), "GET")
 		})
 	}
+	t.Run("lost, then asked to wait", func(t *testing.T) {
+		t.Parallel()
+		service := &signable{complete: true, steps: []func(*signable, http.ResponseWriter, *http.Request){signLost(t, false), answered(http.StatusTooManyRequests, "synthetic")}}
+		srv := socketHandler(t, service.ServeHTTP)
+		once := clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: socketPolicy.MinWait, MaxWait: socketPolicy.MaxWait}
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9)
+		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Equal(t, []string{"PUT", "GET", "PUT"}, service.log)
+	})
 	t.Run("refused here", func(t *testing.T) {
 		t.Parallel()
 		service := &signable{}

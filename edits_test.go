@@ -3,12 +3,14 @@ package clinicaldoc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -83,6 +85,64 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 			}
 			assert.Len(t, d.written, tc.puts)
 			assert.Equal(t, tc.text, d.note.Analysis, "nobody's edit is overwritten")
+		})
+	}
+}
+
+// A change from before the attempt that was lost, but since the call, was nothing that its caller can have known of.
+func TestAChangeSinceTheFirstAttemptIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"update", "sign"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				edited, writes := time.Time{}, 0
+				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet {
+						return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"id":9,"name":"n","analysis":"the clinician's words","has":{"content":true,"transcription":true},"updated_at":%q}`, edited.Format(time.RFC3339))), nil
+					}
+					if writes++; writes == 1 {
+						edited = time.Now().UTC()
+						return madeResponse(r, http.StatusTooManyRequests, `{}`, "Retry-After", "5"), nil
+					}
+					return madeResponse(r, http.StatusBadGateway, `{}`), nil
+				})
+				var err error
+				if path == "sign" {
+					_, err = c.Notes.Sign(t.Context(), 9)
+				} else {
+					_, err = c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+				}
+				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+				require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+				assert.Equal(t, 2, writes)
+			})
+		})
+	}
+}
+
+// A time without a zone may be that of any place: five hours ago there may be now.
+func TestATimeWithoutAZoneShowsNoChange(t *testing.T) {
+	t.Parallel()
+	for text, conflict := range map[string]bool{
+		"1999-12-31 19:00:02": true, "1999-12-31T19:00:02.000000": true,
+		"1999-12-31T19:00:02Z": false, "1999-12-31T19:00:02+02:00": false, "1999-12-31 19:00:02-03:00": false, "1999-12-30 20:00:00": false,
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { // at midnight of the year 2000
+				writes := 0
+				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet {
+						return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q}}`, text)), nil
+					}
+					writes++
+					return madeResponse(r, http.StatusBadGateway, `{}`), nil
+				})
+				_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+				assert.Equal(t, conflict, errors.Is(err, clinicaldoc.ErrConflict), err)
+				assert.Equal(t, conflict, writes == 1)
+			})
 		})
 	}
 }

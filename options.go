@@ -21,6 +21,7 @@ type config struct {
 	limiter         Limiter
 	logger          *slog.Logger
 	observer        func(context.Context, Attempt)
+	hooks           *Hooks // nil: none
 	names           QueryNames
 	userAgent       string
 	insecureHTTP    bool
@@ -33,7 +34,7 @@ func newConfig(opts []Option) (config, error) {
 	c := config{
 		retry:           defaultRetry,
 		names:           defaultQueryNames,
-		userAgent:       "clinicaldoc-go/" + Version,
+		userAgent:       "clinicaldoc-go/" + version,
 		stallTimeout:    defaultStallTimeout,
 		maxResponseSize: defaultMaxResponseSize,
 	}
@@ -242,13 +243,13 @@ func WithMaxResponseSize(size int64) Option {
 type CallOption func(*callOptions) error
 
 type callOptions struct {
-	response  *Response
-	header    http.Header
-	query     url.Values
-	noRetry   bool
-	unchanged *ProgressNote                         // what the caller read; nil: not said
-	token     func(context.Context) (string, error) // nil: the client's
-	responded func()                                // called with a success, before it is decoded
+	response      *Response
+	header        http.Header
+	query         url.Values
+	noRetry       bool
+	unchanged     *ProgressNote // what the caller read; nil: not said
+	authorization authorization // nil: the client's
+	responded     func()        // called with a success, before it is decoded
 }
 
 func newCallOptions(opts []CallOption) (callOptions, error) {
@@ -335,7 +336,7 @@ func WithToken(token string) CallOption {
 		if err := checkToken(token); err != nil {
 			return invalid("WithToken", "the token %s", err)
 		}
-		o.token = func(context.Context) (string, error) { return token, nil } // in a closure, as the client's
+		o.authorization = bearer(token)
 		return nil
 	}
 }

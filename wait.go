@@ -48,9 +48,9 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 	case !slices.Contains([]Stage{0, StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete, StageSigned}, p.Until):
 		return p, invalid(name+": Until", "is not a stage to wait for")
 	case tooShort(p.Interval) || p.Interval > poll.MaxWait:
-		return p, invalid(name+": Interval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": Interval", "%s is outside %s to %s", p.Interval, poll.MinInterval, poll.MaxWait)
 	case tooShort(p.MaxInterval) || p.MaxInterval > poll.MaxWait:
-		return p, invalid(name+": MaxInterval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": MaxInterval", "%s is outside %s to %s", p.MaxInterval, poll.MinInterval, poll.MaxWait)
 	case p.MaxInterval > 0 && p.Interval > p.MaxInterval:
 		return p, invalid(name+": Interval", "must not exceed MaxInterval")
 	case p.MaxFailures < 0:
@@ -150,6 +150,9 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			yield(nil, err)
 			return
 		}
+		ctx, hooked := s.client.startCall(ctx, name) // of this range
+		defer hooked.end(ctx, nil)
+		p.hooked = hooked
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		w := &watched{id: id}
@@ -158,16 +161,16 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			if err == nil {
 				changed := w.see(p, note)
 				over, failed := w.verdict(p)
-				if (changed || failed != nil) && !yield(note, failed) || over {
+				if (changed || failed != nil) && !yield(note, p.hooked.noted(failed)) || over {
 					return
 				}
 			} else if w.miss(p, err) {
-				yield(w.note, w.waitError(p, err))
+				yield(w.note, p.hooked.noted(w.waitError(p, err)))
 				return
 			}
 			p.schedule.SetFailures(w.failures)
 			if err := p.sleep(ctx); err != nil {
-				yield(w.note, w.waitError(p, err))
+				yield(w.note, p.hooked.noted(w.waitError(p, err)))
 				return
 			}
 		}
@@ -180,10 +183,12 @@ type poller struct {
 	params   WaitParams
 	started  time.Time
 	schedule *poll.Schedule
+	hooked   *hookedCall
 
 	opts   []CallOption // the caller's, but each request is sent once: polling is the retry
 	caller *Response    // to be filled for the caller; nil: not wanted
 	latest Response     // of the latest request
+	asked  time.Time    // when that was sent
 }
 
 func (s *NotesService) newPoller(name string, params WaitParams, opts []CallOption) (*poller, error) {
@@ -206,7 +211,7 @@ func (p *poller) get(ctx context.Context, id int64) (*ProgressNote, error) {
 
 // ask makes one request and heeds what its response says of the next one.
 func ask[T any](p *poller, call func(opts []CallOption) (*T, error)) (*T, error) {
-	p.latest = Response{}
+	p.latest, p.asked = Response{}, time.Now()
 	value, err := call(p.opts)
 	if p.caller != nil && p.latest.Attempts > 0 {
 		*p.caller = p.latest
@@ -273,7 +278,7 @@ func (w *watched) found() {
 func (w *watched) miss(p *poller, err error) (over bool) {
 	w.polls++
 	w.failure = err
-	if p.service.client.mayLag(w.id, err) {
+	if p.service.client.mayLag(w.id, p.asked, err) {
 		return false
 	}
 	w.failures++
@@ -285,12 +290,12 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 const maxReplicaLag = 10 * time.Second
 
 // mayLag reports whether a note was not found only because this client has just created it.
-func (c *Client) mayLag(id int64, err error) bool {
+func (c *Client) mayLag(id int64, asked time.Time, err error) bool {
 	created, ok := c.created.Time(id)
-	return ok && errors.Is(err, ErrNotFound) && time.Since(created) < maxReplicaLag
+	return ok && errors.Is(err, ErrNotFound) && asked.Sub(created) < maxReplicaLag
 }
 
-const errErrorState = safeError("the service reports an error state for it")
+const errErrorState = safeError("the service reports an error state for it; see Note.ErrorState")
 
 // verdict tells whether the note has come to its end, and if that is a failure, the error.
 func (w *watched) verdict(p *poller) (over bool, err error) {
@@ -311,4 +316,10 @@ func (w *watched) waitError(p *poller, cause error) error {
 		}
 	}
 	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.started), Err: cause}
+}
+
+// rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
+func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
+	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
+	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
 }

@@ -79,6 +79,17 @@ func TestConformance(t *testing.T) {
 			require.NoError(t, err)
 			assertNote(t, edited, plain[synthetic.Note](t, note))
 
+			if editor, ok := client.(contender.Editor); ok {
+				signed := synthetic.NewNote(7)
+				signed.Has.Signed = new(true)
+				note, err = editor.Sign(t.Context(), 7)
+				require.NoError(t, err)
+				assertNote(t, signed, plain[synthetic.Note](t, note))
+				message, err := editor.Delete(t.Context(), 7)
+				require.NoError(t, err)
+				assert.Equal(t, service.Deleted, message)
+			}
+
 			uploader, ok := client.(contender.Uploader)
 			if !ok {
 				return

@@ -24,6 +24,7 @@ import (
 var (
 	plant = flag.String("plant", "", "pattern of the defects to plant, one after the other; .: all")
 	past  = flag.Int("past", 0, "how many of the defects to leave out, from the first on")
+	keep  = flag.String("keep", "", "where to leave the binary with all defects, of which PLANTED in the environment chooses one; then none is tried")
 )
 
 // defect is a mistake that the SDK does not make: a change of its source, made for the compiler alone.
@@ -31,9 +32,13 @@ type defect struct {
 	name      string
 	file      string // from the repository's root
 	old, with string // text of the file, which stands there once, and what it becomes
+	also      []patch
 	attempts  int    // that a sequence needs to show it; 0: 2
 	survives  string // why nothing here can show it; "": it has to be caught
 }
+
+// patch is a further change that belongs to a defect, in another function.
+type patch struct{ file, old, with string }
 
 // TestDefects plants one defect after the other, and sees that the simulation catches it. A simulation that finds nothing
 // is worth as much as it can find.
@@ -44,6 +49,13 @@ func TestDefects(t *testing.T) {
 	}
 	n := &nursery{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
 	binary := n.build()
+	if *keep != "" {
+		require.NoError(t, os.Rename(binary, *keep))
+		for i, d := range defects {
+			t.Logf("PLANTED=%d %s", i+1, d.name)
+		}
+		return
+	}
 	chosen := regexp.MustCompile(*plant)
 	var table strings.Builder
 	fmt.Fprintf(&table, "| defect | sequences until caught | worlds until caught | broken promise |\n|---|---|---|---|\n")
@@ -122,7 +134,9 @@ const root = "../.."
 func (n *nursery) build() (binary string) {
 	n.t.Helper()
 	for i, d := range defects {
-		n.plant(i, d)
+		for _, p := range append([]patch{{d.file, d.old, d.with}}, d.also...) {
+			n.plant(i, d.name, p)
+		}
 	}
 	for _, s := range n.sources {
 		text := s.text
@@ -156,7 +170,7 @@ func (n *nursery) write(path, text string) {
 }
 
 // plant adds a copy of the function with the defect, and the detour to it.
-func (n *nursery) plant(number int, d defect) {
+func (n *nursery) plant(number int, defect string, d patch) {
 	n.t.Helper()
 	s := n.sources[d.file]
 	if s == nil {
@@ -169,10 +183,10 @@ func (n *nursery) plant(number int, d defect) {
 		require.NoError(n.t, err)
 		n.sources[d.file] = s
 	}
-	require.Equal(n.t, 1, strings.Count(s.text, d.old), "%s: the text to change in %s", d.name, d.file)
+	require.Equal(n.t, 1, strings.Count(s.text, d.old), "%s: the text to change in %s", defect, d.file)
 	at := strings.Index(s.text, d.old)
 	function := s.around(at)
-	require.NotNil(n.t, function, "%s: not within a function", d.name)
+	require.NotNil(n.t, function, "%s: not within a function", defect)
 	offset := func(p token.Pos) int { return s.set.Position(p).Offset }
 	name := fmt.Sprintf("%sPlanted%d", function.Name.Name, number+1)
 	start, nameAt, end := offset(function.Pos()), offset(function.Name.Pos()), offset(function.End())

@@ -8,7 +8,7 @@ package simulation
 //   - Update and Sign are retried after a doubtful attempt only if a read shows that the note is neither done nor changed;
 //   - Delete is done when a retry finds no note after a doubtful attempt, Revoke of the token in use when it is refused;
 //   - with IfUnchanged the note is read before every attempt, and nothing is sent when it differs;
-//   - Sign reads once more to explain a failure, unless that says enough.
+//   - Sign reads once more to explain a failure, unless that says enough or asks for a pause.
 type reference struct {
 	op        string
 	unchanged bool
@@ -111,7 +111,7 @@ func (r *reference) compared(note record) word {
 // explained is the word after the read by which Sign finds out what a failure means.
 func (r *reference) explained(w word, status int) word {
 	speaks := status >= 400 && status != 401 && status != 404 && status != 408 && status != 429
-	if r.op != "sign" || !w.unknown && !speaks {
+	if r.op != "sign" || status == 429 || !w.unknown && !speaks {
 		return w
 	}
 	e := r.take()

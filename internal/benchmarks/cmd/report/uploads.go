@@ -199,7 +199,7 @@ func (j job) uploader() (contender.Uploader, error) {
 		uploader, _ := client.(contender.Uploader)
 		return uploader, err
 	}
-	return contender.Raw(base, service.Token)
+	return contender.Raw(base, service.Token), nil
 }
 
 // resident reads a field of the process's memory, in bytes.

@@ -32,6 +32,16 @@ func (s sdk) Upload(ctx context.Context, name string, audio synthetic.Recording)
 	return s.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: name, Audio: source})
 }
 
+func (s sdk) Sign(ctx context.Context, id int64) (any, error) { return s.client.Notes.Sign(ctx, id) }
+
+func (s sdk) Delete(ctx context.Context, id int64) (any, error) {
+	done, err := s.client.Notes.Delete(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return done.Message, nil
+}
+
 // sdkPage encodes to JSON like the service's own, which a Page does not claim to.
 type sdkPage clinicaldoc.Page[clinicaldoc.ProgressNote]
 

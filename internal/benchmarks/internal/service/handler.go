@@ -19,6 +19,9 @@ import (
 // Token is what every contender authenticates with.
 const Token = "1|synthetic-benchmark-token"
 
+// Deleted is the message about a deleted note.
+const Deleted = "The synthetic note was deleted."
+
 // Prefixes of the base URL change how the service behaves.
 const (
 	Slow    = "/slow"    // every answer takes Latency longer
@@ -47,6 +50,7 @@ type rendering struct {
 	page, size int
 	id         int64
 	edit       synthetic.Update
+	signed     bool
 }
 
 func render(key rendering, document func() []byte) []byte {
@@ -64,7 +68,7 @@ func appendNote(b []byte, id int64) []byte {
 	return append(b, rendered...)
 }
 
-// handler serves the four endpoints that are measured.
+// handler serves the endpoints that are measured.
 func handler() http.Handler {
 	api := http.NewServeMux()
 	api.HandleFunc("GET /v1/progress-notes/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -73,6 +77,20 @@ func handler() http.Handler {
 		}
 	})
 	api.HandleFunc("PUT /v1/progress-notes/{id}", update)
+	api.HandleFunc("PUT /v1/progress-notes/{id}/sign", func(w http.ResponseWriter, r *http.Request) {
+		if id, ok := noteID(w, r); ok {
+			answer(w, render(rendering{id: id, signed: true}, func() []byte {
+				note := template
+				note.ID, note.Has = id, &synthetic.Has{Content: new(true), Transcription: new(true), Signed: new(true)}
+				return note.AppendJSON(nil)
+			}))
+		}
+	})
+	api.HandleFunc("DELETE /v1/progress-notes/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := noteID(w, r); ok {
+			answer(w, []byte(`{"message":"`+Deleted+`"}`))
+		}
+	})
 	api.HandleFunc("GET /v1/progress-notes", list(Pages))
 	api.HandleFunc("POST /v1/progress-notes", create)
 
