@@ -422,3 +422,70 @@ func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
 	assert.Equal(t, 20, created)
 	assert.Len(t, srv.Notes(), 20)
 }
+
+// failing is a journal that falls silent after a commit, and fails when the note is to be written down.
+type failing struct {
+	*Journal
+	fail <-chan struct{} // when it fails
+}
+
+func (f failing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	c, err := f.Journal.Claim(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return failingClaim{c.(*claim), f}, nil
+}
+
+type failingClaim struct {
+	*claim
+	failing
+}
+
+func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if e.State != ingest.StateCreated {
+		return c.claim.Save(ctx, e)
+	}
+	fallSilent(c.claim)
+	<-c.fail
+	return fail("synthetic")
+}
+
+func (c failingClaim) Release() {}
+
+// For the client its note is explained, so that FindCreated says that the recording has none: the process knows better.
+func TestARunKnowsTheNoteThatAnotherCouldNotWriteDown(t *testing.T) {
+	t.Parallel()
+	srv, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(srv.Close)
+	client, doubt := srv.Client(), make(chan struct{})
+	first := &ingest.Uploader{Client: client, Journal: failing{openUnbound(t, s), doubt}}
+	second := &ingest.Uploader{
+		Client: client, Journal: openUnbound(t, s), Find: clinicaldoc.FindCreatedParams{Settle: 2 * time.Second},
+		OnEvent: func(e ingest.Event) {
+			if e.State == ingest.StateInDoubt {
+				close(doubt)
+			}
+		},
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for result, err := range first.Run(t.Context(), recordings(1)) {
+			assert.True(t, err != nil || result.Status == ingest.Created, result)
+		}
+	})
+	require.Eventually(t, func() bool { return len(srv.Notes()) == 1 }, 20*time.Second, time.Millisecond)
+	for result, err := range second.Run(t.Context(), recordings(1)) {
+		require.NoError(t, err)
+		assert.Equal(t, ingest.AlreadyThere, result.Status, result)
+	}
+	all.Wait()
+	assert.Len(t, srv.Notes(), 1)
+}
+
+func openUnbound(t *testing.T, s *server.Server) *Journal {
+	t.Helper()
+	j, err := Open(t.Context(), connect(t, s), Params{Lease: time.Second})
+	require.NoError(t, err)
+	return j
+}
