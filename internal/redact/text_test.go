@@ -23,7 +23,7 @@ func TestFailPrintsItsTextAlone(t *testing.T) {
 		assert.Contains(t, text, "the file cannot be opened")
 		assert.NotContains(t, text, "synthetic name")
 	}
-	causes := err.(interface{ Unwrap() []error }).Unwrap() //nolint:errorlint // of this error alone
+	causes := err.(interface{ Unwrap() []error }).Unwrap()
 	require.Len(t, causes, 1, "nil is no cause")
 	assert.NotContains(t, fmt.Sprintf("%v %#v", causes[0], causes[0]), "synthetic name")
 }
