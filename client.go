@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/buildinfo"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
@@ -22,8 +23,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/transport"
 )
 
-// Version is the version of this SDK, sent in the User-Agent header.
-const Version = "0.1.0"
+// Version is the version of this SDK that the program was built with, such as "0.2.0", or "devel" where the build does not
+// tell: a workspace, a replaced module. It is sent in the User-Agent header; changing it changes nothing.
+var Version = version
+
+var version = buildinfo.Version("github.com/clinicaldoc/clinicaldoc-go")
 
 // Client talks to one clinical documentation service with one user's token. Make it with [NewClient]; one client
 // serves any number of goroutines. It needs no closing.
@@ -140,7 +144,7 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 // typed errors.
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
-// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then an response without a JSON body is
+// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then a response without a JSON body is
 // [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
@@ -222,6 +226,9 @@ func checkToken(token string) error {
 	}
 	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
 		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
+	}
+	if end := token[len(token)-1]; len(token) > 1 && token[0] == end && (end == '"' || end == '\'') {
+		return errors.New("stands in quotes; give the token alone")
 	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {

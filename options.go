@@ -34,7 +34,7 @@ func newConfig(opts []Option) (config, error) {
 	c := config{
 		retry:           defaultRetry,
 		names:           defaultQueryNames,
-		userAgent:       "clinicaldoc-go/" + Version,
+		userAgent:       "clinicaldoc-go/" + version,
 		stallTimeout:    defaultStallTimeout,
 		maxResponseSize: defaultMaxResponseSize,
 	}

@@ -52,7 +52,7 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 		options.responded()
 	}
 	if value, err = decode(call.Last.Body); err != nil {
-		return nil, r.mark(&call.Call, r.unexpected(call.Last, err))
+		return nil, r.mark(&call.Call, r.unexpected(c, call.Last, err))
 	}
 	return value, nil
 }
@@ -145,7 +145,7 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 	switch a.Step {
 	case exchange.None:
 		if a.TooLong {
-			return r.unexpected(a, errTooLong)
+			return r.unexpected(c, a, errTooLong)
 		}
 		return r.statusError(c, a)
 	case exchange.Limit, exchange.Authorize:
@@ -206,10 +206,10 @@ func (r *request) statusError(c *Client, a *exchange.Attempt) error {
 }
 
 // unexpected reports a 2xx response that is not what was promised.
-func (r *request) unexpected(a *exchange.Attempt, cause error) error {
+func (r *request) unexpected(c *Client, a *exchange.Attempt, cause error) error {
 	return &callError{
 		op: r.op, requestID: requestID(a.Header),
-		detail: unexpectedText(a.Status, a.Header.Get("Content-Type"), a.Body, cause),
+		detail: unexpectedText(c.baseURL, a.Status, a.Header.Get("Content-Type"), a.Body, cause),
 		causes: []error{ErrUnexpectedResponse, cause},
 	}
 }

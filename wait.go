@@ -48,9 +48,9 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 	case !slices.Contains([]Stage{0, StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete, StageSigned}, p.Until):
 		return p, invalid(name+": Until", "is not a stage to wait for")
 	case tooShort(p.Interval) || p.Interval > poll.MaxWait:
-		return p, invalid(name+": Interval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": Interval", "%s is outside %s to %s", p.Interval, poll.MinInterval, poll.MaxWait)
 	case tooShort(p.MaxInterval) || p.MaxInterval > poll.MaxWait:
-		return p, invalid(name+": MaxInterval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": MaxInterval", "%s is outside %s to %s", p.MaxInterval, poll.MinInterval, poll.MaxWait)
 	case p.MaxInterval > 0 && p.Interval > p.MaxInterval:
 		return p, invalid(name+": Interval", "must not exceed MaxInterval")
 	case p.MaxFailures < 0:
@@ -188,6 +188,7 @@ type poller struct {
 	opts   []CallOption // the caller's, but each request is sent once: polling is the retry
 	caller *Response    // to be filled for the caller; nil: not wanted
 	latest Response     // of the latest request
+	asked  time.Time    // when that was sent
 }
 
 func (s *NotesService) newPoller(name string, params WaitParams, opts []CallOption) (*poller, error) {
@@ -210,7 +211,7 @@ func (p *poller) get(ctx context.Context, id int64) (*ProgressNote, error) {
 
 // ask makes one request and heeds what its response says of the next one.
 func ask[T any](p *poller, call func(opts []CallOption) (*T, error)) (*T, error) {
-	p.latest = Response{}
+	p.latest, p.asked = Response{}, time.Now()
 	value, err := call(p.opts)
 	if p.caller != nil && p.latest.Attempts > 0 {
 		*p.caller = p.latest
@@ -277,7 +278,7 @@ func (w *watched) found() {
 func (w *watched) miss(p *poller, err error) (over bool) {
 	w.polls++
 	w.failure = err
-	if p.service.client.mayLag(w.id, err) {
+	if p.service.client.mayLag(w.id, p.asked, err) {
 		return false
 	}
 	w.failures++
@@ -289,12 +290,12 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 const maxReplicaLag = 10 * time.Second
 
 // mayLag reports whether a note was not found only because this client has just created it.
-func (c *Client) mayLag(id int64, err error) bool {
+func (c *Client) mayLag(id int64, asked time.Time, err error) bool {
 	created, ok := c.created.Time(id)
-	return ok && errors.Is(err, ErrNotFound) && time.Since(created) < maxReplicaLag
+	return ok && errors.Is(err, ErrNotFound) && asked.Sub(created) < maxReplicaLag
 }
 
-const errErrorState = safeError("the service reports an error state for it")
+const errErrorState = safeError("the service reports an error state for it; see Note.ErrorState")
 
 // verdict tells whether the note has come to its end, and if that is a failure, the error.
 func (w *watched) verdict(p *poller) (over bool, err error) {

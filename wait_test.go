@@ -418,6 +418,19 @@ func TestWaitSurvivesALaggingReplicaJustAfterCreate(t *testing.T) {
 	}
 }
 
+// What is asked just after Create may be told by a replica that lags, however long the response takes to arrive.
+func TestASlow404JustAfterCreateIsSurvived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service, client := lagging(t, 12*time.Second)
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+		require.NoError(t, err)
+		service.took = 11 * time.Second
+		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+		require.NoError(t, err)
+	})
+}
+
 func TestOnlyA404IsSurvivedJustAfterCreate(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 403, 410, 422} {

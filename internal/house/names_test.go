@@ -164,6 +164,7 @@ var _ = values
 
 // laterNames came after the first version, each with a use of it. Add to them as names are added.
 var laterNames = map[string]string{
+	"Version":                           `var _ string = sdk.Version`,
 	"WithToken":                         `var _ func(string) sdk.CallOption = sdk.WithToken`,
 	"IfUnchanged":                       `var _ func(*sdk.ProgressNote) sdk.CallOption = sdk.IfUnchanged`,
 	"FindCreatedParams":                 `var _ = sdk.FindCreatedParams{Settle: time.Second, ExcludeIDs: []int64{1}, UniqueName: true, TrustPatientFilter: true}`,

@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // call is one call of the SDK, and all that happened because of it.
@@ -26,18 +29,30 @@ type call struct {
 	began       time.Time
 	limit       time.Duration // the context's; 0: none
 	token       string
-	parallel    bool // it asks for several things at once
+	parallel    bool                  // it asks for several things at once
+	stage       clinicaldoctest.Stage // of the note when it began
 
 	mu         sync.Mutex
 	requests   int
 	writes     int
+	faults     int           // that it met
+	fault      faultKind     // that its latest request met; -1: none
+	cuts       int           // of its uploads
+	barred     bool          // a write was refused in a way that does not pass
+	bloated    bool          // it was shown a list of far too many rows
+	named      int64         // the note of a response that cannot be used
+	lastPage   int           // the highest page that it asked for
+	travelled  time.Duration // how long requests were under way
+	observed   []observation
 	firstWrite time.Time
 	doubtful   bool      // a write may have had its effect, for all the SDK can know
 	looked     bool      // a read came back since
 	lookedAt   time.Time // how old what it showed is at most
 	shownAt    time.Time
 	texts      map[int64]texts // of the notes, as reads showed them last
+	showed     texts           // what the latest read showed that came back since the latest write
 	acts       []change        // what the service did because of it
+	born       int64           // the note that it made
 	notBefore  time.Time       // the service asked for a pause until then
 	over       bool
 	denied     bool // the SDK said that nothing was done
@@ -47,6 +62,32 @@ type texts struct {
 	Name          string `json:"name"`
 	Transcription string `json:"transcription"`
 	Analysis      string `json:"analysis"`
+	Has           *flags `json:"has"`
+}
+
+type flags struct{ Content, Transcription, Signed bool }
+
+// sameTexts compares all but flags.
+func (t texts) sameTexts(note *clinicaldoc.ProgressNote) bool {
+	return t.Name == note.Name && t.Transcription == note.Transcription && t.Analysis == note.Analysis
+}
+
+func (t texts) signed() bool { return t.Has != nil && t.Has.Signed }
+
+func (t texts) incomplete() bool { return t.Has != nil && !(t.Has.Content && t.Has.Transcription) }
+
+// observation is an error as an observer saw it.
+type observation struct {
+	err  error
+	text string
+}
+
+func observe(err error) observation {
+	text := fmt.Sprint(err, errors.Is(err, clinicaldoc.ErrNoteIncomplete))
+	if refused, ok := errors.AsType[*clinicaldoc.Error](err); ok {
+		text += refused.Message
+	}
+	return observation{err, text}
 }
 
 type callKey struct{}
@@ -62,11 +103,23 @@ func (c *call) asked(r request, w *world) int {
 		return 0 // where a redirect led, and no attempt of its own
 	}
 	c.requests++
+	if query, err := url.ParseQuery(r.query); err == nil && r.lists() {
+		page, _ := strconv.Atoi(query.Get("page"))
+		c.lastPage = max(c.lastPage, page)
+	}
 	if time.Now().Before(c.notBefore) && !c.parallel {
 		w.violate("flood", "%s does not heed Retry-After", c.op)
 	}
 	if !r.writes() {
 		return 0
+	}
+	switch {
+	case c.barred:
+		w.violate("flood", "%s is retried although it was refused for good", c.op)
+	case c.op == "sign" && c.looked && c.writes > 0 && c.showed.incomplete():
+		w.violate("flood", "a note is signed that was shown to be incomplete")
+	case c.op == "create" && c.cuts > 1:
+		w.violate("flood", "an upload is made once more that was cut %d times", c.cuts)
 	}
 	c.writes++
 	if c.writes == 1 {
@@ -98,20 +151,34 @@ func (c *call) shown(r request, resp *http.Response, asOf time.Time) {
 }
 
 // responded takes in what the program gets.
-func (c *call) responded(r request, resp *http.Response, err error) {
+func (c *call) responded(t trip, resp *http.Response, err error, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r := t.request
+	c.travelled += took
+	if c.fault = t.fault; t.fault >= 0 {
+		c.faults++
+	}
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		c.notBefore = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	if !r.writes() {
-		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK {
-			c.looked, c.lookedAt = true, c.shownAt
+		readable := t.fault < 0 || t.fault == slow || t.fault == oddPart
+		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK && readable {
+			c.looked, c.lookedAt, c.showed = true, c.shownAt, c.texts[r.id()]
 		}
 		return
 	}
-	certain := errors.Is(err, errRefused) || errors.Is(err, errCut) && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500
+	c.showed = texts{}
+	if t.fault == cut && err != nil {
+		c.cuts++
+	}
+	c.barred = t.fault == barred && !c.parallel
+	if t.fault == garbled && err == nil && r.method == http.MethodPost && resp.StatusCode < 300 {
+		c.named = c.born
+	}
+	certain := t.fault == refused || t.fault == cut && err != nil && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500
 	if !certain {
 		c.doubtful, c.looked = true, false
 	}
@@ -120,7 +187,23 @@ func (c *call) responded(r request, resp *http.Response, err error) {
 // begin makes a call of the program's.
 func (p *program) begin(op string) *call {
 	p.world.count("calls "+op, 1)
-	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}}
+	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, fault: -1}
+}
+
+// latestFault is the one that the call's latest request met; -1: none, or it asks for several things at once.
+func (c *call) latestFault() faultKind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parallel {
+		return -1
+	}
+	return c.fault
+}
+
+// on says which note the call is about.
+func (c *call) on(id int64) *call {
+	c.note, c.stage = id, c.program.world.service.look(id).Stage
+	return c
 }
 
 // context is the call's own.

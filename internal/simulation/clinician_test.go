@@ -52,9 +52,14 @@ func (c *clinician) act(d *draws) {
 	if at := slices.IndexFunc(alive, func(n clinicaldoctest.Note) bool { return n.ID == c.world.service.target() }); at >= 0 && d.chance(0.6) {
 		n = alive[at]
 	}
+	c.change(d.below(10), n)
+}
+
+// change is one of the things that clinicians do to a note.
+func (c *clinician) change(choice int, n clinicaldoctest.Note) {
 	path := fmt.Sprintf("/v1/progress-notes/%d", n.ID)
 	text := fmt.Sprintf("%s by %s in step %d", textMark, c.name, c.step)
-	switch choice := d.below(10); {
+	switch {
 	case choice < 4 && c.world.design.renames && c.world.design.sizes == reencoded: // then nothing is left to know it by
 		c.send(http.MethodPut, path, n, map[string]string{"name": "renamed " + text})
 	case choice < 4:
@@ -68,6 +73,31 @@ func (c *clinician) act(d *draws) {
 	case choice < 9 && c.world.design.renames:
 		c.send(http.MethodDelete, path, n, nil)
 	}
+}
+
+// meddle lets a clinician act where a program is about to lose a response, or has read what it is about to change.
+func (t *trip) meddle(d *draws, place string) {
+	w, r := t.world, t.request
+	chance := 0.0
+	switch op := r.call.op; {
+	case op != "update" && op != "sign" && op != "delete" || r.id() == 0 || time.Now().After(w.calm):
+	case r.writes() && t.fault >= 0 && t.fault != refused:
+		chance = 0.5
+	case !r.writes() && r.call.unchanged != nil:
+		chance = 0.2
+	}
+	after, choice := d.within(t.delay()+pick(d, 0, 600*time.Millisecond, 2*time.Second)), d.below(10)
+	if !w.design.meddling || !d.chance(chance) || !w.happens(fmt.Sprintf("%s.%d %s meddled", t.name, r.call.step, place)) {
+		return
+	}
+	c := &clinician{being: being{world: w, name: "m" + t.name, number: t.number + 64, step: r.call.step}}
+	w.running.Go(func() {
+		time.Sleep(after)
+		w.slot(c.number)
+		if n := w.service.look(r.id()); n.ID != 0 {
+			c.change(choice, n)
+		}
+	})
 }
 
 // send acts in the name of the note's owner.

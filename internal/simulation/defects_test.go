@@ -12,9 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +27,7 @@ import (
 var (
 	plant = flag.String("plant", "", "pattern of the defects to plant, one after the other; .: all")
 	past  = flag.Int("past", 0, "how many of the defects to leave out, from the first on")
+	keep  = flag.String("keep", "", "where to leave the binary with all defects, of which PLANTED in the environment chooses one; then none is tried")
 )
 
 // defect is a mistake that the SDK does not make: a change of its source, made for the compiler alone.
@@ -31,9 +35,14 @@ type defect struct {
 	name      string
 	file      string // from the repository's root
 	old, with string // text of the file, which stands there once, and what it becomes
+	also      []patch
+	only      string // the operation, after a slash, that sequences try; "": all
 	attempts  int    // that a sequence needs to show it; 0: 2
 	survives  string // why nothing here can show it; "": it has to be caught
 }
+
+// patch is a further change that belongs to a defect, in another function.
+type patch struct{ file, old, with string }
 
 // TestDefects plants one defect after the other, and sees that the simulation catches it. A simulation that finds nothing
 // is worth as much as it can find.
@@ -44,23 +53,38 @@ func TestDefects(t *testing.T) {
 	}
 	n := &nursery{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
 	binary := n.build()
+	if *keep != "" {
+		require.NoError(t, os.Rename(binary, *keep))
+		for i, d := range defects {
+			t.Logf("PLANTED=%d %s", i+1, d.name)
+		}
+		return
+	}
 	chosen := regexp.MustCompile(*plant)
 	var table strings.Builder
 	fmt.Fprintf(&table, "| defect | sequences until caught | worlds until caught | broken promise |\n|---|---|---|---|\n")
-	for i, d := range defects {
-		if i >= *past && chosen.MatchString(d.name) {
-			table.WriteString(d.try(t, binary, i))
-		}
+	rows := make([]string, len(defects))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(defects); i = int(next.Add(1)) - 1 {
+				if i >= *past && chosen.MatchString(defects[i].name) {
+					rows[i] = defects[i].try(t, binary, i)
+				}
+			}
+		})
 	}
-	t.Log("\n" + table.String())
+	workers.Wait()
+	t.Log("\n" + table.String() + strings.Join(rows, ""))
 }
 
 // try runs the simulation with the defect and returns its row of the table.
 func (d defect) try(t *testing.T, binary string, number int) string {
 	t.Helper()
-	sequences := d.caught(t, binary, number, 0, "TestSequences", `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
+	sequences := d.caught(t, binary, number, 0, "TestSequences"+d.only, `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
 	limit := 2000
-	if sequences != nil || d.survives != "" {
+	if d.survives != "" {
 		limit = 600
 	}
 	worlds := d.caught(t, binary, number, limit, "TestWorlds", `broken: ([^,]+), in \d+ of (\d+) worlds`)
@@ -85,8 +109,8 @@ func (d defect) try(t *testing.T, binary string, number int) string {
 // caught runs a test until it fails, and returns what the pattern finds in its output; nil if it does not fail.
 func (d defect) caught(t *testing.T, binary string, number, limit int, test, pattern string) []string {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.timeout", "10m", "-first", "-seeds", strconv.Itoa(limit), "-attempts", strconv.Itoa(cmp.Or(d.attempts, 2)))
-	run.Env = append(os.Environ(), "PLANTED="+strconv.Itoa(number+1))
+	run := exec.CommandContext(t.Context(), binary, "-test.run", test+"$", "-test.timeout", "60m", "-first", "-seeds", strconv.Itoa(limit), "-attempts", strconv.Itoa(cmp.Or(d.attempts, 2)))
+	run.Env = append(os.Environ(), "PLANTED="+strconv.Itoa(number+1), "GOMAXPROCS=1") // one world after the other: the count is the same each time
 	began := time.Now()
 	out, err := run.CombinedOutput()
 	if err == nil {
@@ -122,7 +146,9 @@ const root = "../.."
 func (n *nursery) build() (binary string) {
 	n.t.Helper()
 	for i, d := range defects {
-		n.plant(i, d)
+		for _, p := range append([]patch{{d.file, d.old, d.with}}, d.also...) {
+			n.plant(i, d.name, p)
+		}
 	}
 	for _, s := range n.sources {
 		text := s.text
@@ -156,7 +182,7 @@ func (n *nursery) write(path, text string) {
 }
 
 // plant adds a copy of the function with the defect, and the detour to it.
-func (n *nursery) plant(number int, d defect) {
+func (n *nursery) plant(number int, defect string, d patch) {
 	n.t.Helper()
 	s := n.sources[d.file]
 	if s == nil {
@@ -169,10 +195,10 @@ func (n *nursery) plant(number int, d defect) {
 		require.NoError(n.t, err)
 		n.sources[d.file] = s
 	}
-	require.Equal(n.t, 1, strings.Count(s.text, d.old), "%s: the text to change in %s", d.name, d.file)
+	require.Equal(n.t, 1, strings.Count(s.text, d.old), "%s: the text to change in %s", defect, d.file)
 	at := strings.Index(s.text, d.old)
 	function := s.around(at)
-	require.NotNil(n.t, function, "%s: not within a function", d.name)
+	require.NotNil(n.t, function, "%s: not within a function", defect)
 	offset := func(p token.Pos) int { return s.set.Position(p).Offset }
 	name := fmt.Sprintf("%sPlanted%d", function.Name.Name, number+1)
 	start, nameAt, end := offset(function.Pos()), offset(function.Name.Pos()), offset(function.End())

@@ -12,21 +12,26 @@ import (
 // design is what a world is like, drawn from its seed. Acts are crowded into the scale, few names, sizes and patients
 // collide, and half of the kinds of faults are left out, since one may hide what another would show.
 type design struct {
-	quiet bool // a good day: rare faults, clocks that agree, names that tell notes apart, one client for all that is created
+	quiet    bool // a good day: few faults, clocks that agree, names that tell notes apart
+	focus    focus
+	protocol protocol
 
 	scale      time.Duration // within which all acts begin; the day that follows is calm
 	programs   int
 	steps      int // of each program
 	clinicians int
-	acts       int // of each clinician
+	acts       int  // of each clinician
+	meddling   bool // clinicians act where a program has just lost a response, or reads what it is about to change
 
 	faults []faultKind
 	rate   float64       // of requests that meet one
 	late   time.Duration // the longest until a commit that was not waited for
 	lag    time.Duration // of the replica that serves some of the reads; 0: there is none
+	cached time.Duration // the longest that a proxy serves a list from its cache; 0: there is none
 
-	clock time.Duration // of the service, ahead of the programs'
-	date  dateKind
+	clock   time.Duration // of the service, ahead of the programs'
+	date    dateKind
+	machine time.Duration // how far the clock of the machine was ahead on which the program lived before it was restarted
 
 	names, patients int
 	renames         bool // clinicians rename and delete what is not theirs to judge
@@ -35,24 +40,30 @@ type design struct {
 	secondUser      bool // the last program has a user of its own
 	alike           bool // all recordings of a program look alike
 	restarts        bool // programs forget all but what JSON keeps of a lost create
-	sizes           sizeKind
-	shortens        bool // the service shortens names
-	ahead           bool // the service gives local times as if they were UTC
+	patientless     bool // the first of two programs names no patient
 	yesterday       bool // notes of the same names and sizes are there already
+	archive         bool // and many more, which are complete
 	dictates        bool // clinicians make notes too
 	prefetch        bool // programs fetch pages ahead
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
-	variant         clinicaldoctest.Variant
+
+	manners
+	variant clinicaldoctest.Variant
 }
 
-// sizeKind is what the service tells of a recording's size.
-type sizeKind int
+// focus is what programs do most.
+type focus int
 
 const (
-	told      sizeKind = iota
-	reencoded          // that of what it made of it
-	untold
+	onAll focus = iota
+	onLosses
+	onEdits
+	onLists
+	onWaits
+	focuses
 )
+
+func (f focus) String() string { return [...]string{"all", "losses", "edits", "lists", "waits"}[f] }
 
 // dateKind is what the Date header tells.
 type dateKind int
@@ -68,57 +79,32 @@ const day = 24 * time.Hour
 func newDesign(seed uint64) design {
 	d := drawsAt(seed, hashOf("design"))
 	w := design{
-		quiet: d.chance(0.2), scale: pick(d, 10*time.Minute, 2*time.Hour, day), programs: 1 + d.below(3), steps: 8 + d.below(16),
-		clinicians: d.below(3), acts: 5 + d.below(30),
+		quiet: d.chance(0.15), focus: focus(d.below(int(focuses))), scale: pick(d, 10*time.Minute, 2*time.Hour, day), programs: 1 + d.below(3), steps: 8 + d.below(16),
+		clinicians: d.below(3), acts: 5 + d.below(30), meddling: d.chance(0.6),
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
-		names: 3, patients: 1 + d.below(4), renames: d.chance(0.7), shared: d.chance(0.4), secondUser: d.chance(0.3), restarts: d.chance(0.3),
+		names: 3, patients: 1 + d.below(4), renames: d.chance(0.6), shared: d.chance(0.4), twins: d.chance(0.5), secondUser: d.chance(0.3), restarts: d.chance(0.3),
+		dictates: true, yesterday: d.chance(0.2), archive: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
 	}
-	w.ingest, w.prefetch = d.chance(0.4), d.chance(0.3)
 	for kind := range faultKinds {
-		if d.chance(0.5) {
+		if d.chance(0.5) && (kind != bloated || d.chance(0.1)) {
 			w.faults = append(w.faults, kind)
 		}
 	}
-	w.variant.Pagination = pick(d, clinicaldoctest.PaginationLengthAware, clinicaldoctest.PaginationLengthAware, clinicaldoctest.PaginationFlat,
-		clinicaldoctest.PaginationCursor, clinicaldoctest.PaginationSimple, clinicaldoctest.PaginationBare)
-	w.variant.Times = pick(d, clinicaldoctest.TimeMicroseconds, clinicaldoctest.TimeWholeSeconds, clinicaldoctest.TimeNoZone)
-	w.variant.WrapObjects = d.chance(0.3)
-	w.variant.DeleteStatus = pick(d, http.StatusOK, http.StatusNoContent)
-	w.variant.IncompleteSignStatus = pick(d, http.StatusUnprocessableEntity, http.StatusForbidden, http.StatusConflict)
-	w.variant.SignedChangeStatus = pick(d, 0, http.StatusForbidden, http.StatusConflict)
-	switch d.below(6) {
-	case 0:
-		w.lag = pick(d, 2*time.Second, 8*time.Second, time.Minute)
-	case 1:
-		w.clock = pick(d, -time.Hour, -45*time.Second, -3*time.Second, 3*time.Second, 45*time.Second, time.Hour)
-	case 2:
-		w.date = pick(d, noDate, skewedDate)
+	if d.chance(0.1) {
+		w.protocol = pick(d, http1, http1, http2)
 	}
-	w.twins = d.chance(0.5)
-	w.shortens, w.dictates, w.ahead, w.yesterday = d.chance(0.1), true, d.chance(0.05), d.chance(0.2)
-	w.yesterday = (w.yesterday || w.clock > 0) && !w.ahead // in local times, what was made hours ago looks like what was made since
-	switch d.below(8) {
-	case 0:
-		w.sizes = reencoded
-	case 1: // nothing could tell the notes of two clients apart
-		w.sizes, w.shared, w.secondUser, w.restarts, w.ingest, w.dictates = untold, true, false, false, false, false
-	}
-	if w.shared && w.twins {
-		w.rate = max(w.rate, 0.1) // both have to be unlucky
-		if d.chance(0.5) {
-			w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow}
-		}
-	}
-	if w.restarts && !w.shared && d.chance(0.5) { // nothing but time tells one recording from the other
-		w.alike, w.names, w.patients, w.rate, w.faults = true, 1, 1, 0.3, []faultKind{lost, unheard, gatewayTimeout, refused}
+	w.drawService(d)
+	w.drawClocks(d)
+	w.drawManners(d)
+	switch w.focus {
+	case onLosses:
+		w.focusOnLosses(d)
+	case onEdits:
+		w.focusOnEdits(d)
+	default:
 	}
 	if w.quiet {
-		w.alike = false
-		w.sizes, w.shortens, w.dictates, w.ahead, w.yesterday = told, false, false, false, false
-		w.rate, w.lag, w.clock, w.date, w.names, w.renames, w.restarts = 0.01, 0, 0, serviceDate, 1000, false, false
-		w.scale = max(w.scale, 2*time.Hour)
-		w.shared, w.twins, w.secondUser = true, false, false
-		w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == webPage || k == garbled || k == mixedUp })
+		w.calmDown(d)
 	}
 	if len(w.faults) == 0 {
 		w.faults = []faultKind{unheard}
@@ -126,13 +112,109 @@ func newDesign(seed uint64) design {
 	return w
 }
 
+// drawService draws how the service does what its description leaves open.
+func (w *design) drawService(d *draws) {
+	w.variant = clinicaldoctest.Variant{
+		Pagination: pick(d, clinicaldoctest.PaginationLengthAware, clinicaldoctest.PaginationLengthAware, clinicaldoctest.PaginationFlat,
+			clinicaldoctest.PaginationCursor, clinicaldoctest.PaginationSimple, clinicaldoctest.PaginationBare, clinicaldoctest.PaginationNone),
+		Times:                pick(d, clinicaldoctest.TimeMicroseconds, clinicaldoctest.TimeWholeSeconds, clinicaldoctest.TimeNoZone),
+		ListTexts:            pick(d, clinicaldoctest.ListTextsWhole, clinicaldoctest.ListTextsExcerpt, clinicaldoctest.ListTextsAbsent),
+		WrapObjects:          d.chance(0.3),
+		DeleteStatus:         pick(d, http.StatusOK, http.StatusNoContent),
+		IncompleteSignStatus: pick(d, http.StatusUnprocessableEntity, http.StatusForbidden, http.StatusConflict),
+		SignedChangeStatus:   pick(d, 0, http.StatusForbidden, http.StatusConflict),
+		OptionalParts:        []string{"patient_id"},
+	}
+	if d.chance(0.1) { // it knows the parameters by other names, and says nothing of pages
+		w.strange = true
+		w.variant.Pagination, w.variant.OldestFirst, w.variant.DefaultPageSize = clinicaldoctest.PaginationBare, true, 3
+		w.variant.Query = clinicaldoctest.QueryNames{PerPage: "limit", Sort: "order", Page: "p"}
+	}
+}
+
+// drawClocks draws what is off, one thing at a time.
+func (w *design) drawClocks(d *draws) {
+	switch d.below(8) {
+	case 0:
+		w.lag = pick(d, 2*time.Second, 8*time.Second, time.Minute)
+	case 1, 2:
+		w.clock = pick(d, -time.Hour, -45*time.Second, -3*time.Second, 3*time.Second, 45*time.Second, time.Hour)
+	case 3:
+		w.date = pick(d, noDate, skewedDate)
+	case 4:
+		w.cached = pick(d, time.Minute, 15*time.Minute)
+	case 5:
+		w.machine = pick(d, 5*time.Minute, time.Hour)
+	}
+	w.yesterday = w.yesterday || w.clock > 0
+}
+
+// focusOnLosses makes creates that get lost, of recordings that are easily taken for each other.
+func (w *design) focusOnLosses(d *draws) {
+	w.rate = max(w.rate, 0.1)
+	if w.machine != 0 {
+		w.restarts, w.shared = true, false
+	}
+	switch d.below(7) {
+	case 0, 1: // programs that share a client do the same: both have to be unlucky
+		w.shared, w.twins, w.restarts, w.programs, w.patients = true, true, false, 2+d.below(2), 1
+		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, silent, slow, barred}
+	case 2, 3: // nothing but time tells one recording from the other
+		w.shared, w.restarts, w.alike, w.names, w.patients = false, true, true, 1, 1
+		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, refused, barred}
+		w.ingest = false
+	case 4: // only the patient tells the notes of one program from those of the other
+		w.patientless, w.programs, w.shared, w.secondUser, w.twins, w.restarts, w.ingest = true, 2, false, false, true, false, false
+		w.rate, w.faults, w.unnamed, w.dictates = 0.3, []faultKind{lost, unheard, refused}, false, false
+	case 5: // names that cannot be told apart when they are short
+		w.shared, w.renames, w.patients, w.programs, w.shortens = false, false, 1, 2+d.below(2), true
+		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout}
+	case 6: // notes of a while ago look just the same
+		w.yesterday, w.local, w.shared, w.alike, w.names, w.patients, w.lag, w.cached = true, 0, false, true, 1, 1, 0, 0
+		w.clock, w.date = pick(d, 0, 45*time.Second, time.Hour, time.Hour), pick(d, serviceDate, serviceDate, skewedDate)
+		w.rate, w.faults, w.ingest, w.secondUser = 0.3, []faultKind{lost, unheard, refused}, false, false
+	}
+}
+
+// focusOnEdits makes edits whose responses get lost while others edit too.
+func (w *design) focusOnEdits(d *draws) {
+	w.meddling, w.rate, w.patients, w.steps = true, pick(d, 0.15, 0.35), 1+d.below(2), w.steps+6
+	w.ingest, w.clinicians = false, 1
+	w.late = pick(d, 2*time.Minute, 10*time.Minute)
+	if d.chance(0.7) {
+		w.faults = append(w.faults, lost, unheard, gatewayTimeout, gatewayTimeout, silent, breaksOff, barred, slow, cut, tooMany, tooMany)
+	}
+	switch d.below(4) {
+	case 0:
+		w.lag, w.clock, w.date = 0, 0, skewedDate
+	case 1:
+		w.lag, w.local = 0, -5*time.Hour
+	}
+}
+
+// calmDown makes it a good day in a clinic of many patients.
+func (w *design) calmDown(d *draws) {
+	w.focus, w.alike, w.meddling, w.patientless, w.yesterday, w.archive = onAll, false, false, false, false, false
+	w.manners, w.strange = manners{}, false
+	w.variant.Pagination, w.variant.OldestFirst, w.variant.DefaultPageSize, w.variant.Query = clinicaldoctest.PaginationLengthAware, false, 0, clinicaldoctest.QueryNames{}
+	w.variant.Patient = clinicaldoctest.PatientObject
+	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = pick(d, 0.01, 0.02), 0, 0, 0, 0, serviceDate
+	w.names, w.patients, w.renames, w.twins = 1000, 200, false, false
+	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == mixedUp || k == bloated })
+}
+
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
 // between two that are ready is a coin that nobody can load.
-func (w design) exact() bool { return !w.ingest && !w.prefetch }
+func (w design) exact() bool { return !w.ingest && !w.prefetch && w.protocol != http2 }
 
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
-	return w.variant.Pagination != clinicaldoctest.PaginationSimple && w.variant.Pagination != clinicaldoctest.PaginationBare
+	return w.tellsTotals() || w.variant.Pagination == clinicaldoctest.PaginationCursor
+}
+
+// tellsEnd reports whether a list can be shown to be whole: one that comes at once only by its other order.
+func (w design) tellsEnd() bool {
+	return !w.strange && (w.variant.Pagination != clinicaldoctest.PaginationNone || w.variant.Times == clinicaldoctest.TimeMicroseconds)
 }
 
 // tellsTotals reports whether that is by their number, which a birth makes up for.
@@ -149,7 +231,7 @@ func (w design) sizeCount() int {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, scale %s, %d programs x %d steps, %d clinicians x %d acts, rate %.2f, late %s, lag %s, clock %s, date %d, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, restarts %t, pages %d, times %d, sizes %d, shortens %t, ahead %t, yesterday %t, prefetch %t, ingest %t, faults %v",
-		w.quiet, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.rate, w.late, w.lag, w.clock, w.date, w.names, w.patients, w.renames, w.shared, w.twins, w.secondUser, w.restarts,
-		w.variant.Pagination, w.variant.Times, w.sizes, w.shortens, w.ahead, w.yesterday, w.prefetch, w.ingest, w.faults)
+	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, archive %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
+		w.quiet, w.focus, w.protocol, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
+		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.archive, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.manners, w.faults)
 }

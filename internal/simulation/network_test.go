@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,11 +37,14 @@ const (
 	redirected                      // 302, carried out or not
 	garbled                         // a note whose name cannot be read
 	mixedUp                         // another patient's notes
+	barred                          // 403 or 501 of something in between
+	oddPart                         // a note of which one part that it need not have cannot be read
+	bloated                         // a list of far too many rows
 	faultKinds
 )
 
 func (k faultKind) String() string {
-	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "302", "garbled", "mixed up"}[k]
+	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "302", "garbled", "mixed up", "barred", "odd part", "bloated"}[k]
 }
 
 // fate is what becomes of the commit.
@@ -74,36 +76,53 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	c := callOf(req.Context())
-	r := request{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c}
+	r := request{
+		method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c, storage: req.URL.Host == storageHost,
+	}
 	place := n.place(c, r)
 	d := drawsAt(n.world.seed, uint64(n.number), uint64(c.step), hashOf(place))
 	t := trip{network: n, request: r, fault: -1}
-	if struck := d.chance(n.world.design.rate); struck && time.Now().Before(n.world.calm) {
-		kind := pick(d, n.world.design.faults...)
+	struck, kind := d.chance(n.world.design.rate), pick(d, n.world.design.faults...)
+	if again, before := d.chance(0.25), c.latestFault(); before >= 0 && again && !n.world.design.quiet { // trouble seldom comes once
+		struck, kind = true, before
+	}
+	if struck && time.Now().Before(n.world.calm) {
 		if n.world.happens(fmt.Sprintf("%s.%d %s", n.name, c.step, place)) {
 			t.fault = kind
 			n.world.count("fault "+kind.String(), 1)
 		}
 	}
 	t.prepare(d)
+	t.meddle(d, place)
 	t.request.attempt = c.asked(r, n.world)
 	if r.writes() && r.id() != 0 {
 		n.world.slot(n.number)
 		n.world.service.aim(r.id())
 	}
 	n.world.checkRequest(c, req)
-	resp, err := t.send(req)
+	began := time.Now()
+	resp, err := t.leave(req)
 	if n.life != nil {
 		if err := n.life.touch(); err != nil {
 			return nil, err
 		}
 	}
-	c.responded(t.request, resp, err)
+	c.responded(t, resp, err, time.Since(began))
 	return resp, err
+}
+
+func (t *trip) leave(req *http.Request) (*http.Response, error) {
+	if t.world.wire != nil {
+		return t.sendByWire(req)
+	}
+	return t.send(req)
 }
 
 // place names a request within its step, whatever else is asked for at the same time.
 func (n *network) place(c *call, r request) string {
+	if r.storage { // its address is never twice the same
+		r.path, r.query = "storage", ""
+	}
 	if n.life != nil { // equal requests at one instant are alike, in whatever order they come
 		return fmt.Sprintf("%s %s?%s at %s", r.method, strings.TrimPrefix(r.path, "/v1/progress-notes"), r.query, time.Since(n.world.began))
 	}
@@ -123,6 +142,7 @@ type trip struct {
 	latency time.Duration
 	late    time.Duration // of a late commit
 	copied  bool          // the replica responds to a read
+	cached  bool          // a proxy may respond from its cache
 	extent  int           // of what arrives when something is cut, or of what is asked for
 }
 
@@ -133,10 +153,11 @@ func (t *trip) prepare(d *draws) {
 		t.latency = d.within(50 * time.Second)
 	}
 	t.late = d.within(t.world.design.late)
-	t.copied = t.world.service.replica != nil && !t.request.writes() && d.chance(0.5)
+	t.copied = t.world.service.replica != nil && !t.request.writes() && !t.request.storage && d.chance(0.5)
+	t.cached = t.world.design.cached > 0 && t.request.call.op == "find" && t.request.lists()
 	t.extent = d.below(1 << 20)
 	switch t.fault {
-	case lost, tooMany:
+	case lost, tooMany, barred:
 		t.fate = never
 	case badGateway, unavailable, webPage, redirected:
 		t.fate = pick(d, atOnce, never)
@@ -207,8 +228,10 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 		return t.dated(respond(200, "text/html", "<html>welcome</html>")), nil
 	case redirected:
 		return t.dated(respond(302, "text/html", "")), nil
+	case barred:
+		return t.dated(respond(403+98*(t.extent%2), "text/html", "<html>no</html>")), nil
 	case tooMany:
-		resp := t.dated(respond(429, "application/json", `{"message":"too many"}`))
+		resp := t.dated(respond(429, "application/json", `{"message":"`+textMark+` too many"}`))
 		resp.Header.Set("Retry-After", strconv.Itoa(1+t.extent%20))
 		return resp, nil
 	case silent:
@@ -219,16 +242,11 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 	}
 }
 
-var (
-	nameMember    = regexp.MustCompile(`"name":"(Zebra[^"]*)"`)
-	timeMember    = regexp.MustCompile(`"(created_at|updated_at)":"[^"]{19}[^"]*"`)
-	sizeMember    = regexp.MustCompile(`"size":(\d+)`)
-	patientMember = regexp.MustCompile(`"patient":\{"id":\d+`)
-)
-
 // spoilt is the service's own response as it arrives.
 func (t *trip) spoilt(resp *http.Response) *http.Response {
-	if t.fault != breaksOff && t.fault != garbled && t.fault != mixedUp {
+	switch t.fault {
+	case breaksOff, garbled, mixedUp, oddPart, bloated:
+	default:
 		return resp
 	}
 	whole, _ := io.ReadAll(resp.Body)
@@ -239,6 +257,13 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 		return resp
 	case garbled:
 		whole = nameMember.ReplaceAll(whole, []byte(`"name":{"text":17}`))
+	case oddPart:
+		whole = partMember.ReplaceAll(whole, []byte(`"template":17`))
+	case bloated:
+		if t.request.lists() && t.request.call.op == "list" && resp.StatusCode == http.StatusOK {
+			t.request.call.bloated = true
+			whole = []byte(`{"data":[` + strings.Repeat(`{"id":1,"name":"x"},`, 100_000) + `{"id":1,"name":"x"}]}`)
+		}
 	default:
 		whole = patientMember.ReplaceAll(whole, []byte(`"patient":{"id":666`))
 	}
@@ -246,41 +271,9 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 	return resp
 }
 
-// mannered gives a response the service's manners with names and sizes.
-func (w design) mannered(resp *http.Response) *http.Response {
-	if w.sizes == told && !w.shortens && !w.ahead || resp.StatusCode >= 300 {
-		return resp
-	}
-	body, _ := io.ReadAll(resp.Body)
-	switch w.sizes {
-	case told:
-	case reencoded:
-		body = sizeMember.ReplaceAll(body, []byte(`"size":9$1`))
-	case untold:
-		body = sizeMember.ReplaceAll(body, []byte(`"size":null`))
-	}
-	if w.shortens {
-		body = nameMember.ReplaceAllFunc(body, func(member []byte) []byte {
-			return append(bytes.Clone(member[:min(len(member)-1, len(`"name":"Zebra 1`))]), '"')
-		})
-	}
-	if w.ahead {
-		body = timeMember.ReplaceAllFunc(body, func(member []byte) []byte {
-			name, value, _ := strings.Cut(string(member), `":"`)
-			at, err := time.Parse("2006-01-02T15:04:05", strings.Replace(value[:19], " ", "T", 1))
-			if err != nil {
-				return member
-			}
-			return []byte(name + `":"` + at.Add(2*time.Hour).Format("2006-01-02 15:04:05") + `"`)
-		})
-	}
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return resp
-}
-
 // delay is how long the program waits at least.
 func (t *trip) delay() time.Duration {
-	if t.fault == gatewayTimeout {
+	if t.fault == gatewayTimeout || t.fault == silent {
 		return 59 * time.Second
 	}
 	return t.latency
@@ -302,13 +295,16 @@ func (t *trip) arrive() *http.Response {
 	}
 	t.world.slot(number)
 	resp := t.serve()
+	if t.world.mute {
+		return resp
+	}
 	t.say("-> %s: %s%s, %d%s", t.label(), t.faultName(), t.fate, resp.StatusCode, t.rows(resp))
 	return resp
 }
 
 // rows are the ids of a list, and its total where that is told.
 func (t *trip) rows(resp *http.Response) string {
-	if t.request.writes() || t.request.path != "/v1/progress-notes" || resp.StatusCode != http.StatusOK {
+	if !t.request.lists() || resp.StatusCode != http.StatusOK {
 		return ""
 	}
 	body, _ := io.ReadAll(resp.Body)
@@ -338,13 +334,20 @@ func (t *trip) rows(resp *http.Response) string {
 
 func (t *trip) serve() *http.Response {
 	s := t.world.service
-	if t.copied {
+	switch {
+	case t.copied:
 		t.world.count("reads of a replica", 1)
-		resp := t.world.design.mannered(handle(s.replica, t.request))
+		resp := t.mannered(handle(s.replica, t.request))
 		t.request.call.shown(t.request, resp, time.Now().Add(-t.world.design.lag))
 		return resp
+	case t.cached:
+		return t.fromCache(func() *http.Response { return t.mannered(s.serve(t.request)) })
 	}
-	resp := t.world.design.mannered(s.serve(t.request))
+	resp := t.refusal()
+	if resp == nil {
+		resp = s.serve(t.request)
+	}
+	resp = t.mannered(resp)
 	t.request.call.shown(t.request, resp, time.Now())
 	return resp
 }
@@ -352,6 +355,9 @@ func (t *trip) serve() *http.Response {
 // dated gives a response the time of day that its sender believes in.
 func (t *trip) dated(resp *http.Response) *http.Response {
 	now := time.Now().Add(t.world.design.clock)
+	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil {
+		now = now.Add(-time.Duration(age) * time.Second)
+	}
 	switch t.world.design.date {
 	case serviceDate:
 	case noDate:
@@ -365,6 +371,9 @@ func (t *trip) dated(resp *http.Response) *http.Response {
 }
 
 func (t *trip) label() string {
+	if t.request.storage {
+		return t.request.method + " storage"
+	}
 	query := t.request.query
 	if query != "" {
 		query = "?" + query

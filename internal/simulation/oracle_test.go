@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // born holds a new note against the notes that its recording has already, and against what was said of them.
@@ -18,6 +19,9 @@ func (w *world) born(f, earlier *fact) {
 		return
 	}
 	w.service.busy = f.id
+	c.mu.Lock()
+	c.born = f.id
+	c.mu.Unlock()
 	w.say(c.program.name, "   note %d is born of %.8s", f.id, f.fingerprint)
 	if earlier != nil && (earlier.died.IsZero() || earlier.by == c && c.op == "create") {
 		w.violate("two notes", "notes %d and %d of one recording", earlier.id, f.id)
@@ -93,6 +97,7 @@ func (c *call) end(err error) {
 	w.say(p.name, "   %s: %s", c.op, err)
 	w.count("errors", 1)
 	w.checkText(fmt.Sprintf("%v %+v %#v %s", err, err, err, errorChain(err)))
+	c.checkAdvice(err)
 	var conflict *clinicaldoc.ConflictError
 	carriedOut := errors.As(err, &conflict) && strings.Contains(err.Error(), "carried out")
 	if conflict != nil {
@@ -100,6 +105,66 @@ func (c *call) end(err error) {
 	}
 	if !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) && !carriedOut {
 		c.deny()
+	}
+	c.checkUse(err)
+}
+
+// checkAdvice looks whether an error says one thing, and the right one, and what observers were told before.
+func (c *call) checkAdvice(err error) {
+	unknown, text := errors.Is(err, clinicaldoc.ErrOutcomeUnknown), err.Error()
+	if unknown && c.op == "create" && strings.Contains(text, "trying later may help") || c.op == "else" && strings.Contains(text, "FindCreated") {
+		c.program.world.violate("advice", "%s says %s", c.op, text)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.observed {
+		if observe(o.err).text != o.text {
+			c.program.world.violate("advice", "%s: the error that an observer has was changed", c.op)
+		}
+	}
+}
+
+// observe keeps the error that an observer was told.
+func (c *call) observe(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.observed = append(c.observed, observe(err))
+}
+
+// checkUse looks whether the SDK could have known better: one that calls everything unknown would break no other promise.
+func (c *call) checkUse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.program.world
+	unknown := errors.Is(err, clinicaldoc.ErrOutcomeUnknown)
+	_, refused := errors.AsType[*clinicaldoc.Error](err)
+	switch {
+	case c.op == "get" && c.requests == 1 && c.fault == breaksOff && !refused:
+		w.violate("useless", "a read is not tried again, although its response broke off")
+	case c.op == "create" && unknown && !c.doubtful:
+		w.violate("useless", "a create is unknown, although no attempt can have had its effect")
+	case c.op == "sign" && unknown && c.looked && c.showed.signed() && c.unchanged == nil:
+		w.violate("useless", "note %d was shown to be signed, and that is unknown", c.note)
+	case c.op == "sign" && errors.Is(err, clinicaldoc.ErrNoteIncomplete) && w.service.replica == nil && (c.stage == clinicaldoctest.StageComplete || c.stage == clinicaldoctest.StageSigned):
+		w.violate("useless", "note %d is complete, and said not to be", c.note)
+	case c.op == "update" && errors.Is(err, clinicaldoc.ErrConflict) && c.unchanged == nil && c.looked && c.showed.Analysis == c.text():
+		w.violate("useless", "note %d was shown to hold our text, and that is a conflict", c.note)
+	case (c.op == "delete" || c.op == "else") && errors.Is(err, clinicaldoc.ErrNotFound) && len(c.acts) > 0, c.op == "revoke" && errors.Is(err, clinicaldoc.ErrUnauthorized) && len(c.acts) > 0:
+		w.violate("useless", "%s did it, and misses it now", c.op)
+	}
+}
+
+// text is what an update of the call's step writes.
+func (c *call) text() string {
+	return fmt.Sprintf("%s by %s in step %d", textMark, c.program.name, c.step)
+}
+
+// checkLoss holds what a lost create remembers against the truth.
+func (c *call) checkLoss(lost *clinicaldoc.OutcomeUnknownError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.named != 0 && lost.NoteID != c.named {
+		c.program.world.violate("useless", "the response named note %d, and the error does not", c.named)
 	}
 }
 
@@ -138,7 +203,8 @@ func (r reader) Write(p []byte) (int, error) {
 
 // checkRequest looks where the token goes.
 func (w *world) checkRequest(c *call, req *http.Request) {
-	if req.URL.Host != "api.clinicaldoc.test" || req.Header.Get("Authorization") != "Bearer "+c.token {
+	wanted := map[string]string{apiHost: "Bearer " + c.token, storageHost: ""}
+	if token, known := wanted[req.URL.Host]; !known || req.Header.Get("Authorization") != token {
 		w.violate("token", "%s of %s went to %s, or with another token", req.Method, c.op, req.URL.Host)
 	}
 }
@@ -154,10 +220,14 @@ var bounds = map[string]struct {
 	"update": {4, 24, 24 * attemptTime},
 	"sign":   {4, 28, 28 * attemptTime},
 	"delete": {4, 24, 24 * attemptTime},
+	"revoke": {4, 4, 4 * attemptTime},
+	"else":   {4, 4, 4 * attemptTime},
 	"find":   {0, 400, 0},
 	"wait":   {0, 400, 0},
 	"list":   {0, 4000, 0},
-	"ingest": {1000, 20000, 0},
+
+	"download": {0, 400, 0},
+	"ingest":   {1000, 20000, 0},
 }
 
 const (

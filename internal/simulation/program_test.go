@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // program uses the SDK as its documentation says.
@@ -27,6 +26,7 @@ type program struct {
 	token   string
 	known   []int64 // notes that it was told of
 	pending []*recording
+	left    bool // it has revoked its token
 }
 
 // recording is what a program has to bring to the service, once.
@@ -44,6 +44,10 @@ var errFullDisk = errors.New("the journal cannot be written")
 func newProgram(w *world, number int, team []*program) *program {
 	p := &program{being: being{world: w, name: fmt.Sprintf("p%d", number), number: number}, group: number, token: firstToken}
 	p.network = &network{being: &p.being, asked: map[string]int{}}
+	p.known = slices.Clone(w.service.shelf)
+	if w.design.patientless {
+		p.group = 0 // only the patient tells their notes apart
+	}
 	if w.design.secondUser && number > 0 && number == w.design.programs-1 {
 		p.token, p.group = otherToken, 0 // only the user tells its notes from those of the first
 	}
@@ -63,8 +67,13 @@ func (way) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (p *program) newClient() *clinicaldoc.Client {
-	client, err := clinicaldoc.NewClient("https://api.clinicaldoc.test", p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: way{}}),
-		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(reader{p.world}, nil))))
+	client, err := clinicaldoc.NewClient("https://"+apiHost, p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: way{}}),
+		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(reader{p.world}, nil))),
+		clinicaldoc.WithObserver(func(ctx context.Context, a clinicaldoc.Attempt) {
+			if a.Err != nil {
+				callOf(ctx).observe(a.Err)
+			}
+		}))
 	if err != nil {
 		panic(err)
 	}
@@ -107,6 +116,9 @@ func (p *program) starts() []time.Duration {
 
 // settle is the calm end of the day: what is still open is asked once more, and a list must be whole.
 func (p *program) settle(ctx context.Context) {
+	if p.world.design.restarts && !p.world.design.shared {
+		p.restart(ctx)
+	}
 	open := p.pending
 	p.pending = nil
 	for _, r := range open {
@@ -114,43 +126,72 @@ func (p *program) settle(ctx context.Context) {
 			p.world.useful("lost creates undecided at the end")
 		}
 	}
-	if !p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true) {
+	if !p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true) && p.world.design.tellsEnd() {
 		p.world.violate("useless", "a list does not end well on a calm evening")
 	}
+	if len(p.known) > 0 {
+		p.download(ctx, p.known[len(p.known)-1])
+	}
+}
+
+// shares are how often programs do each thing, in hundredths, by what the world is about.
+var shares = [focuses][]int{ // record, list, update, sign, delete, wait, wait for all, review, download, something else
+	onAll:    {40, 12, 14, 8, 5, 6, 5, 4, 4, 2},
+	onLosses: {82, 3, 3, 2, 3, 2, 1, 1, 1, 2},
+	onEdits:  {18, 2, 24, 24, 14, 1, 1, 7, 1, 8},
+	onLists:  {34, 45, 3, 2, 12, 1, 1, 1, 1, 0},
+	onWaits:  {42, 2, 4, 2, 1, 24, 16, 2, 5, 2},
 }
 
 func (p *program) act(ctx context.Context, d *draws) {
-	choice := d.below(100)
-	if choice < 40 {
-		p.record(ctx, d)
-		return
-	}
-	if choice < 54 {
-		p.list(ctx, d, false)
-		return
-	}
-	if len(p.known) == 0 {
-		return
-	}
-	id := p.known[d.below(len(p.known))]
-	if d.chance(0.5) {
-		id = p.known[len(p.known)-1]
+	choice, at := d.below(100), 0
+	for limit := shares[p.world.design.focus]; choice >= limit[at]; at++ {
+		choice -= limit[at]
 	}
 	switch {
-	case choice < 74:
-		p.update(ctx, d, id)
-	case choice < 84:
-		p.sign(ctx, d, id)
-	case choice < 88:
-		p.delete(ctx, d, id)
-	case choice < 95:
-		p.wait(ctx, id, false)
+	case at == 0:
+		p.record(ctx, d)
+	case at == 1:
+		p.list(ctx, d, false)
+	case at == 9:
+		p.doElse(ctx, d)
+	case len(p.known) == 0:
 	default:
-		p.waitAll(ctx)
+		id := p.known[d.below(len(p.known))]
+		if d.chance(0.6) {
+			id = p.known[len(p.known)-1]
+		}
+		p.work(ctx, d, id, at)
 	}
 }
 
-func (p *program) patient(d *draws) int64 { return int64(1 + d.below(p.world.design.patients)) }
+// work is what is done with a note that is there, or was.
+func (p *program) work(ctx context.Context, d *draws, id int64, what int) {
+	switch what {
+	case 2:
+		p.update(ctx, d, id)
+	case 3:
+		p.sign(ctx, d, id)
+	case 4:
+		p.delete(ctx, d, id)
+	case 5:
+		p.wait(ctx, d, id, false)
+	case 6:
+		p.waitAll(ctx)
+	case 7:
+		p.review(ctx, d)
+	case 8:
+		p.download(ctx, id)
+	}
+}
+
+func (p *program) patient(d *draws) int64 {
+	patient := int64(1 + d.below(p.world.design.patients))
+	if p.world.design.patientless && p.number == 0 {
+		return 0
+	}
+	return patient
+}
 
 func (p *program) noteName(d *draws) string {
 	return fmt.Sprintf("%s %d", nameMark, d.below(p.world.design.names))
@@ -178,7 +219,10 @@ func (p *program) record(ctx context.Context, d *draws) {
 	for range 3 {
 		if p.create(ctx, r) {
 			if d.chance(0.15) {
-				p.wait(ctx, p.world.service.birth(r.fingerprint).id, true)
+				p.wait(ctx, d, p.world.service.birth(r.fingerprint).id, true)
+			}
+			if p.world.design.focus == onEdits && d.chance(0.4) { // nobody has waited for it
+				p.sign(ctx, d, p.world.service.birth(r.fingerprint).id)
 			}
 			return
 		}
@@ -187,9 +231,11 @@ func (p *program) record(ctx context.Context, d *draws) {
 		}
 		p.world.useful("lost creates")
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
-			p.restart(ctx, r)
+			p.pending = append(p.pending, r)
+			p.restart(ctx)
+			p.pending = p.pending[:len(p.pending)-1]
 		}
-		if !p.world.design.quiet && (d.chance(0.15) || p.world.design.alike && d.chance(0.3)) { // who does not ask at once must not make others err
+		if !p.world.design.quiet && (d.chance(0.15) || p.world.design.focus == onLosses && d.chance(0.3)) { // who does not ask at once must not make others err
 			p.pending = append(p.pending, r)
 			return
 		}
@@ -224,7 +270,7 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 	c.end(err)
 	r.lost, r.call = nil, c
 	if err == nil {
-		if patient, _ := note.PatientID(); mixed == nil && patient != r.params.PatientID {
+		if patient, named := note.PatientID(); mixed == nil && named && patient != r.params.PatientID {
 			p.world.violate("wrong patient", "create returns note %d of patient %d", note.ID, patient)
 		}
 		p.told(c, r, note)
@@ -232,6 +278,7 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 	}
 	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
 		r.lost = unknown
+		c.checkLoss(unknown)
 	}
 	return false
 }
@@ -246,24 +293,35 @@ func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 }
 
 // restart is a new process that has only what was kept on disk.
-func (p *program) restart(ctx context.Context, r *recording) {
+func (p *program) restart(ctx context.Context) {
 	p.world.count("restarts", 1)
 	p.client = p.newClient()
-	stored, err := json.Marshal(r.lost)
-	read := new(clinicaldoc.OutcomeUnknownError)
-	if err == nil {
-		err = json.Unmarshal(stored, read)
+	p.pending = slices.DeleteFunc(p.pending, func(r *recording) bool { return r.lost == nil }) // decided meanwhile
+	for _, r := range p.pending {
+		r.lost = p.stored(r.lost)
 	}
-	if err != nil {
-		p.world.violate("journal", "%v", err)
-	}
-	r.lost = read
-	// The new client learns of the other losses from being asked about them.
+	// The new client learns of the losses from being asked about them.
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	for _, other := range p.pending {
-		_, _ = p.client.Notes.FindCreated(ended, other.lost, clinicaldoc.FindCreatedParams{})
+	for _, r := range p.pending {
+		_, _ = p.client.Notes.FindCreated(ended, r.lost, p.world.design.finding(r.unique, p.known))
 	}
+}
+
+// stored is a lost create as a journal keeps it.
+func (p *program) stored(lost *clinicaldoc.OutcomeUnknownError) *clinicaldoc.OutcomeUnknownError {
+	kept, err := json.Marshal(lost)
+	read := new(clinicaldoc.OutcomeUnknownError)
+	if err == nil {
+		err = json.Unmarshal(kept, read)
+	}
+	if err != nil || !read.SentAt.Equal(lost.SentAt) || !read.LostAt.Equal(lost.LostAt) || read.AudioSize != lost.AudioSize || read.NoteID != lost.NoteID {
+		p.world.violate("journal", "a lost create is not what it was: %v", err)
+	}
+	if lost.Params.Audio != nil { // else it has come from another machine already
+		read.SentAt, read.LostAt = read.SentAt.Add(p.world.design.machine), read.LostAt.Add(p.world.design.machine)
+	}
+	return read
 }
 
 // find asks what became of a lost create and reports whether the note was found. When it surely was not made, lost is nil.
@@ -272,7 +330,7 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 	c.limit = limit
 	ctx, cancel := c.context(ctx)
 	defer cancel()
-	note, err := p.client.Notes.FindCreated(ctx, r.lost, clinicaldoc.FindCreatedParams{UniqueName: r.unique, ExcludeIDs: p.known})
+	note, err := p.client.Notes.FindCreated(ctx, r.lost, p.world.design.finding(r.unique, p.known))
 	since := time.Since(r.lost.LostAt)
 	var undecided *clinicaldoc.OutcomeUnknownError
 	switch {
@@ -299,6 +357,10 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 	return false
 }
 
+func (w design) finding(unique bool, known []int64) clinicaldoc.FindCreatedParams {
+	return clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeIDs: known, TrustPatientFilter: w.unnamed}
+}
+
 // notCreated is the SDK's word that no note was made of the recording. What a clinician has deleted meanwhile nobody can see.
 func (p *program) notCreated(r *recording) {
 	if f := p.world.service.birth(r.fingerprint); f != nil && !f.died.IsZero() {
@@ -314,209 +376,4 @@ func (p *program) decided(word string, since time.Duration) {
 	if since <= 11*time.Minute {
 		p.world.useful("lost creates decided within Settle")
 	}
-}
-
-func (p *program) get(ctx context.Context, id int64) (*clinicaldoc.ProgressNote, error) {
-	c := p.begin("get")
-	ctx, cancel := c.context(ctx)
-	defer cancel()
-	note, err := p.client.Notes.Get(ctx, id)
-	c.end(err)
-	return note, err
-}
-
-// choosing returns the options of an edit: every other one says what was read.
-func (p *program) choosing(ctx context.Context, d *draws, c *call) ([]clinicaldoc.CallOption, bool) {
-	if d.chance(0.5) {
-		return nil, true
-	}
-	note, err := p.get(ctx, c.note)
-	if err != nil {
-		return nil, false
-	}
-	c.unchanged, c.readAt = note, time.Now()
-	_ = wait(ctx, d.within(time.Minute)) // somebody reads it
-	c.began = time.Now()
-	return []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(note)}, true
-}
-
-func (p *program) update(ctx context.Context, d *draws, id int64) {
-	c := p.begin("update")
-	c.note = id
-	opts, ok := p.choosing(ctx, d, c)
-	if !ok {
-		return
-	}
-	text := fmt.Sprintf("%s by %s in step %d", textMark, p.name, p.step)
-	ctx, cancel := c.context(ctx)
-	defer cancel()
-	_, err := p.client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: &text}, opts...)
-	c.end(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil && len(c.acts) == 0 {
-		p.world.violate("not done", "the update of note %d is said to be done", id)
-	}
-}
-
-func (p *program) sign(ctx context.Context, d *draws, id int64) {
-	c := p.begin("sign")
-	c.note = id
-	opts, ok := p.choosing(ctx, d, c)
-	if !ok {
-		return
-	}
-	if d.chance(0.3) { // in the name of the clinician who is logged in
-		c.token = clinicianToken
-		opts = append(opts, clinicaldoc.WithToken(c.token))
-		if p.token == otherToken {
-			c.token = otherToken
-			opts[len(opts)-1] = clinicaldoc.WithToken(c.token)
-		}
-	}
-	ctx, cancel := c.context(ctx)
-	defer cancel()
-	_, err := p.client.Notes.Sign(ctx, id, opts...)
-	c.end(err)
-	if err != nil {
-		return
-	}
-	f := p.world.service.fact(id)
-	p.world.service.mu.Lock()
-	defer p.world.service.mu.Unlock()
-	at := slices.IndexFunc(f.changes, func(done change) bool { return done.signed })
-	switch {
-	case at < 0:
-		p.world.violate("not done", "note %d is said to be signed", id)
-	case c.unchanged != nil && !c.unchanged.Has.Signed && !p.world.design.sameTexts(c.unchanged, f.changes[at].before):
-		p.world.violate("signed unread", "note %d: another text than the one that was read", id)
-	}
-}
-
-func (w design) sameTexts(read *clinicaldoc.ProgressNote, n clinicaldoctest.Note) bool {
-	return read.Transcription == n.Transcription && read.Analysis == n.Analysis && (w.shortens || read.Name == n.Name)
-}
-
-func (p *program) delete(ctx context.Context, d *draws, id int64) {
-	c := p.begin("delete")
-	c.note = id
-	opts, ok := p.choosing(ctx, d, c)
-	if !ok {
-		return
-	}
-	ctx, cancel := c.context(ctx)
-	defer cancel()
-	_, err := p.client.Notes.Delete(ctx, id, opts...)
-	c.end(err)
-	if f := p.world.service.fact(id); err == nil && f.died.IsZero() {
-		p.world.violate("not done", "note %d is said to be deleted", id)
-	}
-}
-
-func (p *program) wait(ctx context.Context, id int64, fresh bool) {
-	c := p.begin("wait")
-	c.limit = time.Hour
-	ctx, cancel := c.context(ctx)
-	defer cancel()
-	note, err := p.client.Notes.Wait(ctx, id, clinicaldoc.WaitParams{})
-	c.end(err)
-	if err == nil {
-		p.checkWaited(c, note)
-		return
-	}
-	f := p.world.service.fact(id)
-	_, refused := errors.AsType[*clinicaldoc.Error](err)
-	switch {
-	case errors.Is(err, clinicaldoc.ErrNotFound) && f.died.IsZero() && (p.world.design.lag == 0 || fresh && p.world.design.lag < 9*time.Second):
-		p.world.violate("waiting", "note %d is there, but the wait ends", id)
-	case !errors.Is(err, clinicaldoc.ErrNotFound) && time.Since(c.began) < c.limit && c.requests <= 10:
-		p.world.violate("waiting", "the wait for note %d ends after %d requests, refused %t", id, c.requests, refused)
-	}
-}
-
-func (p *program) waitAll(ctx context.Context) {
-	c := p.begin("wait")
-	c.limit = time.Hour
-	ctx, cancel := c.context(ctx)
-	defer cancel()
-	yielded := map[int64]int{}
-	for note, err := range p.client.Notes.WaitAll(ctx, p.known, clinicaldoc.WaitParams{}) {
-		var failed *clinicaldoc.WaitError
-		switch {
-		case err == nil:
-			yielded[note.ID]++
-			p.checkWaited(c, note)
-		case errors.As(err, &failed):
-			yielded[failed.ID]++
-		}
-	}
-	c.end(nil)
-	for _, id := range p.known {
-		if yielded[id] != 1 {
-			p.world.violate("waiting", "WaitAll yields note %d %d times", id, yielded[id])
-		}
-	}
-}
-
-// checkWaited holds a note that was waited for against what the service showed when it was read.
-func (p *program) checkWaited(c *call, note *clinicaldoc.ProgressNote) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if shown := c.texts[note.ID]; shown != (texts{note.Name, note.Transcription, note.Analysis}) {
-		p.world.violate("waiting", "note %d is not what Get gives", note.ID)
-	}
-	if !note.Stage().AtLeast(clinicaldoc.StageComplete) {
-		p.world.violate("waiting", "note %d has not come to its end", note.ID)
-	}
-}
-
-// list reads a list whole, and reports whether it ended well.
-func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
-	c := p.begin("list")
-	p.world.useful("lists")
-	ctx, cancel := c.context(ctx)
-	defer cancel()
-	params := clinicaldoc.ListNotesParams{PerPage: 1 + d.below(5), Sort: pick(d, clinicaldoc.SortLatest, clinicaldoc.SortOldest), Verify: d.chance(0.2)}
-	if d.chance(0.6) {
-		params.PatientID = p.patient(d)
-	}
-	if p.world.design.prefetch && d.chance(0.5) {
-		params.Prefetch, c.parallel = 1+d.below(3), true
-	}
-	slowness, deletes := pick(d, 0, 0, time.Second, 20*time.Second), !calm && d.chance(0.2)
-	from := time.Now().Add(-p.world.design.lag)
-	seen := map[int64]bool{}
-	for note, err := range p.client.Notes.All(ctx, params) {
-		if err != nil {
-			c.end(err)
-			return false
-		}
-		if seen[note.ID] {
-			p.world.violate("list", "note %d is yielded twice", note.ID)
-		}
-		seen[note.ID] = true
-		if patient, _ := note.PatientID(); params.PatientID != 0 && patient != params.PatientID {
-			p.world.violate("list", "note %d is another patient's", note.ID)
-		}
-		if !calm && slowness > 0 {
-			_ = wait(ctx, d.within(slowness))
-		}
-		if at := slices.Index(p.known, note.ID); deletes && at >= 0 && d.chance(0.5) {
-			p.delete(ctx, d, note.ID)
-		}
-	}
-	c.end(nil)
-	p.world.useful("lists whole")
-	wanted, deaths, births := p.world.service.throughout(params.PatientID, from, time.Now())
-	hidden := deaths && (!p.world.design.tellsDeletions() || p.world.design.tellsTotals() && births) &&
-		(!params.Verify || p.world.service.replica != nil)
-	for _, id := range wanted {
-		switch {
-		case !seen[id] && hidden: // documented: the service cannot show it
-			p.world.count("reached: a deletion that the list does not show", 1)
-		case !seen[id]:
-			p.world.violate("list lost a row", "note %d was there throughout, %d of %d yielded, %s", id, len(seen), len(wanted), params.Sort)
-		}
-	}
-	return true
 }

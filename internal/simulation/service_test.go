@@ -24,7 +24,15 @@ const (
 	otherToken = "2|other-Numbat"
 
 	clinicianToken = "3|clinician-Numbat" // of the first user, at another device
+	leavingTokens  = 4                    // the id of the first of the tokens that programs revoke
+
+	apiHost     = "api.clinicaldoc.test"
+	storageHost = "storage.clinicaldoc.test"
+	storageURL  = "https://" + storageHost
 )
+
+// leavingToken is the token that a program revokes.
+func leavingToken(number int) string { return fmt.Sprintf("%d|leaving-Numbat", leavingTokens+number) }
 
 // service is the box, the replica behind it, and the truth about both.
 type service struct {
@@ -32,10 +40,13 @@ type service struct {
 	primary *clinicaldoctest.Server
 	replica *clinicaldoctest.Server // nil: there is none
 
-	mu     sync.Mutex
-	busy   int64 // the note that a program wrote to last, or tried to
-	notes  map[int64]*fact
-	births map[string]*fact // by the recording's fingerprint; the last one that lives, or died last
+	mu       sync.Mutex
+	busy     int64 // the note that a program wrote to last, or tried to
+	notes    map[int64]*fact
+	cache    cache
+	shelf    []int64          // notes to work on
+	archived []int64          // notes of long ago, all complete
+	births   map[string]*fact // by the recording's fingerprint; the last one that lives, or died last
 }
 
 // fact is the truth about one note.
@@ -58,41 +69,57 @@ type change struct {
 }
 
 func newService(w *world) *service {
-	s := &service{world: w, notes: map[int64]*fact{}, births: map[string]*fact{}}
+	s := &service{world: w, notes: map[int64]*fact{}, births: map[string]*fact{}, cache: cache{}}
 	s.primary = newBox(w.design, w.design.clock)
 	if w.design.lag > 0 {
 		s.replica = newBox(w.design, w.design.clock-w.design.lag)
 	}
+	d := drawsAt(w.seed, hashOf("yesterday"))
 	if w.design.yesterday {
-		s.seed()
+		for range 1 + d.below(6) {
+			s.seed(d, fmt.Sprintf("%s %d", nameMark, d.below(w.design.names)), d.within(pick(d, time.Hour, 30*time.Hour)))
+		}
+	}
+	if w.design.focus == onEdits {
+		for i := range 3 {
+			s.shelf = append(s.shelf, s.seed(d, fmt.Sprintf("%s shelved %d", nameMark, i), 3*day))
+		}
+	}
+	if w.design.archive {
+		for i := range 45 {
+			s.archived = append(s.archived, s.seed(d, fmt.Sprintf("%s archived %d", nameMark, i), 7*day+time.Duration(i)*time.Minute))
+		}
 	}
 	return s
 }
 
-// seed brings notes of the day before, which look like those that the programs will make.
-func (s *service) seed() {
-	d := drawsAt(s.world.seed, hashOf("yesterday"))
-	for range 1 + d.below(6) {
-		n := clinicaldoctest.Note{
-			Name: fmt.Sprintf("%s %d", nameMark, d.below(s.world.design.names)), PatientID: int64(1 + d.below(s.world.design.patients)),
-			CreatedAt: s.primary.Now().Add(-time.Minute - d.within(pick(d, time.Hour, 30*time.Hour))), AudioSize: int64(100 + d.below(3)),
-			Transcription: textMark, Analysis: textMark,
-		}
-		id := s.primary.AddNote(n)
-		if s.replica != nil {
-			n.ID = id
-			s.replica.AddNote(n)
-		}
-		s.notes[id] = &fact{id: id, patient: n.PatientID, born: time.Now().Add(-time.Hour)}
+// seed brings a note of before the day, which may look like those that the programs will make.
+func (s *service) seed(d *draws, name string, age time.Duration) int64 {
+	n := clinicaldoctest.Note{
+		Name: name, PatientID: int64(1 + d.below(s.world.design.patients)), CreatedAt: s.primary.Now().Add(-time.Minute - age),
+		AudioSize: int64(100 + d.below(3)), Transcription: textMark, Analysis: textMark,
 	}
+	id := s.primary.AddNote(n)
+	if s.replica != nil {
+		n.ID = id
+		s.replica.AddNote(n)
+	}
+	s.notes[id] = &fact{id: id, patient: n.PatientID, born: time.Now().Add(-time.Hour)}
+	return id
 }
 
 func newBox(d design, clock time.Duration) *clinicaldoctest.Server {
+	if d.unnamed {
+		d.variant.Patient = clinicaldoctest.PatientUnnamed
+	}
 	delays := clinicaldoctest.Delays{Uploaded: time.Second, Transcribing: 40 * time.Second, Transcribed: time.Second, Analysing: 20 * time.Second}
 	box := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(d.variant), clinicaldoctest.WithToken(firstToken), clinicaldoctest.WithDelays(delays))
 	box.Advance(clock)
 	box.AddUser(clinicaldoctest.User{Token: otherToken})
 	box.AddUser(clinicaldoctest.User{ID: 1, Token: clinicianToken})
+	for i := range d.programs {
+		box.AddUser(clinicaldoctest.User{ID: 1, Token: leavingToken(i)})
+	}
 	return box
 }
 
@@ -111,6 +138,7 @@ type request struct {
 	call                *call // of the program; nil: a clinician's
 	attempt             int   // of the call, among its writes
 	sent                time.Time
+	storage             bool // it goes to where recordings lie
 }
 
 func (r request) writes() bool { return r.method != http.MethodGet }
@@ -120,18 +148,25 @@ func (r request) id() int64 {
 	return id
 }
 
+// lists reports whether the request asks for a list of notes.
+func (r request) lists() bool { return !r.writes() && r.path == "/v1/progress-notes" && !r.storage }
+
 func (r request) signs() bool { return strings.HasSuffix(r.path, "/sign") }
 
 func (r request) http() *http.Request {
 	return &http.Request{
 		Method: r.method, URL: &url.URL{Path: r.path, RawQuery: r.query}, Header: r.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: io.NopCloser(bytes.NewReader(r.body)), ContentLength: int64(len(r.body)), Host: "api.clinicaldoc.test",
+		Body: io.NopCloser(bytes.NewReader(r.body)), ContentLength: int64(len(r.body)), Host: apiHost,
 	}
 }
 
 func handle(box *clinicaldoctest.Server, r request) *http.Response {
 	recorder := httptest.NewRecorder()
-	box.Handler().ServeHTTP(recorder, r.http())
+	req := r.http()
+	if r.storage {
+		_, req.Host, _ = strings.Cut(box.StorageURL, "://")
+	}
+	box.Handler().ServeHTTP(recorder, req)
 	return recorder.Result()
 }
 
@@ -141,16 +176,18 @@ func (s *service) serve(r request) *http.Response {
 		return handle(s.primary, r)
 	}
 	before := s.look(r.id())
-	resp := handle(s.primary, r)
+	resp := s.handleWrite(s.primary, r)
 	if resp.StatusCode >= 300 {
 		return resp
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch r.method {
-	case http.MethodPost:
+	switch {
+	case r.method == http.MethodPost:
 		s.recordBirth(r)
-	case http.MethodDelete:
+	case r.id() == 0: // a token
+		r.call.carriedOut(change{at: time.Now(), by: r.call})
+	case r.method == http.MethodDelete:
 		s.notes[r.id()].died = time.Now()
 		s.world.acted(r, s.notes[r.id()], change{at: time.Now(), by: r.call, before: before})
 	default:
@@ -162,6 +199,14 @@ func (s *service) serve(r request) *http.Response {
 	}
 	s.forward(r)
 	return resp
+}
+
+// handleWrite is a write at one of the boxes. Which recordings cannot be analysed is decided by their fingerprint.
+func (s *service) handleWrite(box *clinicaldoctest.Server, r request) *http.Response {
+	if s.world.design.fails && r.method == http.MethodPost && r.call != nil && r.call.fingerprint != "" && hashOf(r.call.fingerprint)%5 == 0 {
+		box.ScriptNext(clinicaldoctest.Script{AnalysisError: textMark + " cannot be analysed"})
+	}
+	return handle(box, r)
 }
 
 func (s *service) recordBirth(r request) {
@@ -182,7 +227,7 @@ func (s *service) forward(r request) {
 	}
 	s.world.running.Go(func() {
 		time.Sleep(s.world.design.lag)
-		handle(s.replica, r) //nolint:bodyclose // it is in memory
+		s.handleWrite(s.replica, r) //nolint:bodyclose // it is in memory
 	})
 }
 
@@ -194,6 +239,18 @@ func (s *service) look(id int64) clinicaldoctest.Note {
 		}
 	}
 	return clinicaldoctest.Note{}
+}
+
+// analysisAt is the analysis that a note had at that time, if somebody changed it since; else as it is.
+func (s *service) analysisAt(id int64, at time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.notes[id].changes {
+		if c.at.After(at) {
+			return c.before.Analysis
+		}
+	}
+	return s.look(id).Analysis
 }
 
 // aim notes which note a program writes to.

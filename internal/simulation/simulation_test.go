@@ -41,6 +41,7 @@ func (s *season) live(t *testing.T, from, n uint64) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < n && !s.stopped.Load(); i = next.Add(1) - 1 {
 				w := newWorld(from + i)
+				w.mute = true
 				w.run(t)
 				s.take(w)
 			}
@@ -55,6 +56,8 @@ func (s *season) take(w *world) {
 	defer s.mu.Unlock()
 	s.total.add(w.tally)
 	s.total[fmt.Sprintf("worlds of %s", w.design.scale)]++
+	s.total[fmt.Sprintf("worlds on %s", w.design.focus)]++
+	s.total[fmt.Sprintf("worlds over %s", w.design.protocol)]++
 	for _, v := range w.violations {
 		if !slices.Contains(s.broken[v.kind], w.seed) {
 			s.broken[v.kind] = append(s.broken[v.kind], w.seed)

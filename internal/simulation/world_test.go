@@ -22,11 +22,13 @@ type world struct {
 	seed   uint64
 	design design
 	only   map[string]bool // the events that happen; nil: all
+	mute   bool            // nothing is written down but what is broken: a third of the time
 	hasty  bool            // programs take what is undecided for not created: a defect to try the simulation with
 
 	began   time.Time
 	calm    time.Time // from then on nothing goes wrong
 	service *service
+	wire    *wire          // nil: requests travel in process
 	station *station       // nil: there is none
 	abort   func()         // ends a world that would not end
 	running sync.WaitGroup // commits and copies that nobody waits for
@@ -62,6 +64,10 @@ func (w *world) run(t *testing.T) {
 		w.calm = w.began.Add(w.design.scale + time.Hour)
 		w.service = newService(w)
 		defer w.service.close()
+		if w.design.protocol != inProcess {
+			w.wire = newWire(w.design.protocol)
+			defer w.wire.close()
+		}
 		var ctx context.Context
 		ctx, w.abort = context.WithCancel(t.Context())
 		defer w.abort()
@@ -148,6 +154,9 @@ func (w *world) happens(event string) bool {
 }
 
 func (w *world) say(who, format string, args ...any) {
+	if w.mute {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.history = append(w.history, line{time.Since(w.began), who, fmt.Sprintf(format, args...)})
