@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -204,7 +203,7 @@ func errorState(d *jsonscan.Decoder) *string {
 	case "", "null", "false", "0", "[]", "{}":
 		return nil
 	}
-	return new(strings.ToValidUTF8(string(raw), "\ufffd")) // as texts are read, so that a stored one reads back equal
+	return new(string([]rune(string(raw)))) // each invalid byte as texts are read, so that a stored one reads back equal
 }
 
 // PatientID returns the patient whom the note names, in Patient or by a patient_id beside the described members, and

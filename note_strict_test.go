@@ -244,7 +244,7 @@ func FuzzNote(f *testing.F) {
 		withField(`"created_at":"0000-00-00 00:00:00"`), withField(`"updated_at":"-0001-11-30T00:00:00Z"`), withField(`"updated_at":"2024-05-01 10:11:12+02"`),
 		withField(`"audio":{"duration":"00:03:10"}`), withField(`"audio":{"duration":"1:60:00"}`), withField(`"audio":{"size":" 7 "}`), withField(`"updated_at":"0000-01-01T00:00:00+23:59"`),
 		withField(`"created_at":"yesterday"`), withField(`"created_at":0`), withField(`"created_at":""`),
-		withField(`"error_state":"failed"`), withField(`"error_state":{"code": 5}`), withField(`"error_state":[]`), withField(`"error_state":false`),
+		withField(`"error_state":"failed"`), withField(`"error_state":{"code": 5}`), withField("\"error_state\":[\"\xeb\xeb\"]"), withField(`"error_state":[]`), withField(`"error_state":false`),
 		withField(`"patient":{"id": 7, "name":"<b>\u2028"}`), withField("\"patient\":[ ]"), withField(`"user":"x"`), withField(`"ID":8`),
 		withField(`"more":{"a": [1, "<b>"]}, "\u006dany" : null`), withField(`"data":{"id":8}`), withField("\"\xff\":1,\"\u2028\":\"\u2028\""),
 	} {
