@@ -70,13 +70,13 @@ type edit struct {
 	op      operation
 	id      int64
 	began   time.Time
-	read    *ProgressNote            // what the caller read; nil: not said
-	reads   []CallOption             // of the reads in between: those of the caller are meant for the edit
-	isDone  func(*ProgressNote) bool // the note is as the edit leaves it
-	done    *ProgressNote            // as an earlier attempt left it
+	read    *ProgressNote    // what the caller read; nil: not said
+	reads   []CallOption     // of the reads in between: those of the caller are meant for the edit
+	params  UpdateNoteParams // of an Update
+	done    *ProgressNote    // as an earlier attempt left it
 }
 
-func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone func(*ProgressNote) bool) (*edit, request, error) {
+func (s *NotesService) newEdit(op operation, id int64, opts []CallOption) (*edit, request, error) {
 	r, err := op.withID(id)
 	if err != nil {
 		return nil, r, err
@@ -85,7 +85,7 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	if err != nil {
 		return nil, r, err
 	}
-	e := &edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged, isDone: isDone}
+	e := &edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged}
 	if e.read != nil && e.read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
@@ -94,6 +94,17 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	}
 	r.beforeRetry = e.beforeRetry
 	return e, r, nil
+}
+
+// isDone reports whether the note is as the edit leaves it.
+func (e *edit) isDone(note *ProgressNote) bool {
+	switch e.op {
+	case updateNote:
+		return e.params.presentIn(note)
+	case signNote:
+		return note.Has.Signed
+	}
+	return false
 }
 
 // before reads the note if the caller said what it should be.
