@@ -19,14 +19,14 @@ func (j *FileJournal) save(e Entry) error {
 	}
 	b := j.next
 	b.entries = append(b.entries, e)
-	lead := false
-	switch {
-	case e.State == StateClaimed:
+	if e.State == StateClaimed {
 		j.mu.Unlock()
 		return nil
-	case e.State == StateCommitting:
+	}
+	if e.State == StateCommitting {
 		b.uploads++
 	}
+	lead := false
 	switch {
 	case b.uploads >= j.uploads:
 		lead = j.want(b)

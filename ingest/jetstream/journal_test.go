@@ -26,7 +26,15 @@ const service = "https://service.example.test"
 // startServer starts a server with a port.
 func startServer(t *testing.T) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	return startServerIn(t, t.TempDir(), 0)
+}
+
+// startServerIn starts one whose disk has so much room; 0: all there is.
+func startServerIn(t *testing.T, dir string, room int64) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, JetStreamMaxStore: room, NoSigs: true, NoLog: true,
+	})
 	require.NoError(t, err)
 	s.Start()
 	require.True(t, s.ReadyForConnections(20*time.Second))
@@ -268,36 +276,99 @@ func TestRenewalsAndSavesTakeTurns(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableServerIsAnError(t *testing.T) {
+// uploadUntil runs an uploader, does something after a few results, and returns what ended it.
+func uploadUntil(t *testing.T, u *ingest.Uploader, after func()) (failure error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	taken := 0
+	for _, err := range u.Run(ctx, recordings(uploaded)) {
+		if failure = err; err != nil {
+			break
+		}
+		if taken++; taken == 5 {
+			after()
+		}
+	}
+	return failure
+}
+
+const uploaded = 200
+
+func assertOneNoteEach(t *testing.T, srv *clinicaldoctest.Server) {
+	t.Helper()
+	notes := map[string][]int64{}
+	for _, note := range srv.Notes() {
+		notes[note.Name] = append(notes[note.Name], note.ID)
+	}
+	assert.Equal(t, uploaded, len(notes)) //nolint:testifylint // the notes need not be printed
+	for name, ids := range notes {
+		assert.Len(t, ids, 1, name)
+	}
+}
+
+func TestAnUnreachableServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	_, err := Connect("nats://127.0.0.1:1")
 	require.Error(t, err)
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	s := startServer(t)
+	dir := t.TempDir()
+	s := startServerIn(t, dir, 0)
 	j, err := Open(t.Context(), connect(t, s), Params{})
 	require.NoError(t, err)
 	j.patience = time.Second
-	u := &ingest.Uploader{Client: srv.Client(), Journal: j}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var failure error
-	taken := 0
-	for result, err := range u.Run(ctx, recordings(1000)) {
-		if failure = err; err != nil {
-			break
-		}
-		if taken++; taken == 5 {
-			s.Shutdown()
-		}
-		_ = result
-	}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+	failure := uploadUntil(t, u, s.Shutdown)
 	require.Error(t, failure)
 	assert.Contains(t, failure.Error(), "cannot be reached")
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err = Embed(t.Context(), file)
-	require.Error(t, err)
+	assert.Less(t, len(srv.Notes()), uploaded)
+
+	s.WaitForShutdown()
+	s = startServerIn(t, dir, 0)
+	u.Journal, err = Open(t.Context(), connect(t, s), Params{Lease: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, uploadUntil(t, u, func() {}))
+	assertOneNoteEach(t, srv)
+}
+
+func TestAFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	s := startServerIn(t, dir, 32<<10)
+	j, err := Open(t.Context(), connect(t, s), Params{})
+	require.NoError(t, err)
+	j.patience = time.Second
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+	failure := uploadUntil(t, u, func() {})
+	require.Error(t, failure)
+	assert.Contains(t, failure.Error(), "resource", "the engine's own words")
+	assert.Less(t, len(srv.Notes()), uploaded)
+
+	s.Shutdown()
+	s.WaitForShutdown()
+	u.Journal, err = Open(t.Context(), connect(t, startServerIn(t, dir, 0)), Params{Lease: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, uploadUntil(t, u, func() {}))
+	assertOneNoteEach(t, srv)
+}
+
+func TestDamageIsReported(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, connect(t, startServer(t)), time.Second)
+	for n, damaged := range []string{"", "{", `{"entry":{"Key":"00000000000000000000000000000000"}}`} {
+		c := claimed(t, j, n)
+		require.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCommitting)))
+		fallSilent(c)
+		_, err := j.records(key(n)).Put(t.Context(), recordKey(key(n)), []byte(damaged))
+		require.NoError(t, err)
+		_, err = j.Claim(t.Context(), key(n))
+		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+		require.ErrorIs(t, c.Save(t.Context(), entry(n, ingest.StateCreated)), ingest.ErrJournalDamaged)
+		_, err = j.Kin(t.Context(), 7, time.Time{})
+		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+	}
 }
 
 func TestALimitIsShared(t *testing.T) {
@@ -350,4 +421,71 @@ func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
 	require.NoError(t, failed)
 	assert.Equal(t, 20, created)
 	assert.Len(t, srv.Notes(), 20)
+}
+
+// failing is a journal that falls silent after a commit, and fails when the note is to be written down.
+type failing struct {
+	*Journal
+	fail <-chan struct{} // when it fails
+}
+
+func (f failing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	c, err := f.Journal.Claim(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return failingClaim{c.(*claim), f}, nil
+}
+
+type failingClaim struct {
+	*claim
+	failing
+}
+
+func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if e.State != ingest.StateCreated {
+		return c.claim.Save(ctx, e)
+	}
+	fallSilent(c.claim)
+	<-c.fail
+	return fail("synthetic")
+}
+
+func (c failingClaim) Release() {}
+
+// For the client its note is explained, so that FindCreated says that the recording has none: the process knows better.
+func TestARunKnowsTheNoteThatAnotherCouldNotWriteDown(t *testing.T) {
+	t.Parallel()
+	srv, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(srv.Close)
+	client, doubt := srv.Client(), make(chan struct{})
+	first := &ingest.Uploader{Client: client, Journal: failing{openUnbound(t, s), doubt}}
+	second := &ingest.Uploader{
+		Client: client, Journal: openUnbound(t, s), Find: clinicaldoc.FindCreatedParams{Settle: 2 * time.Second},
+		OnEvent: func(e ingest.Event) {
+			if e.State == ingest.StateInDoubt {
+				close(doubt)
+			}
+		},
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for result, err := range first.Run(t.Context(), recordings(1)) {
+			assert.True(t, err != nil || result.Status == ingest.Created, result)
+		}
+	})
+	require.Eventually(t, func() bool { return len(srv.Notes()) == 1 }, 20*time.Second, time.Millisecond)
+	for result, err := range second.Run(t.Context(), recordings(1)) {
+		require.NoError(t, err)
+		assert.Equal(t, ingest.AlreadyThere, result.Status, result)
+	}
+	all.Wait()
+	assert.Len(t, srv.Notes(), 1)
+}
+
+func openUnbound(t *testing.T, s *server.Server) *Journal {
+	t.Helper()
+	j, err := Open(t.Context(), connect(t, s), Params{Lease: time.Second})
+	require.NoError(t, err)
+	return j
 }
