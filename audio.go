@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -125,7 +126,7 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 // an ETag, or when it has changed, the download restarts if w has Seek and Truncate as an *os.File has and holds
 // nothing behind the recording, else it fails with [ErrAudioChanged].
 //
-// The length is checked against what storage tells and, with one Get, against the note's audio.size: [ErrSizeMismatch], if
+// The length is checked against what storage tells and, with one Get meanwhile, against the note's audio.size: [ErrSizeMismatch], if
 // [DownloadParams] does not ignore it. [ErrUnexpectedResponse] is a response that is empty, compressed, longer than it was
 // said to be, XML, HTML or JSON, or text that is not even called audio, and one whose end nothing proves. What storage
 // refuses also matches the status' sentinel, such as [ErrNotFound] or [ErrForbidden]. The call options apply to the
@@ -192,7 +193,13 @@ func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
 
 // download brings the note's recording to the target, and returns how much of it is there.
 func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
-	d := fetch.New(s.audioSource(id, params, opts), to)
+	sized := opts
+	var response Response // to the question for the size, which is asked while other things go on
+	if options.response != nil {
+		sized = append(slices.Clip(opts), WithResponse(&response))
+	}
+	d := fetch.New(s.audioSource(id, params, opts, sized), to)
+	defer d.Stop()
 	call := &exchange.Call{
 		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
 		MaxRetries: s.client.config.retry.MaxRetries, Report: s.client.reportDownload,
@@ -205,6 +212,9 @@ func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int6
 	err := call.Do(ctx)
 	if err == nil {
 		err = d.CheckSize(ctx)
+		if response.Attempts > 0 {
+			*options.response = response
+		}
 	}
 	if stopped, ok := errors.AsType[*exchange.Stopped](err); ok {
 		err = stopped.Reason // of the call for an address, in that call's words
@@ -223,8 +233,8 @@ func brokenOff(ctx context.Context, a *exchange.Attempt) error {
 	return fetch.Break(a.Cause)
 }
 
-// audioSource is what a download needs of the service.
-func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallOption) fetch.Source {
+// audioSource is what a download needs of the service; sized are the options of the question for the size.
+func (s *NotesService) audioSource(id int64, params DownloadParams, opts, sized []CallOption) fetch.Source {
 	c := s.client
 	source := fetch.Source{
 		Address: func(ctx context.Context) (fetch.Address, error) {
@@ -242,7 +252,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallO
 	}
 	if !params.IgnoreSize {
 		source.Size = func(ctx context.Context) int64 {
-			note, err := s.Get(ctx, id, opts...)
+			note, err := s.Get(ctx, id, sized...)
 			if err != nil || note.Audio == nil {
 				return -1
 			}

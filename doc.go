@@ -83,6 +83,6 @@
 // # Beside this package
 //
 // Package ingest uploads many recordings, one note each, across crashes. Package clinicaldoctest is the service in a box,
-// with a switch for each gap, for the tests of programs that use this package. The folder docs of the repository has a page
-// for each subject.
+// with a switch for each gap, for the tests of programs that use this package. Module otelclinicaldoc makes OpenTelemetry
+// spans and metrics of [Hooks]. The folder docs of the repository has a page for each subject.
 package clinicaldoc

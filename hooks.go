@@ -197,8 +197,10 @@ func (h *hookedCall) End(ctx context.Context, a *exchange.Attempt) {
 	result := AttemptResult{
 		StatusCode: a.Status, Duration: time.Since(a.Started), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, RateLimitRemaining: -1,
 	}
-	if remaining, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining")); err == nil && remaining >= 0 && h.server != nil {
-		result.RateLimitRemaining = remaining
+	if told := a.Header.Get("X-RateLimit-Remaining"); told != "" && h.server != nil {
+		if remaining, err := strconv.Atoi(told); err == nil && remaining >= 0 {
+			result.RateLimitRemaining = remaining
+		}
 	}
 	switch {
 	case a.Err != nil:

@@ -156,7 +156,8 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithObserver calls observe after every attempt, in the goroutine of the call; for metrics and traces.
+// WithObserver calls observe after every attempt, in the goroutine of the call; for metrics and traces. Pages that are
+// prefetched, and the size of a recording while it is downloaded, are asked for in goroutines of their own.
 func WithObserver(observe func(context.Context, Attempt)) Option {
 	return func(c *config) error {
 		if observe == nil {
@@ -319,8 +320,7 @@ func WithQuery(key, value string) CallOption {
 	}
 }
 
-// WithoutRetry sends the request once, whatever comes back. A read that a method needs to understand the response, as
-// [NotesService.Sign] may, is still made.
+// WithoutRetry sends the request once. A read that a method needs to understand the response, as Sign may, is still made.
 func WithoutRetry() CallOption {
 	return func(o *callOptions) error {
 		o.noRetry = true

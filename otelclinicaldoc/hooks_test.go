@@ -88,7 +88,7 @@ func TestALostCreateIsMarked(t *testing.T) {
 // propagator does.
 func TestTheServiceLearnsOfTheTraceAlone(t *testing.T) {
 	t.Parallel()
-	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	otel.SetTextMapPropagator(propagation.Baggage{}) // the program's own, for services that it trusts
 	d := newDesk(t)
 	id := d.AddNote(clinicaldoctest.Note{PatientID: 4, AudioSize: 5000})
 	member, err := baggage.NewMember("patient", "CANARY")
@@ -190,6 +190,8 @@ func canaries(t *testing.T, d *desk) {
 	require.Error(t, err)
 	_, err = d.client.Notes.DownloadAudioFile(ctx, id, "/"+canary+"/"+canary, clinicaldoc.DownloadParams{})
 	require.Error(t, err)
+	_, err = d.client.Notes.DownloadAudio(ctx, id, failing{}, clinicaldoc.DownloadParams{})
+	require.Error(t, err)
 	assert.Panics(t, func() {
 		_, _ = d.client.Notes.DownloadAudio(ctx, id, io.Discard, clinicaldoc.DownloadParams{OnProgress: func(int64, int64) { panic(canary) }})
 	})
@@ -201,6 +203,8 @@ func canaries(t *testing.T, d *desk) {
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New(canary) }
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New(canary) }
 
 func TestNoCanaryIsInSpansOrMetrics(t *testing.T) {
 	t.Parallel()

@@ -70,10 +70,10 @@ func (i *instruments) attempt(ctx context.Context, a clinicaldoc.AttemptInfo, re
 	if result.ErrorType != "" {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(result.ErrorType))
 	}
-	set := attribute.NewSet(attributes...)
-	i.requestDuration.RecordSet(ctx, result.Duration.Seconds(), set)
-	i.requestSize.RecordSet(ctx, result.BytesSent, set)
-	i.responseSize.RecordSet(ctx, result.BytesReceived, set)
+	set := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))} // one for all three
+	i.requestDuration.Inst().Record(ctx, result.Duration.Seconds(), set...)
+	i.requestSize.Inst().Record(ctx, result.BytesSent, set...)
+	i.responseSize.Inst().Record(ctx, result.BytesReceived, set...)
 }
 
 func (i *instruments) call(ctx context.Context, call clinicaldoc.CallInfo, result clinicaldoc.CallResult) {

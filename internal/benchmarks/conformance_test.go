@@ -19,13 +19,13 @@ var baseURL string
 
 func TestMain(m *testing.M) {
 	service.RunIfChild()
-	var stop func()
-	var err error
-	if baseURL, stop, err = service.Start(); err != nil {
+	server, err := service.Start()
+	if err != nil {
 		panic(err)
 	}
+	baseURL = server.URL
 	code := m.Run()
-	stop()
+	server.Stop()
 	os.Exit(code)
 }
 

@@ -60,8 +60,8 @@ func (c *Call) steps(ctx context.Context, t *try) {
 		a.Step, a.Cause = Content, err
 		return
 	}
-	ctx = c.begin(ctx, t)
-	timed, cancel := stall.WithTimeout(ctx, c.Peer.Timeout)
+	traced := c.begin(ctx, t)
+	timed, cancel := stall.WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()

@@ -22,7 +22,7 @@ var platforms = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/a
 
 // build compiles the command for every platform in a fresh clone of the tag, and packs each with its bill of materials.
 // The same commit and Go release give the same bytes anywhere.
-func (r repository) build(ctx context.Context, v version, target string) error {
+func (r repository) build(ctx context.Context, v version, target string, platforms []string) error {
 	folder, remove, err := temporary()
 	if err != nil {
 		return err

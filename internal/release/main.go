@@ -4,7 +4,8 @@
 //	go run ./internal/release rehearse v0.2.0  a release in a scratch clone, used from outside through a file proxy
 //	go run ./internal/release prepare v0.2.0   the release's commit and tags, on a branch of its own; pushes nothing
 //	go run ./internal/release notes v0.2.0     what the changelog says of it
-//	go run ./internal/release build v0.2.0 DIR the command's archives, their bills of materials, checksums
+//	go run ./internal/release build v0.2.0 DIR the command's archives, their bills of materials, checksums; of certain
+//	                                           platforms if such as linux/amd64 follow
 //
 // docs/releases.md tells the whole way.
 package main
@@ -54,7 +55,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	usage := errors.New("usage: release check|rehearse|prepare|notes VERSION, or release build VERSION DIR")
+	usage := errors.New("usage: release check|rehearse|prepare|notes VERSION, or release build VERSION DIR [PLATFORM ...]")
 	if len(args) < 2 {
 		return usage
 	}
@@ -82,7 +83,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		_, err = io.WriteString(out, notes+"\n")
 		return err
 	case command == "build" && len(args) == 3:
-		return repo.build(ctx, version, args[2])
+		return repo.build(ctx, version, args[2], platforms)
+	case command == "build" && len(args) > 3:
+		return repo.build(ctx, version, args[2], args[3:])
 	default:
 		return usage
 	}

@@ -74,7 +74,10 @@ func (r repository) checked(ctx context.Context, v version, folder string, tagge
 			return nil, err
 		}
 	}
-	return s, s.checkAPI(ctx, folder, last, changes)
+	if err := s.checkAPI(ctx, folder, last, changes); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // isTagged makes sure that all modules have their tag on this commit and require each other in this version.

@@ -39,7 +39,7 @@ func (r repository) say(format string, args ...any) { _, _ = fmt.Fprintf(r.out, 
 
 // command returns what a command prints, and with its error what it complains of.
 func (r repository) command(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git, go and what it built
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	cmd.Env = append(cmd.Env, r.env...)

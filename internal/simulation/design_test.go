@@ -184,7 +184,7 @@ func (w *design) focusOnEdits(d *draws) {
 	if d.chance(0.7) {
 		w.faults = append(w.faults, lost, unheard, gatewayTimeout, gatewayTimeout, silent, breaksOff, barred, slow, cut, tooMany, tooMany)
 	}
-	switch d.below(6) {
+	switch d.below(4) {
 	case 0:
 		w.lag, w.clock, w.date = 0, 0, skewedDate
 	case 1:

@@ -164,7 +164,7 @@ func (p *program) doElse(ctx context.Context, d *draws) {
 		ctx, cancel := c.context(ctx)
 		defer cancel()
 		c.end(p.client.Do(ctx, http.MethodPost, "/v1/teams", map[string]string{"name": nameMark}, nil))
-	case choice == 1 && len(p.known) > 0 && p.world.design.variant.DeleteStatus == http.StatusOK:
+	case choice < 3 && len(p.known) > 0 && p.world.design.variant.DeleteStatus == http.StatusOK:
 		id := p.known[d.below(len(p.known))]
 		c := p.begin("else").on(id)
 		ctx, cancel := c.context(ctx)

@@ -137,7 +137,10 @@ func (c *call) checkUse(err error) {
 	defer c.mu.Unlock()
 	w := c.program.world
 	unknown := errors.Is(err, clinicaldoc.ErrOutcomeUnknown)
+	_, refused := errors.AsType[*clinicaldoc.Error](err)
 	switch {
+	case c.op == "get" && c.requests == 1 && c.fault == breaksOff && !refused:
+		w.violate("useless", "a read is not tried again, although its response broke off")
 	case c.op == "create" && unknown && !c.doubtful:
 		w.violate("useless", "a create is unknown, although no attempt can have had its effect")
 	case c.op == "sign" && unknown && c.looked && c.showed.signed() && c.unchanged == nil:

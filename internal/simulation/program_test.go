@@ -138,7 +138,7 @@ func (p *program) settle(ctx context.Context) {
 var shares = [focuses][]int{ // record, list, update, sign, delete, wait, wait for all, review, download, something else
 	onAll:    {40, 12, 14, 8, 5, 6, 5, 4, 4, 2},
 	onLosses: {82, 3, 3, 2, 3, 2, 1, 1, 1, 2},
-	onEdits:  {20, 2, 25, 25, 13, 1, 1, 8, 1, 4},
+	onEdits:  {18, 2, 24, 24, 14, 1, 1, 7, 1, 8},
 	onLists:  {34, 45, 3, 2, 12, 1, 1, 1, 1, 0},
 	onWaits:  {42, 2, 4, 2, 1, 24, 16, 2, 5, 2},
 }
@@ -296,6 +296,7 @@ func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 func (p *program) restart(ctx context.Context) {
 	p.world.count("restarts", 1)
 	p.client = p.newClient()
+	p.pending = slices.DeleteFunc(p.pending, func(r *recording) bool { return r.lost == nil }) // decided meanwhile
 	for _, r := range p.pending {
 		r.lost = p.stored(r.lost)
 	}

@@ -29,6 +29,13 @@ type Editor interface {
 	Delete(ctx context.Context, id int64) (any, error)
 }
 
+// FullClient does all of it.
+type FullClient interface {
+	Client
+	Uploader
+	Editor
+}
+
 // Contender is a library.
 type Contender struct {
 	Name   string
@@ -70,8 +77,8 @@ func pagePath(page, size int) string {
 	return collection + "?page=" + strconv.Itoa(page) + "&per_page=" + strconv.Itoa(size)
 }
 
-// newTransport gives every contender a connection pool of its own.
-func newTransport() *http.Transport {
+// NewTransport gives a contender a connection pool of its own.
+func NewTransport() *http.Transport {
 	transport, _ := http.DefaultTransport.(*http.Transport)
 	return transport.Clone()
 }

@@ -25,7 +25,7 @@ type floor[N note, P any] struct {
 type note interface{ synthetic.Note | plainNote }
 
 func newFloor[N note, P any](baseURL, token string) (Client, error) {
-	return floorOver[N, P](newTransport(), baseURL, token), nil
+	return floorOver[N, P](NewTransport(), baseURL, token), nil
 }
 
 func floorOver[N note, P any](transport http.RoundTripper, baseURL, token string) *floor[N, P] {
@@ -111,6 +111,11 @@ func (f *floor[N, P]) post(ctx context.Context, contentType string, body io.Read
 	return note, f.do(req, note)
 }
 
+// FloorOver is the floor with a transport that others may share: one goroutine has one floor.
+func FloorOver(transport http.RoundTripper, baseURL, token string) FullClient {
+	return floorOver[plainNote, plainPage](transport, baseURL, token)
+}
+
 // Sign has no body and gets the note back.
 func (f *floor[N, P]) Sign(ctx context.Context, id int64) (any, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, f.base+notePath(id)+"/sign", http.NoBody)
@@ -136,7 +141,7 @@ func (f *floor[N, P]) Delete(ctx context.Context, id int64) (any, error) {
 
 // Raw is a POST of the recording alone, the least that an upload can cost. Only a service that drains its uploads takes it.
 func Raw(baseURL, token string) Uploader {
-	return raw{floorOver[plainNote, plainPage](newTransport(), baseURL, token)}
+	return raw{floorOver[plainNote, plainPage](NewTransport(), baseURL, token)}
 }
 
 type raw struct{ floor *floor[plainNote, plainPage] }

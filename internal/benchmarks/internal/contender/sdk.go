@@ -3,6 +3,7 @@ package contender
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/synthetic"
@@ -13,6 +14,16 @@ type sdk struct{ client *clinicaldoc.Client }
 
 func newSDK(baseURL, token string) (Client, error) {
 	client, err := clinicaldoc.NewClient(baseURL, token)
+	return sdk{client}, err
+}
+
+// SDKOver is the SDK with a transport; nil: its own. Any number of goroutines may use it.
+func SDKOver(transport http.RoundTripper, baseURL, token string) (FullClient, error) {
+	if transport == nil {
+		client, err := clinicaldoc.NewClient(baseURL, token)
+		return sdk{client}, err
+	}
+	client, err := clinicaldoc.NewClient(baseURL, token, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
 	return sdk{client}, err
 }
 
