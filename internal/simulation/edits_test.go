@@ -80,12 +80,13 @@ func (p *program) review(ctx context.Context, d *draws) {
 	unchanged := []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(note)}
 	c = p.begin("update").on(note.ID)
 	c.unchanged, c.readAt = note, time.Now()
+	was := p.world.service.look(note.ID).Analysis
 	p.write(ctx, c, note.Analysis+reviewed, unchanged...)
 	c.mu.Lock()
 	acts := slices.Clone(c.acts)
 	c.mu.Unlock()
 	for _, done := range acts {
-		if !strings.HasPrefix(done.after.Analysis, done.before.Analysis) && p.world.service.replica == nil && done.before.Analysis == p.world.service.analysisAt(note.ID, c.readAt) {
+		if !strings.HasPrefix(done.after.Analysis, done.before.Analysis) && p.world.service.replica == nil && done.before.Analysis == was {
 			p.world.violate("edit overwritten", "a review of note %d wipes out its analysis", note.ID)
 		}
 	}
