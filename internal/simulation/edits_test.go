@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -192,8 +191,5 @@ func (p *program) revoke(ctx context.Context) {
 	defer c.mu.Unlock()
 	if err == nil && len(c.acts) == 0 {
 		p.world.violate("not done", "the token of %s is said to be revoked", p.name)
-	}
-	if err != nil && errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
-		p.left = false
 	}
 }
