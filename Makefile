@@ -1,10 +1,13 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults crashes simulate defects check
+.PHONY: demo test race lint faults crashes simulate defects rehearse check nightly
 
 # Which worlds to simulate, and how many.
 FROM ?= 1
 SEEDS ?= 10000
+
+# Which version to rehearse.
+VERSION ?= v0.2.0
 
 demo: ## the main job, against the service in a box
 	go run ./examples/quickstart
@@ -32,5 +35,11 @@ simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every s
 defects: ## plants defects one by one and tells how soon the simulation catches each
 	go test ./internal/simulation -run TestDefects -count=1 -v -timeout 0 -plant .
 
+rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
+	go run ./internal/release rehearse $(VERSION)
+
 check: ## everything a change must pass
 	.ci/run
+
+nightly: faults crashes simulate rehearse ## what takes too long for every change
+	.ci/run nightly

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -125,12 +126,12 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 // an ETag, or when it has changed, the download restarts if w has Seek and Truncate as an *os.File has and holds
 // nothing behind the recording, else it fails with [ErrAudioChanged].
 //
-// The length is checked against what storage tells and, with one Get, against the note's audio.size: [ErrSizeMismatch], if
+// The length is checked against what storage tells and, with one Get meanwhile, against the note's audio.size: [ErrSizeMismatch], if
 // [DownloadParams] does not ignore it. [ErrUnexpectedResponse] is a response that is empty, compressed, longer than it was
 // said to be, XML, HTML or JSON, or text that is not even called audio, and one whose end nothing proves. What storage
 // refuses also matches the status' sentinel, such as [ErrNotFound] or [ErrForbidden]. The call options apply to the
 // requests to the service; with [WithoutRetry] storage too is asked once.
-func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
+func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (_ int64, err error) {
 	if w == nil {
 		return 0, invalid("Notes.DownloadAudio: w", "is nil")
 	}
@@ -138,7 +139,9 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 	if err != nil {
 		return 0, err
 	}
-	return s.download(ctx, id, fetch.NewWriter(w), params, options, opts)
+	ctx, hooked := s.client.startCall(ctx, downloadAudio.name)
+	defer hooked.end(ctx, hooked.unless(&err))
+	return s.download(ctx, hooked, id, fetch.NewWriter(w), params, options, opts)
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
@@ -153,7 +156,7 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 // One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
 // as are an empty path and one of a directory. Errors of the file system match what they are, such as [os.ErrPermission];
 // the others are those of DownloadAudio.
-func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
+func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (_ int64, err error) {
 	if path == "" {
 		return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
 	}
@@ -164,6 +167,8 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	if err != nil {
 		return 0, err
 	}
+	ctx, hooked := s.client.startCall(ctx, "Notes.DownloadAudioFile")
+	defer hooked.end(ctx, hooked.unless(&err))
 	part, err := fetch.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
@@ -172,7 +177,7 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 		return 0, downloadError(err)
 	}
 	defer part.Leave() // also when a callback of the caller's panics
-	n, err := s.download(ctx, id, part, params, options, opts)
+	n, err := s.download(ctx, hooked, id, part, params, options, opts)
 	if err != nil {
 		return n, err
 	}
@@ -187,19 +192,29 @@ func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
 }
 
 // download brings the note's recording to the target, and returns how much of it is there.
-func (s *NotesService) download(ctx context.Context, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
-	d := fetch.New(s.audioSource(id, params, opts), to)
+func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
+	sized := opts
+	var response Response // to the question for the size, which is asked while other things go on
+	if options.response != nil {
+		sized = append(slices.Clip(opts), WithResponse(&response))
+	}
+	d := fetch.New(s.audioSource(id, params, opts, sized), to)
+	defer d.Stop()
 	call := &exchange.Call{
 		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
 		MaxRetries: s.client.config.retry.MaxRetries, Report: s.client.reportDownload,
-		Explain: func(a *exchange.Attempt) error { return brokenOff(ctx, a) },
+		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return brokenOff(ctx, a) }),
 	}
+	hooked.attach(call, downloadAudio, nil)
 	if options.noRetry {
 		call.MaxRetries = 0
 	}
 	err := call.Do(ctx)
 	if err == nil {
 		err = d.CheckSize(ctx)
+		if response.Attempts > 0 {
+			*options.response = response
+		}
 	}
 	if stopped, ok := errors.AsType[*exchange.Stopped](err); ok {
 		err = stopped.Reason // of the call for an address, in that call's words
@@ -218,8 +233,8 @@ func brokenOff(ctx context.Context, a *exchange.Attempt) error {
 	return fetch.Break(a.Cause)
 }
 
-// audioSource is what a download needs of the service.
-func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallOption) fetch.Source {
+// audioSource is what a download needs of the service; sized are the options of the question for the size.
+func (s *NotesService) audioSource(id int64, params DownloadParams, opts, sized []CallOption) fetch.Source {
 	c := s.client
 	source := fetch.Source{
 		Address: func(ctx context.Context) (fetch.Address, error) {
@@ -237,7 +252,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, opts []CallO
 	}
 	if !params.IgnoreSize {
 		source.Size = func(ctx context.Context) int64 {
-			note, err := s.Get(ctx, id, opts...)
+			note, err := s.Get(ctx, id, sized...)
 			if err != nil || note.Audio == nil {
 				return -1
 			}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/buildinfo"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
@@ -22,8 +23,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/transport"
 )
 
-// Version is the version of this SDK, sent in the User-Agent header.
-const Version = "0.1.0"
+// Version is the version of this SDK that the program was built with, such as "0.2.0", or "devel" where the build does not
+// tell: a workspace, a replaced module. It is sent in the User-Agent header; changing it changes nothing.
+var Version = version
+
+var version = buildinfo.Version("github.com/clinicaldoc/clinicaldoc-go")
 
 // Client talks to one clinical documentation service with one user's token. Make it with [NewClient]; one client
 // serves any number of goroutines. It needs no closing.
@@ -81,19 +85,19 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if err != nil {
 		return nil, err
 	}
+	header := sourced(cfg.tokenSource)
 	if cfg.tokenSource == nil {
 		if err := checkToken(token); err != nil {
 			return nil, invalid(tokenName, "%s", err)
 		}
-		// In a closure no verb of fmt can reach it, as it could in a field.
-		cfg.tokenSource = func(context.Context) (string, error) { return token, nil }
+		header = bearer(token)
 	}
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: transport.New()}
 	}
 	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs), losses: new(losses.Memory)}
 	c.peer = &exchange.Peer{
-		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Token: checkedToken(cfg.tokenSource),
+		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
 		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
@@ -140,7 +144,7 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 // typed errors.
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
-// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then an response without a JSON body is
+// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then a response without a JSON body is
 // [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method
 // only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
 //
@@ -223,6 +227,9 @@ func checkToken(token string) error {
 	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
 		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
 	}
+	if end := token[len(token)-1]; len(token) > 1 && token[0] == end && (end == '"' || end == '\'') {
+		return errors.New("stands in quotes; give the token alone")
+	}
 	for _, r := range token {
 		if r <= ' ' || r > '~' {
 			return errors.New("holds a space, a line break or a character outside ASCII; was it copied with its surroundings?")
@@ -231,8 +238,19 @@ func checkToken(token string) error {
 	return nil
 }
 
-// checkedToken refuses a token of the source that cannot be sent.
-func checkedToken(source func(context.Context) (string, error)) func(context.Context) (string, error) {
+// authorization gives the header of that name. It is a function because no verb of fmt can reach into one, as it could
+// into a field.
+type authorization = func(context.Context) (string, error)
+
+const bearerScheme = "Bearer "
+
+func bearer(token string) authorization {
+	header := bearerScheme + token
+	return func(context.Context) (string, error) { return header, nil }
+}
+
+// sourced asks the source each time, and refuses a token that cannot be sent.
+func sourced(source func(context.Context) (string, error)) authorization {
 	return func(ctx context.Context) (string, error) {
 		token, err := source(ctx)
 		if err != nil {
@@ -241,7 +259,7 @@ func checkedToken(source func(context.Context) (string, error)) func(context.Con
 		if err := checkToken(token); err != nil {
 			return "", sentinelError{safeError("its token " + err.Error()), ErrInvalidArgument}
 		}
-		return token, nil
+		return bearerScheme + token, nil
 	}
 }
 

@@ -1,21 +1,33 @@
 // Package clinicaldoc is a client for a clinical documentation service: a program uploads the recording of a patient
 // encounter, the service transcribes and analyses it into a progress note, and a clinician edits and signs that.
 //
-//	client, err := clinicaldoc.NewClient("https://service.example", token)
+//	client, err := clinicaldoc.NewClientFromEnv() // CLINICALDOC_BASE_URL, CLINICALDOC_TOKEN
 //	...
 //	audio, err := clinicaldoc.AudioFile("encounter.wav")
 //	...
 //	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
 //		Name: "Follow-up", PatientID: 7, PromptID: 1, Audio: audio,
 //	})
+//	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok { // the response was lost
+//		note, err = client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
+//	}
 //	...
 //	note, err = client.Notes.Wait(ctx, note.ID, clinicaldoc.WaitParams{}) // until it is complete
 //	...
+//	fmt.Println(note.Transcription, note.Analysis) // what the clinician reviews
 //	note, err = client.Notes.Sign(ctx, note.ID, clinicaldoc.IfUnchanged(note))
+//	...
 //
-// One [Client] serves any number of goroutines. Its services hold the operations: [Client.Notes], [Client.Tokens] and
-// [Client.Users]; [Client.Do] reaches endpoints that have no method here. Every method takes a context first and call
-// options such as [WithResponse] last.
+// Begin with [NewClient]. One [Client] serves any number of goroutines. Its services hold the operations:
+//
+//   - [NotesService]: [NotesService.Create], [NotesService.Wait] and [NotesService.FindCreated] make a note;
+//     [NotesService.Get], [NotesService.Update] and [NotesService.Sign] review it; [NotesService.All] lists,
+//     [NotesService.DownloadAudioFile] downloads, [NotesService.Delete] deletes.
+//   - [TokensService] and [UsersService]: the user's access tokens, and the user.
+//   - [Client.Do] reaches endpoints that have no method here.
+//
+// Every method takes a context first and call options such as [WithResponse] last. Types that hold data have methods that
+// only print or encode, such as Format, LogValue and MarshalJSON: they need no reading, see Privacy below.
 //
 // # Errors
 //
@@ -66,6 +78,11 @@
 // # What the service does not tell
 //
 // The service's description leaves gaps, and this package works whichever way they are filled: records bare or wrapped in
-// data, times with or without a zone, lists paged by numbers or cursors. [WithQueryNames] names the list's parameters. Package clinicaldoctest is the service in a box, with a
-// switch for each gap, for the tests of programs that use this package.
+// data, times with or without a zone, lists paged by numbers or cursors. [WithQueryNames] names the list's parameters.
+//
+// # Beside this package
+//
+// Package ingest uploads many recordings, one note each, across crashes. Package clinicaldoctest is the service in a box,
+// with a switch for each gap, for the tests of programs that use this package. Module otelclinicaldoc makes OpenTelemetry
+// spans and metrics of [Hooks]. The folder docs of the repository has a page for each subject.
 package clinicaldoc

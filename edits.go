@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -89,11 +90,10 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	if e.read != nil && e.read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	if options.token != nil {
-		e.reads = []CallOption{func(o *callOptions) error { o.token = options.token; return nil }}
+	if options.authorization != nil {
+		e.reads = []CallOption{func(o *callOptions) error { o.authorization = options.authorization; return nil }}
 	}
 	r.beforeRetry = e.beforeRetry
-	r.edits = true
 	return e, r, nil
 }
 
@@ -229,4 +229,32 @@ func incomplete(refusal error) error {
 		return &maybeDoneError{err}
 	}
 	return err
+}
+
+// mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
+// that may be the note's state, or its response was lost and nobody has looked yet.
+func mayBeExplained(err error) bool {
+	var conflict *ConflictError
+	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
+		return false
+	}
+	refused, ok := errors.AsType[*Error](err)
+	if ok && refused.StatusCode == http.StatusTooManyRequests {
+		return false // the service wants no request now
+	}
+	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
+}
+
+// explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
+func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
+	note, err := s.Get(ctx, edit.id, edit.reads...)
+	switch {
+	case err != nil:
+		return nil, failure
+	case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
+		return note, nil
+	case !note.Stage().AtLeast(StageComplete):
+		return nil, incomplete(failure)
+	}
+	return nil, failure
 }

@@ -223,6 +223,7 @@ type callError struct {
 	requestID string
 	detail    string  // safe to print
 	causes    []error // for errors.Is and errors.As; not printed
+	kind      string  // a word for it, for hooks; empty: the causes tell
 	transient bool    // the failure may pass by itself; whether the service may have acted is marked around the error
 }
 

@@ -23,6 +23,8 @@ var kinds = map[int]struct {
 	http.StatusUnauthorized:                  {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
 	http.StatusForbidden:                     {ErrForbidden, "the token's user may not do this"},
 	http.StatusNotFound:                      {ErrNotFound, "it does not exist, or not for this token's user"},
+	http.StatusMethodNotAllowed:              {nil, "nothing there takes this method; is the base URL's path right?"},
+	statusPageExpired:                        {nil, "as a service's web pages refuse, not its API; is the base URL's path right?"},
 	http.StatusProxyAuthRequired:             {nil, "a proxy in between wants credentials; put them into the proxy's URL"},
 	http.StatusConflict:                      {ErrConflict, "the record's state does not allow this"},
 	http.StatusRequestEntityTooLarge:         {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
@@ -30,6 +32,9 @@ var kinds = map[int]struct {
 	http.StatusTooManyRequests:               {ErrRateLimited, "send fewer requests, or share a WithLimiter among clients"},
 	http.StatusNetworkAuthenticationRequired: {nil, "not the service but the network responds: it wants a login first, as guest networks do"},
 }
+
+// statusPageExpired is how web frameworks refuse a form whose session has ended.
+const statusPageExpired = 419
 
 func (e *Error) whatToDo() string {
 	byStatus := kinds[e.StatusCode].advice
@@ -46,6 +51,12 @@ func (e *Error) whatToDo() string {
 		return "the service, or a proxy before it, failed"
 	case e.StatusCode == http.StatusNotFound && e.namesNoRecord():
 		return "although no record was named; is the base URL's path right?"
+	case e.StatusCode == http.StatusBadRequest && e.Message != "" && e.Operation == listNotes.name:
+		return "does it know the list's parameters by other names? See WithQueryNames"
+	case e.StatusCode == http.StatusBadRequest && e.Message != "": // a server that expects TLS says it in plain text
+		return "the service does not understand the request; see Message"
+	case e.StatusCode == http.StatusNotFound && e.Operation == createNote.name:
+		return "is the base URL's path right, and do patient and prompt exist?"
 	}
 	return byStatus
 }
@@ -53,15 +64,31 @@ func (e *Error) whatToDo() string {
 // explain finds the advice that only the whole response can give. Redirects of a request without a body are followed where
 // that is allowed, so that one which arrives here came too often.
 func (e *Error) explain(header http.Header, base *url.URL, bodyless bool) {
-	page := redact.MediaType(header.Get("Content-Type")) == webPage
+	page, pasted := redact.MediaType(header.Get("Content-Type")) == webPage, pastedEnd(base)
 	switch {
 	case bodyless && e.redirectsWithin(header.Get("Location"), base):
 		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
-	case e.StatusCode == http.StatusNotFound && strings.HasSuffix(base.Path, "/v1"):
-		e.advice = "the base URL ends in /v1, which is added to it; leave it out"
+	case e.StatusCode == http.StatusNotFound && pasted != "":
+		e.advice = "the base URL ends in " + pasted + ", which is added to it; leave it out"
 	case page && (e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden || e.StatusCode == http.StatusNotFound):
 		e.advice = "this is a web page, as of a firewall, a proxy or another server than the service; check the base URL and what is in between"
 	}
+	switch e.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed: // some servers look at the path last
+		if pasted != "" {
+			e.advice = e.whatToDo() + "; or is it the base URL, which ends in " + pasted + "? That is added to it"
+		}
+	}
+}
+
+// pastedEnd returns what of the base URL's path is added by each call, and so should not be there; "" if nothing is.
+func pastedEnd(base *url.URL) string {
+	for _, end := range []string{"/v1", listNotes.route, listTokens.route, getUser.route} {
+		if strings.HasSuffix(base.Path, end) {
+			return end
+		}
+	}
+	return ""
 }
 
 func (e *Error) redirectsWithin(location string, base *url.URL) bool {
@@ -80,11 +107,13 @@ func (e *Error) namesNoRecord() bool {
 }
 
 // unexpectedText says what came instead of what the service describes.
-func unexpectedText(status int, contentType string, body []byte, cause error) string {
-	kind := redact.MediaType(contentType)
+func unexpectedText(base *url.URL, status int, contentType string, body []byte, cause error) string {
+	kind, pasted := redact.MediaType(contentType), pastedEnd(base)
 	switch {
 	case len(body) == 0:
 		kind = "no body"
+	case kind == webPage && pasted != "":
+		return "the response is a web page (" + statusText(status) + " with " + kind + "): the base URL ends in " + pasted + ", which is added to it; leave it out"
 	case kind == webPage:
 		return "the response is a web page (" + statusText(status) + " with " + kind + "), as of a login, a firewall or another server; check the base URL, and for proxies in between"
 	case kind == "":

@@ -17,6 +17,33 @@ import (
 // The examples run against the service in a box, whose notes are complete as soon as they are asked for.
 var ctx = context.Background()
 
+// The way of a note: upload, wait, review, sign. The response to the upload is lost here, and the note is found.
+func Example() {
+	srv := clinicaldoctest.NewServer() // a program has clinicaldoc.NewClientFromEnv instead
+	defer srv.Close()
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+	client := srv.Client()
+
+	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+		Name: "Visit", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", []byte("synthetic audio")),
+	})
+	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
+		note, err = client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	note, err = client.Notes.Wait(ctx, note.ID, clinicaldoc.WaitParams{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	note, err = client.Notes.Sign(ctx, note.ID, clinicaldoc.IfUnchanged(note)) // note.Analysis was reviewed before
+	fmt.Println(note, err)
+	// Output: clinicaldoc.ProgressNote{id=1 stage=signed transcription=true content=true signed=true} <nil>
+}
+
 func ExampleNewClient() {
 	client, err := clinicaldoc.NewClient("https://service.example/api", "the-token")
 	fmt.Println(client, err)

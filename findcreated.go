@@ -70,11 +70,13 @@ func (p FindCreatedParams) Format(s fmt.State, _ rune) {
 //
 // An error put together from Params, SentAt and AudioSize is enough; without LostAt, Settle counts from now. When the error
 // holds a NoteID, that note is read and returned if it is the patient's. Bad params are [ErrInvalidArgument].
-func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (*ProgressNote, error) {
+func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (_ *ProgressNote, err error) {
 	l, err := s.newSearch(lost, params, opts)
 	if err != nil {
 		return nil, err
 	}
+	ctx, hooked := s.client.startCall(ctx, findCreated.name)
+	defer hooked.end(ctx, hooked.unless(&err))
 	if l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "" {
 		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,7 +47,9 @@ type polled struct {
 	started time.Time
 	took    time.Duration // by each request
 	answer  func(n int, at time.Duration, r *http.Request) *reply
-	polls   []poll
+
+	mu    sync.Mutex // a download asks for two things at once
+	polls []poll
 }
 
 // reply is an answer to be given.
@@ -59,8 +62,11 @@ func made(r *http.Request, code int, body string, header ...string) *reply {
 func (p *polled) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(p.took)
 	at := time.Since(p.started)
+	p.mu.Lock()
 	p.polls = append(p.polls, poll{at, r.URL.RequestURI()})
-	resp := p.answer(len(p.polls), at, r)
+	n := len(p.polls)
+	p.mu.Unlock()
+	resp := p.answer(n, at, r)
 	if resp == nil {
 		return nil, io.ErrUnexpectedEOF
 	}

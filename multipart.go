@@ -145,17 +145,17 @@ func (a *AudioSource) mediaType() (string, error) {
 	return formatted, nil
 }
 
-// LogValue lists what may be logged of the recording: its name may be a patient's.
-func (a AudioSource) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int64("size", a.Size()))
-}
-
 // Size returns the recording's size in bytes, -1 when it is not known before it is sent.
 func (a AudioSource) Size() int64 {
 	if a.audioState == nil {
 		return -1
 	}
 	return a.length
+}
+
+// LogValue lists what may be logged of the recording: its name may be a patient's.
+func (a AudioSource) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int64("size", a.Size()))
 }
 
 // Format prints what LogValue lists for every verb.

@@ -71,26 +71,27 @@ func (n *ProgressNote) id() int64 { return n.ID }
 
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var extra tolerant.Members
+	var room tolerant.Pair[Template, AudioInfo]
 	namesPatient := false
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
 			n.ID = tolerant.RequiredInteger(d)
 		case "name":
-			n.Name = tolerant.RequiredText(d)
+			tolerant.KeepRequiredText(d, &n.Name)
 		case "transcription":
-			n.Transcription = tolerant.Text(d)
+			tolerant.KeepText(d, &n.Transcription)
 		case "analysis":
-			n.Analysis = tolerant.Text(d)
+			tolerant.KeepText(d, &n.Analysis)
 		case "template":
-			n.Template = tolerant.Optional(d, (*Template).fill)
+			n.Template = tolerant.Optional(d, room.First, (*Template).fill)
 		case "patient":
-			n.Patient.raw = tolerant.Raw(d)
+			tolerant.KeepRaw(d, &n.Patient.raw)
 		case patientID:
 			namesPatient = true
 			extra.Add(d)
 		case "audio":
-			n.Audio = tolerant.Optional(d, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, room.Second, (*AudioInfo).fill)
 		case "has":
 			tolerant.Nested(d, n, (*ProgressNote).fillHas)
 		case "team_id":
@@ -98,7 +99,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "user_id":
 			n.UserID = tolerant.Integer(d)
 		case "user":
-			n.User.raw = tolerant.Raw(d)
+			tolerant.KeepRaw(d, &n.User.raw)
 		case "error_state":
 			n.ErrorState = errorState(d)
 		case "created_at":
@@ -111,7 +112,8 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			}
 		}
 	})
-	n.Extra.raw = extra.Object()
+	extra.Keep(d, &n.Extra.raw)
+	d.Settle()
 	n.unflagged = n.unflagged && n.onlyTexts()
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
@@ -141,9 +143,9 @@ func (t *Template) fill(d *jsonscan.Decoder) {
 		case "id":
 			t.ID = tolerant.Integer(d)
 		case "name":
-			t.Name = tolerant.Text(d)
+			tolerant.KeepText(d, &t.Name)
 		case "description":
-			t.Description = tolerant.Text(d)
+			tolerant.KeepText(d, &t.Description)
 		}
 	})
 }
@@ -162,7 +164,7 @@ func (a *AudioInfo) fill(d *jsonscan.Decoder) {
 		case "expires_at":
 			a.ExpiresAt = tolerant.Time(d)
 		case "file_url":
-			a.FileURL = tolerant.Text(d)
+			tolerant.KeepText(d, &a.FileURL)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
@@ -93,4 +94,25 @@ func FuzzTimes(f *testing.F) {
 		_, err = note.CreatedAt.MarshalText()
 		require.NoError(t, err)
 	})
+}
+
+// Texts are stored when the record has been read, which must not bring back what a later member has replaced.
+func TestTheLastOfRepeatedMembersCounts(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]clinicaldoc.ProgressNote{
+		`{"name":"a","name":"b"}`:                            {Name: "b"},
+		`{"name":"a","name":null}`:                           {},
+		`{"analysis":"a","analysis":5}`:                      {},
+		`{"patient":{"id":5},"patient":null}`:                {},
+		`{"template":{"name":"a"},"template":null}`:          {},
+		`{"template":{"name":"a"},"template":{}}`:            {Template: &clinicaldoc.Template{}},
+		`{"audio":{"file_url":"a"},"audio":null,"audio":{}}`: {Audio: &clinicaldoc.AudioInfo{}},
+		`{"audio":{"file_url":"a"},"template":{"name":"b"},"audio":{"file_url":"c"}}`: {
+			Audio: &clinicaldoc.AudioInfo{FileURL: "c"}, Template: &clinicaldoc.Template{Name: "b"},
+		},
+	} {
+		var got clinicaldoc.ProgressNote
+		require.NoError(t, got.UnmarshalJSON([]byte(document)), document)
+		assert.Equal(t, want, got, document)
+	}
 }

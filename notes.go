@@ -52,14 +52,16 @@ type CreateNoteParams struct {
 // a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names another patient than
 // was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other errors: [ErrValidation] with
 // Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
-func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
+func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (_ *ProgressNote, err error) {
 	upload, err := newUpload(params)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = upload.closer.Close() }()
+	ctx, hooked := s.client.startCall(ctx, createNote.name)
+	defer hooked.end(ctx, hooked.unless(&err))
 	defer s.client.losses.Begin(losses.Of(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
-	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
+	r := request{op: createNote, hooked: hooked, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
 	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
 	s.client.rememberCreated(note)
 	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
@@ -105,14 +107,16 @@ type ListNotesParams struct {
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
 // than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
-func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
+func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (_ *Page[ProgressNote], err error) {
 	query, err := params.query(s.client.config.names)
 	if err != nil {
 		return nil, err
 	}
-	page, err := do(ctx, s.client, request{op: listNotes, path: listNotes.route, query: query}, opts, func(response []byte) (*Page[ProgressNote], error) {
+	traced, hooked := s.client.startCall(ctx, listNotes.name) // a context that is set twice would be moved to the heap
+	defer hooked.end(traced, hooked.unless(&err))
+	page, err := do(traced, s.client, request{op: listNotes, hooked: hooked, path: listNotes.route, query: query}, opts, func(response []byte) (*Page[ProgressNote], error) {
 		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
-		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
+		s.client.warnOfUnreadable(traced, listNotes, unreadable)
 		return page, err
 	})
 	if err != nil {
@@ -122,7 +126,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		return nil, &callError{op: listNotes, detail: redact.Cause(err), causes: []error{err}}
 	}
 	if page.Meta.PerPageIgnored && s.client.config.logger != nil {
-		s.client.config.logger.WarnContext(ctx, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
+		s.client.config.logger.WarnContext(traced, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
 			"asked", params.PerPage, "rows", len(page.Items))
 	}
 	return page, nil
@@ -161,7 +165,7 @@ type UpdateNoteParams struct {
 // [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read. An error after which the update may have been
 // carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
-func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
+func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (_ *ProgressNote, err error) {
 	edit, r, err := s.newEdit(updateNote, id, opts, params.presentIn)
 	if err != nil {
 		return nil, err
@@ -169,6 +173,8 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 	if r.body, err = params.encode(); err != nil {
 		return nil, err
 	}
+	ctx, r.hooked = s.client.startCall(ctx, updateNote.name)
+	defer r.hooked.end(ctx, r.hooked.unless(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -193,11 +199,13 @@ func (p UpdateNoteParams) encode() (sending.JSON, error) {
 // Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
 // deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
 // matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
-func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
+func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (_ *Confirmation, err error) {
 	edit, r, err := s.newEdit(deleteNote, id, opts, func(*ProgressNote) bool { return false })
 	if err != nil {
 		return nil, err
 	}
+	ctx, r.hooked = s.client.startCall(ctx, deleteNote.name)
+	defer r.hooked.end(ctx, r.hooked.unless(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -214,11 +222,13 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
 // its updated_at shows no change since, else the error is a [*ConflictError]. An error after which the note may be signed, or
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
-func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
+func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (_ *ProgressNote, err error) {
 	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
 	if err != nil {
 		return nil, err
 	}
+	ctx, r.hooked = s.client.startCall(ctx, signNote.name)
+	defer r.hooked.end(ctx, r.hooked.unless(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -231,34 +241,6 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 		want = *edit.read
 	}
 	return edit.after(note, err, want)
-}
-
-// mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
-// that may be the note's state, or its response was lost and nobody has looked yet.
-func mayBeExplained(err error) bool {
-	var conflict *ConflictError
-	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
-		return false
-	}
-	refused, ok := errors.AsType[*Error](err)
-	if ok && refused.StatusCode == http.StatusTooManyRequests {
-		return false // the service wants no request now
-	}
-	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
-}
-
-// explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
-func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
-	note, err := s.Get(ctx, edit.id, edit.reads...)
-	switch {
-	case err != nil:
-		return nil, failure
-	case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
-		return note, nil
-	case !note.Stage().AtLeast(StageComplete):
-		return nil, incomplete(failure)
-	}
-	return nil, failure
 }
 
 // check holds a page against what was asked for, and notes a page size that was ignored.

@@ -21,6 +21,7 @@ type config struct {
 	limiter         Limiter
 	logger          *slog.Logger
 	observer        func(context.Context, Attempt)
+	hooks           *Hooks // nil: none
 	names           QueryNames
 	userAgent       string
 	insecureHTTP    bool
@@ -33,7 +34,7 @@ func newConfig(opts []Option) (config, error) {
 	c := config{
 		retry:           defaultRetry,
 		names:           defaultQueryNames,
-		userAgent:       "clinicaldoc-go/" + Version,
+		userAgent:       "clinicaldoc-go/" + version,
 		stallTimeout:    defaultStallTimeout,
 		maxResponseSize: defaultMaxResponseSize,
 	}
@@ -155,7 +156,8 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithObserver calls observe after every attempt, in the goroutine of the call; for metrics and traces.
+// WithObserver calls observe after every attempt, in the goroutine of the call; for metrics and traces. Pages that are
+// prefetched, and the size of a recording while it is downloaded, are asked for in goroutines of their own.
 func WithObserver(observe func(context.Context, Attempt)) Option {
 	return func(c *config) error {
 		if observe == nil {
@@ -242,13 +244,13 @@ func WithMaxResponseSize(size int64) Option {
 type CallOption func(*callOptions) error
 
 type callOptions struct {
-	response  *Response
-	header    http.Header
-	query     url.Values
-	noRetry   bool
-	unchanged *ProgressNote                         // what the caller read; nil: not said
-	token     func(context.Context) (string, error) // nil: the client's
-	responded func()                                // called with a success, before it is decoded
+	response      *Response
+	header        http.Header
+	query         url.Values
+	noRetry       bool
+	unchanged     *ProgressNote // what the caller read; nil: not said
+	authorization authorization // nil: the client's
+	responded     func()        // called with a success, before it is decoded
 }
 
 func newCallOptions(opts []CallOption) (callOptions, error) {
@@ -318,8 +320,7 @@ func WithQuery(key, value string) CallOption {
 	}
 }
 
-// WithoutRetry sends the request once, whatever comes back. A read that a method needs to understand the response, as
-// [NotesService.Sign] may, is still made.
+// WithoutRetry sends the request once. A read that a method needs to understand the response, as Sign may, is still made.
 func WithoutRetry() CallOption {
 	return func(o *callOptions) error {
 		o.noRetry = true
@@ -335,7 +336,7 @@ func WithToken(token string) CallOption {
 		if err := checkToken(token); err != nil {
 			return invalid("WithToken", "the token %s", err)
 		}
-		o.token = func(context.Context) (string, error) { return token, nil } // in a closure, as the client's
+		o.authorization = bearer(token)
 		return nil
 	}
 }

@@ -221,13 +221,14 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 			return
 		}
 		l := noteList{l.service, l.params, l.opts, caller.response} // each range has its own
+		ctx, hooked := l.service.client.startCall(ctx, "Notes.All")
 		orders := [...]string{string(SortOldest), string(SortLatest)}
 		if l.params.Sort == SortOldest {
 			slices.Reverse(orders[:])
 		}
 		for visit, err := range walk.Through(ctx, walk.List[fetchedPage]{
 			Fetch: l.fetch, Start: walk.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
-			Verify: l.params.Verify, MaxSize: maxPerPage, Orders: orders,
+			Verify: l.params.Verify, MaxSize: maxPerPage, Orders: orders, Ended: hooked.walked(ctx),
 		}) {
 			if l.response != nil {
 				*l.response = visit.Value.response

@@ -574,9 +574,14 @@ func TestNothingIsWrittenToTheStandardStreams(t *testing.T) {
 // saysItself lists the types that fmt may print field by field, with the only fields they may have.
 var saysItself = map[string][]string{
 	"Attempt":       {"Operation", "Method", "Route", "Number", "StatusCode", "Duration", "RequestID", "BytesSent", "BytesReceived", "Err"},
+	"AttemptInfo":   {"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number"},
+	"AttemptResult": {"StatusCode", "Duration", "BytesSent", "BytesReceived", "RateLimitRemaining", "ErrorType", "OutcomeUnknown"},
+	"CallInfo":      {"Operation"},
+	"CallResult":    {"Attempts", "Duration", "ErrorType", "OutcomeUnknown"},
 	"NotesService":  {"client"},
 	"QueryNames":    {"PatientID", "PerPage", "Sort", "Page", "Cursor"},
 	"TokensService": {"client"},
+	"TraceContext":  {"Traceparent", "Tracestate"},
 	"UsersService":  {"client"},
 }
 

@@ -23,13 +23,17 @@ import (
 //  2. make attempts where that is safe: package exchange has their order;
 //  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (mark);
 //  4. decode the response; what does not decode is an error too.
-func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, decode func(response []byte) (*T, error)) (*T, error) {
+func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, decode func(response []byte) (*T, error)) (value *T, err error) {
 	options, err := newCallOptions(opts)
 	if err != nil {
 		return nil, err
 	}
-	if options.unchanged != nil && !r.edits {
+	if options.unchanged != nil && r.beforeRetry == nil {
 		return nil, invalid(r.op.name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
+	}
+	if r.hooked == nil {
+		ctx, r.hooked = c.startCall(ctx, r.op.name)
+		defer r.hooked.end(ctx, r.hooked.unless(&err))
 	}
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
@@ -37,19 +41,18 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	call := c.newCall(r, &options)
 	defer call.Release()
 	err = call.Do(ctx)
-	options.fillResponse(call)
+	options.fillResponse(&call.Call)
 	switch {
-	case err != nil && r.gone(call):
+	case err != nil && r.gone(&call.Call):
 		return new(T), nil
 	case err != nil:
-		return nil, r.mark(call, r.stopped(ctx, err))
+		return nil, r.mark(&call.Call, r.stopped(ctx, err))
 	}
 	if options.responded != nil {
 		options.responded()
 	}
-	value, err := decode(call.Last.Body)
-	if err != nil {
-		return nil, r.mark(call, r.unexpected(call.Last, err))
+	if value, err = decode(call.Last.Body); err != nil {
+		return nil, r.mark(&call.Call, r.unexpected(c, call.Last, err))
 	}
 	return value, nil
 }
@@ -63,14 +66,16 @@ type operation struct {
 // request is one call of an operation.
 type request struct {
 	op    operation
-	path  string // under the base URL
+	path  string // under the base URL; {id} in it stands for the record's
+	id    int64
 	query url.Values
 	body  sending.Body // nil: none
-	edits bool         // IfUnchanged makes sense
+
+	hooked *hookedCall // nil: it is a call by itself
 
 	progress     func(sent int64)
 	beforeCommit func(context.Context) error
-	// beforeRetry is called before a request that may have been carried out is retried. Its error ends the call;
+	// beforeRetry, which edits have, is called before a request that may have been carried out is retried. Its error ends the call;
 	// errAlreadyDone means that nothing remains to be done.
 	beforeRetry func(context.Context, *exchange.Attempt) error
 }
@@ -82,27 +87,45 @@ func (op operation) withID(id int64) (request, error) {
 	if id < 1 {
 		return request{}, invalid(op.name+": id", "%d is not a valid id; ids start at 1", id)
 	}
-	return request{op: op, path: strings.Replace(op.route, "{id}", strconv.FormatInt(id, 10), 1)}, nil
+	return request{op: op, path: op.route, id: id}, nil
 }
 
-func (c *Client) newCall(r request, options *callOptions) *exchange.Call {
-	target := *c.baseURL
-	target.Path += r.path
-	target.RawQuery = encodedQuery(r.query, options.query)
-	call := &exchange.Call{
-		Peer: c.peer, Method: r.op.method, URL: &target, Header: options.header, Body: r.body, Effect: r.op.effect,
-		MaxRetries: c.config.retry.MaxRetries, Token: options.token, Progress: r.progress, BeforeCommit: r.beforeCommit,
-		BeforeRetry: r.beforeRetry,
+// call is one request on its way, in one object.
+type call struct {
+	exchange.Call
+	client  *Client
+	request request
+	target  url.URL
+}
+
+func (c *Client) newCall(r request, options *callOptions) *call {
+	call := &call{client: c, request: r, target: *c.baseURL}
+	call.target.Path += r.path
+	if before, after, found := strings.Cut(r.path, "{id}"); found && r.id > 0 {
+		call.target.Path = c.baseURL.Path + before + strconv.FormatInt(r.id, 10) + after
+	}
+	call.target.RawQuery = encodedQuery(r.query, options.query)
+	call.Call = exchange.Call{
+		Peer: c.peer, Method: r.op.method, URL: &call.target, Header: options.header, Body: r.body, Effect: r.op.effect,
+		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Progress: r.progress, BeforeCommit: r.beforeCommit,
+		BeforeRetry: r.beforeRetry, Explain: call,
 	}
 	if options.noRetry {
 		call.MaxRetries = 0
 	}
 	if c.config.observer != nil || c.config.logger != nil {
-		call.Report = func(ctx context.Context, a *exchange.Attempt) { c.report(ctx, r.op, a) }
+		call.Report = call.report
 	}
-	call.Explain = func(a *exchange.Attempt) error { return r.explain(c, a, call.Last) }
+	r.hooked.attach(&call.Call, r.op, c.baseURL)
 	return call
 }
+
+func (c *call) report(ctx context.Context, a *exchange.Attempt) {
+	c.client.report(ctx, c.request.op, a)
+}
+
+// Explain is for the exchange.
+func (c *call) Explain(a *exchange.Attempt) error { return c.request.explain(c.client, a, c.Last) }
 
 func encodedQuery(own, added url.Values) string {
 	if len(added) == 0 {
@@ -118,27 +141,27 @@ func encodedQuery(own, added url.Values) string {
 }
 
 // explain is the error of one attempt. Why the one before it failed is not forgotten when nothing was sent after it.
-func (r request) explain(c *Client, a, before *exchange.Attempt) error {
+func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 	switch a.Step {
 	case exchange.None:
 		if a.TooLong {
-			return r.unexpected(a, errTooLong)
+			return r.unexpected(c, a, errTooLong)
 		}
 		return r.statusError(c, a)
 	case exchange.Limit, exchange.Authorize:
-		detail := "not sent: the limiter refused"
+		detail, kind := "not sent: the limiter refused", "limiter"
 		if a.Step == exchange.Authorize {
-			detail = "not sent: the token source failed"
+			detail, kind = "not sent: the token source failed", "token_source"
 		}
 		causes := []error{a.Cause}
 		if before != nil {
 			causes = append(causes, before.Err)
 		}
-		return &callError{op: r.op, detail: detail + reason(a.Cause), causes: causes}
+		return &callError{op: r.op, detail: detail + reason(a.Cause), kind: kind, causes: causes}
 	case exchange.Source:
 		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a)
 	case exchange.Commit:
-		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), causes: []error{a.Cause, a.Ended}}
+		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), kind: "before_commit", causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
 		return r.noResponse(redact.Cause(a.Cause), a)
 	case exchange.Network, exchange.Content: // below; the second is only a stream's
@@ -150,8 +173,12 @@ func (r request) explain(c *Client, a, before *exchange.Attempt) error {
 	return r.noResponse(detail, a)
 }
 
-func (r request) noResponse(detail string, a *exchange.Attempt) error {
-	return &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
+func (r *request) noResponse(detail string, a *exchange.Attempt) error {
+	e := &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
+	if a.Step == exchange.Source {
+		e.kind = "audio_source"
+	}
+	return e
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.
@@ -164,7 +191,7 @@ func reason(err error) string {
 }
 
 // statusError turns a response that is no success into an *Error.
-func (r request) statusError(c *Client, a *exchange.Attempt) error {
+func (r *request) statusError(c *Client, a *exchange.Attempt) error {
 	e := &Error{
 		StatusCode: a.Status,
 		RequestID:  requestID(a.Header),
@@ -179,16 +206,16 @@ func (r request) statusError(c *Client, a *exchange.Attempt) error {
 }
 
 // unexpected reports a 2xx response that is not what was promised.
-func (r request) unexpected(a *exchange.Attempt, cause error) error {
+func (r *request) unexpected(c *Client, a *exchange.Attempt, cause error) error {
 	return &callError{
 		op: r.op, requestID: requestID(a.Header),
-		detail: unexpectedText(a.Status, a.Header.Get("Content-Type"), a.Body, cause),
+		detail: unexpectedText(c.baseURL, a.Status, a.Header.Get("Content-Type"), a.Body, cause),
 		causes: []error{ErrUnexpectedResponse, cause},
 	}
 }
 
 // stopped explains a call that ended between two attempts.
-func (r request) stopped(ctx context.Context, err error) error {
+func (r *request) stopped(ctx context.Context, err error) error {
 	stopped, ok := errors.AsType[*exchange.Stopped](err)
 	switch {
 	case !ok:
@@ -204,11 +231,11 @@ func (r request) stopped(ctx context.Context, err error) error {
 }
 
 // gone reports whether a retried DELETE found nothing because an earlier attempt had done its work.
-func (r request) gone(call *exchange.Call) bool {
+func (r *request) gone(call *exchange.Call) bool {
 	return r.op.method == http.MethodDelete && call.Unsure && r.saysGone(call.Last.Status)
 }
 
-func (r request) saysGone(status int) bool {
+func (r *request) saysGone(status int) bool {
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
 		return true
@@ -219,7 +246,7 @@ func (r request) saysGone(status int) bool {
 }
 
 // mark says of a failed call that it may have been carried out all the same.
-func (r request) mark(call *exchange.Call, err error) error {
+func (r *request) mark(call *exchange.Call, err error) error {
 	switch {
 	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone):
 		return err

@@ -26,37 +26,6 @@ var stageNames = map[Stage]string{
 // known reports whether s is one of the constants, or not set.
 func (s Stage) known() bool { return stageNames[s] != "" }
 
-// String returns the stage's name in lower case.
-func (s Stage) String() string {
-	if !s.known() {
-		return "Stage(" + strconv.Itoa(int(s)) + ")"
-	}
-	return stageNames[s]
-}
-
-// MarshalText returns the stage's name, "unset" for zero. A value that is no stage is [ErrInvalidArgument].
-func (s Stage) MarshalText() ([]byte, error) {
-	if !s.known() {
-		return nil, invalid("Stage", "%d is not a stage", int(s))
-	}
-	return []byte(stageNames[s]), nil
-}
-
-// UnmarshalText reads a stage's name; an empty text is zero. Any other text is [ErrInvalidArgument].
-func (s *Stage) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*s = 0
-		return nil
-	}
-	for stage, name := range stageNames {
-		if name == string(text) {
-			*s = stage
-			return nil
-		}
-	}
-	return invalid("Stage", "the text is not a stage's name")
-}
-
 // AtLeast reports whether a note in stage s has come as far as t. A failed one has come nowhere but to its failure.
 func (s Stage) AtLeast(t Stage) bool {
 	if s == StageFailed || t == StageFailed {
@@ -92,4 +61,35 @@ func (n ProgressNote) Stage() Stage {
 func (n *ProgressNote) onlyTexts() bool {
 	return n.Transcription != "" && n.Analysis != "" && n.Has == Completion{} &&
 		n.TranscriptionStartedAt.IsZero() && n.TranscriptionCompletedAt.IsZero() && n.AnalysisStartedAt.IsZero() && n.AnalysisCompletedAt.IsZero()
+}
+
+// String returns the stage's name in lower case.
+func (s Stage) String() string {
+	if !s.known() {
+		return "Stage(" + strconv.Itoa(int(s)) + ")"
+	}
+	return stageNames[s]
+}
+
+// MarshalText returns the stage's name, "unset" for zero. A value that is no stage is [ErrInvalidArgument].
+func (s Stage) MarshalText() ([]byte, error) {
+	if !s.known() {
+		return nil, invalid("Stage", "%d is not a stage", int(s))
+	}
+	return []byte(stageNames[s]), nil
+}
+
+// UnmarshalText reads a stage's name; an empty text is zero. Any other text is [ErrInvalidArgument].
+func (s *Stage) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*s = 0
+		return nil
+	}
+	for stage, name := range stageNames {
+		if name == string(text) {
+			*s = stage
+			return nil
+		}
+	}
+	return invalid("Stage", "the text is not a stage's name")
 }

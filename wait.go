@@ -48,9 +48,9 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 	case !slices.Contains([]Stage{0, StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete, StageSigned}, p.Until):
 		return p, invalid(name+": Until", "is not a stage to wait for")
 	case tooShort(p.Interval) || p.Interval > poll.MaxWait:
-		return p, invalid(name+": Interval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": Interval", "%s is outside %s to %s", p.Interval, poll.MinInterval, poll.MaxWait)
 	case tooShort(p.MaxInterval) || p.MaxInterval > poll.MaxWait:
-		return p, invalid(name+": MaxInterval", "is outside %s to %s", poll.MinInterval, poll.MaxWait)
+		return p, invalid(name+": MaxInterval", "%s is outside %s to %s", p.MaxInterval, poll.MinInterval, poll.MaxWait)
 	case p.MaxInterval > 0 && p.Interval > p.MaxInterval:
 		return p, invalid(name+": Interval", "must not exceed MaxInterval")
 	case p.MaxFailures < 0:
@@ -150,6 +150,9 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			yield(nil, err)
 			return
 		}
+		ctx, hooked := s.client.startCall(ctx, name) // of this range
+		defer hooked.end(ctx, nil)
+		p.hooked = hooked
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		w := &watched{id: id}
@@ -158,16 +161,16 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			if err == nil {
 				changed := w.see(p, note)
 				over, failed := w.verdict(p)
-				if (changed || failed != nil) && !yield(note, failed) || over {
+				if (changed || failed != nil) && !yield(note, p.hooked.noted(failed)) || over {
 					return
 				}
 			} else if w.miss(p, err) {
-				yield(w.note, w.waitError(p, err))
+				yield(w.note, p.hooked.noted(w.waitError(p, err)))
 				return
 			}
 			p.schedule.SetFailures(w.failures)
 			if err := p.sleep(ctx); err != nil {
-				yield(w.note, w.waitError(p, err))
+				yield(w.note, p.hooked.noted(w.waitError(p, err)))
 				return
 			}
 		}
@@ -180,6 +183,7 @@ type poller struct {
 	params   WaitParams
 	started  time.Time
 	schedule *poll.Schedule
+	hooked   *hookedCall
 
 	opts   []CallOption // the caller's, but each request is sent once: polling is the retry
 	caller *Response    // to be filled for the caller; nil: not wanted
@@ -291,7 +295,7 @@ func (c *Client) mayLag(id int64, asked time.Time, err error) bool {
 	return ok && errors.Is(err, ErrNotFound) && asked.Sub(created) < maxReplicaLag
 }
 
-const errErrorState = safeError("the service reports an error state for it")
+const errErrorState = safeError("the service reports an error state for it; see Note.ErrorState")
 
 // verdict tells whether the note has come to its end, and if that is a failure, the error.
 func (w *watched) verdict(p *poller) (over bool, err error) {
@@ -312,4 +316,10 @@ func (w *watched) waitError(p *poller, cause error) error {
 		}
 	}
 	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.started), Err: cause}
+}
+
+// rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
+func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
+	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
+	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
 }

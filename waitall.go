@@ -31,8 +31,9 @@ const (
 // at most 10 pages, as long as that takes fewer requests than reading the notes one by one. A row of the list only tells
 // that a note has ended: the note is then read. What the list does not show is read in turn, after each pause at most 10
 // notes for each of its seconds, but 20 in any case. One of the listed notes is read too, until a row has shown an end. A
-// list that fails three times in a row (other than by 429), or does not tell stages, is not asked again. MaxFailures counts
-// for each note, and a tick in which none can be read counts for all. OnUpdate is called for changes of any.
+// list that fails three times in a row (other than by 429), or does not tell stages, is not asked again; in the second case
+// every note is read at once. MaxFailures counts for each note, and a tick in which none can be read counts for all.
+// OnUpdate is called for changes of any.
 //
 // It polls only while it is ranged over, and can be ranged over again. An id below 1 and senseless params are
 // [ErrInvalidArgument], yielded once with a nil note before any request.
@@ -47,6 +48,9 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 			yield(nil, err)
 			return
 		}
+		ctx, hooked := s.client.startCall(ctx, "Notes.WaitAll")
+		defer hooked.end(ctx, nil)
+		p.hooked = hooked
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		all := newWaitAllState(p, ids, yield)
@@ -83,6 +87,7 @@ type awaited struct {
 	checked  int  // number of the tick that looked for it last, in either way
 	read     int  // number of the latest read of it, among those of all notes; 0 before
 	rowEnded bool // a row has shown its end, and it was not read since
+	misled   bool // its rows tell nothing, so that it was not looked for
 	over     bool // it has been yielded
 
 	rowStage   Stage // as its latest row tells
@@ -90,7 +95,7 @@ type awaited struct {
 }
 
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
-func (w *awaited) due() bool { return w.rowEnded || w.note == nil && w.read == 0 }
+func (w *awaited) due() bool { return w.rowEnded || w.read == 0 && (w.note == nil || w.misled) }
 
 func newWaitAllState(p *poller, ids []int64, yield func(*ProgressNote, error) bool) *waitAllState {
 	s := &waitAllState{poller: p, yield: yield}
@@ -109,7 +114,11 @@ func (s *waitAllState) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
 func (s *waitAllState) tick(ctx context.Context) {
 	s.ticks++
 	listed := s.readList(ctx)
+	refused := s.listRefused
 	read := s.readNotes(ctx)
+	if s.listRefused && !refused {
+		read = s.readNotes(ctx) || read // what was looked for in vain
+	}
 	if s.failed++; listed || read {
 		s.failed = 0
 	}
@@ -161,31 +170,18 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 	return true
 }
 
-// worthwhileDepth returns how many pages to list so that these and the reads of what lies deeper are fewest. A note that
-// was not looked for yet is expected on the first page.
+// worthwhileDepth returns how many pages to list. A note that was not looked for yet is expected on the first page.
 func (s *waitAllState) worthwhileDepth() int {
 	if s.listRefused {
 		return 0
 	}
 	var onPage [maxListPages + 1]int
-	listed := 0
 	for _, w := range s.pending {
 		if w.page != unlisted && !w.rowEnded {
 			onPage[max(w.page, 1)]++
-			listed++
 		}
 	}
-	best, fewest, deeper := 0, listed, listed
-	if !s.listProved {
-		fewest-- // a listed note is read too
-	}
-	for depth := 1; depth <= maxListPages; depth++ {
-		deeper -= onPage[depth]
-		if requests := depth + deeper; requests < fewest {
-			best, fewest = depth, requests
-		}
-	}
-	return best
+	return poll.Depth(onPage[1:], !s.listProved)
 }
 
 // seeRows takes in the rows of a page, and removes them from what is expected.
@@ -311,15 +307,21 @@ func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
 	} else if w.rowEnded {
 		w.page = unlisted // the list is not believed about this note
 	}
-	s.listRefused = s.listRefused || listed && w.rowMisses(note, over)
 	w.checked, w.rowEnded = s.ticks, false
+	if listed && w.rowMisses(note, over) {
+		s.refuseList()
+	}
 	return nil
 }
 
-// rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
-func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
-	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
-	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
+// refuseList is for a list that does not tell stages. What was only seen there has not been looked for.
+func (s *waitAllState) refuseList() {
+	s.listRefused = true
+	for _, w := range s.pending {
+		if w.read == 0 {
+			w.misled, w.checked = true, 0
+		}
+	}
 }
 
 func (s *waitAllState) missed(w *awaited, err error) {
@@ -333,7 +335,7 @@ func (s *waitAllState) missed(w *awaited, err error) {
 func (s *waitAllState) end(w *awaited, err error) {
 	w.over = true
 	if !s.stopped {
-		s.stopped = !s.yield(w.note, err)
+		s.stopped = !s.yield(w.note, s.hooked.noted(err))
 	}
 }
 

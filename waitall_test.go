@@ -253,11 +253,21 @@ func TestWaitAllBoundsSingleReads(t *testing.T) {
 
 func TestWaitAllTakesOneReadForEachFinishedNote(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{30, 1000, 3000, 10_000} {
-		t.Run(strconv.Itoa(n), func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		n   int
+		row func(int64, clinicaldoc.Stage) string
+	}{
+		"30": {n: 30}, "1000": {n: 1000}, "3000": {n: 3000}, "10000": {n: 10_000},
+		"rows without texts and flags": {1000, func(id int64, _ clinicaldoc.Stage) string {
+			return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","created_at":"2024-05-01T10:00:00Z"}`, id)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
+				n := tt.n
 				w, service, client := newWard(t, n)
+				w.row = tt.row
 				w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 				service.took = 20 * time.Millisecond
 				started := time.Now()

@@ -29,9 +29,12 @@
 //	       created <+  |         FindCreated has the note
 //	                   +-------> claimed   FindCreated: surely no note
 //
-// A recording can be refused before it is committed as well; the next run tries it once more. What was written as committing is never uploaded again without
-// FindCreated's word: that there is no note takes ten minutes by default, from the moment the response was lost, or the next
-// process found the recording. A recording in doubt keeps no worker; [Result].Until tells from when on it can be decided.
+// A recording can be refused before it is committed as well; the next run tries it once more. What was written as committing
+// is never uploaded again without FindCreated's word: that there is no note takes ten minutes by default, from the moment the
+// response was lost, or the next process found the recording. A recording in doubt keeps no worker; [Result].Until tells from
+// when on it can be decided.
+//
+// When the journal fails, the run ends; mend it, open it anew and run again, in this process or another.
 //
 // # Keys
 //
@@ -45,7 +48,8 @@
 // # What nobody can know
 //
 // Between the journal's line and the last bytes are a few instructions, some 20 microseconds until a service on the same
-// machine has the upload whole. A process that is stopped just there for longer than Settle, while its journal is in other hands, could send them after FindCreated said that there is no note. A [FileJournal]
-// is locked by the stopped process for as long as it lives, so that no other hands can have it; where the file system knows
-// no locks, run one process at a time. Who deletes the journal, or restores an old copy, takes away what it knows.
+// machine has the upload whole. A process that is stopped just there for longer than Settle, while its journal is in other
+// hands, could send them after FindCreated said that there is no note. A [FileJournal] is locked by the stopped process for as
+// long as it lives, so that no other hands can have it; where the file system knows no locks, run one process at a time. Who
+// deletes the journal, or restores an old copy, takes away what it knows.
 package ingest

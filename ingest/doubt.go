@@ -199,6 +199,10 @@ func (t *task) mayBeOf(note *clinicaldoc.ProgressNote, other Entry) bool {
 
 // notCreated uploads once more what surely has no note, unless that was in vain often enough.
 func (r *run) notCreated(t *task, verdict error) {
+	if r.unsaved(t) != 0 { // another run of this process knows better
+		r.saveAgain(t)
+		return
+	}
 	if t.uploads >= maxUploads {
 		r.refused(t, fail("the service took it several times and made no note: "+redact.Opaque(cmp.Or(t.err, verdict)).Error(), clinicaldoc.ErrNotCreated, t.err))
 		return

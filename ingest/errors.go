@@ -1,12 +1,6 @@
 package ingest
 
-import (
-	"fmt"
-	"io"
-	"log/slog"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-)
+import "github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 
 // Sentinels for [errors.Is].
 var (
@@ -25,24 +19,5 @@ var (
 	ErrTaken = redact.New("recording is in other hands")
 )
 
-// failure is an error with a text that is safe to print.
-type failure struct {
-	text   string
-	causes []error // for errors.Is and errors.As; not printed
-}
-
-func fail(text string, causes ...error) error {
-	f := &failure{text: "ingest: " + text}
-	for _, cause := range causes {
-		if cause != nil {
-			f.causes = append(f.causes, redact.Opaque(cause))
-		}
-	}
-	return f
-}
-
-func (f *failure) Error() string              { return f.text }
-func (f *failure) SafeText() string           { return f.text }
-func (f *failure) Unwrap() []error            { return f.causes }
-func (f *failure) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.text) }
-func (f *failure) LogValue() slog.Value       { return slog.StringValue(f.text) }
+// fail makes an error with a text that is safe to print; causes are for errors.Is and errors.As, and not printed.
+func fail(text string, causes ...error) error { return redact.Fail("ingest: "+text, causes...) }

@@ -26,3 +26,6 @@ func WriteJournal(to io.Writer, service string, entries iter.Seq[Entry]) error {
 
 // CompactEagerly makes a journal drop outdated lines as soon as they are the most of it.
 func CompactEagerly(j *FileJournal) { j.slack = 0 }
+
+// TogetherWait is how long a line waits for others.
+const TogetherWait = togetherWait

@@ -15,8 +15,8 @@ import (
 )
 
 // FileJournal is a [Journal] in a file, for one process at a time: readable by eye, append-only, with a checksum in each
-// line. Lines of many workers share one sync of the disk. It is for this user alone and holds no name in clear. It takes
-// some 150 bytes of memory for each key.
+// line. Lines of many workers share one sync of the disk: while others upload, a line waits for theirs, for two milliseconds at
+// most. It is for this user alone and holds no name in clear. It takes some 150 bytes of memory for each key.
 //
 // An error of the disk ends its service for good: close it, mend the disk and open it anew.
 type FileJournal struct {
@@ -27,6 +27,7 @@ type FileJournal struct {
 	mu      sync.Mutex // never held while the disk works
 	entries map[Key]record
 	held    map[Key]bool
+	uploads int // claims with an upload under way
 	service string
 	next    *batch        // what is to be written
 	busy    chan struct{} // closed when the disk has done with what it does; nil: it rests
@@ -45,7 +46,9 @@ type FileJournal struct {
 // batch is what goes to the disk at once.
 type batch struct {
 	entries []Entry
-	wanted  bool          // somebody waits for it
+	uploads int           // how many of them hold back the last bytes of one
+	wanted  bool          // it waits for no more
+	late    *time.Timer   // until it waits for no more; nil: it does not wait
 	done    chan struct{} // closed after err is set
 	err     error
 }
@@ -224,6 +227,8 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	claim := &fileClaim{journal: j, entry: r.entry(key)}
 	if !known || !r.state.sent() {
 		claim.entry = Entry{Key: key, State: StateClaimed, At: time.Now()}
+		claim.uploads = true
+		j.uploads++
 		j.next.entries = append(j.next.entries, claim.entry) // for the eye; no one has to wait for it
 	}
 	return claim, nil
@@ -249,6 +254,7 @@ func (j *FileJournal) Kin(_ context.Context, patient uint32, since time.Time) ([
 type fileClaim struct {
 	journal *FileJournal
 	entry   Entry
+	uploads bool // it is counted so
 }
 
 func (c *fileClaim) Entry() Entry { return c.entry }
@@ -258,6 +264,9 @@ func (c *fileClaim) Save(_ context.Context, e Entry) error {
 		return errNoClaim
 	}
 	e.Key = c.entry.Key
+	if e.State != StateClaimed && e.State != StateCommitting {
+		c.uploaded()
+	}
 	if err := c.journal.save(e); err != nil {
 		return err
 	}
@@ -265,8 +274,19 @@ func (c *fileClaim) Save(_ context.Context, e Entry) error {
 	return nil
 }
 
+// uploaded takes in that no more lines will come of an upload.
+func (c *fileClaim) uploaded() {
+	if c.uploads {
+		c.uploads = false
+		c.journal.mu.Lock()
+		defer c.journal.mu.Unlock()
+		c.journal.uploads--
+	}
+}
+
 func (c *fileClaim) Release() {
 	if j := c.journal; j != nil {
+		c.uploaded()
 		c.journal = nil
 		j.mu.Lock()
 		defer j.mu.Unlock()

@@ -2,11 +2,15 @@ package ingest
 
 import (
 	"errors"
-	"runtime"
+	"time"
 )
 
-// save puts an entry into the next batch and waits until that is on the disk. Who finds the disk at rest writes the batch
-// himself; what comes in meanwhile is the next one. A claim waits for nobody: losing it loses nothing.
+// togetherWait is how long a line waits for those of others, to share a sync with them.
+const togetherWait = 2 * time.Millisecond
+
+// save puts an entry into the next batch and waits until that is on the disk. A batch is written when all uploads wait for it,
+// or togetherWait after its first line; who finds that, and the disk at rest, writes it himself, and what comes in meanwhile is
+// the next one. A claim waits for nobody: losing it loses nothing.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
 	if j.broken != nil {
@@ -19,17 +23,42 @@ func (j *FileJournal) save(e Entry) error {
 		j.mu.Unlock()
 		return nil
 	}
-	b.wanted = true
-	rests := j.busy == nil
-	if rests {
-		j.busy = make(chan struct{})
+	if e.State == StateCommitting {
+		b.uploads++
+	}
+	lead := false
+	switch {
+	case b.uploads >= j.uploads:
+		lead = j.want(b)
+	case b.late == nil && !b.wanted:
+		b.late = time.AfterFunc(togetherWait, func() { j.flushLate(b) })
 	}
 	j.mu.Unlock()
-	if rests && j.flushOne() {
+	if lead && j.flushOne() {
 		go j.flush()
 	}
 	<-b.done
 	return b.err
+}
+
+// want says that the batch waits for no more lines, and reports whether it is the caller who has to write it.
+func (j *FileJournal) want(b *batch) (lead bool) {
+	b.wanted = true
+	if j.busy != nil {
+		return false
+	}
+	j.busy = make(chan struct{})
+	return true
+}
+
+// flushLate writes a batch that others did not join in time.
+func (j *FileJournal) flushLate(b *batch) {
+	j.mu.Lock()
+	lead := j.next == b && !b.wanted && j.want(b)
+	j.mu.Unlock()
+	if lead {
+		j.flush()
+	}
 }
 
 // flush writes batch after batch until nobody waits.
@@ -41,7 +70,6 @@ func (j *FileJournal) flush() {
 // flushOne writes the next batch, if somebody waits for it; else the disk rests from now on. It reports whether there may be
 // more to do.
 func (j *FileJournal) flushOne() bool {
-	runtime.Gosched() // whoever is about to save can still be part of it
 	j.mu.Lock()
 	b := j.next
 	if !b.wanted {
@@ -52,6 +80,9 @@ func (j *FileJournal) flushOne() bool {
 	}
 	j.next = newBatch()
 	b.err = j.broken
+	if b.late != nil {
+		b.late.Stop()
+	}
 	j.mu.Unlock()
 	if b.err == nil {
 		b.err = j.append(b)

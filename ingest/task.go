@@ -63,6 +63,9 @@ func (r *run) begin(t *task) {
 		r.done(t, Result{Status: Refused, Err: fail("the key was used for another patient's recording, or one of another size; give each recording a key of its own", ErrKeyReused)}, nil)
 	case known.State == StateCreated:
 		r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID}, nil)
+	case known.State.sent() && r.unsaved(t) != 0:
+		t.entry = known
+		r.saveAgain(t)
 	case known.State == StateCommitting:
 		t.entry = known
 		r.recover(t)
@@ -184,7 +187,7 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
-		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
+		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.saveCreated(t, e))
 	})
 }
 

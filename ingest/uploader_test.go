@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,6 +161,33 @@ func TestAFileThatChangesIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Refused, results[0].Status)
 	require.ErrorIs(t, results[0].Err, ingest.ErrKeyReused)
+	assert.Len(t, srv.Notes(), 1)
+}
+
+// waiting is a limiter that does something before each attempt.
+type waiting func()
+
+func (w waiting) Wait(context.Context) error { w(); return nil }
+
+// A recorder may still be writing: what is uploaded is what the key was made of, or nothing is.
+func TestAFileThatGrowsWhileItIsUploadedIsRefused(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	path := files(t, 1)[0]
+	var grow sync.Once
+	client := srv.Client(clinicaldoc.WithLimiter(waiting(func() {
+		grow.Do(func() { assert.NoError(t, os.WriteFile(path, sound(100), 0o600)) })
+	})))
+	u := &ingest.Uploader{Client: client, Journal: openJournal(t, journalPath(t))}
+	for _, want := range []ingest.Status{ingest.Refused, ingest.Created, ingest.AlreadyThere} {
+		results, err := collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		require.Equal(t, want, results[0].Status, results[0])
+		if want == ingest.Refused {
+			assert.Contains(t, results[0].Err.Error(), "changed")
+		}
+	}
 	assert.Len(t, srv.Notes(), 1)
 }
 

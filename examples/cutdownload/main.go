@@ -1,29 +1,41 @@
 // Cutdownload downloads a recording through a proxy that cuts every connection after a while. The download goes on where
-// it was each time and ends with the same bytes.
+// it was each time and ends with the same bytes. It runs only on the box, whatever service is configured.
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
-	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
 )
 
-func main() { demo.Main(run) }
+func main() {
+	flag.Parse()
+	log.SetFlags(0)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context, out io.Writer) error {
-	recording := demo.WAV(20 * time.Second)
+	recording := bytes.Repeat([]byte("synthetic audio "), 20_000)
 	srv := clinicaldoctest.NewServer()
 	defer srv.Close()
 	id := srv.AddNote(clinicaldoctest.Note{Name: "Cut download", Audio: recording})
@@ -48,9 +60,13 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	path := filepath.Join(folder, "recording.wav")
-	size, err := client.Notes.DownloadAudioFile(ctx, id, path, clinicaldoc.DownloadParams{
-		OnProgress: func(received, total int64) { _, _ = fmt.Fprintf(out, "\rdownloading %3d %%", 100*received/total) },
-	})
+	quarters := int64(0)
+	size, err := client.Notes.DownloadAudioFile(ctx, id, path, clinicaldoc.DownloadParams{OnProgress: func(received, total int64) {
+		if 4*received/total > quarters {
+			quarters = 4 * received / total
+			_, _ = fmt.Fprintf(out, "downloaded %3d %%\n", 25*quarters)
+		}
+	}})
 	if err != nil {
 		return err
 	}
@@ -61,7 +77,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if sha256.Sum256(got) != sha256.Sum256(recording) {
 		return errors.New("the audio came back changed")
 	}
-	_, err = fmt.Fprintf(out, "\n%d bytes, equal to the recording, in spite of %d cuts\n", size, cuts.Load())
+	_, err = fmt.Fprintf(out, "%d bytes, equal to the recording, in spite of %d cuts\n", size, cuts.Load())
 	return err
 }
 

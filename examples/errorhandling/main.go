@@ -1,27 +1,55 @@
-// Errorhandling provokes the errors a program meets and shows how to tell them apart.
+// Errorhandling provokes the errors a program meets and shows how to tell them apart. One of them takes a note without
+// anything, so that a service that CLINICALDOC_BASE_URL names is asked only with -yes.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"log"
+	"os"
+	"os/signal"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func main() { demo.Main(run) }
+func main() {
+	yes := flag.Bool("yes", false, "try to create an empty note at the service of CLINICALDOC_BASE_URL")
+	flag.Parse()
+	log.SetFlags(0)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *yes, os.Stdout)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
 
-func run(ctx context.Context, out io.Writer) error {
-	client, stop, err := demo.Connect(out)
+func run(ctx context.Context, yes bool, out io.Writer) error {
+	if os.Getenv(clinicaldoc.EnvBaseURL) == "" {
+		srv := clinicaldoctest.NewServer()
+		defer srv.Close()
+		_, _ = fmt.Fprintf(out, "no %s set: using the service in a box at %s\n", clinicaldoc.EnvBaseURL, srv.URL)
+		provoke(ctx, srv.Client(), out)
+		return nil
+	}
+	client, err := clinicaldoc.NewClientFromEnv()
 	if err != nil {
 		return err
 	}
-	defer stop()
+	if !yes {
+		return fmt.Errorf("this tries to create an empty note at %s, which may accept it: start it with -yes to allow that", client.BaseURL())
+	}
+	provoke(ctx, client, out)
+	return nil
+}
 
-	_, err = client.Notes.Get(ctx, 0)
+func provoke(ctx context.Context, client *clinicaldoc.Client, out io.Writer) {
+	_, err := client.Notes.Get(ctx, 0)
 	explain(out, "a wrong id", err)
 
 	_, err = client.Notes.Get(ctx, 987654321)
@@ -34,7 +62,6 @@ func run(ctx context.Context, out io.Writer) error {
 	defer cancel()
 	_, err = client.Users.Me(late)
 	explain(out, "a deadline that has passed", err)
-	return nil
 }
 
 // explain is how a program decides what to do: by kind with errors.Is, by content with errors.As. Printing the error is

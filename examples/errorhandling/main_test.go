@@ -13,7 +13,7 @@ import (
 func TestRunExplainsEachError(t *testing.T) {
 	t.Setenv(clinicaldoc.EnvBaseURL, "") // the box, whatever the shell has
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
+	require.NoError(t, run(t.Context(), false, &out))
 	for _, advice := range []string{"fix the program", "drop the id", "field(s) to whoever", "try again later"} {
 		assert.Contains(t, out.String(), advice)
 	}

@@ -1,21 +1,32 @@
 // Observability logs every attempt with slog and counts them with expvar, through the two hooks of the SDK. What they are
-// told is an allow-list: no URL, no body, no patient.
+// told is an allow-list: no URL, no body, no patient. It only reads.
 package main
 
 import (
 	"context"
 	"expvar"
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strconv"
-	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func main() { demo.Main(run) }
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
 
 // metrics counts attempts by operation and status; a program with an HTTP server shows it at /debug/vars.
 type metrics struct {
@@ -34,21 +45,33 @@ func (m *metrics) observe(_ context.Context, a clinicaldoc.Attempt) {
 func run(ctx context.Context, out io.Writer) error {
 	counters := newMetrics()
 	logger := slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	client, stop, err := demo.Connect(out, clinicaldoc.WithLogger(logger), clinicaldoc.WithObserver(counters.observe))
-	if err != nil {
-		return err
-	}
-	defer stop()
+	observed := []clinicaldoc.Option{clinicaldoc.WithLogger(logger), clinicaldoc.WithObserver(counters.observe)}
 
-	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
-		Name: "Observability", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("tone.wav", demo.WAV(time.Second)),
-	})
+	if os.Getenv(clinicaldoc.EnvBaseURL) == "" {
+		srv := clinicaldoctest.NewServer()
+		defer srv.Close()
+		_, _ = fmt.Fprintf(out, "no %s set: using the service in a box at %s\n", clinicaldoc.EnvBaseURL, srv.URL)
+		srv.AddNote(clinicaldoctest.Note{Name: "Synthetic visit", Transcription: "synthetic transcription"})
+		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(503, "")) // to show a retry
+		return look(ctx, srv.Client(observed...), logger, counters, out)
+	}
+	client, err := clinicaldoc.NewClientFromEnv(observed...)
 	if err != nil {
 		return err
 	}
-	logger.InfoContext(ctx, "created", "note", note) // prints id, stage and flags
-	if _, err := client.Notes.Delete(ctx, note.ID); err != nil {
+	return look(ctx, client, logger, counters, out)
+}
+
+func look(ctx context.Context, client *clinicaldoc.Client, logger *slog.Logger, counters *metrics, out io.Writer) error {
+	if _, err := client.Users.Me(ctx); err != nil {
 		return err
+	}
+	page, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{PerPage: 3})
+	if err != nil {
+		return err
+	}
+	for _, note := range page.Items {
+		logger.InfoContext(ctx, "found", "note", note) // prints id, stage and flags
 	}
 	_, err = fmt.Fprintln(out, counters.attempts)
 	return err

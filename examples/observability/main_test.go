@@ -14,8 +14,11 @@ func TestRunCountsAndLogsEveryAttempt(t *testing.T) {
 	t.Setenv(clinicaldoc.EnvBaseURL, "") // the box, whatever the shell has
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
-	assert.Contains(t, out.String(), `"Notes.Create 201": 1`)
-	assert.Contains(t, out.String(), `"Notes.Delete 200": 1`)
-	assert.Contains(t, out.String(), `"operation":"Notes.Create","method":"POST","route":"/v1/progress-notes","attempt":1,"status":201`)
+	assert.Contains(t, out.String(), `"Users.Me 503": 1`)
+	assert.Contains(t, out.String(), `"Users.Me 200": 1`)
+	assert.Contains(t, out.String(), `"Notes.List 200": 1`)
+	assert.Contains(t, out.String(), `"operation":"Users.Me","method":"GET","route":"/user","attempt":2,"status":200`)
+	assert.Contains(t, out.String(), `"note":{"id":1,"stage":"complete"`)
+	assert.NotContains(t, out.String(), "ynthetic", "neither name nor text")
 	assert.NotContains(t, out.String(), "Patient 1")
 }

@@ -1,32 +1,53 @@
 // Ratelimit shares one rate limiter among goroutines, so that together they stay below what the service allows. It is a
-// module of its own because the limiter comes from golang.org/x/time/rate.
+// module of its own because the limiter comes from golang.org/x/time/rate. It only reads.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"log"
+	"os"
+	"os/signal"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func main() { demo.Main(run) }
+func main() {
+	flag.Parse()
+	log.SetFlags(0)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context, out io.Writer) error {
 	// 20 requests a second with bursts of 5. Retries wait for the limiter too.
-	limiter := rate.NewLimiter(rate.Every(50*time.Millisecond), 5)
-	client, stop, err := demo.Connect(out, clinicaldoc.WithLimiter(limiter))
+	limited := clinicaldoc.WithLimiter(rate.NewLimiter(rate.Every(50*time.Millisecond), 5))
+	if os.Getenv(clinicaldoc.EnvBaseURL) == "" {
+		srv := clinicaldoctest.NewServer()
+		defer srv.Close()
+		_, _ = fmt.Fprintf(out, "no %s set: using the service in a box at %s\n", clinicaldoc.EnvBaseURL, srv.URL)
+		return read(ctx, srv.Client(limited), out)
+	}
+	client, err := clinicaldoc.NewClientFromEnv(limited)
 	if err != nil {
 		return err
 	}
-	defer stop()
+	return read(ctx, client, out)
+}
 
+func read(ctx context.Context, client *clinicaldoc.Client, out io.Writer) error {
 	started := time.Now()
 	failures := make([]error, 25)
 	var readers sync.WaitGroup
@@ -37,6 +58,6 @@ func run(ctx context.Context, out io.Writer) error {
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%d requests took %.1f s\n", len(failures), time.Since(started).Seconds())
+	_, err := fmt.Fprintf(out, "%d requests took %.1f s\n", len(failures), time.Since(started).Seconds())
 	return err
 }

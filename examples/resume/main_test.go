@@ -37,14 +37,14 @@ func TestInterruptedWhileWaitingItGoesOnWithTheID(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	first := &stopAt{text: "transcribing\n", stop: cancel}
-	err := resume(ctx, client, 0, first)
+	err := resume(ctx, client, settings{patient: 7, prompt: 1}, first)
 	var waiting *clinicaldoc.WaitError
 	require.ErrorAs(t, err, &waiting)
 	require.ErrorIs(t, err, context.Canceled)
 
 	srv.Advance(25 * time.Hour)
 	var second bytes.Buffer
-	require.NoError(t, resume(t.Context(), client, waiting.ID, &second))
+	require.NoError(t, resume(t.Context(), client, settings{note: waiting.ID}, &second))
 	assert.Contains(t, second.String(), "is complete")
 	assert.Len(t, srv.Notes(), 1, "nothing is uploaded twice")
 }

@@ -1,4 +1,5 @@
-// Reviewqueue lists a patient's notes that are complete but not signed. With -sign it edits and signs each.
+// Reviewqueue lists a patient's notes that are complete but not signed. With -sign it edits and signs each; at a service
+// that CLINICALDOC_BASE_URL names, that asks for -yes too. How a server does this for clinicians is in examples/webbackend.
 package main
 
 import (
@@ -7,31 +8,52 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"os"
+	"os/signal"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 func main() {
 	patient := flag.Int64("patient", 1, "id of the patient whose notes to review")
 	sign := flag.Bool("sign", false, "edit and sign them; without it they are only listed")
+	yes := flag.Bool("yes", false, "edit and sign at the service of CLINICALDOC_BASE_URL")
 	flag.Parse()
-	demo.Main(func(ctx context.Context, out io.Writer) error {
-		client, stop, err := demo.Connect(out)
-		if err != nil {
-			return err
+	log.SetFlags(0)
+	var edit func(string) string
+	if *sign {
+		// A clinician would edit the text here; this one adds a line.
+		edit = func(analysis string) string {
+			return analysis + "\nReviewed on " + time.Now().UTC().Format(time.DateOnly) + "."
 		}
-		defer stop()
-		var edit func(string) string
-		if *sign {
-			// A clinician would edit the text here; this one adds a line.
-			edit = func(analysis string) string {
-				return analysis + "\nReviewed on " + time.Now().UTC().Format(time.DateOnly) + "."
-			}
-		}
-		return review(ctx, client, *patient, edit, out)
-	})
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *patient, edit, *yes, os.Stdout)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, patient int64, edit func(string) string, yes bool, out io.Writer) error {
+	if os.Getenv(clinicaldoc.EnvBaseURL) == "" {
+		srv := clinicaldoctest.NewServer()
+		defer srv.Close()
+		_, _ = fmt.Fprintf(out, "no %s set: using the service in a box at %s\n", clinicaldoc.EnvBaseURL, srv.URL)
+		srv.AddNote(clinicaldoctest.Note{PatientID: patient, Analysis: "A synthetic analysis."})
+		return review(ctx, srv.Client(), patient, edit, out)
+	}
+	client, err := clinicaldoc.NewClientFromEnv()
+	if err != nil {
+		return err
+	}
+	if edit != nil && !yes {
+		return fmt.Errorf("this edits and signs notes of patient %d at %s: start it with -yes to allow that", patient, client.BaseURL())
+	}
+	return review(ctx, client, patient, edit, out)
 }
 
 // review edits and signs what waits for it; without an edit it only lists.

@@ -1,5 +1,8 @@
 // Uploadfolder uploads every recording of a folder, a few at a time, and keeps a journal beside them: interrupted and
 // started again, it uploads nothing twice.
+//
+// Without CLINICALDOC_BASE_URL it is a rehearsal: it runs against the service in a box and leaves no journal. To upload to
+// the service that the variable names, it asks for -yes.
 package main
 
 import (
@@ -8,50 +11,95 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"os"
+	"os/signal"
 	"path/filepath"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-func main() {
-	folder := flag.String("folder", ".", "folder with .wav recordings")
-	patient := flag.Int64("patient", 1, "id of the patient they belong to")
-	prompt := flag.Int64("prompt", 1, "id of the prompt to use")
-	flag.Parse()
-	demo.Main(func(ctx context.Context, out io.Writer) error {
-		client, stop, err := demo.Connect(out)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		return run(ctx, out, client, *folder, clinicaldoc.CreateNoteParams{PatientID: *patient, PromptID: *prompt})
-	})
+type settings struct {
+	folder, journal string
+	patient, prompt int64
+	yes             bool
 }
 
-func run(ctx context.Context, out io.Writer, client *clinicaldoc.Client, folder string, params clinicaldoc.CreateNoteParams) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*.wav"))
+func main() {
+	var s settings
+	flag.StringVar(&s.folder, "folder", ".", "folder with .wav recordings")
+	flag.Int64Var(&s.patient, "patient", 1, "id of the patient they belong to")
+	flag.Int64Var(&s.prompt, "prompt", 1, "id of the prompt to use")
+	flag.BoolVar(&s.yes, "yes", false, "upload to the service of CLINICALDOC_BASE_URL")
+	flag.Parse()
+	s.journal = filepath.Join(s.folder, "uploads.journal")
+	log.SetFlags(0)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, s, os.Stdout)
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, s settings, out io.Writer) error {
+	if os.Getenv(clinicaldoc.EnvBaseURL) == "" {
+		return rehearse(ctx, s, out)
+	}
+	client, err := clinicaldoc.NewClientFromEnv()
+	if err != nil {
+		return err
+	}
+	if !s.yes {
+		return fmt.Errorf("this uploads the recordings of a folder as notes of patient %d to %s: start it with -yes to allow that", s.patient, client.BaseURL())
+	}
+	return upload(ctx, client, s, out)
+}
+
+// rehearse keeps the journal elsewhere: what it says is true of the box alone.
+func rehearse(ctx context.Context, s settings, out io.Writer) error {
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	_, _ = fmt.Fprintf(out, "no %s set: rehearsing with the service in a box at %s\n", clinicaldoc.EnvBaseURL, srv.URL)
+	folder, err := os.MkdirTemp("", "uploadfolder")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	s.journal = filepath.Join(folder, "uploads.journal")
+	return upload(ctx, srv.Client(), s, out)
+}
+
+func upload(ctx context.Context, client *clinicaldoc.Client, s settings, out io.Writer) error {
+	files, err := filepath.Glob(filepath.Join(s.folder, "*.wav"))
 	if err != nil {
 		return err
 	}
 	if len(files) == 0 {
 		return errors.New("the folder holds no .wav recordings")
 	}
-	journal, err := ingest.OpenJournal(ctx, filepath.Join(folder, "uploads.journal"))
+	journal, err := ingest.OpenJournal(ctx, s.journal)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = journal.Close() }()
 	uploader := &ingest.Uploader{Client: client, Journal: journal, Total: len(files)}
+	missing := 0
 	for result, err := range uploader.Run(ctx, ingest.Files(files, func(path string) clinicaldoc.CreateNoteParams {
-		params.Name = filepath.Base(path)
-		return params
+		return clinicaldoc.CreateNoteParams{Name: filepath.Base(path), PatientID: s.patient, PromptID: s.prompt}
 	})) {
 		if err != nil {
 			return err
 		}
+		if result.Err != nil {
+			missing++
+		}
 		_, _ = fmt.Fprintln(out, result) // its status, its note, or why there is none
+	}
+	if missing > 0 {
+		return fmt.Errorf("%d of %d recordings have no note yet: start it again", missing, len(files))
 	}
 	return nil
 }

@@ -8,25 +8,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
-	"github.com/clinicaldoc/clinicaldoc-go/examples/internal/demo"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-func folder(t *testing.T, count int) string {
+// folder returns settings for a folder with so many recordings.
+func folder(t *testing.T, count int) settings {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range count {
-		recording := demo.WAV(time.Duration(i+1) * 10 * time.Millisecond)
+		recording := fmt.Appendf(nil, "synthetic audio %d", i)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i)), recording, 0o600))
 	}
-	return dir
+	return settings{folder: dir, journal: filepath.Join(dir, "uploads.journal"), patient: 7, prompt: 1}
 }
 
 func names(srv *clinicaldoctest.Server) []string {
@@ -46,7 +45,7 @@ func TestASecondRunUploadsNothing(t *testing.T) {
 
 	for _, want := range []string{"created", "already there"} {
 		var out bytes.Buffer
-		require.NoError(t, run(t.Context(), &out, srv.Client(), recordings, clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1}))
+		require.NoError(t, upload(t.Context(), srv.Client(), recordings, &out))
 		assert.Equal(t, 5, strings.Count(out.String(), "status="+want))
 		assert.NotContains(t, out.String(), "recording-", "a file's name may be a patient's")
 	}
@@ -59,7 +58,7 @@ func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	t.Cleanup(srv.Close)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 
-	require.NoError(t, run(t.Context(), &bytes.Buffer{}, srv.Client(), folder(t, 1), clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1}))
+	require.NoError(t, upload(t.Context(), srv.Client(), folder(t, 1), &bytes.Buffer{}))
 	assert.Equal(t, []string{"recording-0.wav"}, names(srv))
 }
 
@@ -67,10 +66,37 @@ func TestAFileThatIsNoJournalStopsEverything(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	dir := folder(t, 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "uploads.journal"), []byte("not a journal\n"), 0o600))
+	recordings := folder(t, 1)
+	require.NoError(t, os.WriteFile(recordings.journal, []byte("not a journal\n"), 0o600))
 
-	err := run(t.Context(), &bytes.Buffer{}, srv.Client(), dir, clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1})
+	err := upload(t.Context(), srv.Client(), recordings, &bytes.Buffer{})
 	require.ErrorIs(t, err, ingest.ErrJournalVersion)
 	assert.Empty(t, srv.Notes())
+}
+
+// What was rehearsed on the box is uploaded to the service all the same, and for another patient too.
+func TestARehearsalLeavesNothing(t *testing.T) {
+	recordings := folder(t, 2)
+	t.Setenv(clinicaldoc.EnvBaseURL, "")
+	var rehearsed bytes.Buffer
+	require.NoError(t, run(t.Context(), recordings, &rehearsed))
+	assert.Equal(t, 2, strings.Count(rehearsed.String(), "status=created"), rehearsed.String())
+	assert.NoFileExists(t, recordings.journal)
+
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	t.Setenv(clinicaldoc.EnvBaseURL, srv.URL)
+	t.Setenv(clinicaldoc.EnvToken, srv.Token)
+	recordings.yes, recordings.patient = true, 8
+	require.NoError(t, run(t.Context(), recordings, &bytes.Buffer{}))
+	assert.Len(t, srv.Notes(), 2)
+}
+
+func TestARefusedRecordingIsAnError(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	recordings := folder(t, 2)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"refused"}`))
+	require.ErrorContains(t, upload(t.Context(), srv.Client(), recordings, &bytes.Buffer{}), "1 of 2 recordings have no note yet")
 }

@@ -33,12 +33,13 @@ func (c *claim) swap(ctx context.Context, r record) error {
 	if err != nil {
 		return err
 	}
+	bucket := c.journal.records(c.key)
 	return within(ctx, func(ctx context.Context) error {
 		var revision uint64
 		if c.revision == 0 {
-			revision, err = c.journal.kv.Create(ctx, recordKey(c.key), value)
+			revision, err = bucket.Create(ctx, recordKey(c.key), value)
 		} else {
-			revision, err = c.journal.kv.Update(ctx, recordKey(c.key), value, c.revision)
+			revision, err = bucket.Update(ctx, recordKey(c.key), value, c.revision)
 		}
 		if err == nil {
 			c.record, c.revision = r, revision
@@ -120,7 +121,7 @@ func (c *claim) index(ctx context.Context, entry ingest.Entry) <-chan error {
 	}
 	go func() {
 		err := patiently(ctx, c.journal.patience, func(ctx context.Context) error {
-			_, err := c.journal.kv.Put(ctx, patientKey(entry.Patient, c.key), nil)
+			_, err := c.journal.patients(c.key).Put(ctx, patientKey(entry.Patient, c.key), nil)
 			return err
 		})
 		if err != nil {
@@ -155,19 +156,20 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
-// keep renews the lease until the claim is released, also when the run is being ended.
-func (c *claim) keep(ctx context.Context) {
+// keep writes the lease a first time and renews it until the claim is released, also when the run is being ended.
+func (c *claim) keep(ctx context.Context, first time.Duration) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop, c.done = cancel, make(chan struct{})
 	go func() {
 		defer close(c.done)
-		tick := time.NewTicker(c.journal.lease / 3)
+		tick := time.NewTicker(first)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+				tick.Reset(c.journal.lease / 3)
 				c.renew(ctx)
 			}
 		}
@@ -195,7 +197,7 @@ func (c *claim) Release() {
 	c.stop = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lost || c.record.Entry.State == ingest.StateCreated {
+	if c.lost || c.revision == 0 || c.record.Entry.State == ingest.StateCreated {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.journal.lease/3)

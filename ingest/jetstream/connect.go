@@ -15,6 +15,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // safe are options without which a journal would not be one: what was written while there was no connection must not be
@@ -51,7 +52,7 @@ type Server struct {
 // and syncs every write to the disk. A directory that another process uses is [ingest.ErrJournalInUse].
 func Embed(ctx context.Context, dir string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fail(err.Error(), err)
+		return nil, fail("the directory cannot be made: "+redact.Cause(err), err)
 	}
 	lock, err := filelock.Open(filepath.Join(dir, "clinicaldoc.lock")) // two servers on one directory would both start
 	if err != nil {
@@ -72,7 +73,7 @@ func Embed(ctx context.Context, dir string) (*Server, error) {
 	}
 	if !s.ReadyForConnections(ready) {
 		s.Shutdown()
-		return nil, errors.Join(fail("the server did not start: "+log.first(), nil), filelock.Close(lock))
+		return nil, errors.Join(fail("the server did not start: "+log.first()), filelock.Close(lock))
 	}
 	conn, err := nats.Connect("", append(safe(), nats.InProcessServer(s))...)
 	if err != nil {
@@ -124,5 +125,5 @@ func inUse(err error) error {
 	if errors.Is(err, filelock.ErrHeld) {
 		return fail("another process uses the directory", ingest.ErrJournalInUse)
 	}
-	return fail("the directory cannot be locked: "+err.Error(), err)
+	return fail("the directory cannot be locked: "+redact.Cause(err), err)
 }

@@ -2,6 +2,8 @@ package jetstream_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,13 +18,26 @@ func TestConnectPrintsNoPassword(t *testing.T) {
 	for _, url := range []string{"nats://user:CANARY@127.0.0.1:x", "nats://user:CANARY@127.0.0.1:1", "nats://user:CANARY@ho st", "CANARY://\x7f"} {
 		_, err := jetstream.Connect(url)
 		require.Error(t, err)
-		for wrapped := err; wrapped != nil; {
-			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", wrapped, wrapped, wrapped), "CANARY")
-			parent, ok := wrapped.(interface{ Unwrap() error })
-			if !ok {
-				break
+		for wrapped := []error{err}; len(wrapped) > 0; wrapped = wrapped[1:] {
+			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", wrapped[0], wrapped[0], wrapped[0]), "CANARY")
+			switch parent := wrapped[0].(type) { //nolint:errorlint // the tree is walked
+			case interface{ Unwrap() error }:
+				wrapped = append(wrapped, parent.Unwrap())
+			case interface{ Unwrap() []error }:
+				wrapped = append(wrapped, parent.Unwrap()...)
 			}
-			wrapped = parent.Unwrap()
 		}
+	}
+}
+
+// A folder's name may be a patient's.
+func TestAnEmbeddedServersErrorsHoldNoPath(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "CANARY")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		_, err := jetstream.Embed(t.Context(), dir)
+		require.Error(t, err)
+		assert.NotContains(t, err.Error(), "CANARY")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,9 +18,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// Params says where the journal is kept. The zero value is a bucket of one replica.
+// Params says where the journal is kept. The zero value is for one server.
 type Params struct {
-	Bucket   string // its name; empty: clinicaldoc-ingest
+	Bucket   string // its name; empty: clinicaldoc-ingest. One replica is spread over several, with numbers after that name
 	Replicas int    // of the bucket; 0: 1. Three survive the loss of a server
 	// Lease is how long a recording stays with a worker that shows no sign of life; 0: 30 seconds. It must outlast the
 	// election of a new leader, which takes some six seconds: at least 15 seconds in a cluster.
@@ -30,6 +31,8 @@ const (
 	defaultBucket = "clinicaldoc-ingest"
 	defaultLease  = 30 * time.Second
 	minLease      = 200 * time.Millisecond
+	defaultQuick  = 100 * time.Millisecond
+	singleBuckets = 8 // of one replica
 	// requestTimeout is for one request: what was sent to a server that died then has no response.
 	requestTimeout  = 5 * time.Second
 	defaultPatience = 20 * time.Second
@@ -38,8 +41,9 @@ const (
 
 // Journal is an [ingest.Journal] in a key-value bucket, for any number of processes at once.
 type Journal struct {
-	kv       jetstream.KeyValue
+	buckets  []jetstream.KeyValue // each has a part of the keys
 	lease    time.Duration
+	quick    time.Duration // an upload that takes no longer needs no lease
 	patience time.Duration // how long a cluster may be without a leader
 }
 
@@ -53,7 +57,7 @@ func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error)
 	if err != nil {
 		return nil, fail(err.Error(), err)
 	}
-	j := &Journal{lease: lease, patience: defaultPatience}
+	j := &Journal{lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience}
 	err = patiently(ctx, j.patience, func(ctx context.Context) error { return j.open(ctx, js, params) })
 	if err != nil {
 		return nil, fail("the bucket "+cmp.Or(params.Bucket, defaultBucket)+" cannot be opened: "+err.Error(), err)
@@ -61,17 +65,40 @@ func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error)
 	return j, nil
 }
 
+// open opens the buckets. The first one knows how many there are: where each write is synced, several can be at once.
 func (j *Journal) open(ctx context.Context, js jetstream.JetStream, params Params) error {
-	bucket := cmp.Or(params.Bucket, defaultBucket)
-	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Replicas: max(params.Replicas, 1), Storage: jetstream.FileStorage})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+	bucket, count := cmp.Or(params.Bucket, defaultBucket), singleBuckets
+	if params.Replicas > 1 {
+		count = 1
+	}
+	first, err := openBucket(ctx, js, bucket, params.Replicas)
+	if err != nil {
 		return err
+	}
+	if _, err = first.Create(ctx, countKey, []byte(strconv.Itoa(count))); isConflict(err) {
+		var entry jetstream.KeyValueEntry
+		if entry, err = first.Get(ctx, countKey); err == nil {
+			count, err = strconv.Atoi(string(entry.Value()))
+		}
+	}
+	j.buckets = []jetstream.KeyValue{first}
+	for n := 1; n < count && err == nil; n++ {
+		var next jetstream.KeyValue
+		next, err = openBucket(ctx, js, fmt.Sprintf("%s-%d", bucket, n), params.Replicas)
+		j.buckets = append(j.buckets, next)
+	}
+	return err
+}
+
+func openBucket(ctx context.Context, js jetstream.JetStream, bucket string, replicas int) (jetstream.KeyValue, error) {
+	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Replicas: max(replicas, 1), Storage: jetstream.FileStorage})
+	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		return nil, err
 	}
 	if err := readFromLeader(ctx, js, bucket); err != nil {
-		return err
+		return nil, err
 	}
-	j.kv, err = js.KeyValue(ctx, bucket) // only now: it remembers whom to ask
-	return err
+	return js.KeyValue(ctx, bucket) // only now: it remembers whom to ask
 }
 
 // readFromLeader keeps replicas that lag behind from being read.
@@ -81,7 +108,7 @@ func readFromLeader(ctx context.Context, js jetstream.JetStream, bucket string) 
 		return err
 	}
 	config := stream.CachedInfo().Config
-	if !config.AllowDirect {
+	if !config.AllowDirect || config.Replicas <= 1 {
 		return nil
 	}
 	config.AllowDirect = false
@@ -96,7 +123,20 @@ type record struct {
 	Entry ingest.Entry `json:"entry"`
 }
 
-const serviceKey = "service"
+const (
+	serviceKey = "service"
+	countKey   = "buckets"
+)
+
+// records is the bucket that has the key's record.
+func (j *Journal) records(key ingest.Key) jetstream.KeyValue {
+	return j.buckets[int(key[0])%len(j.buckets)]
+}
+
+// patients is the bucket that says whose the key is: another one where there are several, since both are written at once.
+func (j *Journal) patients(key ingest.Key) jetstream.KeyValue {
+	return j.buckets[(int(key[0])+len(j.buckets)/2)%len(j.buckets)]
+}
 
 func recordKey(key ingest.Key) string { return "r." + key.String() }
 
@@ -107,7 +147,7 @@ func patientKey(patient uint32, key ingest.Key) string {
 // Bind implements [ingest.Journal].
 func (j *Journal) Bind(ctx context.Context, service string) error {
 	err := patiently(ctx, j.patience, func(ctx context.Context) error {
-		_, err := j.kv.Create(ctx, serviceKey, []byte(service))
+		_, err := j.buckets[0].Create(ctx, serviceKey, []byte(service))
 		return err
 	})
 	if err == nil {
@@ -116,7 +156,7 @@ func (j *Journal) Bind(ctx context.Context, service string) error {
 	if !isConflict(err) {
 		return unreachable(err)
 	}
-	entry, err := j.get(ctx, serviceKey)
+	entry, err := j.get(ctx, j.buckets[0], serviceKey)
 	if err != nil {
 		return unreachable(err)
 	}
@@ -127,36 +167,35 @@ func (j *Journal) Bind(ctx context.Context, service string) error {
 }
 
 // Claim implements [ingest.Journal]. While another worker's lease on the key is running it waits, for one lease at most, to see
-// whether that worker lives.
+// whether that worker lives. The lease on a new key is written only when its upload takes a while: until then another worker
+// may begin it too, and which of them finishes is decided when they commit.
 func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
-	fresh := &claim{journal: j, key: key, owner: rand.Text()}
-	if err := fresh.write(ctx, ingest.Entry{State: ingest.StateClaimed, At: time.Now()}); err == nil {
-		fresh.keep(ctx)
-		return fresh, nil
-	} else if !errors.Is(err, ingest.ErrTaken) {
-		return nil, err
-	}
 	for {
 		r, revision, err := j.read(ctx, key)
 		if err != nil {
 			return nil, err
 		}
+		c := &claim{journal: j, key: key, record: r, revision: revision}
 		if r.Entry.State == ingest.StateCreated {
-			return &claim{journal: j, key: key, record: r, revision: revision}, nil
+			return c, nil
+		}
+		c.owner = rand.Text()
+		if r.Entry.State == 0 || r.Entry.State == ingest.StateRefused {
+			c.record.Entry = ingest.Entry{Key: key, State: ingest.StateClaimed, At: time.Now()}
+		}
+		if revision == 0 {
+			c.keep(ctx, j.quick)
+			return c, nil
 		}
 		if r.Owner != "" {
 			if err := j.awaitSilence(ctx, key, revision); err != nil {
 				return nil, err
 			}
 		}
-		c := &claim{journal: j, key: key, record: r, owner: rand.Text(), revision: revision}
-		if r.Entry.State == 0 || r.Entry.State == ingest.StateRefused {
-			c.record.Entry = ingest.Entry{Key: key, State: ingest.StateClaimed, At: time.Now()}
-		}
 		err = c.write(ctx, c.record.Entry)
 		switch {
 		case err == nil:
-			c.keep(ctx)
+			c.keep(ctx, j.lease/3)
 			return c, nil
 		case !errors.Is(err, ingest.ErrTaken):
 			return nil, err
@@ -197,7 +236,7 @@ func pause(ctx context.Context) bool {
 
 // read returns what the bucket holds of a key: nothing, and revision 0, if it is new.
 func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, error) {
-	entry, err := j.get(ctx, recordKey(key))
+	entry, err := j.get(ctx, j.records(key), recordKey(key))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return record{}, 0, nil
 	}
@@ -211,9 +250,9 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 	return r, entry.Revision(), nil
 }
 
-func (j *Journal) get(ctx context.Context, name string) (entry jetstream.KeyValueEntry, err error) {
+func (j *Journal) get(ctx context.Context, bucket jetstream.KeyValue, name string) (entry jetstream.KeyValueEntry, err error) {
 	err = patiently(ctx, j.patience, func(ctx context.Context) error {
-		entry, err = j.kv.Get(ctx, name)
+		entry, err = bucket.Get(ctx, name)
 		return err
 	})
 	return entry, err
@@ -248,37 +287,48 @@ func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uin
 
 // Kin implements [ingest.Journal].
 func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
-	var names []string
-	err := patiently(ctx, j.patience, func(ctx context.Context) (err error) {
-		names, err = j.list(ctx, fmt.Sprintf("p.%08x.*", patient))
-		return err
-	})
-	if err != nil {
-		return nil, unreachable(err)
-	}
 	var kin []ingest.Entry
-	for _, name := range names {
-		entry, err := j.get(ctx, "r."+name[strings.LastIndexByte(name, '.')+1:])
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			continue
-		}
-		var r record
+	for _, bucket := range j.buckets {
+		keys, err := j.keysOf(ctx, bucket, patient)
 		if err != nil {
-			return nil, unreachable(err)
+			return nil, err
 		}
-		if err := json.Unmarshal(entry.Value(), &r); err != nil {
-			return nil, fail("a record of the journal is damaged", ingest.ErrJournalDamaged)
-		}
-		if state := r.Entry.State; !r.Entry.SentAt.Before(since) && (state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt) {
-			kin = append(kin, r.Entry)
+		for _, key := range keys {
+			r, revision, err := j.read(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			if state := r.Entry.State; revision > 0 && !r.Entry.SentAt.Before(since) && (state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt) {
+				kin = append(kin, r.Entry)
+			}
 		}
 	}
 	return kin, nil
 }
 
+// keysOf returns a patient's keys that a bucket knows of.
+func (j *Journal) keysOf(ctx context.Context, bucket jetstream.KeyValue, patient uint32) (keys []ingest.Key, err error) {
+	var names []string
+	err = patiently(ctx, j.patience, func(ctx context.Context) (err error) {
+		names, err = list(ctx, bucket, fmt.Sprintf("p.%08x.*", patient))
+		return err
+	})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	for _, name := range names {
+		var key ingest.Key
+		if err := key.UnmarshalText([]byte(name[strings.LastIndexByte(name, '.')+1:])); err != nil {
+			return nil, fail("a record of the journal is damaged", ingest.ErrJournalDamaged)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
 // list returns the keys that match, all of them or an error: a watcher can be silent for long after a server's restart.
-func (j *Journal) list(ctx context.Context, filter string) ([]string, error) {
-	keys, err := j.kv.ListKeysFiltered(ctx, filter)
+func list(ctx context.Context, bucket jetstream.KeyValue, filter string) ([]string, error) {
+	keys, err := bucket.ListKeysFiltered(ctx, filter)
 	if err != nil {
 		return nil, err
 	}

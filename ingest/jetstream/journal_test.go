@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -25,7 +26,15 @@ const service = "https://service.example.test"
 // startServer starts a server with a port.
 func startServer(t *testing.T) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	return startServerIn(t, t.TempDir(), 0)
+}
+
+// startServerIn starts one whose disk has so much room; 0: all there is.
+func startServerIn(t *testing.T, dir string, room int64) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, JetStreamMaxStore: room, NoSigs: true, NoLog: true,
+	})
 	require.NoError(t, err)
 	s.Start()
 	require.True(t, s.ReadyForConnections(20*time.Second))
@@ -67,6 +76,14 @@ func claimed(t *testing.T, j *Journal, n int) *claim {
 	c, err := j.Claim(t.Context(), key(n))
 	require.NoError(t, err)
 	return c.(*claim)
+}
+
+// leased is a claim whose upload takes a while.
+func leased(t *testing.T, j *Journal, n int) *claim {
+	t.Helper()
+	c := claimed(t, j, n)
+	c.renew(t.Context())
+	return c
 }
 
 func recordings(count int) iter.Seq[ingest.Recording] {
@@ -138,7 +155,7 @@ func TestALiveWorkerKeepsItsRecording(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), time.Second), openJournal(t, connect(t, s), time.Second)
-	c := claimed(t, first, 1)
+	c := leased(t, first, 1)
 	_, err := second.Claim(t.Context(), key(1))
 	require.ErrorIs(t, err, ingest.ErrTaken)
 	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)))
@@ -158,7 +175,7 @@ func TestAPausedWorkerCannotCommit(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), 2*time.Second), openJournal(t, connect(t, s), 2*time.Second)
-	paused := claimed(t, first, 1)
+	paused := leased(t, first, 1)
 	fallSilent(paused)
 	c := claimed(t, second, 1)
 	assert.Equal(t, ingest.StateClaimed, c.Entry().State)
@@ -169,6 +186,52 @@ func TestAPausedWorkerCannotCommit(t *testing.T) {
 	assert.Equal(t, ingest.StateCommitting, c.Entry().State)
 	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCreated)))
 	c.Release()
+}
+
+// Before there is a lease two may begin the same recording; one of them finishes it.
+func TestOfTwoThatBeginOnlyOneCommits(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	j := openJournal(t, connect(t, s), time.Minute)
+	for n, slowOneIsLeased := range []bool{false, true} {
+		quick, slow := claimed(t, j, n), claimed(t, j, n)
+		assert.Equal(t, ingest.StateClaimed, slow.Entry().State)
+		require.NoError(t, quick.Save(t.Context(), entry(n, ingest.StateCommitting)))
+		if slowOneIsLeased {
+			slow.renew(t.Context())
+		}
+		require.ErrorIs(t, slow.Save(t.Context(), entry(n, ingest.StateCommitting)), ingest.ErrTaken)
+		slow.Release()
+		assert.Equal(t, ingest.StateCommitting, quick.Entry().State)
+		require.NoError(t, quick.Save(t.Context(), entry(n, ingest.StateCreated)))
+		quick.Release()
+		assert.Equal(t, ingest.StateCreated, claimed(t, j, n).Entry().State)
+	}
+	claimed(t, j, 2).Release()
+	_, err := j.records(key(2)).Get(t.Context(), recordKey(key(2)))
+	require.ErrorIs(t, err, jetstream.ErrKeyNotFound, "what was let go before its lease left nothing")
+}
+
+// Each write of an embedded server is a sync of the disk.
+func TestAQuickUploadCostsThreeWrites(t *testing.T) {
+	t.Parallel()
+	srv, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(srv.Close)
+	j, err := Open(t.Context(), connect(t, s), Params{})
+	require.NoError(t, err)
+	j.quick = time.Hour
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Workers: 8}
+	for result, err := range u.Run(t.Context(), recordings(40)) {
+		require.NoError(t, err)
+		require.Equal(t, ingest.Created, result.Status, result)
+	}
+	writes := uint64(0)
+	for _, bucket := range j.buckets {
+		status, err := bucket.Status(t.Context())
+		require.NoError(t, err)
+		writes += status.(*jetstream.KeyValueBucketStatus).StreamInfo().State.LastSeq
+	}
+	assert.Equal(t, uint64(3*40), writes-2, "but for how many buckets there are, and whose")
 }
 
 // What the service said is true whoever has the claim.
@@ -213,36 +276,99 @@ func TestRenewalsAndSavesTakeTurns(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableServerIsAnError(t *testing.T) {
+// uploadUntil runs an uploader, does something after a few results, and returns what ended it.
+func uploadUntil(t *testing.T, u *ingest.Uploader, after func()) (failure error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	taken := 0
+	for _, err := range u.Run(ctx, recordings(uploaded)) {
+		if failure = err; err != nil {
+			break
+		}
+		if taken++; taken == 5 {
+			after()
+		}
+	}
+	return failure
+}
+
+const uploaded = 200
+
+func assertOneNoteEach(t *testing.T, srv *clinicaldoctest.Server) {
+	t.Helper()
+	notes := map[string][]int64{}
+	for _, note := range srv.Notes() {
+		notes[note.Name] = append(notes[note.Name], note.ID)
+	}
+	assert.Equal(t, uploaded, len(notes)) //nolint:testifylint // the notes need not be printed
+	for name, ids := range notes {
+		assert.Len(t, ids, 1, name)
+	}
+}
+
+func TestAnUnreachableServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	_, err := Connect("nats://127.0.0.1:1")
 	require.Error(t, err)
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	s := startServer(t)
+	dir := t.TempDir()
+	s := startServerIn(t, dir, 0)
 	j, err := Open(t.Context(), connect(t, s), Params{})
 	require.NoError(t, err)
 	j.patience = time.Second
-	u := &ingest.Uploader{Client: srv.Client(), Journal: j}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var failure error
-	taken := 0
-	for result, err := range u.Run(ctx, recordings(1000)) {
-		if failure = err; err != nil {
-			break
-		}
-		if taken++; taken == 5 {
-			s.Shutdown()
-		}
-		_ = result
-	}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+	failure := uploadUntil(t, u, s.Shutdown)
 	require.Error(t, failure)
 	assert.Contains(t, failure.Error(), "cannot be reached")
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err = Embed(t.Context(), file)
-	require.Error(t, err)
+	assert.Less(t, len(srv.Notes()), uploaded)
+
+	s.WaitForShutdown()
+	s = startServerIn(t, dir, 0)
+	u.Journal, err = Open(t.Context(), connect(t, s), Params{Lease: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, uploadUntil(t, u, func() {}))
+	assertOneNoteEach(t, srv)
+}
+
+func TestAFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	s := startServerIn(t, dir, 32<<10)
+	j, err := Open(t.Context(), connect(t, s), Params{})
+	require.NoError(t, err)
+	j.patience = time.Second
+	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+	failure := uploadUntil(t, u, func() {})
+	require.Error(t, failure)
+	assert.Contains(t, failure.Error(), "resource", "the engine's own words")
+	assert.Less(t, len(srv.Notes()), uploaded)
+
+	s.Shutdown()
+	s.WaitForShutdown()
+	u.Journal, err = Open(t.Context(), connect(t, startServerIn(t, dir, 0)), Params{Lease: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, uploadUntil(t, u, func() {}))
+	assertOneNoteEach(t, srv)
+}
+
+func TestDamageIsReported(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, connect(t, startServer(t)), time.Second)
+	for n, damaged := range []string{"", "{", `{"entry":{"Key":"00000000000000000000000000000000"}}`} {
+		c := claimed(t, j, n)
+		require.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCommitting)))
+		fallSilent(c)
+		_, err := j.records(key(n)).Put(t.Context(), recordKey(key(n)), []byte(damaged))
+		require.NoError(t, err)
+		_, err = j.Claim(t.Context(), key(n))
+		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+		require.ErrorIs(t, c.Save(t.Context(), entry(n, ingest.StateCreated)), ingest.ErrJournalDamaged)
+		_, err = j.Kin(t.Context(), 7, time.Time{})
+		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+	}
 }
 
 func TestALimitIsShared(t *testing.T) {
@@ -295,4 +421,71 @@ func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
 	require.NoError(t, failed)
 	assert.Equal(t, 20, created)
 	assert.Len(t, srv.Notes(), 20)
+}
+
+// failing is a journal that falls silent after a commit, and fails when the note is to be written down.
+type failing struct {
+	*Journal
+	fail <-chan struct{} // when it fails
+}
+
+func (f failing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	c, err := f.Journal.Claim(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return failingClaim{c.(*claim), f}, nil
+}
+
+type failingClaim struct {
+	*claim
+	failing
+}
+
+func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if e.State != ingest.StateCreated {
+		return c.claim.Save(ctx, e)
+	}
+	fallSilent(c.claim)
+	<-c.fail
+	return fail("synthetic")
+}
+
+func (c failingClaim) Release() {}
+
+// For the client its note is explained, so that FindCreated says that the recording has none: the process knows better.
+func TestARunKnowsTheNoteThatAnotherCouldNotWriteDown(t *testing.T) {
+	t.Parallel()
+	srv, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(srv.Close)
+	client, doubt := srv.Client(), make(chan struct{})
+	first := &ingest.Uploader{Client: client, Journal: failing{openUnbound(t, s), doubt}}
+	second := &ingest.Uploader{
+		Client: client, Journal: openUnbound(t, s), Find: clinicaldoc.FindCreatedParams{Settle: 2 * time.Second},
+		OnEvent: func(e ingest.Event) {
+			if e.State == ingest.StateInDoubt {
+				close(doubt)
+			}
+		},
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for result, err := range first.Run(t.Context(), recordings(1)) {
+			assert.True(t, err != nil || result.Status == ingest.Created, result)
+		}
+	})
+	require.Eventually(t, func() bool { return len(srv.Notes()) == 1 }, 20*time.Second, time.Millisecond)
+	for result, err := range second.Run(t.Context(), recordings(1)) {
+		require.NoError(t, err)
+		assert.Equal(t, ingest.AlreadyThere, result.Status, result)
+	}
+	all.Wait()
+	assert.Len(t, srv.Notes(), 1)
+}
+
+func openUnbound(t *testing.T, s *server.Server) *Journal {
+	t.Helper()
+	j, err := Open(t.Context(), connect(t, s), Params{Lease: time.Second})
+	require.NoError(t, err)
+	return j
 }

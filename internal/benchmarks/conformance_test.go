@@ -19,13 +19,13 @@ var baseURL string
 
 func TestMain(m *testing.M) {
 	service.RunIfChild()
-	var stop func()
-	var err error
-	if baseURL, stop, err = service.Start(); err != nil {
+	server, err := service.Start()
+	if err != nil {
 		panic(err)
 	}
+	baseURL = server.URL
 	code := m.Run()
-	stop()
+	server.Stop()
 	os.Exit(code)
 }
 
@@ -78,6 +78,17 @@ func TestConformance(t *testing.T) {
 			note, err = client.Update(t.Context(), 7, synthetic.Edit())
 			require.NoError(t, err)
 			assertNote(t, edited, plain[synthetic.Note](t, note))
+
+			if editor, ok := client.(contender.Editor); ok {
+				signed := synthetic.NewNote(7)
+				signed.Has.Signed = new(true)
+				note, err = editor.Sign(t.Context(), 7)
+				require.NoError(t, err)
+				assertNote(t, signed, plain[synthetic.Note](t, note))
+				message, err := editor.Delete(t.Context(), 7)
+				require.NoError(t, err)
+				assert.Equal(t, service.Deleted, message)
+			}
 
 			uploader, ok := client.(contender.Uploader)
 			if !ok {

@@ -15,7 +15,7 @@ var goMod string
 // Version returns the version of a module as go.mod requires it; of the empty name, the SDK's own.
 func Version(module string) string {
 	if module == "" {
-		return "v" + clinicaldoc.Version
+		return clinicaldoc.Version
 	}
 	for line := range strings.Lines(goMod) {
 		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == module {

@@ -157,6 +157,39 @@ func TestNoValueOfARealServiceReachesThePage(t *testing.T) {
 	page.picture("upstream")
 }
 
+// A page that starts over fetches what there is; what it is told meanwhile is newer and stays.
+func TestWhatComesWhileThePageStartsOverStays(t *testing.T) {
+	t.Parallel()
+	box := start(t, "-seed", "3")
+	page := box.open()
+	_, err := box.client().Notes.Get(t.Context(), 1)
+	require.NoError(t, err)
+	page.wait(`document.querySelector(".row .status")?.textContent === "200"`)
+	page.click("#clear")
+	page.wait(`document.querySelectorAll(".row").length === 0`)
+	eval[bool](page, `(() => {
+		window.told = 0;
+		const [fetched, parsed] = [window.fetch, JSON.parse];
+		JSON.parse = (text) => { const value = parsed(text); if (value.status) window.told++; return value; };
+		window.fetch = async (...about) => {
+			const response = await fetched(...about);
+			if (about[0] !== "requests" || about[1].method !== "GET") return response;
+			const list = await response.json();
+			window.listed = true;
+			await new Promise((resolve) => { window.goOn = resolve; });
+			return { ok: true, json: async () => list };
+		};
+		return true;
+	})()`)
+	page.click("#clear")
+	page.wait("window.listed")
+	_, err = box.client().Notes.Get(t.Context(), 1)
+	require.NoError(t, err)
+	page.wait("window.told === 1")
+	eval[bool](page, "window.goOn() || new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))")
+	page.wait(`document.querySelectorAll(".row").length === 1 && document.querySelector(".row .status").textContent === "200"`)
+}
+
 func TestThousandsOfRequestsKeepItResponsive(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "3")

@@ -1,11 +1,17 @@
 // Package buffers keeps the memory that responses are read into for the next ones.
 package buffers
 
-import "bytes"
+import (
+	"bytes"
+	"sync"
+)
 
-// list is bounded, so that many calls at once do not hold their memory for ever. Unlike a sync.Pool it is not emptied by the
-// collector, which in a busy program comes between any two calls: a page's buffer would be grown anew for each.
+// list keeps a few for good. The collector does not empty it, which in a busy program comes between any two calls: a page's
+// buffer would be grown anew for each.
 var list = make(chan *bytes.Buffer, 4)
+
+// spare keeps those of many calls at once, until the collector finds that they are not used any more.
+var spare = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // maxKept is the size of the largest buffer that is kept.
 const maxKept = 2 << 20
@@ -16,7 +22,8 @@ func Take() *bytes.Buffer {
 	case b := <-list:
 		return b
 	default:
-		return new(bytes.Buffer)
+		b, _ := spare.Get().(*bytes.Buffer)
+		return b
 	}
 }
 
@@ -29,5 +36,6 @@ func GiveBack(b *bytes.Buffer) {
 	select {
 	case list <- b:
 	default:
+		spare.Put(b)
 	}
 }

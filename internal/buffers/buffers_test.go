@@ -2,6 +2,7 @@ package buffers_test
 
 import (
 	"bytes"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,25 +31,40 @@ func TestLargeBuffersAreNotKept(t *testing.T) { //nolint:paralleltest // see abo
 	}
 }
 
-func TestFewBuffersAreKept(t *testing.T) { //nolint:paralleltest // see above
+// kept gives many buffers back, lets something happen, and returns how many of them come again.
+func kept(meanwhile func()) (count int) {
+	const many = 64
 	empty()
 	given := map[*bytes.Buffer]bool{}
-	for range 20 {
+	for range many {
 		b := bytes.NewBuffer(make([]byte, 0, 10))
 		given[b] = true
 		buffers.GiveBack(b)
 	}
-	kept := 0
-	for range 20 {
+	meanwhile()
+	for range many {
 		if given[buffers.Take()] {
-			kept++
+			count++
 		}
 	}
-	assert.Equal(t, 4, kept)
+	return count
+}
+
+func TestManyBuffersAreKeptForManyCallsAtOnce(t *testing.T) { //nolint:paralleltest // see above
+	assert.Greater(t, kept(func() {}), 32, "all of them, but for what the race detector makes a pool forget")
+}
+
+func TestFewBuffersAreKeptForGood(t *testing.T) { //nolint:paralleltest // see above
+	assert.Equal(t, 4, kept(func() {
+		runtime.GC()
+		runtime.GC()
+	}))
 }
 
 // empty takes what earlier tests have left.
 func empty() {
+	runtime.GC()
+	runtime.GC()
 	for range 20 {
 		buffers.Take()
 	}

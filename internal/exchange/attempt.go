@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptrace"
@@ -16,78 +15,73 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// attempt goes through the steps once. What it returns is for the loop: the response, whose body has been read, or the
-// attempt itself as the error.
-func (c *Call) attempt(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
+// try is an attempt under way: what came of it, and all that it takes, in one object.
+type try struct {
+	Attempt
+	request http.Request
+	values  [4]string // of its headers
+	state   sending.State
+	reader  stall.Reader // of the response
+}
+
+// attempt goes through the steps once, and leaves what came of it in Last.
+func (c *Call) attempt(ctx context.Context) {
 	c.Attempts++
 	began := time.Now()
-	a := &Attempt{Number: c.Attempts, Started: began, permanent: true} // until something is sent
-	resp := c.steps(ctx, req, a)
+	t := &try{Attempt: Attempt{Number: c.Attempts, Started: began, permanent: true}} // until something is sent
+	a := &t.Attempt
+	defer c.end(a)
+	c.steps(ctx, t)
 	a.Duration = time.Since(began)
 	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
-		a.Err = c.Explain(a)
+		a.Err = c.Explain.Explain(a)
 	}
 	c.Last = a
 	if !c.Unsure {
 		c.Unsure, c.decisive = !a.Outcome().NotProcessed(), a
 	}
 	if c.Report != nil {
-		c.Report(ctx, a)
+		c.Report(a.context(ctx), a)
 	}
-	if resp == nil {
-		return nil, a
-	}
-	resp.Body = http.NoBody
-	if a.Status/100 == 3 {
-		resp.Header = nil // or http.Client would follow it; send has where that is allowed
-	}
-	return resp, nil
 }
 
-// steps returns the response if one came whole.
-func (c *Call) steps(ctx context.Context, req *http.Request, a *Attempt) *http.Response {
+func (c *Call) steps(ctx context.Context, t *try) {
+	a, state := &t.Attempt, &t.state
 	if err := c.limit(ctx); err != nil {
 		a.Step, a.Cause = Limit, err
-		return nil
+		return
 	}
-	token, err := c.authorize(ctx)
+	authorization, err := c.authorize(ctx)
 	if err != nil {
 		a.Step, a.Cause = Authorize, err
-		return nil
+		return
 	}
-	if c.Stream != nil {
-		if req, err = c.Stream.Request(ctx); err != nil {
-			a.Step, a.Cause = Content, err
-			return nil
-		}
+	if err := c.build(ctx, t, authorization); err != nil {
+		a.Step, a.Cause = Content, err
+		return
 	}
-	watched, watchdog := stall.Guard(ctx, c.Peer.StallTimeout)
-	defer watchdog.Stop()
-	watched, cancel := stall.WithTimeout(watched, c.Peer.Timeout)
+	traced := c.begin(ctx, t)
+	timed, cancel := stall.WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
-	state := &sending.State{Watchdog: watchdog, Once: c.Effect == retry.Creates, BeforeCommit: c.BeforeCommit}
+	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
+	defer state.Watchdog.Stop()
+	state.Once, state.BeforeCommit = c.Effect == retry.Creates, c.BeforeCommit
 	a.Started = time.Now()
-	out := req.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
-	if c.Stream == nil {
-		out.Header = c.header(token)
-	}
-	resp, err := c.send(out, state)
+	t.request = *t.request.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
+	resp, err := c.send(&t.request, state)
 	a.Sent = retry.Wholly // if it responds, it has what it wants
 	switch {
 	case err != nil:
 		a.Sent = state.Settle(err)
 	case c.Stream != nil:
-		err = c.take(ctx, resp, a, watchdog)
+		err = c.take(ctx, resp, a, &state.Watchdog)
 	default:
-		err = c.read(resp, a, watchdog, state)
+		err = c.read(resp, t)
 	}
 	a.BytesSent, a.permanent = state.BytesSent(), false
 	if err != nil {
 		a.judge(ctx, watched, state, err)
-		return nil
 	}
-	return resp
 }
 
 func (c *Call) limit(ctx context.Context) error {
@@ -99,22 +93,37 @@ func (c *Call) limit(ctx context.Context) error {
 
 func (c *Call) authorize(ctx context.Context) (string, error) {
 	switch {
-	case c.Token != nil:
-		return c.Token(ctx)
-	case c.Peer.Token != nil:
-		return c.Peer.Token(ctx)
+	case c.Authorization != nil:
+		return c.Authorization(ctx)
+	case c.Peer.Authorization != nil:
+		return c.Peer.Authorization(ctx)
 	}
 	return "", nil
 }
 
+// build makes the request of one attempt, but for its context and body.
+func (c *Call) build(ctx context.Context, t *try, authorization string) error {
+	if c.Stream != nil {
+		req, err := c.Stream.Request(ctx)
+		if err == nil {
+			t.request = *req
+		}
+		return err
+	}
+	t.request = http.Request{
+		Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: c.header(&t.values, authorization), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	return nil
+}
+
 // header returns the headers of one attempt. Their values share one array.
-func (c *Call) header(token string) http.Header {
-	values := []string{"application/json", c.Peer.UserAgent, "Bearer " + token, ""}
+func (c *Call) header(values *[4]string, authorization string) http.Header {
+	*values = [...]string{"application/json", c.Peer.UserAgent, authorization, ""}
 	header := make(http.Header, len(c.Header)+len(values))
 	maps.Copy(header, c.Header)
 	header["Accept"] = values[0:1:1] // without it the service puts errors into redirects
 	header["User-Agent"] = values[1:2:2]
-	if token != "" {
+	if authorization != "" {
 		header["Authorization"] = values[2:3:3]
 	}
 	if c.Body != nil {
@@ -171,8 +180,9 @@ func (c *Call) deliver(out *http.Request, state *sending.State) (*http.Response,
 
 // read takes the response in, up to the limit, and ends what is left of the sending. A refusal that breaks off or is too
 // long is a refusal all the same.
-func (c *Call) read(resp *http.Response, a *Attempt, watchdog *stall.Watchdog, state *sending.State) error {
+func (c *Call) read(resp *http.Response, t *try) error {
 	defer func() { _ = resp.Body.Close() }()
+	a, state := &t.Attempt, &t.state
 	succeeded, limit := success(resp.StatusCode), c.Peer.MaxBody
 	if !succeeded {
 		limit = min(limit, maxErrorBody)
@@ -184,9 +194,10 @@ func (c *Call) read(resp *http.Response, a *Attempt, watchdog *stall.Watchdog, s
 		c.buffer = buffers.Take()
 	}
 	c.buffer.Reset()
-	watchdog.Bound(maxReadTime)
+	state.Watchdog.Bound(maxReadTime)
 	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
-	n, err := c.buffer.ReadFrom(io.LimitReader(watchdog.Reader(resp.Body), max(limit, limit+1)))
+	t.reader = stall.Reader{Reader: resp.Body, Watchdog: &state.Watchdog, Left: max(limit, limit+1)}
+	n, err := c.buffer.ReadFrom(&t.reader)
 	a.BytesReceived = n
 	state.Close()
 	if err != nil && succeeded {

@@ -32,7 +32,7 @@ func newCall(send transport) *exchange.Call {
 	return &exchange.Call{
 		Peer:   &exchange.Peer{Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour},
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: retry.Reads, MaxRetries: 3,
-		Explain: func(a *exchange.Attempt) error { return a },
+		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return a }),
 	}
 }
 

@@ -3,15 +3,16 @@
 //
 // One call goes down this way and comes back up:
 //
-//	Call.Do      builds the request; go-retryablehttp drives the attempts
+//	Call.Do      makes a first attempt; if another may follow, go-retryablehttp goes on from there
 //	  attempt      one value, made new each time; a Stream builds its own request, and takes and judges the response
 //	    limit        wait for the limiter: before the token, which must not age in a queue
 //	    authorize    ask for the token: for each attempt, since it may have been renewed
+//	    begin        the hook, when only sending remains
 //	    watch        the stall watchdog and the send state, around all that touches the network
 //	    send         transport, 100-continue, redirects on the own origin
 //	    read         the whole response, bounded: one that is cut is a failed attempt
 //	    explain      the failure in the caller's words
-//	    report       observers learn of the attempt when all of it is known
+//	    report       observers learn of the attempt when all of it is known, then the hook
 //	  mayRetry     the decision: effect, send state, status
 //	  pause        back-off, Retry-After
 //	  beforeRetry  a look at the server before something is sent a second time
@@ -38,15 +39,17 @@ import (
 // Peer is the server that calls go to, and what they share.
 type Peer struct {
 	Transport    http.RoundTripper
-	Timeout      time.Duration                         // of an attempt; 0: none
-	Origin       *url.URL                              // redirects stay on it; nil: none is followed
-	Limit        func(context.Context) error           // nil: none
-	Token        func(context.Context) (string, error) // nil: none is sent
+	Timeout      time.Duration               // of an attempt; 0: none
+	Origin       *url.URL                    // redirects stay on it; nil: none is followed
+	Limit        func(context.Context) error // nil: none
 	UserAgent    string
 	StallTimeout time.Duration
 	MaxBody      int64 // of a response
 	MinWait      time.Duration
 	MaxWait      time.Duration
+	// Authorization gives the header of that name, which shows the token: a function, so that no verb of fmt can reach it.
+	// Nil: none is sent.
+	Authorization func(context.Context) (string, error)
 
 	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
 }
@@ -58,15 +61,17 @@ type Call struct {
 	URL        *url.URL
 	Header     http.Header  // beside those that every request has
 	Body       sending.Body // nil: none
-	Stream     Stream       // instead of URL, Header, Body and Token; nil: the response is read into memory
+	Stream     Stream       // instead of URL, Header, Body and Authorization; nil: the response is read into memory
 	Effect     retry.Effect
 	MaxRetries int
-	Token      func(context.Context) (string, error) // instead of the peer's; nil: the peer's
+
+	Authorization func(context.Context) (string, error) // instead of the peer's; nil: the peer's
 
 	Report func(context.Context, *Attempt) // nil: nobody wants to know
+	Hook   Hook                            // nil: none
 
 	// Explain turns a failed attempt into the error that Do returns and observers see.
-	Explain func(*Attempt) error
+	Explain Explainer
 	// BeforeRetry is asked before each retry, with the first attempt that may have acted, or else the last. An error ends
 	// the call.
 	BeforeRetry func(context.Context, *Attempt) error
@@ -80,11 +85,23 @@ type Call struct {
 	Unsure   bool     // an attempt may have had its effect
 
 	decisive *Attempt      // the first that may have had its effect, or else the last
+	again    bool          // the last attempt may be retried
+	ended    error         // it might, but for this
+	wait     time.Duration // before the retry
 	next     retry.Next    // what the stream said of the last attempt
 	cuts     int           // attempts that ended within the body
 	spread   float64       // of back-off, between 0 and 1
 	buffer   *bytes.Buffer // holds the response's body
 }
+
+// Explainer puts a failed attempt into the caller's words.
+type Explainer interface{ Explain(*Attempt) error }
+
+// ExplainFunc makes a function an Explainer.
+type ExplainFunc func(*Attempt) error
+
+// Explain is f.
+func (f ExplainFunc) Explain(a *Attempt) error { return f(a) }
 
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
 // context, BeforeRetry or Prepare ended is a [*Stopped] around it.
@@ -97,22 +114,40 @@ func (c *Call) Do(ctx context.Context) error {
 			return &Stopped{Reason: err}
 		}
 	}
-	req := &http.Request{Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	loop := retryablehttp.Client{
-		// As a transport a call has no CloseIdleConnections, so that a failure leaves the caller's pool alone.
-		HTTPClient: &http.Client{Transport: roundTripper(c.attempt)},
-		RetryMax:   retries, RetryWaitMin: c.Peer.MinWait, RetryWaitMax: c.Peer.MaxWait,
-		CheckRetry: c.mayRetry, Backoff: c.pause, PrepareRetry: c.beforeRetry,
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	c.attempt(ctx)
+	c.again, c.ended = c.mayRetry(ctx)
+	err := c.ended
+	if c.again && retries > 0 {
+		err = c.retry(ctx, retries)
 	}
-	_, err := loop.Do(&retryablehttp.Request{Request: req.WithContext(ctx)}) //nolint:bodyclose // it is empty: the attempt has read it
-	switch {
-	case c.Last == nil:
-		return &Stopped{Reason: err}
-	case err == nil, errors.Is(err, c.Last):
+	if err == nil || errors.Is(err, c.Last) {
 		return c.Last.Err
 	}
 	return &Stopped{Reason: err, Err: c.Last.Err}
+}
+
+// retry lets go-retryablehttp drive what follows the first attempt. It is told of that one as if it had made it, so that
+// calls which need no retry, nearly all, do not pay for what it takes.
+func (c *Call) retry(ctx context.Context, retries int) error {
+	told := false
+	send := func(req *http.Request) (*http.Response, error) {
+		if told {
+			c.attempt(req.Context())
+			c.again, c.ended = c.mayRetry(req.Context())
+		}
+		told = true
+		return c.Last.response()
+	}
+	loop := retryablehttp.Client{
+		// As a transport a call has no CloseIdleConnections, so that a failure leaves the caller's pool alone.
+		HTTPClient: &http.Client{Transport: roundTripper(send)}, RetryMax: retries, PrepareRetry: c.beforeRetry,
+		CheckRetry:   func(context.Context, *http.Response, error) (bool, error) { return c.again, c.ended },
+		Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return c.wait },
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	req := &http.Request{Method: c.Method, URL: c.URL, Header: http.Header{}}
+	_, err := loop.Do(&retryablehttp.Request{Request: req.WithContext(ctx)}) //nolint:bodyclose // it is empty: the attempt has read it
+	return err
 }
 
 // Stopped is a call that was ended between two attempts: by its context, BeforeRetry or the stream's Prepare.
@@ -136,12 +171,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// mayRetry decides by effect and outcome, and only for a wait that fits the policy and the context.
-func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	outcome := outcomeOf(resp, err)
+// mayRetry decides by effect and outcome, and only for a wait that fits the policy and the context. An error says that the
+// context alone is in the way. It is asked once after each attempt.
+func (c *Call) mayRetry(ctx context.Context) (bool, error) {
+	outcome := c.Last.Outcome()
 	switch {
+	case c.Stream != nil && c.Last.Step == None:
+		return false, nil
 	case c.Stream != nil:
-		if !c.goesOn(err) {
+		if c.next = c.Stream.Next(c.Last.Err, c.MaxRetries); !c.next.Retry {
 			return false, nil
 		}
 	case !c.Effect.MayRetry(outcome) || c.Body != nil && !c.Body.Replayable():
@@ -155,33 +193,23 @@ func (c *Call) mayRetry(ctx context.Context, resp *http.Response, err error) (bo
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	wait := c.pause(c.Peer.MinWait, c.Peer.MaxWait, c.Attempts-1, resp)
+	c.wait = c.pause()
 	deadline, limited := ctx.Deadline()
-	return wait <= c.Peer.MaxWait && (!limited || time.Until(deadline) > wait), nil
+	return c.wait <= c.Peer.MaxWait && (!limited || time.Until(deadline) > c.wait), nil
 }
 
-func outcomeOf(resp *http.Response, err error) retry.Outcome {
-	if failed, ok := errors.AsType[*Attempt](err); ok {
-		return failed.Outcome()
-	}
-	if err != nil {
-		return retry.Outcome{Sent: retry.Wholly, Permanent: true} // none of ours: nothing is known
-	}
-	return retry.Outcome{Status: resp.StatusCode, Sent: retry.Wholly}
-}
-
-// pause is the wait before a retry, the same however often it is asked.
-func (c *Call) pause(least, most time.Duration, retries int, resp *http.Response) time.Duration {
-	asked := time.Duration(0)
+// pause is the wait before a retry.
+func (c *Call) pause() time.Duration {
+	retries, asked := c.Attempts-1, time.Duration(0)
 	switch {
 	case c.next.AtOnce:
 		return 0
 	case c.Stream != nil:
 		retries, asked = c.next.Failures-1, c.next.RetryAfter
-	case resp != nil:
-		asked = retry.After(resp.Header.Get("Retry-After"), time.Now())
+	default:
+		asked = retry.After(c.Last.Header.Get("Retry-After"), time.Now())
 	}
-	return retry.Wait(retries, least, most, asked, c.spread)
+	return retry.Wait(retries, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
 }
 
 func (c *Call) beforeRetry(req *http.Request) error {

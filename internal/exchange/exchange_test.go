@@ -19,7 +19,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,12 +38,12 @@ func newCall(effect retry.Effect, serve transport) *Call {
 			MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: &target, Effect: effect, MaxRetries: 3,
-		Explain: func(a *Attempt) error {
+		Explain: ExplainFunc(func(a *Attempt) error {
 			if a.Cause != nil {
 				return a.Cause
 			}
 			return errors.New(http.StatusText(a.Status))
-		},
+		}),
 	}
 }
 
@@ -67,13 +66,13 @@ func TestLimit(t *testing.T) {
 
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
-	token := func(text string) func(context.Context) (string, error) {
+	header := func(text string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) { return text, nil }
 	}
 	for want, c := range map[string]*Call{
 		"":     {Peer: &Peer{}},
-		"peer": {Peer: &Peer{Token: token("peer")}},
-		"own":  {Peer: &Peer{Token: token("peer")}, Token: token("own")},
+		"peer": {Peer: &Peer{Authorization: header("peer")}},
+		"own":  {Peer: &Peer{Authorization: header("peer")}, Authorization: header("own")},
 	} {
 		got, err := c.authorize(t.Context())
 		require.NoError(t, err)
@@ -85,9 +84,9 @@ func TestHeader(t *testing.T) {
 	t.Parallel()
 	c := newCall(retry.Reads, nil)
 	c.Header = http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
-	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(""))
+	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(new([4]string), ""))
 	c.Body = sending.JSON("{}")
-	header := c.header("secret")
+	header := c.header(new([4]string), "Bearer secret")
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
 	assert.Equal(t, []string{"application/json"}, header["Content-Type"])
 	header.Add("Accept", "more")
@@ -98,9 +97,9 @@ func TestHeader(t *testing.T) {
 func sent(t *testing.T, c *Call, serve transport) (*http.Response, error) {
 	t.Helper()
 	c.Peer.Transport = serve
-	ctx, watchdog := stall.Guard(t.Context(), time.Minute)
-	t.Cleanup(watchdog.Stop)
-	state := &sending.State{Watchdog: watchdog, Once: c.Effect == retry.Creates}
+	state := &sending.State{Once: c.Effect == retry.Creates}
+	ctx := state.Watchdog.Guard(t.Context(), time.Minute)
+	t.Cleanup(state.Watchdog.Stop)
 	out := (&http.Request{Method: c.Method, URL: c.URL, Header: http.Header{}}).WithContext(ctx)
 	t.Cleanup(state.Close)
 	return c.send(out, state)
@@ -212,11 +211,11 @@ func TestRead(t *testing.T) {
 			c := newCall(retry.Reads, nil)
 			defer c.Release()
 			c.Peer.MaxBody = tc.max
-			_, watchdog := stall.Guard(t.Context(), time.Minute)
-			defer watchdog.Stop()
-			a := new(Attempt)
+			a := new(try)
+			a.state.Watchdog.Guard(t.Context(), time.Minute)
+			defer a.state.Watchdog.Stop()
 			resp := &http.Response{StatusCode: tc.status, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
-			err := c.read(resp, a, watchdog, &sending.State{Watchdog: watchdog})
+			err := c.read(resp, a)
 			require.ErrorIs(t, err, tc.err)
 			assert.Equal(t, tc.want, string(a.Body))
 			assert.Equal(t, tc.tooLong, a.TooLong)
@@ -267,44 +266,45 @@ func TestMayRetry(t *testing.T) {
 		defer cancel()
 		over, end := context.WithCancel(t.Context())
 		end()
-		partly := &Attempt{Sent: retry.Partly}
+		partly, lost := &Attempt{Sent: retry.Partly}, &Attempt{Sent: retry.Wholly}
+		responded := func(status int, retryAfter string) *Attempt {
+			return &Attempt{Status: status, Sent: retry.Wholly, Header: http.Header{"Retry-After": {retryAfter}}}
+		}
 		for name, tc := range map[string]struct {
 			ctx    context.Context
 			effect retry.Effect
-			resp   *http.Response
-			err    error
+			last   *Attempt
 			want   bool
 		}{
-			"502 of a read":                {t.Context(), retry.Reads, responds(502, ""), nil, true},
-			"502 of a create":              {t.Context(), retry.Creates, responds(502, ""), nil, false},
-			"429 of a create":              {t.Context(), retry.Creates, responds(429, ""), nil, true},
-			"no status of a create":        {t.Context(), retry.Creates, responds(0, ""), nil, false},
-			"asked for what the limit is":  {t.Context(), retry.Reads, responds(429, "", "Retry-After", "10"), nil, true},
-			"asked for more than that":     {t.Context(), retry.Reads, responds(429, "", "Retry-After", "11"), nil, false},
-			"asked for less than is left":  {soon, retry.Reads, responds(429, "", "Retry-After", "4"), nil, true},
-			"asked for more than is left":  {soon, retry.Reads, responds(429, "", "Retry-After", "5"), nil, false},
-			"context over":                 {over, retry.Reads, responds(502, ""), nil, false},
-			"cut within a create":          {t.Context(), retry.Creates, nil, partly, true},
-			"lost create":                  {t.Context(), retry.Creates, nil, &Attempt{Sent: retry.Wholly}, false},
-			"lost read":                    {t.Context(), retry.Reads, nil, &url.Error{Err: &Attempt{Sent: retry.Wholly}}, true},
-			"permanent":                    {t.Context(), retry.Reads, nil, &Attempt{permanent: true}, false},
-			"an error from somewhere else": {t.Context(), retry.Reads, nil, errors.New("synthetic"), false},
+			"502 of a read":               {t.Context(), retry.Reads, responded(502, ""), true},
+			"502 of a create":             {t.Context(), retry.Creates, responded(502, ""), false},
+			"429 of a create":             {t.Context(), retry.Creates, responded(429, ""), true},
+			"no status of a create":       {t.Context(), retry.Creates, responded(0, ""), false},
+			"asked for what the limit is": {t.Context(), retry.Reads, responded(429, "10"), true},
+			"asked for more than that":    {t.Context(), retry.Reads, responded(429, "11"), false},
+			"asked for less than is left": {soon, retry.Reads, responded(429, "4"), true},
+			"asked for more than is left": {soon, retry.Reads, responded(429, "5"), false},
+			"context over":                {over, retry.Reads, responded(502, ""), false},
+			"cut within a create":         {t.Context(), retry.Creates, partly, true},
+			"lost create":                 {t.Context(), retry.Creates, lost, false},
+			"lost read":                   {t.Context(), retry.Reads, lost, true},
+			"permanent":                   {t.Context(), retry.Reads, &Attempt{permanent: true}, false},
 		} {
 			c := newCall(tc.effect, nil)
-			c.Attempts = 1
-			again, err := c.mayRetry(tc.ctx, tc.resp, tc.err)
+			c.Attempts, c.Last = 1, tc.last
+			again, err := c.mayRetry(tc.ctx)
 			assert.Equal(t, tc.ctx.Err(), err, "%s: what would be retried but for the context ends with that", name)
 			assert.Equal(t, tc.want, again, name)
 		}
 
 		c := newCall(retry.Creates, nil)
-		c.Attempts = 1
+		c.Attempts, c.Last = 1, partly
 		for _, want := range []bool{true, false} {
-			again, _ := c.mayRetry(t.Context(), nil, partly)
+			again, _ := c.mayRetry(t.Context())
 			assert.Equal(t, want, again, "a cut upload is tried once more")
 		}
-		c.Body = spent{}
-		again, _ := c.mayRetry(t.Context(), responds(429, ""), nil)
+		c.Body, c.Last = spent{}, responded(429, "")
+		again, _ := c.mayRetry(t.Context())
 		assert.False(t, again, "there is nothing left to send")
 	})
 }
@@ -317,9 +317,12 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	c := newCall(retry.Reads, nil)
 	c.spread = 0.5
-	assert.Equal(t, 750*time.Millisecond, c.pause(time.Second, time.Minute, 0, nil))
-	assert.Equal(t, 3*time.Second, c.pause(time.Second, time.Minute, 2, responds(502, "")))
-	assert.Equal(t, 40*time.Second, c.pause(time.Second, time.Minute, 2, responds(429, "", "Retry-After", "40")))
+	c.Attempts, c.Last = 1, &Attempt{}
+	assert.Equal(t, 750*time.Millisecond, c.pause())
+	c.Attempts = 3
+	assert.Equal(t, 3*time.Second, c.pause())
+	c.Last.Header = http.Header{"Retry-After": {"40"}}
+	assert.Equal(t, 40*time.Second, c.pause())
 }
 
 func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
@@ -399,7 +402,7 @@ func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
 	refusal := errors.New("synthetic")
 	for step, prepare := range map[Step]func(*Call){
 		Limit:     func(c *Call) { c.Peer.Limit = func(context.Context) error { return refusal } },
-		Authorize: func(c *Call) { c.Peer.Token = func(context.Context) (string, error) { return "", refusal } },
+		Authorize: func(c *Call) { c.Peer.Authorization = func(context.Context) (string, error) { return "", refusal } },
 	} {
 		c := newCall(retry.Creates, func(*http.Request) (*http.Response, error) { assert.Fail(t, "sent"); return nil, refusal })
 		prepare(c)

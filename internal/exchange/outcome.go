@@ -23,13 +23,15 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Body    []byte // valid until Release
 	TooLong bool   // a success whose body is longer than it may be
 
+	permanent bool // the failure will be the same next time
+
 	Step  Step  // that failed; None for a response
 	Cause error // why
 	Ended error // of the caller's context, if that was over too
 	Sent  retry.Sent
 	Err   error // as Explain put it; nil for a 2xx
 
-	permanent bool // the failure will be the same next time
+	trace *Trace // of the hook; nil: none, or nothing was to be sent
 }
 
 // Step is where an attempt without a response ended.
@@ -53,6 +55,15 @@ func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
 // Outcome is what the retry decision goes by.
 func (a *Attempt) Outcome() retry.Outcome {
 	return retry.Outcome{Status: a.Status, Sent: a.Sent, Permanent: a.permanent}
+}
+
+// response tells the retry loop of the attempt. It has no headers, or http.Client would follow a redirect; send has done so
+// where that is allowed.
+func (a *Attempt) response() (*http.Response, error) {
+	if a.Step != None {
+		return nil, a
+	}
+	return &http.Response{StatusCode: a.Status, Body: http.NoBody}, nil
 }
 
 func success(status int) bool { return status >= 200 && status <= 299 }

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
@@ -33,13 +32,4 @@ func (c *Call) take(ctx context.Context, resp *http.Response, a *Attempt, watchd
 		a.Step = Content
 	}
 	return err
-}
-
-// goesOn asks the stream whether another attempt may follow the one that ended with err.
-func (c *Call) goesOn(err error) bool {
-	failed, ok := errors.AsType[*Attempt](err)
-	if ok {
-		c.next = c.Stream.Next(failed.Err, c.MaxRetries)
-	}
-	return ok && c.next.Retry
 }

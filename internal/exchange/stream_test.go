@@ -76,7 +76,7 @@ func streaming(s *scripted, status int) *exchange.Call {
 			StallTimeout: time.Minute, MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: new(url.URL), Stream: s, MaxRetries: 1,
-		Explain: func(a *exchange.Attempt) error { return fmt.Errorf("explained %d: %w", a.Step, a.Cause) },
+		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return fmt.Errorf("explained %d: %w", a.Step, a.Cause) }),
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package fetch brings one recording from storage, over any number of attempts: a download that is cut goes on where it
 // was. It knows nothing of notes, and makes no attempts by itself. Whoever drives a [Download] calls, for each attempt,
 // Prepare, Request, the transport, and Take with what comes back; after a failed one it asks Next what may follow, and
-// after the one that completed the recording CheckSize.
+// after the one that completed the recording CheckSize. In the end it calls Stop.
 package fetch
 
 import (
@@ -59,7 +59,7 @@ type Download struct {
 	furthest int64  // the most it ever had
 	counted  int64  // furthest when Next was asked last
 	reported progress
-	size     int64 // as Source tells it, once it was asked: -1 when nobody does
+	asked    *question // for the size; nil before
 
 	address  Address // zero: to be asked for
 	tried    bool    // the address was used
@@ -183,24 +183,10 @@ func (d *Download) CheckSize(ctx context.Context) error {
 	return nil
 }
 
-// knownSize is the recording's size as others than storage tell it, -1 when they do not. It is asked for once.
-func (d *Download) knownSize(ctx context.Context) int64 {
-	if d.size == 0 {
-		d.size = -1
-		if d.source.Size == nil {
-			return d.size
-		}
-		if size := d.source.Size(ctx); size > 0 {
-			d.size = size
-		}
-	}
-	return d.size
-}
-
 // length is the recording's: as storage tells it, else as others were heard to, else -1.
 func (d *Download) length() int64 {
-	if d.total < 0 && d.size > 0 {
-		return d.size
+	if d.total < 0 {
+		return d.heardSize()
 	}
 	return d.total
 }

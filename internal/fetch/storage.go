@@ -31,6 +31,7 @@ func (d *Download) Take(ctx context.Context, resp *http.Response, watch stall.Wa
 	if err != nil {
 		return 0, err
 	}
+	d.askSize(ctx)
 	return d.receive(resp, skip, watch)
 }
 
@@ -183,7 +184,7 @@ func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
 	if d.total >= 0 {
 		return d.received+held == d.total
 	}
-	return ended && (marksEnd(resp) || d.received+held == d.size)
+	return ended && (marksEnd(resp) || d.received+held == d.heardSize())
 }
 
 // cut is a body that ended too early.

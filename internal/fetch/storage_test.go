@@ -3,12 +3,15 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -128,6 +131,7 @@ func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
 			if err == nil {
 				err = d.CheckSize(t.Context())
 			}
+			d.Stop()
 			assert.Equal(t, data[:tt.got], append([]byte{}, got.Bytes()...))
 			assert.LessOrEqual(t, asked, 1, "the service is asked once")
 			if tt.none {
@@ -158,6 +162,54 @@ func TestStorageIsNotBlamedForTheTimeOfOthers(t *testing.T) {
 		return body.Read(p)
 	}), -1), watch)
 	require.NoError(t, err)
+}
+
+// The size is asked for when the recording flows, neither before nor afterwards, and what is not needed any more ends.
+func TestTheSizeIsAskedForWhileTheRecordingFlows(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 206} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newTest(io.Discard)
+			d.recording, d.received = recording{`"synthetic"`, 200}, 100
+			flows, asked := make(chan struct{}), make(chan struct{})
+			d.source.Size = func(ctx context.Context) int64 {
+				close(asked)
+				select {
+				case <-flows:
+				case <-ctx.Done():
+				}
+				return 200
+			}
+			defer d.Stop()
+			body := bytes.NewReader(audio(200))
+			if status == 206 {
+				body = bytes.NewReader(audio(200)[100:])
+			}
+			_, err := take(t, d, respond(status, readerFunc(func(p []byte) (int, error) {
+				select {
+				case <-asked:
+				case <-time.After(time.Minute):
+					return 0, errors.New("nobody asks")
+				}
+				return body.Read(p)
+			}), 200, "ETag", `"synthetic"`, "Content-Range", "bytes 100-199/200"))
+			require.NoError(t, err)
+			close(flows)
+			require.NoError(t, d.CheckSize(t.Context()))
+		})
+	}
+
+	d := newTest(io.Discard)
+	ended := false
+	d.source.Size = func(ctx context.Context) int64 {
+		<-ctx.Done()
+		ended = true
+		return -1
+	}
+	_, err := take(t, d, respond(200, bytes.NewReader(audio(100)), 200))
+	require.Error(t, err)
+	d.Stop()
+	assert.True(t, ended)
 }
 
 type readerFunc func([]byte) (int, error)

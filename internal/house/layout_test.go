@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	maxFiles         = 20 // of the root package, tests apart
+	maxFiles         = 21 // of the root package, tests apart
 	maxFileLines     = 350
 	maxFunctionLines = 50
 )
 
 // rootFiles are the files of the root package, tests apart. A new subject is a decision.
 var rootFiles = []string{
-	"audio.go", "client.go", "doc.go", "edits.go", "errors.go", "errortext.go", "findcreated.go", "findcreated_search.go", "multipart.go", "note.go", "notes.go",
+	"audio.go", "client.go", "doc.go", "edits.go", "errors.go", "errortext.go", "findcreated.go", "findcreated_search.go", "hooks.go", "multipart.go", "note.go", "notes.go",
 	"options.go", "pagination.go", "request.go", "response.go", "stage.go", "tokens.go", "users.go", "wait.go", "waitall.go",
 }
 

@@ -35,11 +35,11 @@ func (k Kind) String() string {
 // kept: from then on every method returns a zero value and every loop ends.
 type Decoder struct {
 	data    []byte
-	pos     int     // the next byte to read
-	value   int     // where the current value starts; it is unread while pos is the same
-	member  int     // where the key before it starts, while it is unread
-	depth   int     // how many loops are open
-	scratch *[]byte // the last text that differs from its literal; nil before the first
+	pos     int      // the next byte to read
+	value   int      // where the current value starts; it is unread while pos is the same
+	member  int      // where the key before it starts, while it is unread
+	depth   int      // how many loops are open
+	scratch *scratch // nil before it is needed
 	err     error
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index
 

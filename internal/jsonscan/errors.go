@@ -10,7 +10,7 @@ import (
 const (
 	// pathDepth is how many levels of a path errors show; no document of the
 	// API comes near it.
-	pathDepth = 32
+	pathDepth = 16
 	// maxKeyLength and plainKeyChars tell which keys errors show.
 	maxKeyLength  = 40
 	plainKeyChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -113,7 +113,8 @@ func (d *Decoder) Err() error {
 // been consumed and only white space follows. It is the last call: views that
 // were returned are not valid afterwards.
 func (d *Decoder) End() error {
-	d.releaseScratch()
+	d.Settle()
+	d.giveBack()
 	d.skipSpace()
 	if d.pos == d.value || d.pos < len(d.data) {
 		d.failSyntax(d.pos, unexpected)

@@ -41,6 +41,13 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 		reference.UseNumber()
 		require.NoError(t, reference.Decode(&want))
 		require.Equal(t, want, readTree(jsonscan.New(document)))
+		if text, ok := want.(string); ok {
+			var kept string
+			d := jsonscan.New(document)
+			d.Keep(&kept, d.AppendText)
+			require.NoError(t, d.End())
+			require.Equal(t, text, kept)
+		}
 		require.Equal(t, string(bytes.Trim(document, " \t\r\n")), string(jsonscan.New(document).Raw()))
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
-	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -25,13 +24,27 @@ func (d *Decoder) scanString(keep bool) []byte {
 		d.pos = end + 1
 		return d.data[start:end:end]
 	}
-
-	var text []byte
-	if keep {
-		text = d.emptyScratch()
-		// The next quote is mostly the closing one, so this grows at most once.
-		text = slices.Grow(text, end-start+max(0, bytes.IndexByte(d.data[end:], '"')))
+	if !keep {
+		d.scanRuns(nil, start, end, ascii, false)
+		return nil
 	}
+	scratch := d.borrow()
+	scratch.text = d.scanRuns(d.grow(scratch.text[:0], start, end), start, end, ascii, true)
+	if d.err != nil {
+		return nil
+	}
+	return scratch.text
+}
+
+// grow makes room for a text whose first run of plain bytes is from start to
+// end. The next quote is mostly the closing one, so one time is mostly enough.
+func (d *Decoder) grow(text []byte, start, end int) []byte {
+	return slices.Grow(text, end-start+max(0, bytes.IndexByte(d.data[end:], '"')))
+}
+
+// scanRuns consumes a string literal whose first run of plain bytes is from
+// start to end. If keep is set it appends the text to what is there.
+func (d *Decoder) scanRuns(text []byte, start, end int, ascii, keep bool) []byte {
 	for {
 		if keep {
 			text = appendValid(text, d.data[start:end], ascii)
@@ -39,15 +52,12 @@ func (d *Decoder) scanString(keep bool) []byte {
 		switch d.byteAt(end) {
 		case '"':
 			d.pos = end + 1
-			if keep {
-				*d.scratch = text
-			}
 			return text
 		case '\\':
 			char, size := decodeEscape(d.data[end:])
 			if size == 0 {
 				d.failSyntax(end, badEscape)
-				return nil
+				return text
 			}
 			if keep {
 				text = utf8.AppendRune(text, char)
@@ -55,30 +65,10 @@ func (d *Decoder) scanString(keep bool) []byte {
 			start = end + size
 		default:
 			d.failSyntax(end, unexpected)
-			return nil
+			return text
 		}
 		end, ascii = plainRun(d.data, start)
 	}
-}
-
-// scratches keeps scratch buffers from one document to the next; huge ones are
-// not kept.
-var scratches = sync.Pool{New: func() any { return new([]byte) }}
-
-const maxKeptScratch = 1 << 20
-
-func (d *Decoder) emptyScratch() []byte {
-	if d.scratch == nil {
-		d.scratch, _ = scratches.Get().(*[]byte)
-	}
-	return (*d.scratch)[:0]
-}
-
-func (d *Decoder) releaseScratch() {
-	if d.scratch != nil && cap(*d.scratch) <= maxKeptScratch {
-		scratches.Put(d.scratch)
-	}
-	d.scratch = nil
 }
 
 // plainRun returns the end of the bytes that stand for themselves in a string

@@ -1,6 +1,11 @@
 package redact
 
-import "strings"
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
 
 // Text is an error whose text is a constant without data.
 type Text string //nolint:errname // it reads as redact.Text("words")
@@ -14,6 +19,29 @@ func (t Text) SafeText() string { return string(t) }
 func New(text string) error { return &sentinel{Text(text)} }
 
 type sentinel struct{ Text }
+
+// Fail returns an error with a text that is safe to print, for which the caller answers. Causes that are not nil are there for
+// errors.Is and errors.As, and are not printed.
+func Fail(text string, causes ...error) error {
+	f := &failure{text: text}
+	for _, cause := range causes {
+		if cause != nil {
+			f.causes = append(f.causes, Opaque(cause))
+		}
+	}
+	return f
+}
+
+type failure struct {
+	text   string
+	causes []error
+}
+
+func (f *failure) Error() string              { return f.text }
+func (f *failure) SafeText() string           { return f.text }
+func (f *failure) Unwrap() []error            { return f.causes }
+func (f *failure) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.text) }
+func (f *failure) LogValue() slog.Value       { return slog.StringValue(f.text) }
 
 // IsHeaderValue reports whether s can be sent in a header.
 func IsHeaderValue(s string) bool {

@@ -1,13 +1,32 @@
 package redact_test
 
 import (
+	"fmt"
+	"io/fs"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
+
+func TestFailPrintsItsTextAlone(t *testing.T) {
+	t.Parallel()
+	secret := &fs.PathError{Op: "open", Path: "/home/synthetic name", Err: fs.ErrNotExist}
+	err := redact.Fail("the file cannot be opened", nil, secret)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorAs(t, err, new(*fs.PathError))
+	for _, text := range []string{err.Error(), fmt.Sprintf("%v %+v %#v %q %d", err, err, err, err, err), redact.Opaque(err).Error(), redact.Cause(err), slog.AnyValue(err).Resolve().String()} {
+		assert.Contains(t, text, "the file cannot be opened")
+		assert.NotContains(t, text, "synthetic name")
+	}
+	causes := err.(interface{ Unwrap() []error }).Unwrap()
+	require.Len(t, causes, 1, "nil is no cause")
+	assert.NotContains(t, fmt.Sprintf("%v %#v", causes[0], causes[0]), "synthetic name")
+}
 
 func TestIsIdentifier(t *testing.T) {
 	t.Parallel()

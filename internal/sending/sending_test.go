@@ -41,9 +41,9 @@ func (b streamed) Streamed() bool            { return true }
 
 func newState(t *testing.T) (context.Context, *sending.State) {
 	t.Helper()
-	ctx, watchdog := stall.Guard(t.Context(), time.Minute)
-	t.Cleanup(watchdog.Stop)
-	state := &sending.State{Watchdog: watchdog, Once: true}
+	state := &sending.State{Once: true}
+	ctx := state.Watchdog.Guard(t.Context(), time.Minute)
+	t.Cleanup(state.Watchdog.Stop)
 	t.Cleanup(state.Stop)
 	return ctx, state
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http/httptrace"
 	"net/textproto"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,25 +31,27 @@ var (
 
 // State follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 type State struct {
-	Watchdog *stall.Watchdog
-	Once     bool // the request must not reach the server twice
+	Watchdog stall.Watchdog
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
 	BeforeCommit func(context.Context) error
+	Once         bool // the request must not reach the server twice
 
-	unfollowed   int64        // size of a body that leaves with the headers
 	traced       atomic.Bool  // the transport reports its steps
 	wroteHeaders atomic.Bool  // at least into a buffer
 	wroteRequest atomic.Bool  // likewise
 	connections  atomic.Int32 // that were asked for
 	twice        atomic.Bool  // one more was asked for when something had left
-	conn         atomic.Pointer[net.Conn]
-	retired      atomic.Bool   // the connection is not to serve another request
-	waits        atomic.Bool   // for 100 Continue
-	responded    atomic.Bool   // a first byte of what is not that has come back
-	goOn         chan struct{} // closed when an interim response says, or shows, that the body is wanted
-	goingOn      sync.Once
-	interim      int                          // interim responses that have come
-	body         atomic.Pointer[followedBody] // the latest
+	retired      atomic.Bool  // the connection is not to serve another request
+	waits        atomic.Bool  // for 100 Continue
+	responded    atomic.Bool  // a first byte of what is not that has come back
+	goingOn      atomic.Bool  // goOn is closed
+	interim      int32        // interim responses that have come
+
+	trace      httptrace.ClientTrace
+	unfollowed int64 // size of a body that leaves with the headers
+	conn       atomic.Pointer[net.Conn]
+	goOn       chan struct{}                // closed when an interim response says, or shows, that the body is wanted
+	body       atomic.Pointer[followedBody] // the latest
 
 	progress chan struct{}                 // net/http has read on
 	commits  chan chan error               // asks Do's goroutine to run BeforeCommit
@@ -62,7 +63,8 @@ type State struct {
 
 // Trace makes the transport report its steps.
 func (s *State) Trace() *httptrace.ClientTrace {
-	trace := &httptrace.ClientTrace{GetConn: s.getConn, WroteHeaders: func() { s.wroteHeaders.Store(true) }}
+	trace := &s.trace
+	trace.GetConn, trace.WroteHeaders = s.getConn, func() { s.wroteHeaders.Store(true) }
 	if s.Once {
 		s.goOn = make(chan struct{})
 		trace.GotConn = s.gotConn
@@ -84,7 +86,11 @@ func (s *State) gotInterim(int, textproto.MIMEHeader) error {
 	return nil
 }
 
-func (s *State) proceed() { s.goingOn.Do(func() { close(s.goOn) }) }
+func (s *State) proceed() {
+	if s.goingOn.CompareAndSwap(false, true) {
+		close(s.goOn)
+	}
+}
 
 // IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
 func (s *State) IgnoredExpect() bool {

@@ -155,8 +155,8 @@ var defects = []defect{
 	{name: "nine retries", file: "request.go", old: "MaxRetries: c.config.retry.MaxRetries,", with: "MaxRetries: 3 * c.config.retry.MaxRetries,"},
 	{name: "no pauses", file: "internal/retry/retry.go", old: "return max(wait-half+time.Duration(spread*float64(half)), retryAfter)", with: "return max(0*(wait-half+time.Duration(spread*float64(half))), retryAfter)"},
 	{name: "the service's words are printed", file: "errors.go", old: "if advice := e.whatToDo(); advice != \"\" {", with: "b.WriteString(e.Message)\n\tif advice := e.whatToDo(); advice != \"\" {"},
-	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = retry.After(resp.Header.Get(\"Retry-After\"), time.Now())", with: "_ = time.Now"},
+	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = retry.After(c.Last.Header.Get(\"Retry-After\"), time.Now())", with: "_ = time.Now"},
 	{name: "a wait polls without a pause", file: "internal/poll/poll.go", old: "return max(s.interval, longest-longest/5), longest", with: "return 0, 0"},
-	{name: "a silent connection is waited for", file: "internal/exchange/attempt.go", old: "stall.Guard(ctx, c.Peer.StallTimeout)", with: "stall.Guard(ctx, 100*c.Peer.StallTimeout)"},
+	{name: "a silent connection is waited for", file: "internal/exchange/attempt.go", old: "Guard(timed, c.Peer.StallTimeout)", with: "Guard(timed, 100*c.Peer.StallTimeout)"},
 	{name: "a goroutine is left behind", file: "internal/exchange/exchange.go", old: "c.spread = jitter.Float64(ctx)", with: "c.spread = jitter.Float64(ctx)\n\tgo func() { select {} }()"},
 }

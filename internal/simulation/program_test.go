@@ -296,6 +296,7 @@ func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 func (p *program) restart(ctx context.Context) {
 	p.world.count("restarts", 1)
 	p.client = p.newClient()
+	p.pending = slices.DeleteFunc(p.pending, func(r *recording) bool { return r.lost == nil }) // decided meanwhile
 	for _, r := range p.pending {
 		r.lost = p.stored(r.lost)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Watchdog cancels its context when Progress has not been called for a while.
+// Watchdog cancels its context when Progress has not been called for a while. Guard starts it.
 type Watchdog struct {
 	ctx     context.Context //nolint:containedctx // the one it cancels
 	after   time.Duration
@@ -28,12 +28,12 @@ type Watch interface {
 }
 
 // Guard returns a context that is cancelled, with an *Error as its cause, once Progress has not been called for the
-// given time. Stop must be called when the work is over.
-func Guard(ctx context.Context, after time.Duration) (context.Context, *Watchdog) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	w := &Watchdog{ctx: ctx, after: after, cancel: cancel}
+// given time. It is called once, before everything else; Stop must be called when the work is over.
+func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
+	w.after = after
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.timer = time.AfterFunc(after, w.expire)
-	return ctx, w
+	return w.ctx
 }
 
 // Progress says that something moved. It may be called from any goroutine, also after Stop.
@@ -61,21 +61,25 @@ func (w *Watchdog) Bound(times int) {
 // longest is a patience that needs no bound: a thousand of it would not fit a duration.
 const longest = math.MaxInt64 / 1000
 
-// Reader is r whose bytes are progress. It ends with the work, also if r does not notice.
-func (w *Watchdog) Reader(r io.Reader) io.Reader { return progressReader{r, w} }
-
-type progressReader struct {
-	io.Reader
-	watchdog *Watchdog
+// Reader gives what is read through it, up to a limit, and each byte is progress. It ends with the work, also if what it
+// reads does not notice.
+type Reader struct {
+	Reader   io.Reader
+	Watchdog *Watchdog
+	Left     int64 // bytes until the limit
 }
 
-func (r progressReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if n > 0 {
-		r.watchdog.Progress()
+func (r *Reader) Read(p []byte) (int, error) {
+	if r.Left <= 0 {
+		return 0, io.EOF
 	}
-	if err == nil && r.watchdog.ctx.Err() != nil {
-		err = context.Cause(r.watchdog.ctx)
+	n, err := r.Reader.Read(p[:min(int64(len(p)), r.Left)])
+	r.Left -= int64(n)
+	if n > 0 {
+		r.Watchdog.Progress()
+	}
+	if err == nil && r.Watchdog.ctx.Err() != nil {
+		err = context.Cause(r.Watchdog.ctx)
 	}
 	return n, err
 }

@@ -20,7 +20,8 @@ func TestGuardEndsWorkThatStandsStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		<-ctx.Done()
 		assert.Equal(t, time.Minute, time.Since(start))
@@ -35,7 +36,8 @@ func TestGuardEndsWorkThatStandsStill(t *testing.T) {
 func TestProgressKeepsWorkAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		for range 100 {
 			time.Sleep(59 * time.Second)
@@ -51,7 +53,8 @@ func TestProgressKeepsWorkAlive(t *testing.T) {
 func TestStopReleasesTheContextWithoutAStall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
 		watchdog.Stop()
 		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
 		watchdog.Progress() // net/http may still read a body
@@ -66,7 +69,8 @@ func TestCancelGivesItsOwnCause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("synthetic")
-		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		watchdog.Cancel(cause)
 		time.Sleep(time.Hour)
@@ -79,7 +83,8 @@ func TestParentEndsTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		ctx, watchdog := stall.Guard(parent, time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(parent, time.Minute)
 		defer watchdog.Stop()
 		<-ctx.Done()
 		assert.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
@@ -88,7 +93,8 @@ func TestParentEndsTheWork(t *testing.T) {
 
 func TestProgressFromManyGoroutines(t *testing.T) {
 	t.Parallel()
-	ctx, watchdog := stall.Guard(t.Context(), time.Hour)
+	watchdog := new(stall.Watchdog)
+	ctx := watchdog.Guard(t.Context(), time.Hour)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -106,7 +112,8 @@ func TestAllowGivesMoreTimeOnce(t *testing.T) {
 	t.Parallel()
 	for longer, want := range map[time.Duration]time.Duration{0: time.Minute, 30 * time.Second: 90 * time.Second, -time.Second: time.Minute, math.MaxInt64: time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+			watchdog := new(stall.Watchdog)
+			ctx := watchdog.Guard(t.Context(), time.Minute)
 			defer watchdog.Stop()
 			time.Sleep(59 * time.Second)
 			start := time.Now()
@@ -120,7 +127,8 @@ func TestAllowGivesMoreTimeOnce(t *testing.T) {
 func TestPauseStopsTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		watchdog.Pause()
 		time.Sleep(24 * time.Hour)
@@ -135,7 +143,8 @@ func TestPauseStopsTheClock(t *testing.T) {
 func TestBoundEndsWorkThatDrips(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		start := time.Now()
 		watchdog.Bound(10)
@@ -151,7 +160,8 @@ func TestBoundEndsWorkThatDrips(t *testing.T) {
 func TestPatienceWithoutEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, watchdog := stall.Guard(t.Context(), math.MaxInt64)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), math.MaxInt64)
 		defer watchdog.Stop()
 		watchdog.Bound(10)
 		for range 100 {
@@ -166,11 +176,12 @@ func TestPatienceWithoutEnd(t *testing.T) {
 func TestReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, watchdog := stall.Guard(t.Context(), time.Minute)
+		watchdog := new(stall.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		pipe, feed := io.Pipe()
 		defer func() { _ = pipe.Close() }()
-		r := watchdog.Reader(pipe)
+		r := &stall.Reader{Reader: pipe, Watchdog: watchdog, Left: math.MaxInt64}
 		go func() {
 			for range 3 {
 				time.Sleep(50 * time.Second)

@@ -7,12 +7,18 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// Raw keeps any value, in the form of Canonical; "" for null.
-func Raw(d *jsonscan.Decoder) string {
+// KeepRaw keeps any value, in the form of Canonical; "" for null.
+func KeepRaw(d *jsonscan.Decoder, to *string) {
 	if d.Null() {
-		return ""
+		d.Keep(to, nothing)
+		return
 	}
-	return Canonical(d.Raw())
+	raw := d.Raw()
+	if isCanonical(raw) {
+		d.Keep(to, func(b []byte) []byte { return append(b, raw...) })
+		return
+	}
+	d.Keep(to, func(b []byte) []byte { return append(b, Canonical(raw)...) })
 }
 
 // Canonical gives a JSON value the form that json.Marshal gives it, so that a stored one reads back equal.

@@ -3,43 +3,52 @@ package tolerant
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// Members gathers the members of an object that its reader does not know. The zero value is empty and has cost nothing.
+// Members gathers the members of an object that its reader does not know, as views of the document. The zero value is empty.
 type Members struct {
-	b     strings.Builder
-	loose bool // some are not in the form that json.Marshal gives
+	few   [8][]byte // the first ones, which cost nothing
+	more  [][]byte
+	count int
 }
 
 // Add takes the member whose value comes next.
 func (m *Members) Add(d *jsonscan.Decoder) {
 	raw := d.RawMember()
-	if len(raw) == 0 {
+	switch {
+	case len(raw) == 0:
 		return
+	case m.count < len(m.few):
+		m.few[m.count] = raw
+	default:
+		m.more = append(m.more, raw)
 	}
-	if m.b.Len() == 0 {
-		m.b.Grow(len(raw) + 2)
-		m.b.WriteByte('{')
-	} else {
-		m.b.WriteByte(',')
-	}
-	m.b.Write(raw)
-	m.loose = m.loose || !isCanonical(raw)
+	m.count++
 }
 
-// Object returns the members as an object in the form that json.Marshal gives it; "" when there are none.
-func (m *Members) Object() string {
-	if m.b.Len() == 0 {
-		return ""
+// Keep keeps the members as an object in the form that json.Marshal gives it; "" when there are none.
+func (m *Members) Keep(d *jsonscan.Decoder, to *string) {
+	d.Keep(to, m.appendObject)
+}
+
+func (m *Members) appendObject(b []byte) []byte {
+	if m.count == 0 {
+		return b
 	}
-	m.b.WriteByte('}')
-	if m.loose {
-		return Canonical([]byte(m.b.String()))
+	start := len(b)
+	for _, list := range [...][][]byte{m.few[:min(m.count, len(m.few))], m.more} {
+		for _, raw := range list {
+			b = append(append(b, ','), raw...)
+		}
 	}
-	return m.b.String()
+	b[start] = '{'
+	b = append(b, '}')
+	if object := b[start:]; !isCanonical(object) {
+		return append(b[:start], Canonical(object)...)
+	}
+	return b
 }
 
 // Marshal encodes a value that gives an object, and puts the members of another one behind its own. HTML is not escaped:

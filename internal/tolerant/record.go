@@ -119,8 +119,8 @@ func Object(d *jsonscan.Decoder, member func(key []byte)) {
 	}
 }
 
-// Optional reads an object that may be absent, then nil.
-func Optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
+// Optional reads an object that may be absent, then nil, into the room that it takes for it.
+func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
 	next, ok := objectNext(d)
 	if !ok {
 		d.Forgive(anObject)
@@ -128,9 +128,42 @@ func Optional[T any](d *jsonscan.Decoder, fill func(*T, *jsonscan.Decoder)) *T {
 	if !next {
 		return nil
 	}
-	value := new(T)
+	value := room()
 	fill(value, d)
 	return value
+}
+
+// Pair is room for two optional objects of a record that mostly has both: they cost one allocation. What was taken is not
+// given out again, because texts may still be on their way to it.
+type Pair[A, B any] struct {
+	first  *A
+	second *B
+}
+
+// First takes the room for the first.
+func (p *Pair[A, B]) First() (room *A) {
+	if p.first == nil {
+		p.make()
+	}
+	room, p.first = p.first, nil
+	return room
+}
+
+// Second takes the room for the second.
+func (p *Pair[A, B]) Second() (room *B) {
+	if p.second == nil {
+		p.make()
+	}
+	room, p.second = p.second, nil
+	return room
+}
+
+func (p *Pair[A, B]) make() {
+	both := new(struct {
+		first  A
+		second B
+	})
+	p.first, p.second = &both.first, &both.second
 }
 
 // Nested reads an object that may be absent into a part of its record.

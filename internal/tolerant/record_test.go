@@ -25,7 +25,7 @@ func (r *record) fill(d *jsonscan.Decoder) {
 		case "name":
 			r.name = tolerant.Text(d)
 		case "part":
-			r.part = tolerant.Optional(d, (*record).fill)
+			r.part = tolerant.Optional(d, func() *record { return new(record) }, (*record).fill)
 		}
 	})
 }

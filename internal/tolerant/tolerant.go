@@ -55,6 +55,31 @@ func text(d *jsonscan.Decoder) (value string, ok bool) {
 	return d.Text(), true
 }
 
+// KeepText is Text for a record of several: they are stored by the decoder's Settle, in one piece of memory.
+func KeepText(d *jsonscan.Decoder, to *string) {
+	if !keepText(d, to) {
+		d.Forgive(aText)
+	}
+}
+
+// KeepRequiredText is RequiredText for a record of several.
+func KeepRequiredText(d *jsonscan.Decoder, to *string) {
+	if !keepText(d, to) {
+		d.Fail(aText)
+	}
+}
+
+func keepText(d *jsonscan.Decoder, to *string) (ok bool) {
+	if d.Kind() == jsonscan.String {
+		d.Keep(to, d.AppendText)
+		return true
+	}
+	d.Keep(to, nothing) // in place of one that came before under the same key
+	return d.Null()
+}
+
+func nothing(b []byte) []byte { return b }
+
 // Integer reads a whole number; 0 for null and "".
 func Integer(d *jsonscan.Decoder) int64 {
 	value, ok := integer(d)

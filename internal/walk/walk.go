@@ -23,6 +23,8 @@ type List[V any] struct {
 	Verify  bool      // walk again until a walk brings nothing new
 	MaxSize int       // most rows that a page can be asked for
 	Orders  [2]string // both orders that the list can be asked for, the one that is not wanted first
+
+	Ended func(error) // told how the walk ended, also by a panic of who reads it, which has no error; nil: nobody wants to know
 }
 
 // Fetch asks for a page and says what it tells. It calls responded when the response is here, before it decodes it.
@@ -117,8 +119,8 @@ type fetched[V any] struct {
 
 // walk gets a page, decides from what it tells, yields its new rows and goes on from there. It returns nil at the end and
 // after a break.
-func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
-	defer w.pages.Stop()
+func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
+	defer w.leave(&err)
 	for at := w.list.Start; ; {
 		page, err := w.get(at)
 		if err != nil {
@@ -144,6 +146,14 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 			at = w.list.Start
 		}
 	}
+}
+
+// leave comes last, however the walk ended.
+func (w *walker[V]) leave(err *error) {
+	if w.list.Ended != nil {
+		defer func() { w.list.Ended(*err) }()
+	}
+	w.pages.Stop()
 }
 
 // end finds out what the last page of a walk means.

@@ -188,7 +188,7 @@ func (t *traffic) find(id int64) int {
 func (t *traffic) list(limit int) []*request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.kept[max(0, len(t.kept)-limit):])
+	return append([]*request{}, t.kept[max(0, len(t.kept)-limit):]...) // an empty list is a list too
 }
 
 // opened returns a request with what it opens to.

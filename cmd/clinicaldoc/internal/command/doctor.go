@@ -26,7 +26,7 @@ const (
 )
 
 // checkLimit is how long one check may take.
-const checkLimit = 5 * time.Second
+const checkLimit = 10 * time.Second
 
 type doctorOptions struct {
 	*Env

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -125,7 +126,16 @@ func tlsReason(err error) string {
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the certificate is not trusted: " + e.Err.Error()
 	}
-	return "no TLS is spoken there"
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "no TLS is spoken there"
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
+		return "the TLS handshake was refused: " + e.Err.Error()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return "no end of the TLS handshake within the time to wait"
+	}
+	return "the connection ended during the TLS handshake"
 }
 
 func isLocal(host string) bool {

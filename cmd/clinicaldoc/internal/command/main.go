@@ -20,6 +20,7 @@ func Main(args []string) int {
 	env := &Env{IO: output.System()}
 	root := New(env)
 	root.SetArgs(args)
+	cobra.MousetrapHelpText = "" // a double click on Windows shows the help and ends
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -93,7 +94,6 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 	root.SetOut(env.IO.Out)
 	root.SetErr(env.IO.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err.Error(), c.CommandPath()} })
-	cobra.MousetrapHelpText = "" // a double click on Windows shows the help and ends
 	flags := root.PersistentFlags()
 	flags.StringVar(&env.contextName, "context", "", "use the context with this `NAME` instead of the current one")
 	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")

@@ -309,7 +309,7 @@ function drawDeparture(d) {
 let state = { mode: "", faults: [], departures: [] };
 let clockAhead = 0;
 
-async function refresh() {
+const refresh = () => fetching(async () => {
   const fresh = await ask("GET", "state");
   if (!fresh) return;
   state = fresh;
@@ -324,7 +324,7 @@ async function refresh() {
   if (!upstream) showBox();
   notesChanged = true;
   schedule();
-}
+});
 
 function showFaults() {
   fill($("fault-route"), ["*", ...state.routes], (route) => (route === "*" ? "every route" : route));
@@ -437,6 +437,28 @@ $("reset").addEventListener("click", async () => {
 
 // ---- Events
 
+let underWay = 0;
+const held = [];
+
+// fetching holds back what the stream tells until the work is done: what is fetched may be older and would replace it.
+async function fetching(work) {
+  underWay++;
+  try {
+    await work();
+  } finally {
+    if (--underWay === 0) for (const [take, event] of held.splice(0)) take(event);
+  }
+}
+
+// tell calls take with what the stream tells, now or after what is being fetched.
+function tell(take) {
+  return (event) => {
+    const content = JSON.parse(event.data);
+    if (underWay) held.push([take, content]);
+    else take(content);
+  };
+}
+
 let stream;
 let refreshSoon;
 
@@ -459,7 +481,7 @@ async function startOver() {
   }, 300);
 }
 
-async function fetchAll() {
+const fetchAll = () => fetching(async () => {
   await refresh();
   const list = await ask("GET", "requests");
   if (!list) return;
@@ -474,7 +496,7 @@ async function fetchAll() {
   }
   redrawAll = true;
   schedule();
-}
+});
 
 function connect() {
   stream = new EventSource("events");
@@ -482,12 +504,11 @@ function connect() {
   stream.addEventListener("error", () => connection("reconnecting"));
   stream.addEventListener("reset", startOver);
   stream.addEventListener("state", refreshLater);
-  stream.addEventListener("note", (event) => takeNote(JSON.parse(event.data)));
-  stream.addEventListener("request", (event) => {
-    const request = JSON.parse(event.data);
+  stream.addEventListener("note", tell(takeNote));
+  stream.addEventListener("request", tell((request) => {
     take(request);
     if (request.fault || request.findings) refreshLater();
-  });
+  }));
 }
 
 function connection(text) {

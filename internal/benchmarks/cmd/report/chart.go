@@ -38,8 +38,8 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 func (r *report) chart() string {
 	floor := r.row(contender.Floor)
 	panels := []panel{
-		{"GET one note: time, x floor", "%.2f", func(g row) (float64, bool) { return g.get.time, g.contender != rawPost }},
-		{"Page of 100 notes: time, x floor", "%.2f", func(g row) (float64, bool) { return g.page.time, g.contender != rawPost }},
+		{"GET one note: time, x floor", "%.2f", func(g row) (float64, bool) { return g.get.time.Median, g.contender != rawPost }},
+		{"Page of 100 notes: time, x floor", "%.2f", func(g row) (float64, bool) { return g.page.time.Median, g.contender != rawPost }},
 		{"Page of 100 notes: bytes allocated, x floor", "%.2f", func(g row) (float64, bool) {
 			return g.page.over(floor.page).Bytes, g.contender != rawPost
 		}},
@@ -47,7 +47,7 @@ func (r *report) chart() string {
 			if g.upload == nil {
 				return 0, false
 			}
-			return g.upload.largeRSS / mebibyte, true
+			return g.upload.largeRSS.Median / mebibyte, true
 		}},
 	}
 	var b strings.Builder

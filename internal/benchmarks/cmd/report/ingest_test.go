@@ -16,14 +16,14 @@ func TestMain(m *testing.M) {
 //
 //	go test ./cmd/report -run '^$' -bench Ingest -benchtime 1x
 func BenchmarkIngest(b *testing.B) {
-	baseURL, stop, err := service.Start()
+	server, err := service.Start()
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer stop()
-	var r report
+	defer server.Stop()
+	r := report{server: server}
 	for b.Loop() {
-		if err := r.measureIngest(b.Context(), baseURL); err != nil {
+		if err := r.measureIngest(b.Context(), server.URL); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -32,36 +32,44 @@ func main() {
 
 // report is everything that was measured.
 type report struct {
+	server  *service.Server
 	when    time.Time
 	taken   time.Duration
 	rows    []row
+	secure  secureUploads
 	listing listing
-	memory  memory
+	dense   memory
+	sparse  memory
+	many    many
+	waiting waiting
 	ingest  ingestion
 	decoded []decoded
 }
 
 func run(ctx context.Context, markdown, chart string) (missed int, err error) {
-	baseURL, stop, err := service.Start()
+	server, err := service.Start()
 	if err != nil {
 		return 0, err
 	}
-	defer stop()
-	r := report{when: time.Now().UTC()}
+	defer server.Stop()
+	r := report{server: server, when: time.Now().UTC()}
 	steps := []struct {
 		name string
 		do   func(context.Context, string) error
 	}{
 		{"requests", r.measureRequests},
 		{"uploads", r.measureUploads},
+		{"uploads over TLS", r.measureSecureUploads},
 		{"listing", r.measureListing},
 		{"memory", r.measureMemory},
+		{"many goroutines", r.measureMany},
+		{"waiting", r.measureWaiting},
 		{"ingest", r.measureIngest},
 		{"decoders", r.measureDecoders},
 	}
 	for _, step := range steps {
 		fmt.Fprintf(os.Stderr, "%s ...\n", step.name)
-		if err := step.do(ctx, baseURL); err != nil {
+		if err := step.do(ctx, server.URL); err != nil {
 			return 0, fmt.Errorf("%s: %w", step.name, err)
 		}
 	}

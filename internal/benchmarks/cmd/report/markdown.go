@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/contender"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/service"
 )
 
 // markdown renders everything that was measured.
@@ -23,15 +24,16 @@ func (r *report) markdown() string {
 }
 
 func (r *report) writeBars(b *strings.Builder) {
-	b.WriteString("\n## The bars\n\n| work | what | measured | bar | |\n|---|---|---|---|---|\n")
+	b.WriteString("\n## The bars\n\nThe spread is between what the middle half of the rounds lies. Allocations and bytes are exact.\n\n" +
+		"| work | what | measured | spread | bar | |\n|---|---|---|---|---|---|\n")
 	for _, bar := range r.bars() {
-		fmt.Fprintf(b, "| %s | %s | %.2f%s | %s | %s |\n", bar.work, bar.what, bar.value, bar.unit, bar.bound(), bar.verdict())
+		fmt.Fprintf(b, "| %s | %s | %.2f%s | %s | %s | %s |\n", bar.work, bar.what, bar.value, bar.unit, bar.spread, bar.bound(), bar.verdict())
 	}
 }
 
 func (r *report) writeRequests(b *strings.Builder) {
 	floor := r.row(contender.Floor)
-	b.WriteString("\n## Requests\n\nRatios to the floor, whose own line is absolute. Less is better.\n\n")
+	b.WriteString("\n## Requests\n\nRatios to the floor with plain values, whose own line is absolute; the floor with pointers is beside it. Less is better.\n\n")
 	b.WriteString("| | GET allocs | GET bytes | GET time | page allocs | page bytes | page time | PUT allocs | PUT bytes | PUT time |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range r.rows {
 		if row.contender == rawPost {
@@ -44,9 +46,18 @@ func (r *report) writeRequests(b *strings.Builder) {
 				continue
 			}
 			ratio := c.own.over(c.floor)
-			fmt.Fprintf(b, " %.2f | %.2f | %.2f |", ratio.Objects, ratio.Bytes, ratio.time)
+			fmt.Fprintf(b, " %.2f | %.2f | %.2f |", ratio.Objects, ratio.Bytes, ratio.time.Median)
 		}
 		b.WriteString("\n")
+	}
+	sdk := r.row(contender.SDK)
+	b.WriteString("\nSign and Delete, of the floor and the SDK alone:\n\n| | allocs | bytes | time |\n|---|---|---|---|\n")
+	for _, of := range []struct {
+		work       string
+		own, floor cost
+	}{{"Sign", sdk.sign, floor.sign}, {"Delete", sdk.deletion, floor.deletion}} {
+		fmt.Fprintf(b, "| %s | %.0f, floor %.0f | %.1f k, floor %.1f k | %s |\n", of.work,
+			of.own.Objects, of.floor.Objects, of.own.Bytes/1000, of.floor.Bytes/1000, of.own.time)
 	}
 }
 
@@ -59,7 +70,7 @@ func (r row) title() string {
 	switch r.contender {
 	case contender.SDK:
 		return "**" + r.contender + " " + r.version + "**"
-	case contender.Floor, rawPost:
+	case contender.Floor, contender.Pointers, rawPost:
 		return r.contender
 	}
 	return r.contender + " " + r.version
@@ -72,22 +83,34 @@ func (r *report) writeUploads(b *strings.Builder) {
 	for _, row := range r.rows {
 		if up := row.upload; up != nil {
 			fmt.Fprintf(b, "| %s | %.2f MiB | %.1f MiB | %.2f | %.2f | %.1f MiB | %.2f | %.2f |\n", row.title(),
-				up.smallBytes/mebibyte, up.smallRSS/mebibyte, up.smallTime, up.smallCPU, up.largeRSS/mebibyte, up.largeTime, up.largeCPU)
+				up.smallBytes/mebibyte, up.smallRSS.Median/mebibyte, up.smallTime.Median, up.smallCPU.Median,
+				up.largeRSS.Median/mebibyte, up.largeTime.Median, up.largeCPU.Median)
 		}
 	}
+	fmt.Fprintf(b, "\nOver TLS and HTTP/2, ten of 8 MiB in a row: %.0f kB allocated for each (floor %.0f kB), time %s x floor, connections %.0f.\n",
+		r.secure.bytes/1000, r.secure.floorBytes/1000, r.secure.time, r.secure.connections)
 }
 
 func (r *report) writeListing(b *strings.Builder) {
-	b.WriteString("\n## All of 50 pages, 20 ms latency\n\n| | seconds | over the plain loop |\n|---|---|---|\n")
-	fmt.Fprintf(b, "| floor, plain loop | %.2f | 1 |\n", r.listing.loop)
-	for n, seconds := range r.listing.prefetch {
-		fmt.Fprintf(b, "| clinicaldoc, Prefetch %d | %.2f | %.2f x faster |\n", n, seconds, r.listing.loop/seconds)
+	b.WriteString("\n## All of 50 pages, 20 ms latency\n\n| | seconds | over Prefetch 0 |\n|---|---|---|\n")
+	fmt.Fprintf(b, "| floor, plain loop | %s | |\n", r.listing.loop)
+	for _, n := range prefetches {
+		fmt.Fprintf(b, "| clinicaldoc, Prefetch %d | %s | %s x faster |\n", n, r.listing.prefetch[n], r.listing.faster[n])
 	}
-	b.WriteString("\n## Live heap while ranging over 10,000 pages\n\nAfter every 1,000 pages, in MiB:")
-	for _, sample := range r.memory.samples {
-		fmt.Fprintf(b, " %.2f", sample/mebibyte)
+	b.WriteString("\n## Live heap while ranging over 10,000 pages\n\nAfter every 1,000 pages, in MiB.\n")
+	for _, of := range []struct {
+		ids string
+		memory
+	}{{"Ids dense", r.dense}, {fmt.Sprintf("%d apart", service.Distance), r.sparse}} {
+		fmt.Fprintf(b, "\n- %s:", of.ids)
+		for _, sample := range of.samples {
+			fmt.Fprintf(b, " %.2f", sample/mebibyte)
+		}
 	}
-	b.WriteString(".\n")
+	b.WriteString("\n\n## Many at once\n\n")
+	fmt.Fprintf(b, "256 goroutines that read notes with one client, over the floor's transport: rate %s, p99 %s.\n\n", r.many.rate, r.many.p99)
+	fmt.Fprintf(b, "WaitAll on 1,000 finished notes whose rows tell nothing: %.2f requests for a note, %s times as long as reading them one by one.\n",
+		r.waiting.requests, r.waiting.time)
 }
 
 func (r *report) writeDecoders(b *strings.Builder) {
@@ -99,6 +122,6 @@ func (r *report) writeDecoders(b *strings.Builder) {
 			continue
 		}
 		ratio := d.over(r.decoded[0].cost)
-		fmt.Fprintf(b, "| %s | %.2f | %.2f | %.2f |\n", d.name, ratio.Objects, ratio.Bytes, ratio.time)
+		fmt.Fprintf(b, "| %s | %.2f | %.2f | %.2f |\n", d.name, ratio.Objects, ratio.Bytes, ratio.time.Median)
 	}
 }

@@ -16,13 +16,14 @@ type row struct {
 	contender      string
 	version        string
 	get, page, put cost
+	sign, deletion cost     // zero where the contender does not
 	upload         *uploads // nil where the library has none
 }
 
 // cost of one operation: allocations are absolute, time is the ratio to the floor.
 type cost struct {
 	measure.Allocs
-	time float64
+	time measure.Spread
 }
 
 // over holds a cost against the floor's.
@@ -32,25 +33,31 @@ func (c cost) over(floor cost) cost {
 
 const (
 	pageSize    = 100
-	timedBlocks = 120 // pairs of them
+	timedBlocks = 100 // pairs of them
 )
 
-// work lists the operations that are measured, and where their cost belongs.
-func work(ctx context.Context, c contender.Client, into *row) []struct {
+// operation is work that is measured.
+type operation struct {
 	do    measure.Work
 	runs  int
-	costs *cost
-} {
+	costs *cost // where its cost belongs
+}
+
+// work lists the operations of a contender.
+func work(ctx context.Context, c contender.Client, into *row) []operation {
 	edit := synthetic.Edit()
-	return []struct {
-		do    measure.Work
-		runs  int
-		costs *cost
-	}{
+	all := []operation{
 		{func() error { _, err := c.Get(ctx, 42); return err }, 200, &into.get},
 		{func() error { _, err := c.Page(ctx, 3, pageSize); return err }, 20, &into.page},
 		{func() error { _, err := c.Update(ctx, 7, edit); return err }, 200, &into.put},
 	}
+	if editor, ok := c.(contender.Editor); ok {
+		all = append(all,
+			operation{func() error { _, err := editor.Sign(ctx, 7); return err }, 200, &into.sign},
+			operation{func() error { _, err := editor.Delete(ctx, 7); return err }, 200, &into.deletion},
+		)
+	}
+	return all
 }
 
 func (r *report) measureRequests(ctx context.Context, baseURL string) error {
@@ -70,7 +77,7 @@ func (r *report) measureRequests(ctx context.Context, baseURL string) error {
 			if op.costs.Allocs, err = measure.Allocations(op.runs, op.do); err != nil {
 				return fmt.Errorf("%s: %w", c.Name, err)
 			}
-			op.costs.time = 1
+			op.costs.time = measure.Spread{Median: 1, Low: 1, High: 1}
 			if c.Name == contender.Floor {
 				continue
 			}

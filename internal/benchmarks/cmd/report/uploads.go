@@ -23,10 +23,10 @@ import (
 // uploads is what uploading costs: time and CPU as ratios to a raw POST of the same size.
 type uploads struct {
 	smallBytes          float64 // allocated, per upload of smallUpload
-	smallTime, smallCPU float64
-	smallRSS            float64 // bytes resident at the peak, beyond those before
-	largeTime, largeCPU float64
-	largeRSS            float64
+	smallTime, smallCPU measure.Spread
+	smallRSS            measure.Spread // bytes resident at the peak, beyond those before
+	largeTime, largeCPU measure.Spread
+	largeRSS            measure.Spread
 }
 
 const (
@@ -67,7 +67,7 @@ func (r *report) measureUploads(ctx context.Context, baseURL string) error {
 			continue
 		}
 		r.rows[i].upload = &uploads{
-			smallBytes: middle(small[name], func(_ int, u usage) float64 { return u.Bytes }),
+			smallBytes: middle(small[name], func(_ int, u usage) float64 { return u.Bytes }).Median,
 			smallRSS:   middle(small[name], func(_ int, u usage) float64 { return u.Memory }),
 			smallTime:  middle(small[name], func(i int, u usage) float64 { return u.Seconds / small[rawPost][i].Seconds }),
 			smallCPU:   middle(small[name], func(i int, u usage) float64 { return u.CPU / small[rawPost][i].CPU }),
@@ -79,12 +79,12 @@ func (r *report) measureUploads(ctx context.Context, baseURL string) error {
 	return nil
 }
 
-func middle(all []usage, of func(int, usage) float64) float64 {
+func middle(all []usage, of func(int, usage) float64) measure.Spread {
 	values := make([]float64, len(all))
 	for i, u := range all {
 		values[i] = of(i, u)
 	}
-	return measure.Median(values)
+	return measure.SpreadOf(values)
 }
 
 // uploadInTurns runs each upload in a process of its own, round after round.
@@ -159,9 +159,11 @@ func (j job) run(ctx context.Context) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	// A short upload first: what a process costs at all is not the large one's fault.
-	if _, err := uploader.Upload(ctx, "warm-up", synthetic.Recording{Size: 64 << 10}); err != nil {
-		return usage{}, err
+	// Of several the first does not count: what a process costs at all is not the others' fault. A large one counts from cold.
+	if j.Count > 1 {
+		if _, err := uploader.Upload(ctx, "warm-up", synthetic.Recording{Size: 64 << 10}); err != nil {
+			return usage{}, err
+		}
 	}
 	debug.FreeOSMemory()
 	var before, after runtime.MemStats
@@ -199,7 +201,7 @@ func (j job) uploader() (contender.Uploader, error) {
 		uploader, _ := client.(contender.Uploader)
 		return uploader, err
 	}
-	return contender.Raw(base, service.Token)
+	return contender.Raw(base, service.Token), nil
 }
 
 // resident reads a field of the process's memory, in bytes.

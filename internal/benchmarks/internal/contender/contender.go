@@ -23,6 +23,19 @@ type Uploader interface {
 	Upload(ctx context.Context, name string, audio synthetic.Recording) (any, error)
 }
 
+// Editor is a Client that also signs and deletes.
+type Editor interface {
+	Sign(ctx context.Context, id int64) (any, error)
+	Delete(ctx context.Context, id int64) (any, error)
+}
+
+// FullClient does all of it.
+type FullClient interface {
+	Client
+	Uploader
+	Editor
+}
+
 // Contender is a library.
 type Contender struct {
 	Name   string
@@ -32,15 +45,17 @@ type Contender struct {
 
 // The contenders that others are held against.
 const (
-	Floor = "floor"
-	SDK   = "clinicaldoc"
+	Floor    = "floor"
+	Pointers = "floor with pointers"
+	SDK      = "clinicaldoc"
 )
 
 // All lists the contenders; the floor comes first, then the SDK.
 func All() []Contender {
 	return []Contender{
-		{Floor, "", newFloor},
+		{Floor, "", newFloor[plainNote, plainPage]},
 		{SDK, "", newSDK},
+		{Pointers, "", newFloor[synthetic.Note, synthetic.Page]},
 		{"go-github", "github.com/google/go-github/v92", newGitHub},
 		{"GitLab client-go", "gitlab.com/gitlab-org/api/client-go/v2", newGitLab},
 		{"openai-go", "github.com/openai/openai-go/v3", newOpenAI},
@@ -62,8 +77,8 @@ func pagePath(page, size int) string {
 	return collection + "?page=" + strconv.Itoa(page) + "&per_page=" + strconv.Itoa(size)
 }
 
-// newTransport gives every contender a connection pool of its own.
-func newTransport() *http.Transport {
+// NewTransport gives a contender a connection pool of its own.
+func NewTransport() *http.Transport {
 	transport, _ := http.DefaultTransport.(*http.Transport)
 	return transport.Clone()
 }

@@ -14,7 +14,7 @@ type gitHub struct{ client *github.Client }
 
 func newGitHub(baseURL, token string) (Client, error) {
 	baseURL += "/"
-	client, err := github.NewClient(github.WithTransport(newTransport()), github.WithAuthToken(token), github.WithURLs(&baseURL, &baseURL))
+	client, err := github.NewClient(github.WithTransport(NewTransport()), github.WithAuthToken(token), github.WithURLs(&baseURL, &baseURL))
 	return gitHub{client}, err
 }
 

@@ -22,7 +22,7 @@ type jxClient struct {
 }
 
 func newJX(baseURL, token string) (Client, error) {
-	return jxClient{&http.Client{Transport: newTransport()}, baseURL, token}, nil
+	return jxClient{&http.Client{Transport: NewTransport()}, baseURL, token}, nil
 }
 
 func (c jxClient) do(ctx context.Context, method, path string, body io.Reader, decode func(*jx.Decoder) error) error {

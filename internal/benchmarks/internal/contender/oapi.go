@@ -20,7 +20,7 @@ func newOAPI(baseURL, token string) (Client, error) {
 		return nil
 	}
 	client, err := oapi.NewClientWithResponses(baseURL,
-		oapi.WithHTTPClient(&http.Client{Transport: newTransport()}), oapi.WithRequestEditorFn(authorize))
+		oapi.WithHTTPClient(&http.Client{Transport: NewTransport()}), oapi.WithRequestEditorFn(authorize))
 	return generated{client}, err
 }
 

@@ -3,6 +3,7 @@ package contender
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/synthetic"
@@ -13,6 +14,16 @@ type sdk struct{ client *clinicaldoc.Client }
 
 func newSDK(baseURL, token string) (Client, error) {
 	client, err := clinicaldoc.NewClient(baseURL, token)
+	return sdk{client}, err
+}
+
+// SDKOver is the SDK with a transport; nil: its own. Any number of goroutines may use it.
+func SDKOver(transport http.RoundTripper, baseURL, token string) (FullClient, error) {
+	if transport == nil {
+		client, err := clinicaldoc.NewClient(baseURL, token)
+		return sdk{client}, err
+	}
+	client, err := clinicaldoc.NewClient(baseURL, token, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
 	return sdk{client}, err
 }
 
@@ -30,6 +41,16 @@ func (s sdk) Update(ctx context.Context, id int64, edit synthetic.Update) (any, 
 func (s sdk) Upload(ctx context.Context, name string, audio synthetic.Recording) (any, error) {
 	source := clinicaldoc.AudioReaderAt(fileName, audio, audio.Size)
 	return s.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: name, Audio: source})
+}
+
+func (s sdk) Sign(ctx context.Context, id int64) (any, error) { return s.client.Notes.Sign(ctx, id) }
+
+func (s sdk) Delete(ctx context.Context, id int64) (any, error) {
+	done, err := s.client.Notes.Delete(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return done.Message, nil
 }
 
 // sdkPage encodes to JSON like the service's own, which a Page does not claim to.

@@ -2,6 +2,7 @@
 package measure
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -46,21 +47,21 @@ const block = 20 * time.Millisecond
 
 // Ratio is how many times longer the work takes than the reference. The two take turns in short blocks, so that a busy
 // machine slows both; of the ratios of neighbouring blocks the middle one counts.
-func Ratio(blocks int, reference, work Work) (float64, error) {
+func Ratio(blocks int, reference, work Work) (Spread, error) {
 	runtime.GC()
 	ratios := make([]float64, 0, blocks)
 	for range blocks {
 		low, err := timePerRun(reference)
 		if err != nil {
-			return 0, err
+			return Spread{}, err
 		}
 		high, err := timePerRun(work)
 		if err != nil {
-			return 0, err
+			return Spread{}, err
 		}
 		ratios = append(ratios, high/low)
 	}
-	return Median(ratios), nil
+	return SpreadOf(ratios), nil
 }
 
 // timePerRun returns the seconds that one run takes in a block of them.
@@ -76,11 +77,23 @@ func timePerRun(work Work) (float64, error) {
 	}
 }
 
-// Median returns the middle value.
-func Median(values []float64) float64 {
+// Spread is the middle one of several values, and between what the middle half of them lies.
+type Spread struct{ Median, Low, High float64 }
+
+// SpreadOf returns the spread of values.
+func SpreadOf(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {
-		return 0
+		return Spread{}
 	}
-	return sorted[len(sorted)/2]
+	quarter := len(sorted) / 4
+	return Spread{sorted[len(sorted)/2], sorted[quarter], sorted[len(sorted)-1-quarter]}
+}
+
+// String prints the middle value and the two around it.
+func (s Spread) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", s.Median, s.Low, s.High) }
+
+// Median returns the middle value.
+func Median(values []float64) float64 {
+	return SpreadOf(values).Median
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/synthetic"
@@ -19,10 +20,15 @@ import (
 // Token is what every contender authenticates with.
 const Token = "1|synthetic-benchmark-token"
 
+// Deleted is the message about a deleted note.
+const Deleted = "The synthetic note was deleted."
+
 // Prefixes of the base URL change how the service behaves.
 const (
 	Slow    = "/slow"    // every answer takes Latency longer
 	Long    = "/long"    // the list has LongPages pages
+	Sparse  = "/sparse"  // as Long, and ids are Distance apart
+	Bare    = "/bare"    // rows of the list tell neither texts nor stages
 	Drained = "/drained" // uploads are read and not looked at, as fast as it goes
 )
 
@@ -30,6 +36,7 @@ const (
 const (
 	Pages     = 50
 	LongPages = 10_000
+	Distance  = 97
 	Latency   = 20 * time.Millisecond
 )
 
@@ -45,8 +52,10 @@ var documents sync.Map
 // rendering is a key of documents: a page of the list or an edited note.
 type rendering struct {
 	page, size int
+	path       string
 	id         int64
 	edit       synthetic.Update
+	signed     bool
 }
 
 func render(key rendering, document func() []byte) []byte {
@@ -64,7 +73,7 @@ func appendNote(b []byte, id int64) []byte {
 	return append(b, rendered...)
 }
 
-// handler serves the four endpoints that are measured.
+// handler serves the endpoints that are measured.
 func handler() http.Handler {
 	api := http.NewServeMux()
 	api.HandleFunc("GET /v1/progress-notes/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -73,11 +82,30 @@ func handler() http.Handler {
 		}
 	})
 	api.HandleFunc("PUT /v1/progress-notes/{id}", update)
-	api.HandleFunc("GET /v1/progress-notes", list(Pages))
+	api.HandleFunc("PUT /v1/progress-notes/{id}/sign", func(w http.ResponseWriter, r *http.Request) {
+		if id, ok := noteID(w, r); ok {
+			answer(w, render(rendering{id: id, signed: true}, func() []byte {
+				note := template
+				note.ID, note.Has = id, &synthetic.Has{Content: new(true), Transcription: new(true), Signed: new(true)}
+				return note.AppendJSON(nil)
+			}))
+		}
+	})
+	api.HandleFunc("DELETE /v1/progress-notes/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := noteID(w, r); ok {
+			answer(w, []byte(`{"message":"`+Deleted+`"}`))
+		}
+	})
+	api.HandleFunc("GET /v1/progress-notes", list(listing{Pages, 1, appendNote}))
 	api.HandleFunc("POST /v1/progress-notes", create)
 
 	long := http.NewServeMux()
-	long.HandleFunc("GET /v1/progress-notes", list(LongPages))
+	long.HandleFunc("GET /v1/progress-notes", list(listing{LongPages, 1, appendNote}))
+	sparse := http.NewServeMux()
+	sparse.HandleFunc("GET /v1/progress-notes", list(listing{LongPages, Distance, appendNote}))
+	bare := http.NewServeMux()
+	bare.Handle("/", api)
+	bare.HandleFunc("GET /v1/progress-notes", list(listing{Pages, 1, appendRow}))
 	drained := http.NewServeMux()
 	drained.HandleFunc("POST /v1/progress-notes", drain)
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,11 +115,17 @@ func handler() http.Handler {
 
 	all := http.NewServeMux()
 	all.Handle("/", api)
-	for prefix, h := range map[string]http.Handler{Slow: slow, Long: long, Drained: drained} {
+	for prefix, h := range map[string]http.Handler{Slow: slow, Long: long, Sparse: sparse, Bare: bare, Drained: drained} {
 		all.Handle(prefix+"/", http.StripPrefix(prefix, h))
 	}
+	all.HandleFunc("GET /connections", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, secured.Load())
+	})
 	return authenticated(withoutGitLabPrefix(all))
 }
+
+// secured counts the connections to the secure address.
+var secured atomic.Int64
 
 func authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -137,8 +171,20 @@ func update(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
+// listing is a list of so many pages, whose ids are so far apart.
+type listing struct {
+	pages    int
+	distance int64
+	row      func([]byte, int64) []byte
+}
+
+// appendRow is a row that tells nothing of a note but that it is there.
+func appendRow(b []byte, id int64) []byte {
+	return fmt.Appendf(b, `{"id":%d,"name":"Synthetic note","created_at":"2024-05-01T10:11:12.000000Z"}`, id)
+}
+
 // list answers with notes numbered through, so that every page holds others.
-func list(pages int) http.HandlerFunc {
+func list(l listing) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page, err1 := strconv.Atoi(r.FormValue("page"))
 		size, err2 := strconv.Atoi(r.FormValue("per_page"))
@@ -149,25 +195,25 @@ func list(pages int) http.HandlerFunc {
 			refuse(w, http.StatusUnprocessableEntity, "The query is invalid.")
 			return
 		}
-		if pages == LongPages {
-			answer(w, renderPage(page, size, pages)) // too many to keep
+		if l.pages == LongPages {
+			answer(w, l.render(page, size)) // too many to keep
 			return
 		}
-		answer(w, render(rendering{page: page, size: size}, func() []byte { return renderPage(page, size, pages) }))
+		answer(w, render(rendering{page: page, size: size, path: r.RequestURI}, func() []byte { return l.render(page, size) }))
 	}
 }
 
-func renderPage(page, size, pages int) []byte {
+func (l listing) render(page, size int) []byte {
 	b := make([]byte, 0, size*(len(rendered)+16)+512)
 	b = append(b, `{"data":[`...)
 	for i := range size {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendNote(b, int64((page-1)*size+i+1))
+		b = l.row(b, 1+int64((page-1)*size+i)*l.distance)
 	}
 	b = append(b, `],"links":{"first":"http:\/\/example.invalid\/v1\/progress-notes?page=1","prev":null},`...)
-	return fmt.Appendf(b, `"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`, page, pages, size, pages*size)
+	return fmt.Appendf(b, `"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`, page, l.pages, size, l.pages*size)
 }
 
 // create checks that the form arrived whole and unchanged.

@@ -1,14 +1,16 @@
 package service
 
 import (
-	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 )
 
@@ -39,41 +41,75 @@ func run() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		_ = server.Close()
 	}()
-	fmt.Println("http://" + listener.Addr().String())
+	secure := httptest.NewUnstartedServer(server.Handler) // it brings a certificate
+	secure.EnableHTTP2 = true
+	secure.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			secured.Add(1)
+		}
+	}
+	secure.StartTLS()
+	defer secure.Close()
+	fmt.Println("http://"+listener.Addr().String(), secure.URL, base64.StdEncoding.EncodeToString(secure.Certificate().Raw))
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
 	return nil
 }
 
-// Start runs the server in a process of its own and returns its address and a function that ends it.
-func Start() (baseURL string, stop func(), err error) {
+// Server is a server that runs.
+type Server struct {
+	URL  string
+	TLS  string // its secure address, where it speaks HTTP/2
+	Stop func()
+
+	certificate *x509.Certificate
+}
+
+// Transport trusts the server.
+func (s *Server) Transport() *http.Transport {
+	roots := x509.NewCertPool()
+	roots.AddCert(s.certificate)
+	return &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true, ExpectContinueTimeout: time.Second,
+	}
+}
+
+// Start runs the server in a process of its own.
+func Start() (*Server, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	cmd := exec.Command(self) //nolint:noctx // it ends with its standard input
 	cmd.Env = append(os.Environ(), role+"=1")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	stop = func() {
+	server := &Server{Stop: func() {
 		_ = in.Close()
 		_ = cmd.Wait()
+	}}
+	var encoded string
+	if _, err = fmt.Fscan(out, &server.URL, &server.TLS, &encoded); err == nil {
+		var raw []byte
+		if raw, err = base64.StdEncoding.DecodeString(encoded); err == nil {
+			server.certificate, err = x509.ParseCertificate(raw)
+		}
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		stop()
-		return "", nil, fmt.Errorf("the server did not start: %w", err)
+		server.Stop()
+		return nil, fmt.Errorf("the server did not start: %w", err)
 	}
-	return strings.TrimSpace(line), stop, nil
+	return server, nil
 }

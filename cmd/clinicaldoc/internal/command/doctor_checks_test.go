@@ -1,0 +1,56 @@
+package command
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What went wrong with TLS is told as far as it was seen: a host that is slow may speak it well.
+func TestDoctorTellsWhatItSawOfTLS(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		host func(net.Conn)
+		want string
+	}{
+		"silent":    {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, "no end of the TLS handshake within the time to wait"},
+		"plain":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, "no TLS is spoken there"},
+		"cut":       {func(net.Conn) {}, "the connection ended during the TLS handshake"},
+		"unwilling": {func(c net.Conn) { _, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) }, "the TLS handshake was refused: tls: handshake failure"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, listener.Close()) }()
+			go func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					hello := make([]byte, 1<<10)
+					_, _ = conn.Read(hello)
+					one.host(conn)
+					_ = conn.Close()
+				}
+			}()
+			limit := time.Minute
+			if name == "silent" {
+				limit = 100 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			d := &doctor{visit: visit{base: &url.URL{Scheme: "https", Host: listener.Addr().String()}, address: listener.Addr().String()}}
+			got := d.checkTLS(ctx)
+			assert.Equal(t, bad, got.State)
+			assert.Equal(t, one.want, got.Detail)
+		})
+	}
+}

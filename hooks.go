@@ -1,0 +1,311 @@
+package clinicaldoc
+
+import (
+	"context"
+	"errors"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+)
+
+// Hooks learn when calls and their attempts begin and end, for traces and metrics; module otelclinicaldoc has them for
+// OpenTelemetry. A nil field is not called. What they are told is an allow-list of words and numbers: no URL, no id, no
+// header, no body and no error, from which the service's own words could be had.
+//
+// Every method that talks to the service is a call. Some contain others: Wait, Watch, WaitAll, All and FindCreated consist
+// of calls only; a download asks for a URL and the note's size; Update, Sign and Delete may read the note. Arguments that
+// are refused before anything is done make no call, or one that ends with "invalid_argument". A call that is ranged over lasts
+// as long as the range.
+//
+// Hooks run in the goroutine of the call and must be safe for several goroutines at once. Who blocks in one holds up that
+// call alone: its context counts, the stall timeout does not. A panic comes out of the call, whose ends are told
+// all the same; nothing is sent twice for it.
+type Hooks struct {
+	// CallStart is told that a call begins. The context that it returns is used for all that the call does, for its values
+	// only: its end and its deadline stay the caller's, and one with an [httptrace.ClientTrace] is not used at all, since that
+	// would see headers. Nil stands for the one that was given.
+	CallStart func(ctx context.Context, call CallInfo) context.Context
+	// AttemptStart is told that a request is about to be sent: limiter and token source are behind. The context that it
+	// returns is used as that of CallStart, for this attempt.
+	AttemptStart func(ctx context.Context, attempt AttemptInfo) (context.Context, TraceContext)
+	// AttemptEnd is told what came of an attempt, once for each that began.
+	AttemptEnd func(ctx context.Context, attempt AttemptInfo, result AttemptResult)
+	// CallEnd is told what came of a call, once for each that began.
+	CallEnd func(ctx context.Context, call CallInfo, result CallResult)
+}
+
+// CallInfo says which call it is.
+type CallInfo struct {
+	Operation string // the SDK's name of the method, such as "Notes.Get"
+}
+
+// AttemptInfo says which attempt of a call it is. An attempt to get a recording from storage has the route "storage" and no
+// server: its address is a secret.
+type AttemptInfo struct {
+	Operation     string // of the call
+	Method        string // HTTP method
+	Route         string // path template, such as "/v1/progress-notes/{id}"
+	ServerAddress string // host of the base URL; empty for storage
+	ServerPort    int    // port of the base URL; 0 for storage
+	Number        int    // 1 for the first attempt of a call; beyond that it is a retry
+}
+
+// AttemptResult says what came of an attempt.
+type AttemptResult struct {
+	StatusCode         int           // 0 when no response came
+	Duration           time.Duration // from the beginning of the sending to the end of the response
+	BytesSent          int64         // of the body
+	BytesReceived      int64         // of the body
+	RateLimitRemaining int           // as X-RateLimit-Remaining said; -1 when it was not told
+	ErrorType          string        // empty for a success; see CallResult
+	OutcomeUnknown     bool          // it failed, and the service may have carried it out all the same
+}
+
+// CallResult says what came of a call.
+type CallResult struct {
+	Attempts int           // of its own, not of the calls in it
+	Duration time.Duration // since CallStart
+	// ErrorType is empty for a success, else one of few words: the status of the response, such as "503"; "canceled" or
+	// "deadline_exceeded" for the caller's context; "dns", "connect", "tls", "timeout", "stalled" or "no_response" for the
+	// network; "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
+	// "processing_failed", "not_created", "audio_changed" or "size_mismatch" for the error of that name;
+	// "limiter", "token_source", "audio_source", "before_commit", "file" or "invalid_argument" for what failed on this side; "panic";
+	// "outcome_unknown" where nothing else is known; "_OTHER". Of several errors that were yielded it is the first one's.
+	ErrorType      string
+	OutcomeUnknown bool // the error matches [ErrOutcomeUnknown]
+}
+
+// TraceContext is what the service is told of the trace that an attempt belongs to: the two headers of W3C Trace Context.
+// They are sent to the base URL's origin only, never to storage. What is not of their form is not sent.
+type TraceContext struct {
+	Traceparent string
+	Tracestate  string
+}
+
+// WithHooks calls the hooks for every call and attempt. Given twice, the last one counts.
+func WithHooks(hooks Hooks) Option {
+	return func(c *config) error {
+		c.hooks = &hooks
+		return nil
+	}
+}
+
+// hookedCall is one call that hooks are told of. Nil, it does nothing.
+type hookedCall struct {
+	hooks    *Hooks
+	call     CallInfo
+	started  time.Time
+	attempts int
+	yielded  error // the first that an iterator yielded
+
+	op     operation // of the attempts
+	server *url.URL  // nil: storage
+}
+
+const errUnfinished = safeError("the call was left by a panic")
+
+// startCall tells the hooks of a call, which must be ended. The context is for all that the call does.
+func (c *Client) startCall(ctx context.Context, name string) (context.Context, *hookedCall) {
+	hooks := c.config.hooks
+	if hooks == nil {
+		return ctx, nil
+	}
+	h := &hookedCall{hooks: hooks, call: CallInfo{Operation: name}}
+	if hooks.CallStart != nil {
+		ctx = withValues(ctx, hooks.CallStart(ctx, h.call))
+	}
+	h.started = time.Now()
+	return ctx, h
+}
+
+// unless is for the defer statement that ends a call: until the method returns, its error is that of a panic.
+func (h *hookedCall) unless(returned *error) *error {
+	if h != nil {
+		*returned = errUnfinished
+	}
+	return returned
+}
+
+// noted is an error that is about to be yielded, the first of which is kept. To wrap yield instead would move it to the heap.
+func (h *hookedCall) noted(err error) error {
+	if h != nil && h.yielded == nil {
+		h.yielded = err
+	}
+	return err
+}
+
+// walked ends the call when a walk has; nil, nothing does. A defer statement would cost the iterator its inlining, and with
+// it allocations of those who range over it.
+func (h *hookedCall) walked(ctx context.Context) func(error) {
+	if h == nil {
+		return nil
+	}
+	return func(err error) {
+		err = listError(err)
+		h.end(ctx, &err)
+	}
+}
+
+// end tells the hooks what came of the call; without a returned error it is the one that was noted.
+func (h *hookedCall) end(ctx context.Context, returned *error) {
+	if h == nil || h.hooks.CallEnd == nil {
+		return
+	}
+	err := h.yielded
+	if returned != nil {
+		err = *returned
+	}
+	h.hooks.CallEnd(ctx, h.call, CallResult{
+		Attempts: h.attempts, Duration: time.Since(h.started), ErrorType: errorType(ctx, err), OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
+	})
+}
+
+// attach makes the hooks learn of the attempts of an operation; a nil server is storage.
+func (h *hookedCall) attach(call *exchange.Call, op operation, server *url.URL) {
+	if h != nil {
+		h.op, h.server = op, server
+		call.Hook = h
+	}
+}
+
+// Begin implements [exchange.Hook].
+func (h *hookedCall) Begin(ctx context.Context, _ *exchange.Attempt) *exchange.Trace {
+	h.attempts++
+	trace := &exchange.Trace{Context: ctx}
+	if h.hooks.AttemptStart == nil {
+		return trace
+	}
+	given, headers := h.hooks.AttemptStart(ctx, h.attempt())
+	trace.Context = withValues(ctx, given)
+	if h.server != nil && headers.valid() {
+		trace.Parent, trace.State = headers.Traceparent, headers.Tracestate
+	}
+	return trace
+}
+
+// End implements [exchange.Hook].
+func (h *hookedCall) End(ctx context.Context, a *exchange.Attempt) {
+	if h.hooks.AttemptEnd == nil {
+		return
+	}
+	result := AttemptResult{
+		StatusCode: a.Status, Duration: time.Since(a.Started), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, RateLimitRemaining: -1,
+	}
+	if told := a.Header.Get("X-RateLimit-Remaining"); told != "" && h.server != nil {
+		if remaining, err := strconv.Atoi(told); err == nil && remaining >= 0 {
+			result.RateLimitRemaining = remaining
+		}
+	}
+	switch {
+	case a.Err != nil:
+		result.ErrorType = errorType(ctx, downloadError(a.Err))
+	case a.Status == 0:
+		result.ErrorType = errorType(ctx, errUnfinished)
+	}
+	result.OutcomeUnknown = result.ErrorType != "" && h.op.effect != retry.Reads && !a.Outcome().NotProcessed()
+	h.hooks.AttemptEnd(ctx, h.attempt(), result)
+}
+
+func (h *hookedCall) attempt() AttemptInfo {
+	info := AttemptInfo{Operation: h.call.Operation, Method: h.op.method, Route: h.op.route, Number: h.attempts}
+	if h.server != nil {
+		info.ServerAddress, info.ServerPort = h.server.Hostname(), 443
+		if port, err := strconv.Atoi(h.server.Port()); err == nil {
+			info.ServerPort = port
+		} else if h.server.Scheme == "http" {
+			info.ServerPort = 80
+		}
+	}
+	return info
+}
+
+// valid reports whether the headers can be nothing else than trace context.
+func (t TraceContext) valid() bool {
+	return len(t.Traceparent) >= 55 && len(t.Traceparent) <= 128 && strings.Trim(t.Traceparent, "0123456789abcdef-") == "" &&
+		len(t.Tracestate) <= 512 && redact.IsHeaderValue(t.Tracestate)
+}
+
+// withValues is ctx with the values of the context that a hook made of it.
+func withValues(ctx, given context.Context) context.Context {
+	switch {
+	case given == nil, httptrace.ContextClientTrace(given) != httptrace.ContextClientTrace(ctx):
+		return ctx
+	case given.Done() == ctx.Done():
+		return given
+	}
+	return valuesContext{ctx, given}
+}
+
+type valuesContext struct {
+	context.Context
+
+	values context.Context
+}
+
+func (c valuesContext) Value(key any) any { return c.values.Value(key) }
+
+// errorTypes are the words for errors that say more than a status does.
+var errorTypes = []struct {
+	err  error
+	word string
+}{
+	{errUnfinished, "panic"},
+	{ErrPatientMismatch, "patient_mismatch"},
+	{ErrIncompleteList, "incomplete_list"},
+	{ErrNoteIncomplete, "note_incomplete"},
+	{ErrProcessingFailed, "processing_failed"},
+	{ErrNotCreated, "not_created"},
+	{ErrAudioChanged, "audio_changed"},
+	{ErrSizeMismatch, "size_mismatch"},
+}
+
+// errorType is the word of CallResult.ErrorType for an error that a call ended with under the context.
+func errorType(ctx context.Context, err error) string {
+	if err == nil {
+		return ""
+	}
+	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
+		if errors.Is(ended, context.Canceled) {
+			return "canceled"
+		}
+		return "deadline_exceeded"
+	}
+	for _, known := range errorTypes {
+		if errors.Is(err, known.err) {
+			return known.word
+		}
+	}
+	var conflict *ConflictError
+	var refused *Error
+	var own *callError
+	switch {
+	case errors.As(err, &conflict):
+		return "conflict"
+	case errors.As(err, &own) && own.kind != "":
+		return own.kind
+	case errors.As(err, &refused):
+		return strconv.Itoa(refused.StatusCode)
+	case errors.Is(err, ErrStalled):
+		return "stalled"
+	case errors.Is(err, ErrUnexpectedResponse):
+		return "unexpected_response"
+	}
+	if word := redact.Kind(err); word != "" {
+		return word
+	}
+	switch {
+	case own != nil && own.transient:
+		return "no_response"
+	case errors.Is(err, ErrInvalidArgument):
+		return "invalid_argument"
+	case errors.Is(err, ErrOutcomeUnknown):
+		return "outcome_unknown"
+	}
+	return "_OTHER"
+}

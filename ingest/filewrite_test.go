@@ -1,0 +1,97 @@
+package ingest_test
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+)
+
+// desk is a bound journal on a disk that counts, and some claims.
+func desk(t *testing.T, claims int) (*ingest.FileJournal, *memory, []ingest.Claim) {
+	t.Helper()
+	m := &memory{files: map[string]*bytes.Buffer{}}
+	j, err := ingest.OpenJournal(disk.With(t.Context(), m), "journal")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	require.NoError(t, j.Bind(t.Context(), service))
+	held := make([]ingest.Claim, claims)
+	for n := range held {
+		held[n], err = j.Claim(t.Context(), key(n))
+		require.NoError(t, err)
+	}
+	m.syncs = 0
+	return j, m, held
+}
+
+func saveAll(t *testing.T, claims []ingest.Claim, state ingest.State) {
+	t.Helper()
+	var all sync.WaitGroup
+	for n, claim := range claims {
+		all.Go(func() { assert.NoError(t, claim.Save(t.Context(), entry(n, state))) })
+	}
+	all.Wait()
+}
+
+func TestUploadsShareASync(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, m, claims := desk(t, 8)
+		begun := time.Now()
+		saveAll(t, claims, ingest.StateCommitting)
+		assert.Equal(t, 1, m.syncs)
+		saveAll(t, claims, ingest.StateCreated)
+		assert.Equal(t, 2, m.syncs)
+		assert.Zero(t, time.Since(begun), "who waits for nobody is written at once")
+	})
+}
+
+func TestALineWaitsForOthersOnlyBriefly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, m, claims := desk(t, 4)
+		begun := time.Now()
+		saveAll(t, claims[:1], ingest.StateCommitting) // three are still to come
+		assert.Equal(t, 1, m.syncs)
+		assert.Equal(t, ingest.TogetherWait, time.Since(begun))
+
+		// A note's line goes with the next upload's.
+		var all sync.WaitGroup
+		all.Go(func() { assert.NoError(t, claims[0].Save(t.Context(), entry(0, ingest.StateCreated))) })
+		synctest.Wait()
+		assert.Equal(t, 1, m.syncs)
+		saveAll(t, claims[1:], ingest.StateCommitting)
+		all.Wait()
+		assert.Equal(t, 2, m.syncs)
+
+		// One that ends without a line is not waited for.
+		begun = time.Now()
+		claims[1].Release()
+		claims[2].Release()
+		saveAll(t, claims[3:], ingest.StateRefused)
+		assert.Equal(t, 3, m.syncs)
+		assert.Zero(t, time.Since(begun))
+	})
+}
+
+func TestALineThatWaitsIsWrittenWhenTheJournalIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j, m, claims := desk(t, 2)
+		var all sync.WaitGroup
+		all.Go(func() { assert.NoError(t, claims[0].Save(t.Context(), entry(0, ingest.StateCommitting))) })
+		synctest.Wait()
+		assert.Zero(t, m.syncs)
+		require.NoError(t, j.Close())
+		all.Wait()
+		assert.Equal(t, 1, m.syncs)
+		require.Error(t, claims[1].Save(t.Context(), entry(1, ingest.StateCommitting)))
+	})
+}

@@ -1,0 +1,57 @@
+package exchange
+
+import (
+	"context"
+	"net/http"
+)
+
+// Hook learns of each attempt that gets as far as sending, in the goroutine of Do.
+type Hook interface {
+	// Begin comes when limiter and token are behind and only sending remains; nil changes nothing.
+	Begin(ctx context.Context, a *Attempt) *Trace
+	// End comes once for each Begin that gave a trace, with all that is known, also when something panics: then a status and
+	// an error are missing both.
+	End(ctx context.Context, a *Attempt)
+}
+
+// Trace is what a hook gives an attempt on its way.
+type Trace struct {
+	Context context.Context // instead of the one it got, for all that follows
+	Parent  string          // W3C trace context for the server; empty: none. A stream's server never gets one.
+	State   string
+}
+
+func (c *Call) begin(ctx context.Context, t *try) context.Context {
+	if c.Hook != nil {
+		t.trace = c.Hook.Begin(ctx, &t.Attempt)
+	}
+	if c.Stream == nil {
+		t.trace.inject(t.request.Header)
+	}
+	return t.context(ctx)
+}
+
+func (c *Call) end(a *Attempt) {
+	if a.trace != nil {
+		c.Hook.End(a.trace.Context, a)
+	}
+}
+
+// context is what the hook made of the attempt's context.
+func (a *Attempt) context(ctx context.Context) context.Context {
+	if a.trace == nil {
+		return ctx
+	}
+	return a.trace.Context
+}
+
+func (t *Trace) inject(h http.Header) {
+	if t == nil || t.Parent == "" {
+		return
+	}
+	h["Traceparent"] = []string{t.Parent}
+	delete(h, "Tracestate") // the caller's own belongs to another parent
+	if t.State != "" {
+		h["Tracestate"] = []string{t.State}
+	}
+}

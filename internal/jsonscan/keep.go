@@ -1,0 +1,75 @@
+package jsonscan
+
+import "sync"
+
+// scratch is memory that a decoder borrows when it first needs some.
+type scratch struct {
+	text  []byte // the last text that differs from its literal
+	block []byte // the texts that wait for Settle
+	kept  []kept // where they belong
+}
+
+type kept struct {
+	to         *string
+	start, end int // in block
+}
+
+// scratches keeps them from one document to the next; huge ones are not kept.
+var scratches = sync.Pool{New: func() any { return &scratch{kept: make([]kept, 0, maxKept)} }}
+
+const (
+	maxKeptScratch = 1 << 20
+	maxKept        = 16 // texts of a block; notes have fewer, and a document that repeats its keys has no end of them
+)
+
+func (d *Decoder) borrow() *scratch {
+	if d.scratch == nil {
+		d.scratch, _ = scratches.Get().(*scratch)
+	}
+	return d.scratch
+}
+
+func (d *Decoder) giveBack() {
+	if s := d.scratch; s != nil && cap(s.text) <= maxKeptScratch && cap(s.block) <= maxKeptScratch {
+		scratches.Put(s)
+	}
+	d.scratch = nil
+}
+
+// Keep makes *to hold what add appends, once Settle was called. What is kept
+// between two calls of Settle shares one allocation: the texts of a record cost
+// one, and live as long as any of them.
+func (d *Decoder) Keep(to *string, add func([]byte) []byte) {
+	s := d.borrow()
+	if len(s.kept) == maxKept {
+		d.Settle()
+	}
+	start := len(s.block)
+	s.block = add(s.block)
+	s.kept = append(s.kept, kept{to, start, len(s.block)})
+}
+
+// AppendText consumes the next value, which must be a string, and appends it.
+func (d *Decoder) AppendText(b []byte) []byte {
+	if !d.expect(String) {
+		return b
+	}
+	start := d.pos + 1
+	end, ascii := plainRun(d.data, start)
+	return d.scanRuns(d.grow(b, start, end), start, end, ascii, true)
+}
+
+// Settle stores what Keep was told to keep. A text that was kept twice is the
+// later one. End does it too.
+func (d *Decoder) Settle() {
+	if d.scratch == nil || len(d.scratch.kept) == 0 {
+		return
+	}
+	s := d.scratch
+	block := string(s.block)
+	for _, k := range s.kept {
+		*k.to = block[k.start:k.end]
+	}
+	clear(s.kept) // or the pool would hold on to records
+	s.kept, s.block = s.kept[:0], s.block[:0]
+}

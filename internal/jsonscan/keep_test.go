@@ -1,0 +1,65 @@
+package jsonscan_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+)
+
+// keepTexts reads the texts of a list into fields of their own.
+func keepTexts(document string, count int) ([]string, error) {
+	texts := make([]string, count)
+	d := jsonscan.New([]byte(document))
+	for i := range d.Elements() {
+		d.Keep(&texts[i%count], d.AppendText)
+	}
+	return texts, d.End()
+}
+
+func TestKeptTextsAreStoredInTheEnd(t *testing.T) {
+	t.Parallel()
+	d := jsonscan.New([]byte(`["plain","caf\u00e9 \/",""]`))
+	var texts [3]string
+	for i := range d.Elements() {
+		d.Keep(&texts[i], d.AppendText)
+		assert.Empty(t, texts[i])
+	}
+	d.Settle()
+	assert.Equal(t, [...]string{"plain", "café /", ""}, texts)
+	texts[0] = "changed"
+	require.NoError(t, d.End())
+	assert.Equal(t, "changed", texts[0], "it is stored once")
+}
+
+func TestTheLaterOfTwoKeptTextsCounts(t *testing.T) {
+	t.Parallel()
+	texts, err := keepTexts(`["a","b","",""]`, 2)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"", ""}, texts)
+}
+
+func TestAnyNumberOfTextsCanBeKept(t *testing.T) {
+	t.Parallel()
+	var document strings.Builder
+	want := make([]string, 100)
+	for i := range want {
+		want[i] = fmt.Sprint("text ", i)
+		fmt.Fprintf(&document, ",%q", want[i])
+	}
+	texts, err := keepTexts("["+document.String()[1:]+"]", len(want))
+	require.NoError(t, err)
+	assert.Equal(t, want, texts)
+}
+
+func TestWhatIsNoTextIsNotKept(t *testing.T) {
+	t.Parallel()
+	for _, document := range []string{`["a",1]`, `["a","b\q"]`, `["a","b`} {
+		_, err := keepTexts(document, 2)
+		require.Error(t, err)
+	}
+}

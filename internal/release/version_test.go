@@ -1,0 +1,64 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestVersionAllows(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		last, next string
+		change     change
+		ok         bool
+	}{
+		{"v0.2.0", "v0.2.1", same, true},
+		{"v0.2.0", "v0.2.1", additions, true},
+		{"v0.2.0", "v0.2.1", incompatible, false},
+		{"v0.2.0", "v0.3.0", incompatible, true},
+		{"v0.2.0", "v1.0.0", incompatible, true},
+		{"v1.2.0", "v1.2.1", same, true},
+		{"v1.2.0", "v1.2.1", additions, false},
+		{"v1.2.0", "v1.3.0", additions, true},
+		{"v1.2.0", "v1.3.0", incompatible, false},
+		{"v1.2.0", "v2.0.0", incompatible, true},
+		{"v0.2.0", "v0.2.0", same, false},
+		{"v0.10.0", "v0.9.0", same, false},
+	}
+	for _, test := range tests {
+		last, err := parseVersion(test.last)
+		require.NoError(t, err)
+		next, err := parseVersion(test.next)
+		require.NoError(t, err)
+		assert.Equal(t, test.ok, next.allows(last, test.change) == nil, "%v", test)
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "0.2.0", "v0.2", "v0.2.0-rc.1", "v0.2.0+dirty", "v01.2.0", "v1.2.9999999", "v0.2.0\n"} {
+		_, err := parseVersion(text)
+		require.Error(t, err, "%q", text)
+	}
+}
+
+func TestVersionBefore(t *testing.T) {
+	t.Parallel()
+	all := []version{{0, 2, 0}, {0, 10, 0}, {0, 9, 3}, {1, 0, 0}}
+	last, ok := version{0, 10, 1}.before(all)
+	assert.True(t, ok)
+	assert.Equal(t, version{0, 10, 0}, last)
+	_, ok = version{0, 2, 0}.before(all)
+	assert.False(t, ok, "the first one")
+}
+
+func TestInOrder(t *testing.T) {
+	t.Parallel()
+	sorted, err := inOrder([]module{{path: "c", uses: []string{"b", "a"}}, {path: "b", uses: []string{"a", "foreign"}}, {path: "a"}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b", "c"}, []string{sorted[0].path, sorted[1].path, sorted[2].path})
+	_, err = inOrder([]module{{path: "a", uses: []string{"b"}}, {path: "b", uses: []string{"a"}}})
+	require.ErrorContains(t, err, "circle")
+}

@@ -1,0 +1,163 @@
+package otelclinicaldoc
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+const scope = "github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
+
+// Attributes of this package's own, beside those of the semantic conventions.
+const (
+	operationKey      = attribute.Key("clinicaldoc.operation")       // method of the SDK, such as "Notes.Create"
+	attemptsKey       = attribute.Key("clinicaldoc.attempts")        // how many a call made itself
+	outcomeUnknownKey = attribute.Key("clinicaldoc.outcome_unknown") // true where the service may have acted although the call failed
+)
+
+// Option configures [Hooks].
+type Option func(*config)
+
+type config struct {
+	tracers   trace.TracerProvider
+	meters    metric.MeterProvider
+	propagate bool
+}
+
+// WithTracerProvider makes spans with this provider instead of the global one.
+func WithTracerProvider(provider trace.TracerProvider) Option {
+	return func(c *config) { c.tracers = provider }
+}
+
+// WithMeterProvider counts with this provider instead of the global one.
+func WithMeterProvider(provider metric.MeterProvider) Option {
+	return func(c *config) { c.meters = provider }
+}
+
+// WithoutPropagation keeps the trace to this side: the service gets no traceparent header.
+func WithoutPropagation() Option {
+	return func(c *config) { c.propagate = false }
+}
+
+// Hooks are for [clinicaldoc.WithHooks]. One value serves any number of clients.
+//
+// The service is told of the trace by the headers of W3C Trace Context, on the base URL's origin only. Neither the global
+// propagator nor baggage is used: what a program carries there may be a patient's. An instrument that cannot be made is
+// reported to OpenTelemetry's error handler and counts nothing.
+func Hooks(opts ...Option) clinicaldoc.Hooks {
+	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), propagate: true}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	r := &recorder{
+		tracer:      c.tracers.Tracer(scope, trace.WithInstrumentationVersion(clinicaldoc.Version), trace.WithSchemaURL(semconv.SchemaURL)),
+		instruments: newInstruments(c.meters),
+		propagate:   c.propagate,
+	}
+	return clinicaldoc.Hooks{CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd}
+}
+
+// recorder has no state of its own: the span of a call or an attempt is in its context.
+type recorder struct {
+	tracer      trace.Tracer
+	instruments instruments
+	propagate   bool
+}
+
+func (r *recorder) callStart(ctx context.Context, call clinicaldoc.CallInfo) context.Context {
+	ctx, _ = r.tracer.Start(ctx, "clinicaldoc."+call.Operation, trace.WithAttributes(operationKey.String(call.Operation)))
+	return ctx
+}
+
+func (r *recorder) attemptStart(ctx context.Context, a clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+	if a.Number > 1 {
+		r.instruments.retries.Add(ctx, 1, metric.WithAttributes(operationKey.String(a.Operation)))
+	}
+	name, method := requestMethod(a.Method)
+	attributes := append(make([]attribute.KeyValue, 0, 5), method, semconv.URLTemplate(a.Route))
+	if a.ServerAddress != "" {
+		attributes = append(attributes, semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
+	}
+	if a.Number > 1 {
+		attributes = append(attributes, semconv.HTTPRequestResendCount(a.Number-1))
+	}
+	ctx, _ = r.tracer.Start(ctx, name+" "+a.Route, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	var headers traceContext
+	if r.propagate {
+		propagation.TraceContext{}.Inject(ctx, &headers)
+	}
+	return ctx, clinicaldoc.TraceContext(headers)
+}
+
+func (r *recorder) attemptEnd(ctx context.Context, a clinicaldoc.AttemptInfo, result clinicaldoc.AttemptResult) {
+	r.instruments.attempt(ctx, a, result)
+	span := trace.SpanFromContext(ctx)
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(semconv.HTTPRequestBodySize(int(result.BytesSent)), semconv.HTTPResponseBodySize(int(result.BytesReceived)))
+	if result.StatusCode != 0 {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(result.StatusCode))
+	}
+	fail(span, result.ErrorType, result.OutcomeUnknown)
+}
+
+func (r *recorder) callEnd(ctx context.Context, call clinicaldoc.CallInfo, result clinicaldoc.CallResult) {
+	r.instruments.call(ctx, call, result)
+	span := trace.SpanFromContext(ctx)
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	if result.Attempts > 0 {
+		span.SetAttributes(attemptsKey.Int(result.Attempts))
+	}
+	fail(span, result.ErrorType, result.OutcomeUnknown)
+}
+
+// fail marks a span as failed. There is no description: it would be an error's text.
+func fail(span trace.Span, errorType string, unknown bool) {
+	if errorType == "" {
+		return
+	}
+	span.SetStatus(codes.Error, "")
+	span.SetAttributes(semconv.ErrorTypeKey.String(errorType))
+	if unknown {
+		span.SetAttributes(outcomeUnknownKey.Bool(true))
+	}
+}
+
+// requestMethod is the method as it stands in a span's name, and as an attribute. What the conventions do not list was
+// the caller's choice, and could be anything.
+func requestMethod(method string) (name string, attr attribute.KeyValue) {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY":
+		return method, semconv.HTTPRequestMethodKey.String(method)
+	}
+	return "HTTP", semconv.HTTPRequestMethodOther
+}
+
+// traceContext carries nothing but the two headers.
+type traceContext clinicaldoc.TraceContext
+
+func (t *traceContext) Set(key, value string) {
+	switch key {
+	case "traceparent":
+		t.Traceparent = value
+	case "tracestate":
+		t.Tracestate = value
+	}
+}
+
+func (*traceContext) Get(string) string { return "" }
+
+func (*traceContext) Keys() []string { return nil }

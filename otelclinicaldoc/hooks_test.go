@@ -1,0 +1,251 @@
+package otelclinicaldoc_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
+)
+
+func TestSpansFollowTheConventions(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
+	_, err := d.client.Users.Me(t.Context())
+	require.NoError(t, err)
+	spans := d.spans.GetSpans()
+	require.Len(t, spans, 3)
+	first, second, call := spans[0], spans[1], spans[2]
+	assert.Equal(t, trace.SpanKindInternal, call.SpanKind)
+	assert.Equal(t, "clinicaldoc.Users.Me", call.Name)
+	assert.Equal(t, []attribute.KeyValue{attribute.String("clinicaldoc.operation", "Users.Me"), attribute.Int("clinicaldoc.attempts", 2)}, call.Attributes)
+	assert.Equal(t, codes.Unset, call.Status.Code)
+	assert.Equal(t, "github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc", call.InstrumentationScope.Name)
+	assert.NotEmpty(t, call.InstrumentationScope.Version)
+	assert.Contains(t, call.InstrumentationScope.SchemaURL, "/schemas/")
+	port := attributes(first)["server.port"]
+	assert.Positive(t, port.AsInt64())
+	for i, span := range spans[:2] {
+		assert.Equal(t, trace.SpanKindClient, span.SpanKind)
+		assert.Equal(t, "GET /user", span.Name)
+		assert.Equal(t, call.SpanContext.SpanID(), span.Parent.SpanID())
+		got := attributes(span)
+		assert.Equal(t, "GET", got["http.request.method"].AsString())
+		assert.Equal(t, "/user", got["url.template"].AsString())
+		assert.Equal(t, "127.0.0.1", got["server.address"].AsString())
+		assert.EqualValues(t, i, got["http.request.resend_count"].AsInt64())
+		assert.NotContains(t, got, attribute.Key("url.full"))
+	}
+	assert.Equal(t, codes.Error, first.Status.Code)
+	assert.Empty(t, first.Status.Description)
+	assert.Equal(t, "503", attributes(first)["error.type"].AsString())
+	assert.EqualValues(t, 503, attributes(first)["http.response.status_code"].AsInt64())
+	assert.Equal(t, codes.Unset, second.Status.Code)
+	assert.Positive(t, attributes(second)["http.response.body.size"].AsInt64())
+}
+
+func TestOddMethodsAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	require.Error(t, d.client.Do(t.Context(), "CANARY", "/v1/other", nil, nil))
+	span := d.spans.GetSpans()[0]
+	assert.Equal(t, "HTTP /v1/other", span.Name)
+	assert.Equal(t, "_OTHER", attributes(span)["http.request.method"].AsString())
+}
+
+func TestALostCreateIsMarked(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+	_, err := d.client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", recording(10))})
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.Equal(t, `clinicaldoc.Notes.Create [internal] error.type=no_response attempts=1 outcome_unknown=true ERROR
+  POST /v1/progress-notes [client] error.type=no_response outcome_unknown=true ERROR
+`, d.tree())
+}
+
+// The service learns of the trace on its own origin; storage does not, and nobody of baggage, whatever the program's own
+// propagator does.
+func TestTheServiceLearnsOfTheTraceAlone(t *testing.T) {
+	t.Parallel()
+	otel.SetTextMapPropagator(propagation.Baggage{}) // the program's own, for services that it trusts
+	d := newDesk(t)
+	id := d.AddNote(clinicaldoctest.Note{PatientID: 4, AudioSize: 5000})
+	member, err := baggage.NewMember("patient", "CANARY")
+	require.NoError(t, err)
+	bag, err := baggage.New(member)
+	require.NoError(t, err)
+	ctx, span := d.tracer.Start(baggage.ContextWithBaggage(t.Context(), bag), "test")
+	require.NoError(t, d.download(ctx, id))
+	span.End()
+	parents, storage := map[string]bool{}, 0
+	for _, r := range d.Requests() {
+		assert.NotContains(t, r.Header, "Baggage")
+		if r.Storage {
+			storage++
+			assert.NotContains(t, r.Header, "Traceparent")
+			continue
+		}
+		parent := strings.Split(r.Header.Get("Traceparent"), "-")
+		require.Len(t, parent, 4)
+		assert.Equal(t, span.SpanContext().TraceID().String(), parent[1])
+		parents[parent[2]] = true
+	}
+	clients := 0
+	for _, s := range d.spans.GetSpans() {
+		if s.SpanKind == trace.SpanKindClient && attributes(s)["url.template"].AsString() != "storage" {
+			clients++
+			assert.True(t, parents[s.SpanContext.SpanID().String()], "the attempt's own span is the parent")
+		}
+	}
+	assert.Len(t, parents, clients)
+	assert.Equal(t, 2, storage)
+}
+
+func TestPropagationCanBeLeftOut(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	d := newDesk(t)
+	client := srv.Client(clinicaldoc.WithHooks(otelclinicaldoc.Hooks(otelclinicaldoc.WithoutPropagation())))
+	ctx, span := d.tracer.Start(t.Context(), "test")
+	defer span.End()
+	_, err := client.Users.Me(ctx)
+	require.NoError(t, err)
+	assert.NotContains(t, srv.Requests()[0].Header, "Traceparent")
+}
+
+// Without an SDK the hooks do nothing, but pass on the trace that the program is part of.
+func TestHooksWithoutAnSDK(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	client := srv.Client(clinicaldoc.WithHooks(otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()))))
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	_, err = client.Users.Me(trace.ContextWithRemoteSpanContext(t.Context(), remote))
+	require.NoError(t, err)
+	assert.NotContains(t, srv.Requests()[0].Header, "Traceparent")
+	assert.Equal(t, "00-01000000000000000000000000000000-0200000000000000-01", srv.Requests()[1].Header.Get("Traceparent"))
+}
+
+const (
+	canary        = "CANARY"
+	canaryPatient = 7700770077
+	canaryNote    = 8800880088
+)
+
+// canaries makes every call there is with something in it that nobody may read, and lets it fail in every way.
+func canaries(t *testing.T, d *desk) {
+	t.Helper()
+	ctx, span := d.tracer.Start(t.Context(), "test")
+	defer span.End()
+	params := clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes(canary+".wav", append(recording(5000), canary...))}
+	require.NoError(t, d.encounter(ctx, params))
+	id := d.Notes()[0].ID
+	require.NoError(t, d.download(ctx, id))
+	_, err := d.client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new(canary)}, clinicaldoc.WithHeader("X-Patient", canary), clinicaldoc.WithQuery("q", canary))
+	require.NoError(t, err)
+	_, err = clinicaldoc.Collect(d.client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest}))
+	require.NoError(t, err)
+	d.Inject("", clinicaldoctest.Answer(http.StatusUnprocessableEntity, `{"message":"`+canary+`","errors":{"`+canary+`":["`+canary+`"]}}`).
+		WithHeader("X-Request-Id", canary).WithHeader("X-RateLimit-Remaining", canary).Times(2))
+	_, err = d.client.Notes.Get(ctx, canaryNote)
+	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
+	require.Error(t, d.client.Do(ctx, http.MethodGet, "/v1/"+canary+"/"+canary, nil, nil))
+	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+	_, err = d.client.Notes.Create(ctx, params)
+	var lost *clinicaldoc.OutcomeUnknownError
+	require.ErrorAs(t, err, &lost)
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(errors.New(canary))
+	_, err = d.client.Notes.FindCreated(ended, lost, clinicaldoc.FindCreatedParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	_, err = d.client.Notes.Get(ctx, canaryNote, clinicaldoc.WithToken(canary))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	_, err = d.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader(canary, failing{})})
+	require.Error(t, err)
+	_, err = d.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: canary, BeforeCommit: func(context.Context) error { return errors.New(canary) }})
+	require.Error(t, err)
+	_, err = d.client.Notes.DownloadAudioFile(ctx, id, "/"+canary+"/"+canary, clinicaldoc.DownloadParams{})
+	require.Error(t, err)
+	_, err = d.client.Notes.DownloadAudio(ctx, id, failing{}, clinicaldoc.DownloadParams{})
+	require.Error(t, err)
+	assert.Panics(t, func() {
+		_, _ = d.client.Notes.DownloadAudio(ctx, id, io.Discard, clinicaldoc.DownloadParams{OnProgress: func(int64, int64) { panic(canary) }})
+	})
+	d.Close()
+	_, err = d.client.Users.Me(ctx)
+	require.Error(t, err)
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New(canary) }
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New(canary) }
+
+func TestNoCanaryIsInSpansOrMetrics(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, clinicaldoctest.WithToken(canary+"token"), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
+	canaries(t, d)
+	spans := d.spans.GetSpans()
+	assert.Greater(t, len(spans), 30)
+	for _, span := range spans {
+		everything, err := json.Marshal(span)
+		require.NoError(t, err)
+		assertNoCanary(t, string(everything)+fmt.Sprintf("%+v", span))
+		assert.Empty(t, span.Status.Description, span.Name)
+		assert.Empty(t, span.Events, span.Name)
+	}
+	counted := d.metrics(t)
+	assert.NotEmpty(t, counted)
+	for _, m := range counted {
+		everything, err := json.Marshal(m)
+		require.NoError(t, err)
+		assertNoCanary(t, string(everything)+fmt.Sprintf("%+v", m)+strings.Join(lines(m), "\n"))
+	}
+	keys := map[attribute.Key]bool{}
+	for _, span := range spans {
+		for key := range attributes(span) {
+			keys[key] = true
+		}
+	}
+	for key := range keys {
+		assert.True(t, slices.Contains(allowed, key), key)
+	}
+}
+
+// allowed are all attributes that there are.
+var allowed = []attribute.Key{
+	"http.request.method", "http.request.resend_count", "http.request.body.size", "http.response.status_code", "http.response.body.size",
+	"server.address", "server.port", "url.template", "error.type", "clinicaldoc.operation", "clinicaldoc.attempts", "clinicaldoc.outcome_unknown",
+}
+
+func assertNoCanary(t *testing.T, text string) {
+	t.Helper()
+	for _, secret := range []string{canary, fmt.Sprint(canaryPatient), fmt.Sprint(canaryNote), "X-Amz", "http://", "Bearer"} {
+		assert.NotContains(t, text, secret)
+	}
+}

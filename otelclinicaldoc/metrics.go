@@ -1,0 +1,89 @@
+package otelclinicaldoc
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/httpconv"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// instruments are the metrics. Their attributes have few values, whatever is called.
+type instruments struct {
+	requestDuration httpconv.ClientRequestDuration
+	requestSize     httpconv.ClientRequestBodySize
+	responseSize    httpconv.ClientResponseBodySize
+
+	callDuration metric.Float64Histogram
+	retries      metric.Int64Counter
+	unknown      metric.Int64Counter
+	remaining    metric.Int64Gauge
+}
+
+// callBuckets go on where those of a request end: a wait takes minutes, a download as long as it takes.
+var callBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
+
+// sizeBuckets reach from an empty body to a long recording.
+var sizeBuckets = []float64{0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30}
+
+func newInstruments(provider metric.MeterProvider) instruments {
+	m := provider.Meter(scope, metric.WithInstrumentationVersion(clinicaldoc.Version), metric.WithSchemaURL(semconv.SchemaURL))
+	return instruments{
+		requestDuration: made(httpconv.NewClientRequestDuration(m)),
+		requestSize:     made(httpconv.NewClientRequestBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
+		responseSize:    made(httpconv.NewClientResponseBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
+		callDuration: made(m.Float64Histogram("clinicaldoc.client.call.duration", metric.WithUnit("s"),
+			metric.WithDescription("Duration of calls of the SDK, with all their attempts and waits."), metric.WithExplicitBucketBoundaries(callBuckets...))),
+		retries: made(m.Int64Counter("clinicaldoc.client.retries", metric.WithUnit("{retry}"),
+			metric.WithDescription("Attempts after the first of a call."))),
+		unknown: made(m.Int64Counter("clinicaldoc.client.outcomes_unknown", metric.WithUnit("{call}"),
+			metric.WithDescription("Calls that failed although the service may have carried them out."))),
+		remaining: made(m.Int64Gauge("clinicaldoc.client.ratelimit.remaining", metric.WithUnit("{request}"),
+			metric.WithDescription("Requests that the service still allows, as its latest response told."))),
+	}
+}
+
+// made reports an error as OpenTelemetry's own instrumentation does; the instrument is one that does nothing then.
+func made[T any](instrument T, err error) T {
+	if err != nil {
+		otel.Handle(err)
+	}
+	return instrument
+}
+
+func (i *instruments) attempt(ctx context.Context, a clinicaldoc.AttemptInfo, result clinicaldoc.AttemptResult) {
+	_, method := requestMethod(a.Method)
+	attributes := append(make([]attribute.KeyValue, 0, 6), method, semconv.URLTemplate(a.Route))
+	if a.ServerAddress != "" {
+		attributes = append(attributes, semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
+	}
+	if result.RateLimitRemaining >= 0 {
+		i.remaining.Record(ctx, int64(result.RateLimitRemaining), metric.WithAttributes(semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort)))
+	}
+	if result.StatusCode != 0 {
+		attributes = append(attributes, semconv.HTTPResponseStatusCode(result.StatusCode))
+	}
+	if result.ErrorType != "" {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(result.ErrorType))
+	}
+	set := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))} // one for all three
+	i.requestDuration.Inst().Record(ctx, result.Duration.Seconds(), set...)
+	i.requestSize.Inst().Record(ctx, result.BytesSent, set...)
+	i.responseSize.Inst().Record(ctx, result.BytesReceived, set...)
+}
+
+func (i *instruments) call(ctx context.Context, call clinicaldoc.CallInfo, result clinicaldoc.CallResult) {
+	operation := operationKey.String(call.Operation)
+	if result.OutcomeUnknown {
+		i.unknown.Add(ctx, 1, metric.WithAttributes(operation))
+	}
+	if result.ErrorType == "" {
+		i.callDuration.Record(ctx, result.Duration.Seconds(), metric.WithAttributes(operation))
+		return
+	}
+	i.callDuration.Record(ctx, result.Duration.Seconds(), metric.WithAttributes(operation, semconv.ErrorTypeKey.String(result.ErrorType)))
+}

@@ -1,0 +1,76 @@
+package otelclinicaldoc_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 100, RateWindow: time.Hour}))
+	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Times(2))
+	for range 2 {
+		_, err := d.client.Users.Me(t.Context())
+		require.NoError(t, err)
+	}
+	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusGatewayTimeout, ""))
+	_, err := d.client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", recording(5000))})
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	counted := d.metrics(t)
+	attempts := []string{
+		"error.type=502 http.request.method=GET http.response.status_code=502 server.address=127.0.0.1 url.template=/user 2",
+		"error.type=504 http.request.method=POST http.response.status_code=504 server.address=127.0.0.1 url.template=/v1/progress-notes 1",
+		"http.request.method=GET http.response.status_code=200 server.address=127.0.0.1 url.template=/user 2",
+	}
+	assert.Equal(t, attempts, lines(counted["http.client.request.duration"]))
+	assert.Equal(t, attempts, lines(counted["http.client.request.body.size"]))
+	assert.Equal(t, attempts, lines(counted["http.client.response.body.size"]))
+	assert.Equal(t, []string{
+		"clinicaldoc.operation=Notes.Create error.type=504 1",
+		"clinicaldoc.operation=Users.Me 2",
+	}, lines(counted["clinicaldoc.client.call.duration"]))
+	assert.Equal(t, []string{"clinicaldoc.operation=Users.Me 2"}, lines(counted["clinicaldoc.client.retries"]))
+	assert.Equal(t, []string{"clinicaldoc.operation=Notes.Create 1"}, lines(counted["clinicaldoc.client.outcomes_unknown"]))
+	assert.Equal(t, []string{"server.address=127.0.0.1 98"}, lines(counted["clinicaldoc.client.ratelimit.remaining"]))
+
+	sent, ok := counted["http.client.request.body.size"].Data.(metricdata.Histogram[int64])
+	require.True(t, ok)
+	assert.EqualValues(t, 1<<30, sent.DataPoints[0].Bounds[len(sent.DataPoints[0].Bounds)-1], "recordings are large")
+	var bytes int64
+	for _, p := range sent.DataPoints {
+		bytes += p.Sum
+	}
+	assert.Greater(t, bytes, int64(5000))
+}
+
+// However many patients, notes and recordings there are, there are as many series.
+func TestMetricsHaveFewSeries(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	count := func() (n int) {
+		for patient := range int64(5) {
+			id := d.AddNote(clinicaldoctest.Note{PatientID: 1000 + patient, Name: fmt.Sprint("Visit ", patient), AudioSize: 5000})
+			_, err := d.client.Notes.Get(t.Context(), id)
+			require.NoError(t, err)
+			require.NoError(t, d.download(t.Context(), id))
+			_, err = clinicaldoc.Collect(d.client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PatientID: 1000 + patient}))
+			require.NoError(t, err)
+			require.ErrorIs(t, d.client.Do(t.Context(), http.MethodGet, fmt.Sprint("/v1/prompts/", id), nil, nil), clinicaldoc.ErrNotFound)
+		}
+		for _, m := range d.metrics(t) {
+			n += len(series(m))
+		}
+		return n
+	}
+	first := count()
+	assert.Equal(t, first, count())
+}

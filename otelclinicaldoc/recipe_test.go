@@ -1,0 +1,111 @@
+package otelclinicaldoc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
+)
+
+// The recipes of docs/telemetry.md do what it says.
+
+func inBox(t *testing.T) *clinicaldoctest.Server {
+	t.Helper()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	t.Setenv(clinicaldoc.EnvBaseURL, srv.URL)
+	t.Setenv(clinicaldoc.EnvToken, srv.Token)
+	return srv
+}
+
+//nolint:paralleltest // it sets the environment
+func TestRecipeSetup(t *testing.T) {
+	inBox(t)
+	// The real one forgets its spans when it is shut down.
+	exporter := new(keeping)
+	client, shutdown, err := newTracedClient(exporter, sdkmetric.NewManualReader())
+	require.NoError(t, err)
+	_, err = client.Users.Me(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, shutdown(t.Context()))
+	assert.Len(t, exporter.spans, 2, "none is lost")
+}
+
+type keeping struct{ spans []sdktrace.ReadOnlySpan }
+
+func (k *keeping) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
+	k.spans = append(k.spans, spans...)
+	return nil
+}
+
+func (k *keeping) Shutdown(context.Context) error { return nil }
+
+//nolint:paralleltest // it sets the environment
+func TestRecipePrometheus(t *testing.T) {
+	srv := inBox(t)
+	client, handler, err := newScrapedClient()
+	require.NoError(t, err)
+	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
+	_, err = client.Users.Me(t.Context(), clinicaldoc.WithoutRetry())
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	scraped := httptest.NewRecorder()
+	handler.ServeHTTP(scraped, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+	assert.Regexp(t, `(?m)^http_client_request_duration_seconds_count\{error_type="503",http_request_method="GET",http_response_status_code="503",.*url_template="/user"\} 1$`, scraped.Body.String())
+	assert.Regexp(t, `(?m)^clinicaldoc_client_call_duration_seconds_count\{clinicaldoc_operation="Users.Me",error_type="503",.*\} 1$`, scraped.Body.String())
+}
+
+func TestRecipeSlog(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	var log bytes.Buffer
+	logger := slog.New(tracedHandler{slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})})
+	spans := tracetest.NewInMemoryExporter()
+	client := srv.Client(clinicaldoc.WithLogger(logger.With("a", 1).WithGroup("g")), clinicaldoc.WithHooks(otelclinicaldoc.Hooks(
+		otelclinicaldoc.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))),
+	)))
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+	attempt := spans.GetSpans()[0].SpanContext
+	assert.Contains(t, log.String(), "g.request_id=req-1 ")
+	assert.Contains(t, log.String(), fmt.Sprintf("g.trace_id=%s g.span_id=%s\n", attempt.TraceID(), attempt.SpanID()), "the line and the attempt's span are found by one another")
+}
+
+func TestRecipeCrashReports(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ctx, span := d.tracer.Start(t.Context(), "test")
+	defer span.End()
+	failures := map[string]error{"error": errors.New(canary), "url": fmt.Errorf("%s: %w", canary, errors.New(canary))}
+	answer := clinicaldoctest.Answer(http.StatusUnprocessableEntity, `{"message":"`+canary+`","errors":{"name":["`+canary+`"]}}`).WithHeader("X-Request-Id", "req-9")
+	d.Inject(clinicaldoctest.RouteCreateNote, answer)
+	params := clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient}
+	_, failures["refused"] = d.client.Notes.Create(ctx, params)
+	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+	_, failures["unknown"] = d.client.Notes.Create(ctx, params)
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(errors.New(canary))
+	_, failures["wait"] = d.client.Notes.Wait(ended, 1, clinicaldoc.WaitParams{})
+	for name, err := range failures {
+		require.Error(t, err, name)
+		report := newCrashReport(ctx, fmt.Errorf(canary+" %w", err))
+		assertNoCanary(t, fmt.Sprintf("%+v", report))
+		assert.Equal(t, span.SpanContext().TraceID().String(), report.Tags["trace_id"])
+		assert.Equal(t, name == "refused" || name == "unknown" || name == "wait", report.Message != "", name)
+	}
+	assert.Contains(t, newCrashReport(ctx, failures["refused"]).Tags["request_id"], "req-")
+}
