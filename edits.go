@@ -14,6 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/verdict"
 )
 
 // IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags and
@@ -70,13 +71,13 @@ type edit struct {
 	op      operation
 	id      int64
 	began   time.Time
-	read    *ProgressNote            // what the caller read; nil: not said
-	reads   []CallOption             // of the reads in between: those of the caller are meant for the edit
-	isDone  func(*ProgressNote) bool // the note is as the edit leaves it
-	done    *ProgressNote            // as an earlier attempt left it
+	read    *ProgressNote    // what the caller read; nil: not said
+	reads   []CallOption     // of the reads in between: those of the caller are meant for the edit
+	params  UpdateNoteParams // of an Update
+	done    *ProgressNote    // as an earlier attempt left it
 }
 
-func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone func(*ProgressNote) bool) (*edit, request, error) {
+func (s *NotesService) newEdit(op operation, id int64, opts []CallOption) (*edit, request, error) {
 	r, err := op.withID(id)
 	if err != nil {
 		return nil, r, err
@@ -85,7 +86,7 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	if err != nil {
 		return nil, r, err
 	}
-	e := &edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged, isDone: isDone}
+	e := &edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged}
 	if e.read != nil && e.read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
@@ -94,6 +95,17 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption, isDone
 	}
 	r.beforeRetry = e.beforeRetry
 	return e, r, nil
+}
+
+// isDone reports whether the note is as the edit leaves it.
+func (e *edit) isDone(note *ProgressNote) bool {
+	switch e.op {
+	case updateNote:
+		return e.params.presentIn(note)
+	case signNote:
+		return note.Has.Signed
+	}
+	return false
 }
 
 // before reads the note if the caller said what it should be.
@@ -140,14 +152,11 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
 	updated := note.UpdatedAt.Truncate(time.Second)
 	if !tellsZone(r.Body) {
-		updated = updated.Add(mostBehind)
+		updated = updated.Add(verdict.MostBehind * time.Second)
 	}
 	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(r.Header)).Truncate(time.Second)
 	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
 }
-
-// mostBehind is how far the time of a place can be behind UTC. A time without a zone may be that of any place.
-const mostBehind = 12 * time.Hour
 
 // tellsZone reports whether the note's updated_at has a zone.
 func tellsZone(response []byte) bool {
@@ -157,8 +166,7 @@ func tellsZone(response []byte) bool {
 	if json.Unmarshal(tolerant.Unwrap(response, "id"), &note) != nil {
 		return false
 	}
-	const date = len("2006-01-02")
-	return len(note.UpdatedAt) > date && strings.ContainsAny(note.UpdatedAt[date:], "Zz+-")
+	return hasZone(note.UpdatedAt)
 }
 
 // after turns what came of the edit into its result: want is the note as the edit should leave it.

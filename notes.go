@@ -166,13 +166,14 @@ type UpdateNoteParams struct {
 // carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (_ *ProgressNote, err error) {
-	edit, r, err := s.newEdit(updateNote, id, opts, params.presentIn)
+	edit, r, err := s.newEdit(updateNote, id, opts)
 	if err != nil {
 		return nil, err
 	}
 	if r.body, err = params.encode(); err != nil {
 		return nil, err
 	}
+	edit.params = params
 	ctx, r.hooked = s.client.startCall(ctx, updateNote.name)
 	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
@@ -200,7 +201,7 @@ func (p UpdateNoteParams) encode() (sending.JSON, error) {
 // deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
 // matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (_ *Confirmation, err error) {
-	edit, r, err := s.newEdit(deleteNote, id, opts, func(*ProgressNote) bool { return false })
+	edit, r, err := s.newEdit(deleteNote, id, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // its updated_at shows no change since, else the error is a [*ConflictError]. An error after which the note may be signed, or
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (_ *ProgressNote, err error) {
-	edit, r, err := s.newEdit(signNote, id, opts, func(note *ProgressNote) bool { return note.Has.Signed })
+	edit, r, err := s.newEdit(signNote, id, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func TestAllocationsOfGet(t *testing.T) {
 
 func TestAllocationsOfEdits(t *testing.T) {
 	params := clinicaldoc.UpdateNoteParams{Name: new("Edited"), Analysis: new("Edited, too")}
-	assertAllocations(t, 37, alone, func(c *clinicaldoc.Client) error {
+	assertAllocations(t, 36, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Update(t.Context(), 7, params)
 		return err
 	})

@@ -24,18 +24,18 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	TooLong bool   // a success whose body is longer than it may be
 
 	permanent bool // the failure will be the same next time
+	Step      Step // that failed; None for a response
+	Sent      retry.Sent
 
-	Step  Step  // that failed; None for a response
-	Cause error // why
+	Cause error // why it failed
 	Ended error // of the caller's context, if that was over too
-	Sent  retry.Sent
 	Err   error // as Explain put it; nil for a 2xx
 
 	trace *Trace // of the hook; nil: none, or nothing was to be sent
 }
 
 // Step is where an attempt without a response ended.
-type Step int
+type Step uint8
 
 // The steps that can fail.
 const (

@@ -23,7 +23,7 @@ const (
 )
 
 // Sent says how much of a request the server can have received.
-type Sent int
+type Sent uint8
 
 // The send states. A server can process a request only when it has all of it.
 const (

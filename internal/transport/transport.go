@@ -25,7 +25,7 @@ const (
 // has died without a word.
 func New() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
-	t.MaxIdleConnsPerHost = 64
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 512, 256 // what is not kept has to be dialled anew, with its handshake
 	t.MaxResponseHeaderBytes = 1 << 20
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	t.OnProxyConnectResponse = redact.OnProxyConnectResponse

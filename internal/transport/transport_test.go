@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -217,3 +218,47 @@ func TestRefusalOfAnUploadIsRead(t *testing.T) {
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return copy(p, strings.Repeat("x", len(p))), nil }
+
+func TestConnectionsOfManyCallsAtOnceAreKept(t *testing.T) {
+	t.Parallel()
+	const calls = 128
+	var arrived, connections atomic.Int32
+	all := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := arrived.Add(1)
+		wave := all[(n-1)/calls]
+		if n%calls == 0 {
+			close(wave)
+		}
+		<-wave // each takes a connection of its own
+		_, _ = io.WriteString(w, "ok")
+	}))
+	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	client := &http.Client{Transport: New()}
+	defer client.CloseIdleConnections()
+	for range all {
+		var wave sync.WaitGroup
+		for range calls {
+			wave.Go(func() {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, http.NoBody)
+				if !assert.NoError(t, err) {
+					return
+				}
+				resp, err := client.Do(req)
+				if assert.NoError(t, err) {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+				}
+			})
+		}
+		wave.Wait()
+	}
+	// A connection is given back a moment after its response has ended.
+	assert.LessOrEqual(t, connections.Load(), int32(calls+calls/4))
+}
