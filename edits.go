@@ -93,7 +93,7 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption) (*edit
 	if options.authorization != nil {
 		e.reads = []CallOption{func(o *callOptions) error { o.authorization = options.authorization; return nil }}
 	}
-	r.beforeRetry = e.beforeRetry
+	r.edit = e
 	return e, r, nil
 }
 
@@ -123,9 +123,9 @@ func (e *edit) before(ctx context.Context) error {
 	return nil
 }
 
-// beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
+// BeforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
 // have changed it since.
-func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
+func (e *edit) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	mayHaveActed := !lost.Outcome().NotProcessed()
 	if e.read == nil && (!mayHaveActed || e.op == deleteNote) {
 		return nil // nothing was done, or doing it twice changes nothing

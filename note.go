@@ -14,7 +14,8 @@ import (
 )
 
 // ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
-// as JSON is explicit and gives everything.
+// as JSON is explicit and gives everything. Its texts share memory with each other: a program that keeps only one of them
+// for long copies it with strings.Clone.
 type ProgressNote struct {
 	ID                       int64      `json:"id"`
 	Name                     string     `json:"name"`

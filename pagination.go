@@ -69,6 +69,9 @@ func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
 	if err != nil {
 		return nil, err
 	}
+	if names == defaultQueryNames {
+		return defaults, nil
+	}
 	named := url.Values{}
 	for from, to := range map[string]string{
 		defaultQueryNames.PatientID: names.PatientID, defaultQueryNames.PerPage: names.PerPage, defaultQueryNames.Sort: names.Sort,

@@ -28,7 +28,7 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	if err != nil {
 		return nil, err
 	}
-	if options.unchanged != nil && r.beforeRetry == nil {
+	if options.unchanged != nil && r.edit == nil {
 		return nil, invalid(r.op.name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
 	}
 	if r.hooked == nil {
@@ -75,9 +75,9 @@ type request struct {
 
 	progress     func(sent int64)
 	beforeCommit func(context.Context) error
-	// beforeRetry, which edits have, is called before a request that may have been carried out is retried. Its error ends the call;
+	// edit is asked before a request that may have been carried out is retried; nil: nobody. Its error ends the call;
 	// errAlreadyDone means that nothing remains to be done.
-	beforeRetry func(context.Context, *exchange.Attempt) error
+	edit *edit
 }
 
 const errAlreadyDone = safeError("an earlier attempt has done it")
@@ -108,7 +108,10 @@ func (c *Client) newCall(r request, options *callOptions) *call {
 	call.Call = exchange.Call{
 		Peer: c.peer, Method: r.op.method, URL: &call.target, Header: options.header, Body: r.body, Effect: r.op.effect,
 		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Progress: r.progress, BeforeCommit: r.beforeCommit,
-		BeforeRetry: r.beforeRetry, Explain: call,
+		Explain: call,
+	}
+	if r.edit != nil {
+		call.BeforeRetry = r.edit
 	}
 	if options.noRetry {
 		call.MaxRetries = 0

@@ -74,7 +74,7 @@ type Call struct {
 	Explain Explainer
 	// BeforeRetry is asked before each retry, with the first attempt that may have acted, or else the last. An error ends
 	// the call.
-	BeforeRetry func(context.Context, *Attempt) error
+	BeforeRetry Retrier
 	// Progress is told how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
 	// the call. Both run in the goroutine of Do.
 	Progress     func(sent int64)
@@ -102,6 +102,11 @@ type ExplainFunc func(*Attempt) error
 
 // Explain is f.
 func (f ExplainFunc) Explain(a *Attempt) error { return f(a) }
+
+// Retrier looks at the server before something is sent to it once more. An error says that nothing shall be.
+type Retrier interface {
+	BeforeRetry(context.Context, *Attempt) error
+}
 
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
 // context, BeforeRetry or Prepare ended is a [*Stopped] around it.
@@ -220,7 +225,7 @@ func (c *Call) beforeRetry(req *http.Request) error {
 	case c.Stream != nil:
 		return c.Stream.Prepare(req.Context())
 	case c.BeforeRetry != nil:
-		return c.BeforeRetry(req.Context(), c.decisive)
+		return c.BeforeRetry.BeforeRetry(req.Context(), c.decisive)
 	}
 	return nil
 }

@@ -325,6 +325,10 @@ func TestPause(t *testing.T) {
 	assert.Equal(t, 40*time.Second, c.pause())
 }
 
+type retrier func(*Attempt) error
+
+func (f retrier) BeforeRetry(_ context.Context, a *Attempt) error { return f(a) }
+
 func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -336,7 +340,7 @@ func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 		})
 		defer c.Release()
 		var asked []int
-		c.BeforeRetry = func(_ context.Context, a *Attempt) error { asked = append(asked, c.Attempts, a.Number); return nil }
+		c.BeforeRetry = retrier(func(a *Attempt) error { asked = append(asked, c.Attempts, a.Number); return nil })
 		require.NoError(t, c.Do(t.Context()))
 		assert.Equal(t, []int{1, 1, 2, 2, 3, 2}, asked, "of the last one while none may have")
 		assert.True(t, c.Unsure)
@@ -350,7 +354,7 @@ func TestStopped(t *testing.T) {
 		c := newCall(retry.Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
 		defer c.Release()
 		enough := errors.New("synthetic")
-		c.BeforeRetry = func(context.Context, *Attempt) error { return enough }
+		c.BeforeRetry = retrier(func(*Attempt) error { return enough })
 		err := c.Do(t.Context())
 		var stopped *Stopped
 		require.ErrorAs(t, err, &stopped)

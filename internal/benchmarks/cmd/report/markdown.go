@@ -15,6 +15,7 @@ func (r *report) markdown() string {
 	fmt.Fprintf(&b, "# Results\n\n%s. Written by `go run ./cmd/report` in %s; see the README for what is measured and how.\n",
 		r.conditions(), r.taken.Round(time.Second))
 	r.writeBars(&b)
+	r.writeMissed(&b)
 	r.writeRequests(&b)
 	r.writeUploads(&b)
 	r.writeListing(&b)
