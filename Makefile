@@ -38,7 +38,7 @@ defects: ## plants defects one by one and tells how soon the simulation catches 
 rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
 	go run ./internal/release rehearse $(VERSION)
 
-check: ## everything a change must pass
+check: ## what a change must pass; .ci/run modules has more for the modules below the root
 	.ci/run
 
 nightly: faults crashes simulate rehearse ## what takes too long for every change

@@ -140,7 +140,7 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 		return 0, err
 	}
 	ctx, hooked := s.client.startCall(ctx, downloadAudio.name)
-	defer hooked.end(ctx, hooked.unless(&err))
+	defer hooked.end(ctx, hooked.pending(&err))
 	return s.download(ctx, hooked, id, fetch.NewWriter(w), params, options, opts)
 }
 
@@ -168,7 +168,7 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 		return 0, err
 	}
 	ctx, hooked := s.client.startCall(ctx, "Notes.DownloadAudioFile")
-	defer hooked.end(ctx, hooked.unless(&err))
+	defer hooked.end(ctx, hooked.pending(&err))
 	part, err := fetch.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):

@@ -14,6 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/verdict"
 )
 
 // IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags and
@@ -151,14 +152,11 @@ func (e *edit) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
 	updated := note.UpdatedAt.Truncate(time.Second)
 	if !tellsZone(r.Body) {
-		updated = updated.Add(mostBehind)
+		updated = updated.Add(verdict.MostBehind * time.Second)
 	}
 	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(r.Header)).Truncate(time.Second)
 	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
 }
-
-// mostBehind is how far the time of a place can be behind UTC. A time without a zone may be that of any place.
-const mostBehind = 12 * time.Hour
 
 // tellsZone reports whether the note's updated_at has a zone.
 func tellsZone(response []byte) bool {
@@ -168,8 +166,7 @@ func tellsZone(response []byte) bool {
 	if json.Unmarshal(tolerant.Unwrap(response, "id"), &note) != nil {
 		return false
 	}
-	const date = len("2006-01-02")
-	return len(note.UpdatedAt) > date && strings.ContainsAny(note.UpdatedAt[date:], "Zz+-")
+	return hasZone(note.UpdatedAt)
 }
 
 // after turns what came of the edit into its result: want is the note as the edit should leave it.

@@ -76,7 +76,7 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 		return nil, err
 	}
 	ctx, hooked := s.client.startCall(ctx, findCreated.name)
-	defer hooked.end(ctx, hooked.unless(&err))
+	defer hooked.end(ctx, hooked.pending(&err))
 	if l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "" {
 		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
 	}

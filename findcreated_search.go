@@ -3,6 +3,7 @@ package clinicaldoc
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -208,6 +209,9 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 		}
 		l.clocks = verdict.ReadClocks(l.response.Header, asked, time.Now())
 		l.cached = max(l.cached, l.clocks.Cached)
+		if !tellZones(l.response.Body) {
+			l.clocks.Behind = verdict.MostBehind
+		}
 		known := len(walked)
 		if pages == 1 {
 			total = page.Meta.Total
@@ -237,6 +241,24 @@ func (l *search) walk(ctx context.Context) (look verdict.Look, pages int, err er
 			list.Page = max(list.Page, 1) + 1
 		}
 	}
+}
+
+// tellZones reports whether the rows of a list give their time of creation with a zone.
+func tellZones(list []byte) bool {
+	type row struct {
+		CreatedAt string `json:"created_at"`
+	}
+	var wrapped struct{ Data []row }
+	if json.Unmarshal(list, &wrapped) != nil && json.Unmarshal(list, &wrapped.Data) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(wrapped.Data, func(r row) bool { return r.CreatedAt != "" && !hasZone(r.CreatedAt) })
+}
+
+// hasZone reports whether a time as the service gives it says of which place it is.
+func hasZone(moment string) bool {
+	const date = len("2006-01-02")
+	return len(moment) > date && strings.ContainsAny(moment[date:], "Zz+-")
 }
 
 // see remembers a row that may matter.

@@ -3,6 +3,7 @@ package clinicaldoc_test
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -598,6 +599,33 @@ func TestFindCreatedAfterMoreCreatesThanItRemembers(t *testing.T) {
 					return
 				}
 				requireUndecided(t, note, err, "this client has made too many since")
+			})
+		})
+	}
+}
+
+// A renamed and re-encoded note is known by its time alone, and a time without a zone may be that of any place.
+func TestANoteOfATimeWithoutAZoneMayBeIt(t *testing.T) {
+	t.Parallel()
+	for format, notCreated := range map[string]bool{"2006-01-02 15:04:05": false, "2006-01-02T15:04:05.000000": false, "2006-01-02T15:04:05Z": true} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				made := time.Now().Add(-5 * time.Hour).UTC().Format(format)
+				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					if r.URL.Path == "/user" {
+						return madeResponse(r, http.StatusOK, `{"id":1,"name":"n","email":"e"}`), nil
+					}
+					row := fmt.Sprintf(`{"id":5,"name":"renamed","user_id":1,"patient":{"id":7},"audio":{"size":999},"created_at":%q}`, made)
+					return madeResponse(r, http.StatusOK, `{"data":[`+row+`],"meta":{"current_page":1,"last_page":1,"total":1}}`), nil
+				})
+				lost := &clinicaldoc.OutcomeUnknownError{
+					Params: clinicaldoc.CreateNoteParams{Name: "Synthetic note", PatientID: 7}, AudioSize: 100,
+					SentAt: time.Now().Add(-20 * time.Minute), LostAt: time.Now().Add(-20 * time.Minute),
+				}
+				_, err := c.Notes.FindCreated(t.Context(), lost, clinicaldoc.FindCreatedParams{})
+				require.Error(t, err)
+				assert.Equal(t, notCreated, errors.Is(err, clinicaldoc.ErrNotCreated), err)
 			})
 		})
 	}

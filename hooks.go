@@ -124,8 +124,8 @@ func (c *Client) startCall(ctx context.Context, name string) (context.Context, *
 	return ctx, h
 }
 
-// unless is for the defer statement that ends a call: until the method returns, its error is that of a panic.
-func (h *hookedCall) unless(returned *error) *error {
+// pending is for the defer statement that ends a call: until the method returns, its error is that of a panic.
+func (h *hookedCall) pending(returned *error) *error {
 	if h != nil {
 		*returned = errUnfinished
 	}

@@ -17,7 +17,7 @@ func TestAllocationsWithoutHooks(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		err := failure
 		ctx, hooked := client.startCall(ctx, "Notes.Get")
-		defer hooked.end(ctx, hooked.unless(&err))
+		defer hooked.end(ctx, hooked.pending(&err))
 		hooked.attach(call, getNote, nil)
 		_ = hooked.noted(err)
 		if hooked.walked(ctx) != nil || call.Hook != nil {

@@ -271,8 +271,7 @@ func TestOnlyTraceContextIsSent(t *testing.T) {
 func TestHooksAreToldWordsAndNumbers(t *testing.T) {
 	t.Parallel()
 	for field := range reflect.TypeFor[clinicaldoc.Hooks]().Fields() {
-		for i := range field.Type.NumIn() {
-			parameter := field.Type.In(i)
+		for parameter := range field.Type.Ins() {
 			if parameter == reflect.TypeFor[context.Context]() {
 				continue
 			}
@@ -483,7 +482,7 @@ func TestPanicsOfHooks(t *testing.T) {
 		}
 		steps := newSocketSteps(socketStatus(http.StatusCreated, socketNote(7)))
 		client := socketClient(t, socketHandler(t, steps.ServeHTTP).URL, clinicaldoc.WithHooks(broken))
-		assert.PanicsWithValue(t, name, func() { _, _ = client.Notes.Create(socketContext(t), socketParams(100_000)) }) //nolint:testifylint // the value matters
+		assert.PanicsWithValue(t, name, func() { _, _ = client.Notes.Create(socketContext(t), socketParams(100_000)) })
 		want := map[string]string{
 			"CallStart":    "\n",
 			"AttemptStart": "\n\t\tNotes.Create (panic)\n",

@@ -59,7 +59,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	}
 	defer func() { _ = upload.closer.Close() }()
 	ctx, hooked := s.client.startCall(ctx, createNote.name)
-	defer hooked.end(ctx, hooked.unless(&err))
+	defer hooked.end(ctx, hooked.pending(&err))
 	defer s.client.losses.Begin(losses.Of(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
 	r := request{op: createNote, hooked: hooked, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
 	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
@@ -113,7 +113,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		return nil, err
 	}
 	traced, hooked := s.client.startCall(ctx, listNotes.name) // a context that is set twice would be moved to the heap
-	defer hooked.end(traced, hooked.unless(&err))
+	defer hooked.end(traced, hooked.pending(&err))
 	page, err := do(traced, s.client, request{op: listNotes, hooked: hooked, path: listNotes.route, query: query}, opts, func(response []byte) (*Page[ProgressNote], error) {
 		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
 		s.client.warnOfUnreadable(traced, listNotes, unreadable)
@@ -175,7 +175,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 	}
 	edit.params = params
 	ctx, r.hooked = s.client.startCall(ctx, updateNote.name)
-	defer r.hooked.end(ctx, r.hooked.unless(&err))
+	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 		return nil, err
 	}
 	ctx, r.hooked = s.client.startCall(ctx, deleteNote.name)
-	defer r.hooked.end(ctx, r.hooked.unless(&err))
+	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 		return nil, err
 	}
 	ctx, r.hooked = s.client.startCall(ctx, signNote.name)
-	defer r.hooked.end(ctx, r.hooked.unless(&err))
+	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}

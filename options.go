@@ -156,7 +156,7 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithObserver calls observe after every attempt, in the goroutine of the call; for metrics and traces. Pages that are
+// WithObserver calls observe after every attempt, in the goroutine of the call. [WithHooks] is for traces. Pages that are
 // prefetched, and the size of a recording while it is downloaded, are asked for in goroutines of their own.
 func WithObserver(observe func(context.Context, Attempt)) Option {
 	return func(c *config) error {

@@ -33,7 +33,7 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	}
 	if r.hooked == nil {
 		ctx, r.hooked = c.startCall(ctx, r.op.name)
-		defer r.hooked.end(ctx, r.hooked.unless(&err))
+		defer r.hooked.end(ctx, r.hooked.pending(&err))
 	}
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}

@@ -48,8 +48,8 @@
 // # What nobody can know
 //
 // Between the journal's line and the last bytes are a few instructions, some 20 microseconds until a service on the same
-// machine has the upload whole. A process that is stopped just there for longer than Settle, while its journal is in other
-// hands, could send them after FindCreated said that there is no note. A [FileJournal] is locked by the stopped process for as
-// long as it lives, so that no other hands can have it; where the file system knows no locks, run one process at a time. Who
-// deletes the journal, or restores an old copy, takes away what it knows.
+// idle machine has the upload whole, more when other uploads go on from the same sync. A process that is stopped just there for
+// longer than Settle, while its journal is in other hands, could send them after FindCreated said that there is no note. A
+// [FileJournal] is locked by the stopped process for as long as it lives, so that no other hands can have it; where the file
+// system knows no locks, run one process at a time. Who deletes the journal, or restores an old copy, takes away what it knows.
 package ingest

@@ -22,7 +22,8 @@ type Journal interface {
 	// Bind says whose keys the journal holds, before anything else is asked of it. A journal that holds another service's
 	// refuses with [ErrOtherService].
 	Bind(ctx context.Context, service string) error
-	// Claim takes a key for the caller alone, until Release. While another has it, it is [ErrTaken].
+	// Claim takes a key for the caller alone, until Release. While another has it, it is [ErrTaken]. Where that takes a moment to
+	// be known, two may begin the same recording; then Save lets only one of them commit.
 	Claim(ctx context.Context, key Key) (Claim, error)
 	// Kin returns the entries with this patient that were sent at or after that time, in any order.
 	Kin(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)

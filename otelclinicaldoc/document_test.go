@@ -71,7 +71,7 @@ func TestThePageListsTheMetrics(t *testing.T) {
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			quoted = append(quoted, "`"+string(key)+"`")
 		}
-		table += fmt.Sprintf("| `%s` %s, `%s` | %s | %s |\n", name, kind(m), m.Unit, m.Description, strings.Join(quoted, ", "))
+		table += fmt.Sprintf("| %#q %s, %#q | %s | %s |\n", name, kind(m), m.Unit, m.Description, strings.Join(quoted, ", "))
 	}
 	assertShown(t, `(?s)## Metrics\n\n(\|.*?\n)\n`, table)
 }

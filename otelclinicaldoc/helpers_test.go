@@ -100,7 +100,7 @@ func (d *desk) tree() string {
 			fmt.Fprintf(&b, "%s%s [%s]", indent, span.Name, span.SpanKind)
 			for _, key := range []attribute.Key{"http.response.status_code", "http.request.resend_count", "error.type", "clinicaldoc.attempts", "clinicaldoc.outcome_unknown"} {
 				if value, ok := attributes(span)[key]; ok {
-					fmt.Fprintf(&b, " %s=%s", shortened.Replace(string(key)), value.Emit())
+					fmt.Fprintf(&b, " %s=%s", shortened.Replace(string(key)), value.String())
 				}
 			}
 			if span.Status.Code == codes.Error {
@@ -173,7 +173,7 @@ func lines(m metricdata.Metrics) []string {
 		text := ""
 		for _, kv := range p.set.ToSlice() {
 			if kv.Key != "server.port" {
-				text += fmt.Sprintf("%s=%s ", kv.Key, kv.Value.Emit())
+				text += fmt.Sprintf("%s=%s ", kv.Key, kv.Value.String())
 			}
 		}
 		all = append(all, text+fmt.Sprint(p.value))

@@ -104,7 +104,7 @@ func (r *recorder) attemptEnd(ctx context.Context, a clinicaldoc.AttemptInfo, re
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(semconv.HTTPRequestBodySize(int(result.BytesSent)), semconv.HTTPResponseBodySize(int(result.BytesReceived)))
+	span.SetAttributes(semconv.HTTPRequestBodySizeKey.Int64(result.BytesSent), semconv.HTTPResponseBodySizeKey.Int64(result.BytesReceived))
 	if result.StatusCode != 0 {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(result.StatusCode))
 	}

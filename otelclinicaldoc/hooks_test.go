@@ -152,8 +152,8 @@ func TestHooksWithoutAnSDK(t *testing.T) {
 
 const (
 	canary        = "CANARY"
-	canaryPatient = 7700770077
-	canaryNote    = 8800880088
+	canaryPatient = int64(7700770077)
+	canaryNote    = int64(8800880088)
 )
 
 // canaries makes every call there is with something in it that nobody may read, and lets it fail in every way.

@@ -44,7 +44,7 @@ func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
 
 	sent, ok := counted["http.client.request.body.size"].Data.(metricdata.Histogram[int64])
 	require.True(t, ok)
-	assert.EqualValues(t, 1<<30, sent.DataPoints[0].Bounds[len(sent.DataPoints[0].Bounds)-1], "recordings are large")
+	assert.Contains(t, sent.DataPoints[0].Bounds, float64(1<<30), "recordings are large")
 	var bytes int64
 	for _, p := range sent.DataPoints {
 		bytes += p.Sum

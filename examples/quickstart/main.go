@@ -59,8 +59,12 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	recording := tone(5)
 	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
 		Name: "Quickstart", PatientID: s.patient, PromptID: s.prompt,
-		Audio:      clinicaldoc.AudioBytes("quickstart.wav", recording),
-		OnProgress: func(sent, total int64) { say("uploading %3d %%", 100*sent/total) },
+		Audio: clinicaldoc.AudioBytes("quickstart.wav", recording),
+		OnProgress: func(sent, total int64) {
+			if sent > 0 {
+				say("uploading %3d %%", 100*sent/total)
+			}
+		},
 	})
 	if err != nil {
 		return err

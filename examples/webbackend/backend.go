@@ -40,8 +40,8 @@ func (nobody) Token(context.Context) (string, error) {
 }
 
 // newClient returns the one client that serves all clinicians.
-func newClient(baseURL string) (*clinicaldoc.Client, error) {
-	return clinicaldoc.NewClient(baseURL, "", clinicaldoc.WithTokenSource(nobody{}))
+func newClient(baseURL string, opts ...clinicaldoc.Option) (*clinicaldoc.Client, error) {
+	return clinicaldoc.NewClient(baseURL, "", append(opts, clinicaldoc.WithTokenSource(nobody{}))...)
 }
 
 // call is what a request of the page does, with an id from its path, in the name of the clinician.

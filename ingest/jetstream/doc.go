@@ -23,6 +23,6 @@
 //
 // A worker that stops between that write and the last byte, for longer than Settle, could send the byte after another asked
 // FindCreated. It looks at its clock after the write and gives up when half the lease has passed since before it; a few
-// instructions remain, some 20 microseconds until a service on the same machine has the upload whole. What it left as
+// instructions remain, some 20 microseconds until a service on the same idle machine has the upload whole. What it left as
 // committing is never just uploaded: whoever takes it over asks FindCreated, whose Settle runs from then.
 package jetstream

@@ -169,6 +169,9 @@ func (c *Call) Release() {
 		buffers.GiveBack(c.buffer)
 	}
 	c.buffer = nil
+	if c.Last != nil {
+		c.Last.Body = nil // a timer that was stopped may keep the attempt for a while
+	}
 }
 
 // roundTripper makes an attempt of each round trip that the loop asks for.

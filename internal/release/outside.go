@@ -17,8 +17,8 @@ func (r repository) rehearse(ctx context.Context, v version, importer string) er
 		return err
 	}
 	defer remove()
-	// The rehearsal's commits are nobody's.
-	r = r.with("GIT_AUTHOR_NAME=rehearsal", "GIT_AUTHOR_EMAIL=rehearsal@example.test", "GIT_COMMITTER_NAME=rehearsal", "GIT_COMMITTER_EMAIL=rehearsal@example.test")
+	// The rehearsal's commits are nobody's, and nobody signs them.
+	r = r.with("GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_AUTHOR_NAME=rehearsal", "GIT_AUTHOR_EMAIL=rehearsal@example.test", "GIT_COMMITTER_NAME=rehearsal", "GIT_COMMITTER_EMAIL=rehearsal@example.test")
 	s, err := r.release(ctx, v, folder)
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func newRepository(t *testing.T, files map[string]string) (repository, *bytes.Bu
 	t.Helper()
 	var out bytes.Buffer
 	r := repository{dir: t.TempDir(), out: &out, env: []string{
-		"GIT_AUTHOR_NAME=test", "GIT_AUTHOR_EMAIL=test@example.test", "GIT_COMMITTER_NAME=test", "GIT_COMMITTER_EMAIL=test@example.test",
+		"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_AUTHOR_NAME=test", "GIT_AUTHOR_EMAIL=test@example.test", "GIT_COMMITTER_NAME=test", "GIT_COMMITTER_EMAIL=test@example.test",
 	}}
 	mustGit(t, r, "init", "--quiet", "--initial-branch=main")
 	commit(t, r, files)

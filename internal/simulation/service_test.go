@@ -241,18 +241,6 @@ func (s *service) look(id int64) clinicaldoctest.Note {
 	return clinicaldoctest.Note{}
 }
 
-// analysisAt is the analysis that a note had at that time, if somebody changed it since; else as it is.
-func (s *service) analysisAt(id int64, at time.Time) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.notes[id].changes {
-		if c.at.After(at) {
-			return c.before.Analysis
-		}
-	}
-	return s.look(id).Analysis
-}
-
 // aim notes which note a program writes to.
 func (s *service) aim(id int64) {
 	s.mu.Lock()

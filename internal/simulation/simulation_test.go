@@ -19,6 +19,7 @@ var (
 	from  = flag.Uint64("from", 1, "seed of the first world")
 	seeds = flag.Uint64("seeds", 12, "how many worlds")
 	first = flag.Bool("first", false, "end with the first world that breaks a promise")
+	quiet = flag.Bool("quiet", false, "live only in worlds of a good day")
 	show  = flag.Uint64("show", 0, "seed of a world to print")
 )
 
@@ -41,6 +42,9 @@ func (s *season) live(t *testing.T, from, n uint64) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < n && !s.stopped.Load(); i = next.Add(1) - 1 {
 				w := newWorld(from + i)
+				if *quiet && !w.design.quiet {
+					continue
+				}
 				w.mute = true
 				w.run(t)
 				s.take(w)

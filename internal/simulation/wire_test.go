@@ -113,10 +113,12 @@ func (t *trip) sendByWire(req *http.Request) (*http.Response, error) {
 	w := t.world.wire
 	switch {
 	case t.fault == refused:
+		traceOf(req).GetConn(req.URL.Host)
 		t.say("-> %s: refused", t.label())
 		return nil, cmp.Or[error](wait(req.Context(), t.latency), errRefused)
 	case t.fault == cut && (req.Body == nil || req.Body == http.NoBody):
 		t.say("-> %s: cut", t.label())
+		traceOf(req).GetConn(req.URL.Host)
 		traceOf(req).WroteHeaders()
 		return nil, cmp.Or[error](wait(req.Context(), t.latency), errCut)
 	}

@@ -21,6 +21,8 @@ const (
 const (
 	// slack is how far a service's times can be off without a word: local times, given as if they were UTC.
 	slack = 26 * 3600
+	// MostBehind is how far the time of a place can be behind UTC: one without a zone may be that of any place.
+	MostBehind = 12 * 3600
 	// justBefore is how much earlier a note may seem to be that was made since.
 	justBefore = 15 * 60
 )
@@ -31,6 +33,7 @@ type Clocks struct {
 	Ahead  int64         // how far the service's clock is ahead of ours
 	Known  bool          // the service gave its time
 	Cached time.Duration // how long the response had been in a cache
+	Behind int64         // how far its times may be behind UTC without saying so
 }
 
 // ReadClocks takes the service's time from a response that was asked for and came at these times of ours. A Date between
@@ -88,7 +91,7 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 		return MadeSince
 	case ours || theirs:
 		return MadeUnclear
-	case at >= earliest-justBefore:
+	case at >= earliest-justBefore-c.Behind:
 		return MadeJustBefore
 	}
 	return MadeEarlier

@@ -45,6 +45,16 @@ func TestReadClocks(t *testing.T) {
 	}
 }
 
+func TestATimeWithoutAZoneMayBeHoursBehind(t *testing.T) {
+	t.Parallel()
+	window := verdict.NewWindow(noon, noon.Add(10*time.Minute))
+	clocks := verdict.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true}
+	assert.Equal(t, verdict.MadeEarlier, window.Made(noon.Add(-12*time.Hour), clocks))
+	clocks.Behind = verdict.MostBehind
+	assert.Equal(t, verdict.MadeJustBefore, window.Made(noon.Add(-12*time.Hour), clocks))
+	assert.Equal(t, verdict.MadeEarlier, window.Made(noon.Add(-13*time.Hour), clocks))
+}
+
 func TestMade(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
