@@ -68,8 +68,8 @@ func (c *Call) steps(ctx context.Context, t *try) {
 	state.Once, state.BeforeCommit = c.Effect == retry.Creates, c.BeforeCommit
 	a.Started = time.Now()
 	t.request = *t.request.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
-	resp, err := c.send(&t.request, state)
-	a.Sent = retry.Wholly // if it responds, it has what it wants
+	resp, err := c.send(&t.request, state) //nolint:bodyclose // read and take do
+	a.Sent = retry.Wholly                  // if it responds, it has what it wants
 	switch {
 	case err != nil:
 		a.Sent = state.Settle(err)

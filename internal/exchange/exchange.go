@@ -168,6 +168,9 @@ func (c *Call) Release() {
 	if c.buffer != nil {
 		buffers.GiveBack(c.buffer)
 	}
+	if c.Last != nil {
+		c.Last.Body = nil
+	}
 	c.buffer = nil
 	if c.Last != nil {
 		c.Last.Body = nil // a timer that was stopped may keep the attempt for a while
@@ -208,7 +211,8 @@ func (c *Call) mayRetry(ctx context.Context) (bool, error) {
 
 // pause is the wait before a retry.
 func (c *Call) pause() time.Duration {
-	retries, asked := c.Attempts-1, time.Duration(0)
+	retries := c.Attempts - 1
+	var asked time.Duration
 	switch {
 	case c.next.AtOnce:
 		return 0

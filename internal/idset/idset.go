@@ -162,13 +162,13 @@ func (c *chunk) appendTo(runs []run) []run {
 }
 
 func appendRun(coded []byte, before, r run) []byte {
-	distance := uint64(r.first - before.last)
+	distance := uint64(r.first - before.last) //nolint:gosec // ids are in order, and what wraps comes back
 	if r.first == r.last {
 		return binary.AppendUvarint(coded, distance)
 	}
 	coded = append(coded, 0)
 	coded = binary.AppendUvarint(coded, distance)
-	return binary.AppendUvarint(coded, uint64(r.last-r.first))
+	return binary.AppendUvarint(coded, uint64(r.last-r.first)) //nolint:gosec // likewise
 }
 
 func decode(before run, coded []byte) (r run, rest []byte) {
@@ -180,6 +180,6 @@ func decode(before run, coded []byte) (r run, rest []byte) {
 		coded = coded[n:]
 		more, n = binary.Uvarint(coded)
 	}
-	first := before.last + int64(distance)
+	first := before.last + int64(distance) //nolint:gosec // as it was coded
 	return run{first, first + int64(more)}, coded[n:]
 }

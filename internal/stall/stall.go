@@ -32,7 +32,8 @@ type Watch interface {
 func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
 	w.after = after
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	w.timer = time.AfterFunc(after, w.expire)
+	cancel := w.cancel // not w, which may be a part of something large: a stopped timer is not let go before its time
+	w.timer = time.AfterFunc(after, func() { cancel(&Error{After: after}) })
 	return w.ctx
 }
 
@@ -98,8 +99,6 @@ func (w *Watchdog) Stop() {
 }
 
 const errDrips = redact.Text("it comes too slowly to be of use")
-
-func (w *Watchdog) expire() { w.cancel(&Error{After: w.after}) }
 
 // Error is the cause of a context that a Watchdog cancelled.
 type Error struct{ After time.Duration }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -240,16 +241,15 @@ func TestConnectionsOfManyCallsAtOnceAreKept(t *testing.T) {
 	}
 	srv.Start()
 	defer srv.Close()
+	target, err := url.Parse(srv.URL)
+	require.NoError(t, err)
 	client := &http.Client{Transport: New()}
 	defer client.CloseIdleConnections()
 	for range all {
 		var wave sync.WaitGroup
 		for range calls {
 			wave.Go(func() {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, http.NoBody)
-				if !assert.NoError(t, err) {
-					return
-				}
+				req := (&http.Request{Method: http.MethodGet, URL: target}).WithContext(t.Context())
 				resp, err := client.Do(req)
 				if assert.NoError(t, err) {
 					_, _ = io.Copy(io.Discard, resp.Body)
