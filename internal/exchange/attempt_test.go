@@ -26,7 +26,7 @@ func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 	t.Parallel()
 	for range 1000 { // with few timers, or none before it, a stopped one goes sooner
 		timer := time.AfterFunc(20*time.Second, func() {})
-		defer timer.Stop()
+		t.Cleanup(func() { timer.Stop() })
 	}
 	var attempts []weak.Pointer[Attempt]
 	for range 20 {
