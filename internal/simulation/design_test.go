@@ -216,7 +216,7 @@ func (w *design) calmDown(d *draws) {
 	w.variant.Pagination, w.variant.OldestFirst, w.variant.DefaultPageSize, w.variant.Query = clinicaldoctest.PaginationLengthAware, false, 0, clinicaldoctest.QueryNames{}
 	w.variant.Patient = clinicaldoctest.PatientObject
 	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = pick(d, 0.01, 0.02), 0, 0, 0, 0, serviceDate
-	w.names, w.patients, w.renames, w.twins = 1000, 200, false, false
+	w.names, w.patients, w.renames, w.twins, w.shared, w.secondUser = 1000, 1000, false, false, true, false
 	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == mixedUp || k == bloated })
 }
 
