@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -249,10 +248,10 @@ func mayBeExplained(err error) bool {
 	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
 		return false
 	}
-	refused, ok := errors.AsType[*Error](err)
-	if ok && refused.StatusCode == http.StatusTooManyRequests {
+	if errors.Is(err, ErrRateLimited) {
 		return false // the service wants no request now
 	}
+	refused, ok := errors.AsType[*Error](err)
 	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
 }
 

@@ -18,6 +18,7 @@ type signable struct {
 	mu               sync.Mutex
 	complete, signed bool
 	missing          bool // GET fails
+	busy             bool // GET is asked to wait
 	log              []string
 	puts             int
 	steps            []func(s *signable, w http.ResponseWriter, r *http.Request)
@@ -31,6 +32,10 @@ func (s *signable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		step := s.steps[min(s.puts, len(s.steps)-1)]
 		s.puts++
 		step(s, w, r)
+		return
+	}
+	if s.busy {
+		socketStatus(http.StatusTooManyRequests, `{}`)(w, r)
 		return
 	}
 	if s.missing {
@@ -174,6 +179,15 @@ func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.Equal(t, []string{"PUT", "GET", "PUT"}, service.log)
+	})
+	t.Run("lost, and the read asked to wait", func(t *testing.T) {
+		t.Parallel()
+		service := &signable{complete: true, busy: true, steps: []func(*signable, http.ResponseWriter, *http.Request){answered(http.StatusBadGateway, "synthetic")}}
+		srv := socketHandler(t, service.ServeHTTP)
+		once := clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: socketPolicy.MinWait, MaxWait: socketPolicy.MaxWait}
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9)
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Equal(t, []string{"PUT", "GET", "GET"}, service.log)
 	})
 	t.Run("refused here", func(t *testing.T) {
 		t.Parallel()

@@ -74,7 +74,7 @@ func (t texts) sameTexts(note *clinicaldoc.ProgressNote) bool {
 
 func (t texts) signed() bool { return t.Has != nil && t.Has.Signed }
 
-func (t texts) incomplete() bool { return t.Has != nil && !(t.Has.Content && t.Has.Transcription) }
+func (t texts) incomplete() bool { return t.Has != nil && (!t.Has.Content || !t.Has.Transcription) }
 
 // observation is an error as an observer saw it.
 type observation struct {

@@ -99,7 +99,7 @@ var defects = []defect{
 	{name: "a lost sign that was done is an error", file: "edits.go", old: "case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):", with: "case false:"},
 	{name: "the words of a refusal say that a note is incomplete", file: "edits.go", old: "case !note.Stage().AtLeast(StageComplete):\n\t\treturn nil, incomplete(failure)", with: "case true:\n\t\treturn nil, incomplete(failure)"},
 	{name: "the error that an observer holds is changed", file: "edits.go", old: "wrapped, unsure := errors.AsType[*maybeDoneError](refusal)", with: "if e, ok := errors.AsType[*Error](refusal); ok {\n\t\te.Message = \"incomplete\"\n\t}\n\twrapped, unsure := errors.AsType[*maybeDoneError](refusal)"},
-	{name: "Sign asks on when it is asked to wait", file: "edits.go", old: "if ok && refused.StatusCode == http.StatusTooManyRequests {", with: "if false {"},
+	{name: "Sign asks on when it is asked to wait", file: "edits.go", old: "if errors.Is(err, ErrRateLimited) {\n\t\treturn false // the", with: "if false {\n\t\treturn false // the"},
 	{name: "a review works on the row of a list", file: "internal/simulation/edits_test.go", old: "note, err := p.get(ctx, row.ID)\n\tif err != nil {\n\t\treturn\n\t}\n\tunchanged := []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(note)}", with: "note, unchanged := row, []clinicaldoc.CallOption(nil)"},
 	{name: "a missing note is deleted", file: "request.go", old: "call.Unsure && r.saysGone", with: "r.saysGone"},
 	{name: "a note deleted by a lost attempt is missing", file: "request.go", old: "case http.StatusNotFound, http.StatusGone:\n\t\treturn true", with: "case http.StatusNotFound, http.StatusGone:\n\t\treturn false"},

@@ -42,6 +42,7 @@ type design struct {
 	restarts        bool // programs forget all but what JSON keeps of a lost create
 	patientless     bool // the first of two programs names no patient
 	yesterday       bool // notes of the same names and sizes are there already
+	recent          bool // only minutes old
 	archive         bool // and many more, which are complete
 	dictates        bool // clinicians make notes too
 	prefetch        bool // programs fetch pages ahead
@@ -105,6 +106,8 @@ func newDesign(seed uint64) design {
 	}
 	if w.quiet {
 		w.calmDown(d)
+	} else {
+		w.makeSpecial(drawsAt(seed, hashOf("special")))
 	}
 	if len(w.faults) == 0 {
 		w.faults = []faultKind{unheard}
@@ -192,6 +195,20 @@ func (w *design) focusOnEdits(d *draws) {
 	}
 }
 
+// makeSpecial brings together, in a few worlds, what seldom meets by chance.
+func (w *design) makeSpecial(d *draws) {
+	switch choice := d.below(60); choice {
+	case 0, 1: // a proxy keeps showing the list of before a late commit, or of before a note that was never made
+		w.focus, w.protocol, w.cached, w.lag, w.clock, w.date, w.machine, w.local, w.strange, w.restarts = onLosses, inProcess, 15*time.Minute, 0, 0, serviceDate, 0, 0, false, false
+		w.variant.Pagination, w.variant.Query, w.variant.OldestFirst = clinicaldoctest.PaginationLengthAware, clinicaldoctest.QueryNames{}, false
+		w.rate, w.late, w.faults, w.yesterday, w.patients = 0.3, 10*time.Minute, []faultKind{gatewayTimeout, silent}, true, 4
+		if choice == 1 {
+			w.recent, w.alike, w.names, w.patients, w.programs, w.scale, w.faults, w.rate = true, true, 1, 1, 1, 10*time.Minute, []faultKind{lost}, 0.1
+			w.sizes, w.shortens, w.flagless, w.ingest, w.secondUser, w.patientless = told, false, false, false, false, false
+		}
+	}
+}
+
 // calmDown makes it a good day in a clinic of many patients.
 func (w *design) calmDown(d *draws) {
 	w.focus, w.alike, w.meddling, w.patientless, w.yesterday, w.archive = onAll, false, false, false, false, false
@@ -199,7 +216,7 @@ func (w *design) calmDown(d *draws) {
 	w.variant.Pagination, w.variant.OldestFirst, w.variant.DefaultPageSize, w.variant.Query = clinicaldoctest.PaginationLengthAware, false, 0, clinicaldoctest.QueryNames{}
 	w.variant.Patient = clinicaldoctest.PatientObject
 	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = pick(d, 0.01, 0.02), 0, 0, 0, 0, serviceDate
-	w.names, w.patients, w.renames, w.twins = 1000, 200, false, false
+	w.names, w.patients, w.renames, w.twins, w.shared, w.secondUser = 1000, 1000, false, false, true, false
 	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == mixedUp || k == bloated })
 }
 

@@ -77,7 +77,11 @@ func newService(w *world) *service {
 	d := drawsAt(w.seed, hashOf("yesterday"))
 	if w.design.yesterday {
 		for range 1 + d.below(6) {
-			s.seed(d, fmt.Sprintf("%s %d", nameMark, d.below(w.design.names)), d.within(pick(d, time.Hour, 30*time.Hour)))
+			age := d.within(pick(d, time.Hour, 30*time.Hour))
+			if w.design.recent {
+				age %= 3 * time.Minute
+			}
+			s.seed(d, fmt.Sprintf("%s %d", nameMark, d.below(w.design.names)), age)
 		}
 	}
 	if w.design.focus == onEdits {

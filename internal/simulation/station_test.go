@@ -38,7 +38,7 @@ func newStation(w *world, number int) *station {
 	d := drawsAt(w.seed, uint64(number), hashOf("recordings"))
 	apart := int64(d.below(2) * 100) // patients of its own, or the programs'
 	if w.design.quiet {
-		apart = 100
+		apart = 10_000
 	}
 	for i := range 2 + d.below(7) {
 		audio := fmt.Sprintf("%s recording %d ", s.name, i)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -158,14 +159,12 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	t.request.body = body
-	resp, err := t.travel(req.Context())
+	resp, err := t.travel(req.Context()) //nolint:bodyclose // it is in memory
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	whole, err := io.ReadAll(resp.Body)
-	for name, values := range resp.Header {
-		rw.Header()[name] = values
-	}
+	maps.Copy(rw.Header(), resp.Header)
 	length := len(whole)
 	if err != nil {
 		length++
