@@ -105,7 +105,7 @@ func newDesign(seed uint64) design {
 	default:
 	}
 	if w.quiet {
-		w.calmDown(d)
+		w.calmDown()
 	} else {
 		w.makeSpecial(drawsAt(seed, hashOf("special")))
 	}
@@ -210,14 +210,17 @@ func (w *design) makeSpecial(d *draws) {
 }
 
 // calmDown makes it a good day in a clinic of many patients.
-func (w *design) calmDown(d *draws) {
+func (w *design) calmDown() {
 	w.focus, w.alike, w.meddling, w.patientless, w.yesterday, w.archive = onAll, false, false, false, false, false
 	w.manners, w.strange = manners{}, false
 	w.variant.Pagination, w.variant.OldestFirst, w.variant.DefaultPageSize, w.variant.Query = clinicaldoctest.PaginationLengthAware, false, 0, clinicaldoctest.QueryNames{}
 	w.variant.Patient = clinicaldoctest.PatientObject
-	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = pick(d, 0.01, 0.02), 0, 0, 0, 0, serviceDate
+	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = 0.01, 0, 0, 0, 0, serviceDate
 	w.names, w.patients, w.renames, w.twins, w.shared, w.secondUser = 1000, 1000, false, false, true, false
-	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool { return k == mixedUp || k == bloated })
+	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool {
+		return k == mixedUp || k == bloated || k == webPage || k == garbled || k == barred
+	})
+	w.scale, w.restarts, w.dictates = max(w.scale, 2*time.Hour), false, false
 }
 
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own

@@ -137,7 +137,8 @@ func (c *call) checkUse(err error) {
 	defer c.mu.Unlock()
 	w := c.program.world
 	unknown := errors.Is(err, clinicaldoc.ErrOutcomeUnknown)
-	_, refused := errors.AsType[*clinicaldoc.Error](err)
+	refusal, refused := errors.AsType[*clinicaldoc.Error](err)
+	gone := errors.Is(err, clinicaldoc.ErrNotFound) || refused && refusal.StatusCode == http.StatusGone
 	switch {
 	case c.op == "get" && c.requests == 1 && c.fault == breaksOff && !refused:
 		w.violate("useless", "a read is not tried again, although its response broke off")
@@ -149,7 +150,7 @@ func (c *call) checkUse(err error) {
 		w.violate("useless", "note %d is complete, and said not to be", c.note)
 	case c.op == "update" && errors.Is(err, clinicaldoc.ErrConflict) && c.unchanged == nil && c.looked && c.showed.Analysis == c.text():
 		w.violate("useless", "note %d was shown to hold our text, and that is a conflict", c.note)
-	case (c.op == "delete" || c.op == "else") && errors.Is(err, clinicaldoc.ErrNotFound) && len(c.acts) > 0, c.op == "revoke" && errors.Is(err, clinicaldoc.ErrUnauthorized) && len(c.acts) > 0:
+	case (c.op == "delete" || c.op == "else") && gone && len(c.acts) > 0, c.op == "revoke" && errors.Is(err, clinicaldoc.ErrUnauthorized) && len(c.acts) > 0:
 		w.violate("useless", "%s did it, and misses it now", c.op)
 	}
 }
