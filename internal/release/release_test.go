@@ -98,7 +98,7 @@ func TestRehearse(t *testing.T) {
 	assert.Empty(t, mustGit(t, r, "status", "--porcelain"))
 }
 
-// asAPIDiff makes the test's own program say what apidiff would. The real one is used by the nightly rehearsal.
+// asAPIDiff makes the test's own program say what apidiff would. The real one runs when a tag is checked.
 const asAPIDiff = "RELEASE_TEST_APIDIFF"
 
 func TestMain(m *testing.M) {

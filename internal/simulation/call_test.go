@@ -32,6 +32,8 @@ type call struct {
 	parallel    bool                  // it asks for several things at once
 	stage       clinicaldoctest.Stage // of the note when it began
 
+	knowledge
+
 	mu         sync.Mutex
 	requests   int
 	writes     int
@@ -45,9 +47,6 @@ type call struct {
 	travelled  time.Duration // how long requests were under way
 	observed   []observation
 	firstWrite time.Time
-	doubtful   bool      // a write may have had its effect, for all the SDK can know
-	looked     bool      // a read came back since
-	lookedAt   time.Time // how old what it showed is at most
 	shownAt    time.Time
 	texts      map[int64]texts // of the notes, as reads showed them last
 	showed     texts           // what the latest read showed that came back since the latest write
@@ -75,6 +74,20 @@ func (t texts) sameTexts(note *clinicaldoc.ProgressNote) bool {
 func (t texts) signed() bool { return t.Has != nil && t.Has.Signed }
 
 func (t texts) incomplete() bool { return t.Has != nil && (!t.Has.Content || !t.Has.Transcription) }
+
+// knowledge is what a call has learned of its note.
+type knowledge struct {
+	doubtful bool      // a write may have had its effect, for all the SDK can know
+	looked   bool      // a read came back since
+	lookedAt time.Time // how old what it showed is at most
+}
+
+// knows is what the call knows when it sends a request, which may be carried out much later.
+func (c *call) knows() knowledge {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.knowledge
+}
 
 // observation is an error as an observer saw it.
 type observation struct {

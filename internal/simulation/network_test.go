@@ -94,7 +94,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.prepare(d)
 	t.meddle(d, place)
-	t.request.attempt = c.asked(r, n.world)
+	t.request.attempt, t.request.knew = c.asked(r, n.world), c.knows()
 	if r.writes() && r.id() != 0 {
 		n.world.slot(n.number)
 		n.world.service.aim(r.id())

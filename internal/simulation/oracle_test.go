@@ -47,9 +47,9 @@ func (w *world) acted(r request, f *fact, done change) {
 	theirs := f.changes[len(f.changes)-1]
 	switch {
 	case theirs.by == c || theirs.at.Before(c.firstWrite):
-	case c.doubtful && !c.looked:
+	case r.knew.doubtful && !r.knew.looked:
 		w.violate("edit overwritten", "note %d: attempt %d of %s acts on somebody's change without having looked", f.id, r.attempt, c.op)
-	case c.looked && !c.lookedAt.Before(theirs.at):
+	case r.knew.looked && !r.knew.lookedAt.Before(theirs.at):
 		w.violate("edit overwritten", "note %d: attempt %d of %s acts on somebody's change that it was shown", f.id, r.attempt, c.op)
 	default:
 		w.count("reached: a change between read and write", 1)

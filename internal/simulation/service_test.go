@@ -143,6 +143,7 @@ type request struct {
 	attempt             int   // of the call, among its writes
 	sent                time.Time
 	storage             bool // it goes to where recordings lie
+	knew                knowledge
 }
 
 func (r request) writes() bool { return r.method != http.MethodGet }

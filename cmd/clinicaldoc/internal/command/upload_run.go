@@ -25,6 +25,8 @@ type uploadRun struct {
 	rows       map[int]*progress.Row // of what is under way
 	last       ingest.Progress
 	doubts     []int
+	taken      int   // in doubt only because another machine has them
+	elsewhere  error // of one of those
 	worst      error // of the refused ones
 	cut        int   // ended by the run's end, before they could be sent whole
 	broken     error // of standard output
@@ -59,8 +61,10 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 		return context.Cause(ctx)
 	case ended != nil:
 		return ended
-	case r.last.InDoubt > 0:
+	case r.last.InDoubt > r.taken:
 		return &inDoubtError{r.last.InDoubt}
+	case r.taken > 0:
+		return fmt.Errorf("%d recordings are in other hands, such as: %w", r.taken, r.elsewhere)
 	case r.worst != nil:
 		return fmt.Errorf("%d recordings were refused, such as: %w", r.last.Refused, r.worst)
 	}
@@ -163,6 +167,10 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 	switch result.Status {
 	case ingest.InDoubt:
 		r.doubts = append(r.doubts, number)
+		if errors.Is(result.Err, ingest.ErrTaken) {
+			r.taken++
+			r.elsewhere = result.Err
+		}
 	case ingest.Refused:
 		if r.worst == nil || kindOf(r.worst).code == codeUnreachable {
 			r.worst = result.Err
