@@ -183,7 +183,7 @@ func (h *hookedCall) Begin(ctx context.Context, _ *exchange.Attempt) *exchange.T
 	}
 	given, headers := h.hooks.AttemptStart(ctx, h.attempt())
 	trace.Context = withValues(ctx, given)
-	if h.server != nil && headers.valid() {
+	if headers.valid() {
 		trace.Parent, trace.State = headers.Traceparent, headers.Tracestate
 	}
 	return trace

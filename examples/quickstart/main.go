@@ -87,7 +87,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 		note = changed
 	}
 
-	// IfUnchanged: nobody's edit is overwritten, and nothing is signed but what was read.
+	// IfUnchanged: a change by others since the note was read is a *ConflictError.
 	reviewed := clinicaldoc.UpdateNoteParams{Analysis: new(note.Analysis + "\nReviewed.")}
 	if note, err = client.Notes.Update(ctx, note.ID, reviewed, clinicaldoc.IfUnchanged(note)); err != nil {
 		return err

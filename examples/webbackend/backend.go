@@ -195,7 +195,7 @@ func (b *backend) sign(ctx context.Context, r *http.Request, id int64, clinician
 	return show(note), nil
 }
 
-// asShown reads the note and makes sure that it is still what the page shows: nothing else is edited or signed.
+// asShown reads the note and makes sure that it is still what the page shows, so that what others changed since is refused.
 func (b *backend) asShown(ctx context.Context, r *http.Request, id int64, clinician clinicaldoc.CallOption) (*clinicaldoc.ProgressNote, change, error) {
 	var wanted change
 	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20)).Decode(&wanted); err != nil {

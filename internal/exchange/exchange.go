@@ -168,9 +168,6 @@ func (c *Call) Release() {
 	if c.buffer != nil {
 		buffers.GiveBack(c.buffer)
 	}
-	if c.Last != nil {
-		c.Last.Body = nil
-	}
 	c.buffer = nil
 	if c.Last != nil {
 		c.Last.Body = nil // a timer that was stopped may keep the attempt for a while
