@@ -30,12 +30,15 @@ type call struct {
 	limit       time.Duration // the context's; 0: none
 	token       string
 	parallel    bool                  // it asks for several things at once
+	pause       time.Duration         // that it promises before each request but the first; 0: none
 	stage       clinicaldoctest.Stage // of the note when it began
 
 	knowledge
 
 	mu         sync.Mutex
+	begun      int // lists that it began to ask for
 	requests   int
+	heardAt    time.Time // when its latest request came to an end
 	writes     int
 	faults     int           // that it met
 	fault      faultKind     // that its latest request met; -1: none
@@ -115,6 +118,9 @@ func (c *call) asked(r request, w *world) int {
 	if r.path == loginPath {
 		return 0 // where a redirect led, and no attempt of its own
 	}
+	if pause := time.Since(c.heardAt); c.requests > 0 && pause < c.pause {
+		w.violate("flood", "%s asks again after a pause of %s", c.op, pause)
+	}
 	c.requests++
 	if query, err := url.ParseQuery(r.query); err == nil && r.lists() {
 		page, _ := strconv.Atoi(query.Get("page"))
@@ -139,6 +145,15 @@ func (c *call) asked(r request, w *world) int {
 		c.firstWrite = time.Now()
 	}
 	return c.writes
+}
+
+// start counts the lists that the call asks for, also those that it gives up before a request is sent.
+func (c *call) start(operation string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if operation == "Notes.List" {
+		c.begun++
+	}
 }
 
 // shown takes in what the service shows, which may still get lost.
@@ -169,6 +184,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	defer c.mu.Unlock()
 	r := t.request
 	c.travelled += took
+	c.heardAt = time.Now()
 	if c.fault = t.fault; t.fault >= 0 {
 		c.faults++
 	}

@@ -73,7 +73,13 @@ func (p *program) newClient() *clinicaldoc.Client {
 			if a.Err != nil {
 				callOf(ctx).observe(a.Err)
 			}
-		}))
+		}),
+		clinicaldoc.WithHooks(clinicaldoc.Hooks{CallStart: func(ctx context.Context, info clinicaldoc.CallInfo) context.Context {
+			if c, asked := ctx.Value(callKey{}).(*call); asked { // else it is told of losses, and asks nothing
+				c.start(info.Operation)
+			}
+			return ctx
+		}}))
 	if err != nil {
 		panic(err)
 	}
