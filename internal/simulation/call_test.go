@@ -43,6 +43,8 @@ type call struct {
 	faults     int           // that it met
 	fault      faultKind     // that its latest request met; -1: none
 	cuts       int           // of its uploads
+	breaks     int           // of what storage sent
+	shifted    bool          // storage has begun a part at another place than it was asked for
 	barred     bool          // a write was refused in a way that does not pass
 	bloated    bool          // it was shown a list of far too many rows
 	named      int64         // the note of a response that cannot be used
@@ -211,6 +213,21 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if !certain {
 		c.doubtful, c.looked = true, false
 	}
+}
+
+// broken counts a response of storage that breaks off.
+func (c *call) broken() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.breaks++
+}
+
+// misplaced reports whether the next part that storage sends is the wrong one: the first is.
+func (c *call) misplaced() (first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first, c.shifted = !c.shifted, true
+	return first
 }
 
 // begin makes a call of the program's.

@@ -145,6 +145,9 @@ var defects = []defect{
 		name: "a download goes on at the wrong place", file: "internal/fetch/download.go", old: "strconv.FormatInt(d.received, 10)", with: "strconv.FormatInt(d.received+1, 10)",
 		also: []patch{{file: "internal/fetch/storage.go", old: "if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {", with: "if start < 0 {"}},
 	},
+	{
+		name: "a part that does not fit is appended", file: "internal/fetch/storage.go", old: "if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {", with: "if start < 0 {",
+	},
 	{name: "storage gets the token", file: "internal/fetch/download.go", old: "\"User-Agent\": {d.source.UserAgent}}", with: "\"User-Agent\": {d.source.UserAgent}, \"Authorization\": {\"Bearer x\"}}"},
 	{name: "the journal is not synced", file: "ingest/filewrite.go", old: "err = j.file.Sync()", with: "err = nil"},
 	{name: "the journal is written too late", file: "ingest/task.go", old: "if err := t.claim.Save(attempt, e); err != nil {", with: "if err := error(nil); err != nil {"},

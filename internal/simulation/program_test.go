@@ -203,11 +203,20 @@ func (p *program) noteName(d *draws) string {
 	return fmt.Sprintf("%s %d", nameMark, d.below(p.world.design.names))
 }
 
+// sound is that many bytes of a recording, no two parts of which are alike.
+func sound(length int) string {
+	var text strings.Builder
+	for i := 10; text.Len() < length; i++ {
+		text.WriteString(strconv.Itoa(i))
+	}
+	return text.String()[:length]
+}
+
 // newRecording is unlike all others by its fingerprint alone. Clients of one user differ in their sizes: nothing could tell
 // the notes of two apart.
 func (p *program) newRecording(d *draws) *recording {
 	audio := fmt.Sprintf("%s.%d ", p.name, p.step)
-	audio += strings.Repeat("~", 100+20*p.group+d.below(p.world.design.sizeCount())-len(audio))
+	audio += sound(100 + 20*p.group + d.below(p.world.design.sizeCount()) - len(audio))
 	sum := sha256.Sum256([]byte(audio))
 	r := &recording{fingerprint: hex.EncodeToString(sum[:])}
 	r.params = clinicaldoc.CreateNoteParams{Name: p.noteName(d), PatientID: p.patient(d), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio))}
@@ -227,7 +236,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 			if d.chance(0.15) {
 				p.wait(ctx, d, p.world.service.birth(r.fingerprint).id, true)
 			}
-			if p.world.design.focus == onEdits && d.chance(0.4) { // nobody has waited for it
+			if p.world.design.focus == onEdits && (d.chance(0.4) || p.world.design.slowly) { // nobody has waited for it
 				p.sign(ctx, d, p.world.service.birth(r.fingerprint).id)
 			}
 			return

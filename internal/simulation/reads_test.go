@@ -170,7 +170,7 @@ func (p *program) checkWhole(c *call, params clinicaldoc.ListNotesParams, from t
 	if c.bloated {
 		p.world.violate("flood", "a list of 100,001 rows is taken")
 	}
-	if c.faults > 0 || p.world.service.replica != nil {
+	if c.faults > 0 || p.world.service.replica != nil || design.hides {
 		return
 	}
 	if !design.tellsTotals() && c.begun > c.requests {
@@ -199,6 +199,9 @@ func (w design) listCosts(rows int, params clinicaldoc.ListNotesParams) (page, r
 	return page, requests
 }
 
+// maxRetries is how often a request is retried, and a download after its latest new byte.
+const maxRetries = 3
+
 // download fetches the recording of a note.
 func (p *program) download(ctx context.Context, id int64) {
 	c := p.begin("download").on(id)
@@ -215,7 +218,12 @@ func (p *program) download(ctx context.Context, id int64) {
 		p.world.violate("recording", "note %d: %d bytes that are not its recording", id, recording.Len())
 	case err != nil && c.faults == 0 && f.died.IsZero() && p.world.service.replica == nil:
 		p.world.violate("useless", "the recording of note %d cannot be fetched", id)
+	case err != nil && c.faults == c.breaks && c.breaks <= maxRetries && !c.shifted && f.died.IsZero() && p.world.service.replica == nil:
+		p.world.violate("useless", "the recording of note %d is given up after %d breaks: %v", id, c.breaks, err)
 	case err == nil:
 		p.world.count("reached: a recording was fetched", 1)
+		if c.breaks > 0 {
+			p.world.count("reached: a recording was fetched in parts", 1)
+		}
 	}
 }

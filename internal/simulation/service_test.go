@@ -117,6 +117,9 @@ func newBox(d design, clock time.Duration) *clinicaldoctest.Server {
 		d.variant.Patient = clinicaldoctest.PatientUnnamed
 	}
 	delays := clinicaldoctest.Delays{Uploaded: time.Second, Transcribing: 40 * time.Second, Transcribed: time.Second, Analysing: 20 * time.Second}
+	if d.slowly {
+		delays.Transcribing, delays.Analysing = 100*time.Second, 50*time.Second
+	}
 	box := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(d.variant), clinicaldoctest.WithToken(firstToken), clinicaldoctest.WithDelays(delays))
 	box.Advance(clock)
 	box.AddUser(clinicaldoctest.User{Token: otherToken})
