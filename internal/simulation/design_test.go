@@ -46,6 +46,7 @@ type design struct {
 	recent          bool // only minutes old
 	archive         bool // and many more, which are complete
 	dictates        bool // clinicians make notes too
+	doubles         bool // and others of the same names, soon after those of the programs
 	prefetch        bool // programs fetch pages ahead
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 
@@ -212,9 +213,7 @@ func (w *design) makeSpecial(d *draws) {
 		w.editSpecially(40, lost, unheard)
 		w.date, w.skew, w.meddling = skewedDate, time.Minute, true
 	case 3: // a program looks for its note while another creates one that looks the same
-		w.focus, w.protocol, w.scale, w.lag, w.cached, w.clock, w.date, w.machine, w.local = onLosses, inProcess, 10*time.Minute, 0, 0, 0, serviceDate, 0, 0
-		w.programs, w.clinicians, w.shared, w.twins, w.secondUser, w.patientless, w.restarts, w.ingest, w.yesterday = 2, 0, true, true, false, false, false, false, false
-		w.alike, w.names, w.patients, w.renames, w.rate, w.faults = true, 1000, 1000, true, 0.5, []faultKind{lost, slow}
+		w.searchSpecially(2, lost, slow)
 	case 4: // a sign that is carried out when the note is complete, long after its response was lost
 		w.editSpecially(30, webPage)
 		w.slowly, w.late = true, 10*time.Minute
@@ -223,7 +222,17 @@ func (w *design) makeSpecial(d *draws) {
 	case 7: // a list tells of more rows than it shows
 		w.focus, w.lag, w.strange, w.hides = onLists, 0, false, true
 		w.variant.Pagination, w.variant.Query, w.variant.OldestFirst = clinicaldoctest.PaginationLengthAware, clinicaldoctest.QueryNames{}, false
+	case 8: // a note is made elsewhere that looks more like the lost one than its own, by its time
+		w.searchSpecially(1, unheard)
+		w.clock, w.sizes, w.doubles = -3*time.Second, untold, true
 	}
+}
+
+// searchSpecially is a day of lost creates, each of a name of its own but for what programs do together.
+func (w *design) searchSpecially(programs int, faults ...faultKind) {
+	w.focus, w.protocol, w.scale, w.lag, w.cached, w.clock, w.date, w.machine, w.local = onLosses, inProcess, 10*time.Minute, 0, 0, 0, serviceDate, 0, 0
+	w.programs, w.clinicians, w.shared, w.twins, w.secondUser, w.patientless, w.restarts, w.ingest, w.yesterday = programs, 0, true, true, false, false, false, false, false
+	w.alike, w.names, w.patients, w.renames, w.rate, w.faults = true, 1000, 1000, true, 0.5, faults
 }
 
 // editSpecially is a day of many edits on a service whose clock agrees with ours.

@@ -226,6 +226,17 @@ func (s *service) recordBirth(r request) {
 		station.bornAfter(f, r.sent)
 	}
 	s.notes[n.ID], s.births[f.fingerprint] = f, f
+	if s.world.design.doubles && r.call != nil {
+		s.world.running.Go(func() { s.double(r.call.program, n) })
+	}
+}
+
+// double is a clinician's note of the same name as one that a program made, soon after it.
+func (s *service) double(p *program, n clinicaldoctest.Note) {
+	time.Sleep(4*time.Second + drawsAt(s.world.seed, uint64(n.ID), hashOf("double")).within(20*time.Second))
+	s.world.slot(p.number + 128)
+	c := &clinician{being: being{world: s.world, name: "d" + p.name, number: p.number + 128, step: int(n.ID)}}
+	c.dictate(p.token, n.Name, n.PatientID)
 }
 
 // forward brings a write to the replica.
