@@ -216,7 +216,7 @@ func (w *design) makeSpecial(d *draws) {
 		w.searchSpecially(2, lost, slow)
 	case 4: // a sign that is carried out when the note is complete, long after its response was lost
 		w.editSpecially(30, webPage)
-		w.slowly, w.late = true, 10*time.Minute
+		w.focus, w.slowly, w.late, w.renames = onLosses, true, 10*time.Minute, false
 	case 5, 6: // downloads that break off, and a storage that does not go on where it is asked to
 		w.focus, w.protocol, w.rate, w.faults, w.lag, w.blocks = onWaits, inProcess, 0.4, []faultKind{breaksOff}, 0, choice == 6
 	case 7: // a list tells of more rows than it shows

@@ -236,7 +236,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 			if d.chance(0.15) {
 				p.wait(ctx, d, p.world.service.birth(r.fingerprint).id, true)
 			}
-			if p.world.design.focus == onEdits && (d.chance(0.4) || p.world.design.slowly) { // nobody has waited for it
+			if p.world.design.focus == onEdits && d.chance(0.4) || p.world.design.slowly { // nobody has waited for it
 				p.sign(ctx, d, p.world.service.birth(r.fingerprint).id)
 			}
 			return

@@ -156,7 +156,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 func (p *program) checkWhole(c *call, params clinicaldoc.ListNotesParams, from time.Time, seen map[int64]bool) {
 	design := p.world.design
 	wanted, deaths, births := p.world.service.throughout(params.PatientID, from, time.Now())
-	hidden := deaths && (!design.tellsDeletions() || design.tellsTotals() && births) && (!params.Verify || p.world.service.replica != nil)
+	hidden := deaths && design.hides || deaths && (!design.tellsDeletions() || design.tellsTotals() && births) && (!params.Verify || p.world.service.replica != nil)
 	for _, id := range wanted {
 		switch {
 		case !seen[id] && hidden: // documented: the service cannot show it
