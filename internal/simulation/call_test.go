@@ -187,7 +187,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if t.fault == cut && err != nil {
 		c.cuts++
 	}
-	c.barred = t.fault == barred && !c.parallel
+	c.barred = t.fault == barred && err == nil && !c.parallel
 	if t.fault == garbled && err == nil && r.method == http.MethodPost && resp.StatusCode < 300 {
 		c.named = c.born
 	}

@@ -218,7 +218,7 @@ func (w *design) calmDown() {
 	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = 0.01, 0, 0, 0, 0, serviceDate
 	w.names, w.patients, w.renames, w.twins, w.shared, w.secondUser = 1000, 1000, false, false, true, false
 	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool {
-		return k == mixedUp || k == bloated || k == webPage || k == redirected || k == garbled || k == barred
+		return k == mixedUp || k == bloated || k == garbled || k == barred
 	})
 	w.scale, w.restarts, w.dictates = max(w.scale, 2*time.Hour), false, false
 }
