@@ -223,6 +223,14 @@ func (w *design) calmDown() {
 	w.scale, w.restarts, w.dictates = max(w.scale, 2*time.Hour), false, false
 }
 
+// kind is what the report tells worlds apart by.
+func (w design) kind() string {
+	if w.quiet {
+		return "quiet"
+	}
+	return w.focus.String()
+}
+
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
 // between two that are ready is a coin that nobody can load.
 func (w design) exact() bool { return !w.ingest && !w.prefetch && w.protocol != http2 }

@@ -123,7 +123,7 @@ func (p *program) settle(ctx context.Context) {
 	p.pending = nil
 	for _, r := range open {
 		if r.lost != nil && !p.find(ctx, r, 30*time.Minute) && r.lost != nil {
-			p.world.useful("lost creates undecided at the end")
+			p.world.count("lost creates undecided at the end", 1)
 		}
 	}
 	if !p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true) && p.world.design.tellsEnd() {
@@ -229,7 +229,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 		if r.lost == nil {
 			return
 		}
-		p.world.useful("lost creates")
+		p.world.count("lost creates", 1)
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
 			p.pending = append(p.pending, r)
 			p.restart(ctx)
@@ -370,10 +370,18 @@ func (p *program) notCreated(r *recording) {
 	r.call.deny()
 }
 
+// soon are the times within which a lost create is decided; that of Settle has room for the last look.
+var soon = []struct {
+	within time.Duration
+	label  string
+}{{time.Minute, "within a minute"}, {11 * time.Minute, "within Settle"}, {time.Hour, "within an hour"}}
+
 func (p *program) decided(word string, since time.Duration) {
-	p.world.useful("lost creates decided")
+	p.world.count("lost creates decided", 1)
 	p.world.count("reached: "+word, 1)
-	if since <= 11*time.Minute {
-		p.world.useful("lost creates decided within Settle")
+	for _, s := range soon {
+		if since <= s.within {
+			p.world.count("lost creates decided "+s.label, 1)
+		}
 	}
 }
