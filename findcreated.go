@@ -111,8 +111,8 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 // context ends first.
 func (l *search) pause(ctx context.Context, failure error) bool {
 	wait := retry.Backoff(ctx, l.looks-1, minLookPause, maxLookPause, 0)
-	if remaining := time.Until(l.settledAt.Add(l.cached)); remaining > 0 {
-		wait = min(wait, remaining)
+	if remaining := time.Until(l.settledAt); remaining > 0 { // later, what a cache keeps grows old as fast as time goes
+		wait = min(wait, remaining+l.cached)
 	}
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		wait = max(wait, min(refused.RetryAfter, maxLookPause))

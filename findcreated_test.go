@@ -1199,3 +1199,23 @@ func TestFindCreatedSurvivesALoginPage(t *testing.T) {
 		}
 	}
 }
+
+// What a cache keeps grows old as fast as time goes: it is not looked at in ever shorter pauses.
+func TestFindCreatedHasPatienceWithACache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		lost := lose(t, s.client(), visit())
+		began := time.Now()
+		kept := defaultSettle - time.Second
+		s.onList = func() {
+			s.age = max(0, time.Since(began)-kept)
+			if s.age > 15*time.Minute {
+				s.age = 0
+			}
+		}
+		_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Less(t, s.lists, 50)
+	})
+}
