@@ -361,10 +361,17 @@ func (w design) finding(unique bool, known []int64) clinicaldoc.FindCreatedParam
 	return clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeIDs: known, TrustPatientFilter: w.unnamed}
 }
 
-// notCreated is the SDK's word that no note was made of the recording. What a clinician has deleted meanwhile nobody can see.
+// notCreated is the SDK's word that no note was made of the recording. What a clinician has deleted meanwhile nobody can
+// see, nor that a renamed note of another size is the one, if it seems to be older by more than clocks may differ.
 func (p *program) notCreated(r *recording) {
-	if f := p.world.service.birth(r.fingerprint); f != nil && !f.died.IsZero() {
+	f := p.world.service.birth(r.fingerprint)
+	switch {
+	case f == nil:
+	case !f.died.IsZero():
 		p.world.count("reached: deleted before it was found", 1)
+		return
+	case p.world.design.machine > 15*time.Minute && p.world.design.sizes != told && strings.HasPrefix(p.world.service.look(f.id).Name, renamed):
+		p.world.count("reached: sent by a clock that was too far off", 1)
 		return
 	}
 	r.call.deny()
