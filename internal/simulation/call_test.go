@@ -53,11 +53,11 @@ type call struct {
 	observed   []observation
 	firstWrite time.Time
 	shownAt    time.Time
-	texts      map[int64]texts // of the notes, as reads showed them last
-	showed     texts           // what the latest read showed that came back since the latest write
-	acts       []change        // what the service did because of it
-	born       int64           // the note that it made
-	notBefore  time.Time       // the service asked for a pause until then
+	texts      map[int64]texts    // of the notes, as reads showed them last
+	showed     texts              // what the latest read showed that came back since the latest write
+	acts       []change           // what the service did because of it
+	born       int64              // the note that it made
+	notBefore  map[bool]time.Time // the service, or its storage, asked for a pause until then
 	over       bool
 	denied     bool // the SDK said that nothing was done
 }
@@ -128,7 +128,7 @@ func (c *call) asked(r request, w *world) int {
 		page, _ := strconv.Atoi(query.Get("page"))
 		c.lastPage = max(c.lastPage, page)
 	}
-	if time.Now().Before(c.notBefore) && !c.parallel {
+	if time.Now().Before(c.notBefore[r.storage]) && !c.parallel {
 		w.violate("flood", "%s does not heed Retry-After", c.op)
 	}
 	if !r.writes() {
@@ -192,10 +192,10 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	}
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		c.notBefore = time.Now().Add(time.Duration(seconds) * time.Second)
+		c.notBefore[r.storage] = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	if !r.writes() {
-		readable := t.fault < 0 || t.fault == slow || t.fault == oddPart
+		readable := t.fault < 0 || t.fault == slow || t.fault == oddPart || t.fault == mixedUp || t.fault == bloated // which leave the texts as they are
 		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK && readable {
 			c.looked, c.lookedAt, c.showed = true, c.shownAt, c.texts[r.id()]
 		}
@@ -205,7 +205,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if t.fault == cut && err != nil {
 		c.cuts++
 	}
-	c.barred = t.fault == barred && !c.parallel
+	c.barred = t.fault == barred && err == nil && !c.parallel
 	if t.fault == garbled && err == nil && r.method == http.MethodPost && resp.StatusCode < 300 {
 		c.named = c.born
 	}
@@ -233,7 +233,7 @@ func (c *call) misplaced() (first bool) {
 // begin makes a call of the program's.
 func (p *program) begin(op string) *call {
 	p.world.count("calls "+op, 1)
-	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, fault: -1}
+	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, notBefore: map[bool]time.Time{}, fault: -1}
 }
 
 // latestFault is the one that the call's latest request met; -1: none, or it asks for several things at once.

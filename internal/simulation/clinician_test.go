@@ -13,6 +13,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
+// renamed is how the names begin that clinicians give.
+const renamed = "renamed "
+
 // clinician works on the same notes as the programs, in the web application of the service.
 type clinician struct {
 	being
@@ -61,7 +64,7 @@ func (c *clinician) change(choice int, n clinicaldoctest.Note) {
 	text := fmt.Sprintf("%s by %s in step %d", textMark, c.name, c.step)
 	switch {
 	case choice < 4 && c.world.design.renames && c.world.design.sizes == reencoded: // then nothing is left to know it by
-		c.send(http.MethodPut, path, n, map[string]string{"name": "renamed " + text})
+		c.send(http.MethodPut, path, n, map[string]string{"name": renamed + text})
 	case choice < 4:
 		c.send(http.MethodPut, path, n, map[string]string{"analysis": text})
 	case choice < 6:

@@ -250,9 +250,17 @@ func (w *design) calmDown() {
 	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = 0.01, 0, 0, 0, 0, serviceDate
 	w.names, w.patients, w.renames, w.twins, w.shared, w.secondUser = 1000, 1000, false, false, true, false
 	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool {
-		return k == mixedUp || k == bloated || k == webPage || k == redirected || k == garbled || k == barred
+		return k == mixedUp || k == bloated || k == garbled || k == barred
 	})
 	w.scale, w.restarts, w.dictates = max(w.scale, 2*time.Hour), false, false
+}
+
+// kind is what the report tells worlds apart by.
+func (w design) kind() string {
+	if w.quiet {
+		return "quiet"
+	}
+	return w.focus.String()
 }
 
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own

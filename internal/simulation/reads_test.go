@@ -114,7 +114,7 @@ func (p *program) checkWaited(c *call, note *clinicaldoc.ProgressNote) {
 // list reads a list whole, and reports whether it ended well.
 func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 	c := p.begin("list")
-	p.world.useful("lists")
+	p.world.count("lists", 1)
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	params := clinicaldoc.ListNotesParams{PerPage: 1 + d.below(5), Sort: pick(d, clinicaldoc.SortLatest, clinicaldoc.SortOldest), Verify: d.chance(0.2), TrustPatientFilter: p.world.design.unnamed}
@@ -147,7 +147,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 		}
 	}
 	c.end(nil)
-	p.world.useful("lists whole")
+	p.world.count("lists whole", 1)
 	p.checkWhole(c, params, from, seen)
 	return true
 }
