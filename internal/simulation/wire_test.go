@@ -167,7 +167,7 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	maps.Copy(rw.Header(), resp.Header)
 	length := len(whole)
 	if err != nil {
-		length++
+		length = max(length+1, int(resp.ContentLength))
 	}
 	if resp.StatusCode != http.StatusNoContent {
 		rw.Header().Set("Content-Length", strconv.Itoa(length))
