@@ -71,7 +71,7 @@ func (j *Journal) open(ctx context.Context, js jetstream.JetStream, params Param
 	if params.Replicas > 1 {
 		count = 1
 	}
-	first, err := openBucket(ctx, js, name, params.Replicas)
+	first, err := openBucket(ctx, js, name, params.Replicas, jetstream.FileStorage)
 	if err != nil {
 		return err
 	}
@@ -84,14 +84,14 @@ func (j *Journal) open(ctx context.Context, js jetstream.JetStream, params Param
 	j.buckets = []*bucket{first}
 	for n := 1; n < count && err == nil; n++ {
 		var next *bucket
-		next, err = openBucket(ctx, js, fmt.Sprintf("%s-%d", name, n), params.Replicas)
+		next, err = openBucket(ctx, js, fmt.Sprintf("%s-%d", name, n), params.Replicas, jetstream.FileStorage)
 		j.buckets = append(j.buckets, next)
 	}
 	return err
 }
 
-func openBucket(ctx context.Context, js jetstream.JetStream, name string, replicas int) (*bucket, error) {
-	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, Replicas: max(replicas, 1), Storage: jetstream.FileStorage})
+func openBucket(ctx context.Context, js jetstream.JetStream, name string, replicas int, storage jetstream.StorageType) (*bucket, error) {
+	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, Replicas: max(replicas, 1), Storage: storage})
 	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
 		return nil, err
 	}
