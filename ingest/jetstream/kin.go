@@ -55,38 +55,58 @@ const (
 	atOnce = 500       // records
 )
 
-// catchUp reads what was written until now, as the leader of the bucket tells.
+// rounds are enough: a record that is written anew moves to the end, and is overlooked in a round if it moves there just before
+// it would have been read. No record is written so often in so short a time.
+const rounds = 8
+
+// catchUp reads what was written until now, as the leader of the bucket tells, and what moved meanwhile.
 func (j *Journal) catchUp(ctx context.Context, b *bucket) error {
-	var state jetstream.StreamState
-	err := patiently(ctx, j.patience, func(ctx context.Context) error {
-		info, err := b.stream.Info(ctx)
-		if err == nil {
-			state = info.State
-		}
-		return err
-	})
-	if b.next == 0 && state.LastTime.Before(b.since.Add(-skew)) {
-		b.next = state.LastSeq + 1
-	}
-	for err == nil && b.next <= state.LastSeq {
-		var damage error
-		err = patiently(ctx, j.patience, func(ctx context.Context) error {
-			before := b.next
-			err := b.read(ctx, state.LastSeq)
-			if errors.Is(err, ingest.ErrJournalDamaged) {
-				damage = err
-			}
-			if b.next > before || damage != nil {
-				return nil // what is left comes next
+	for range rounds {
+		var state jetstream.StreamState
+		err := patiently(ctx, j.patience, func(ctx context.Context) error {
+			info, err := b.stream.Info(ctx)
+			if err == nil {
+				state = info.State
 			}
 			return err
 		})
-		if damage != nil {
-			return damage
+		if err != nil {
+			return unreachable(err)
+		}
+		if b.next == 0 && state.LastTime.Before(b.since.Add(-skew)) {
+			b.next = state.LastSeq + 1
+		}
+		if b.next > state.LastSeq {
+			return nil
+		}
+		if err := j.readUntil(ctx, b, state.LastSeq); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		return unreachable(err)
+	return nil
+}
+
+// readUntil reads on for as long as anything comes.
+func (j *Journal) readUntil(ctx context.Context, b *bucket, last uint64) error {
+	for b.next <= last {
+		var damage error
+		err := patiently(ctx, j.patience, func(ctx context.Context) error {
+			before := b.next
+			err := b.read(ctx, last)
+			if errors.Is(err, ingest.ErrJournalDamaged) {
+				damage, err = err, nil
+			}
+			if b.next > before {
+				err = nil // what is left comes next
+			}
+			return err
+		})
+		switch {
+		case damage != nil:
+			return damage
+		case err != nil:
+			return unreachable(err)
+		}
 	}
 	return nil
 }
@@ -117,7 +137,7 @@ func (b *bucket) read(ctx context.Context, last uint64) error {
 		if pending == 0 {
 			return errBehind
 		}
-		batch, err := consumer.Fetch(int(min(pending, atOnce)), jetstream.FetchMaxWait(requestTimeout)) //nolint:gosec // a few
+		batch, err := consumer.Fetch(int(min(pending, atOnce)), jetstream.FetchMaxWait(requestTimeout))
 		if err != nil {
 			return err
 		}

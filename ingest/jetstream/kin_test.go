@@ -2,6 +2,8 @@ package jetstream
 
 import (
 	"encoding/json"
+	"maps"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,4 +98,57 @@ func TestKinOfALongJournal(t *testing.T) {
 	info, err := first.stream.Info(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, info.State.Consumers)
+}
+
+// A record moves to the end when it is written anew: it must not be overlooked because it moved while the bucket was read.
+func TestKinOverlookNothingThatMoves(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	writer := openJournal(t, connect(t, s), time.Second)
+	writer.buckets = writer.buckets[:1]
+	var (
+		mu      sync.Mutex
+		known   = map[ingest.Key]bool{}
+		writers sync.WaitGroup
+		stop    = make(chan struct{})
+	)
+	put := func(n int, state ingest.State) {
+		value, err := json.Marshal(record{Entry: entry(n, state)})
+		assert.NoError(t, err)
+		_, err = writer.buckets[0].Put(t.Context(), recordKey(key(n)), value)
+		assert.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		known[key(n)] = true
+	}
+	for n := range 600 {
+		put(n, ingest.StateCommitting)
+	}
+	for w := range 4 {
+		writers.Go(func() {
+			for n := w; ; n += 4 {
+				select {
+				case <-stop:
+					return
+				default:
+					put(n%600, ingest.StateInDoubt)
+				}
+			}
+		})
+	}
+	for range 50 {
+		reader := openJournal(t, connect(t, s), time.Second) // which has read nothing
+		reader.buckets = reader.buckets[:1]
+		mu.Lock()
+		want := maps.Clone(known)
+		mu.Unlock()
+		got := kin(t, reader, 7, time.Now().Add(-time.Hour))
+		for k := range want {
+			if got[k] == 0 {
+				t.Errorf("%v is missing of %d", k, len(want))
+			}
+		}
+	}
+	close(stop)
+	writers.Wait()
 }
