@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -76,6 +77,15 @@ type edit struct {
 	done    *ProgressNote    // as an earlier attempt left it
 }
 
+// edits are used again: only the goroutine of the call knows one.
+var edits = sync.Pool{New: func() any { return new(edit) }}
+
+// release ends the use of the edit.
+func (e *edit) release() {
+	*e = edit{}
+	edits.Put(e)
+}
+
 func (s *NotesService) newEdit(op operation, id int64, opts []CallOption) (*edit, request, error) {
 	r, err := op.withID(id)
 	if err != nil {
@@ -85,7 +95,8 @@ func (s *NotesService) newEdit(op operation, id int64, opts []CallOption) (*edit
 	if err != nil {
 		return nil, r, err
 	}
-	e := &edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged}
+	e, _ := edits.Get().(*edit)
+	*e = edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged}
 	if e.read != nil && e.read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}

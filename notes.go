@@ -170,6 +170,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 	if err != nil {
 		return nil, err
 	}
+	defer edit.release()
 	if r.body, err = params.encode(); err != nil {
 		return nil, err
 	}
@@ -205,6 +206,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 	if err != nil {
 		return nil, err
 	}
+	defer edit.release()
 	ctx, r.hooked = s.client.startCall(ctx, deleteNote.name)
 	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
@@ -228,6 +230,7 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 	if err != nil {
 		return nil, err
 	}
+	defer edit.release()
 	ctx, r.hooked = s.client.startCall(ctx, signNote.name)
 	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -39,7 +40,7 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 	}
 	call := c.newCall(r, &options)
-	defer call.Release()
+	defer call.release()
 	err = call.Do(ctx)
 	options.fillResponse(&call.Call)
 	switch {
@@ -98,8 +99,22 @@ type call struct {
 	target  url.URL
 }
 
+// calls are used again: what a transport may hold on to is not in them.
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// release ends the use of the call and its response.
+func (c *call) release() {
+	c.Release()
+	if body := c.request.body; body != nil && body.Streamed() {
+		return // the goroutine that sends it may not have ended
+	}
+	*c = call{}
+	calls.Put(c)
+}
+
 func (c *Client) newCall(r request, options *callOptions) *call {
-	call := &call{client: c, request: r, target: *c.baseURL}
+	call, _ := calls.Get().(*call)
+	call.client, call.request, call.target = c, r, *c.baseURL
 	call.target.Path += r.path
 	if before, after, found := strings.Cut(r.path, "{id}"); found && r.id > 0 {
 		call.target.Path = c.baseURL.Path + before + strconv.FormatInt(r.id, 10) + after

@@ -2,9 +2,9 @@ package exchange
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/buffers"
@@ -15,23 +15,24 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
-// try is an attempt under way: what came of it, and all that it takes, in one object.
+// try is what an attempt takes to be sent, in one object. It is never used for another: a transport may hold on to all of it.
 type try struct {
-	Attempt
 	request http.Request
-	values  [4]string // of its headers
+	target  url.URL
 	state   sending.State
-	reader  stall.Reader // of the response
 }
 
 // attempt goes through the steps once, and leaves what came of it in Last.
 func (c *Call) attempt(ctx context.Context) {
 	c.Attempts++
 	began := time.Now()
-	t := &try{Attempt: Attempt{Number: c.Attempts, Started: began, permanent: true}} // until something is sent
-	a := &t.Attempt
+	a := &c.first
+	if c.Attempts > 1 {
+		a = new(Attempt)
+	}
+	*a = Attempt{Number: c.Attempts, Started: began, permanent: true} // until something is sent
 	defer c.end(a)
-	c.steps(ctx, t)
+	c.steps(ctx, a)
 	a.Duration = time.Since(began)
 	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
 		a.Err = c.Explain.Explain(a)
@@ -45,8 +46,7 @@ func (c *Call) attempt(ctx context.Context) {
 	}
 }
 
-func (c *Call) steps(ctx context.Context, t *try) {
-	a, state := &t.Attempt, &t.state
+func (c *Call) steps(ctx context.Context, a *Attempt) {
 	if err := c.limit(ctx); err != nil {
 		a.Step, a.Cause = Limit, err
 		return
@@ -56,11 +56,13 @@ func (c *Call) steps(ctx context.Context, t *try) {
 		a.Step, a.Cause = Authorize, err
 		return
 	}
+	t := new(try)
 	if err := c.build(ctx, t, authorization); err != nil {
 		a.Step, a.Cause = Content, err
 		return
 	}
-	traced := c.begin(ctx, t)
+	state := &t.state
+	traced := c.begin(ctx, a, t.request.Header)
 	timed, cancel := stall.WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
@@ -76,7 +78,7 @@ func (c *Call) steps(ctx context.Context, t *try) {
 	case c.Stream != nil:
 		err = c.take(ctx, resp, a, &state.Watchdog)
 	default:
-		err = c.read(resp, t)
+		err = c.read(resp, a, state)
 	}
 	a.BytesSent, a.permanent = state.BytesSent(), false
 	if err != nil {
@@ -110,27 +112,11 @@ func (c *Call) build(ctx context.Context, t *try, authorization string) error {
 		}
 		return err
 	}
+	t.target = *c.URL
 	t.request = http.Request{
-		Method: c.Method, URL: c.URL, Host: c.URL.Host, Header: c.header(&t.values, authorization), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: c.Method, URL: &t.target, Host: c.URL.Host, Header: c.header(authorization), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	return nil
-}
-
-// header returns the headers of one attempt. Their values share one array.
-func (c *Call) header(values *[4]string, authorization string) http.Header {
-	*values = [...]string{"application/json", c.Peer.UserAgent, authorization, ""}
-	header := make(http.Header, len(c.Header)+len(values))
-	maps.Copy(header, c.Header)
-	header["Accept"] = values[0:1:1] // without it the service puts errors into redirects
-	header["User-Agent"] = values[1:2:2]
-	if authorization != "" {
-		header["Authorization"] = values[2:3:3]
-	}
-	if c.Body != nil {
-		values[3] = c.Body.ContentType()
-		header["Content-Type"] = values[3:4:4]
-	}
-	return header
 }
 
 const (
@@ -180,9 +166,8 @@ func (c *Call) deliver(out *http.Request, state *sending.State) (*http.Response,
 
 // read takes the response in, up to the limit, and ends what is left of the sending. A refusal that breaks off or is too
 // long is a refusal all the same.
-func (c *Call) read(resp *http.Response, t *try) error {
+func (c *Call) read(resp *http.Response, a *Attempt, state *sending.State) error {
 	defer func() { _ = resp.Body.Close() }()
-	a, state := &t.Attempt, &t.state
 	succeeded, limit := success(resp.StatusCode), c.Peer.MaxBody
 	if !succeeded {
 		limit = min(limit, maxErrorBody)
@@ -195,9 +180,11 @@ func (c *Call) read(resp *http.Response, t *try) error {
 	}
 	c.buffer.Reset()
 	state.Watchdog.Bound(maxReadTime)
+	body, release := c.plainBody(resp)
+	defer release()
 	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
-	t.reader = stall.Reader{Reader: resp.Body, Watchdog: &state.Watchdog, Left: max(limit, limit+1)}
-	n, err := c.buffer.ReadFrom(&t.reader)
+	c.reader = stall.Reader{Reader: body, Watchdog: &state.Watchdog, Left: max(limit, limit+1)}
+	n, err := c.buffer.ReadFrom(&c.reader)
 	a.BytesReceived = n
 	state.Close()
 	if err != nil && succeeded {

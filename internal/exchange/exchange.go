@@ -34,6 +34,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 // Peer is the server that calls go to, and what they share.
@@ -51,6 +52,7 @@ type Peer struct {
 	// Nil: none is sent.
 	Authorization func(context.Context) (string, error)
 
+	usual         atomic.Pointer[usualHeaders]
 	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
 }
 
@@ -81,7 +83,7 @@ type Call struct {
 	BeforeCommit func(context.Context) error
 
 	Attempts int      // how many were made
-	Last     *Attempt // nil before the first
+	Last     *Attempt // nil before the first; the first lives as long as the call
 	Unsure   bool     // an attempt may have had its effect
 
 	decisive *Attempt      // the first that may have had its effect, or else the last
@@ -92,6 +94,8 @@ type Call struct {
 	cuts     int           // attempts that ended within the body
 	spread   float64       // of back-off, between 0 and 1
 	buffer   *bytes.Buffer // holds the response's body
+	reader   stall.Reader  // of that
+	first    Attempt       // nearly always the only one
 }
 
 // Explainer puts a failed attempt into the caller's words.
@@ -150,7 +154,8 @@ func (c *Call) retry(ctx context.Context, retries int) error {
 		Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return c.wait },
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	req := &http.Request{Method: c.Method, URL: c.URL, Header: http.Header{}}
+	target := *c.URL
+	req := &http.Request{Method: c.Method, URL: &target, Header: http.Header{}}
 	_, err := loop.Do(&retryablehttp.Request{Request: req.WithContext(ctx)}) //nolint:bodyclose // it is empty: the attempt has read it
 	return err
 }
@@ -170,7 +175,7 @@ func (c *Call) Release() {
 	}
 	c.buffer = nil
 	if c.Last != nil {
-		c.Last.Body = nil // a timer that was stopped may keep the attempt for a while
+		c.Last.Body = nil
 	}
 }
 

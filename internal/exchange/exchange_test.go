@@ -84,9 +84,9 @@ func TestHeader(t *testing.T) {
 	t.Parallel()
 	c := newCall(retry.Reads, nil)
 	c.Header = http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
-	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(new([4]string), ""))
+	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(""))
 	c.Body = sending.JSON("{}")
-	header := c.header(new([4]string), "Bearer secret")
+	header := c.header("Bearer secret")
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
 	assert.Equal(t, []string{"application/json"}, header["Content-Type"])
 	header.Add("Accept", "more")
@@ -211,11 +211,11 @@ func TestRead(t *testing.T) {
 			c := newCall(retry.Reads, nil)
 			defer c.Release()
 			c.Peer.MaxBody = tc.max
-			a := new(try)
-			a.state.Watchdog.Guard(t.Context(), time.Minute)
-			defer a.state.Watchdog.Stop()
+			a, state := new(Attempt), new(sending.State)
+			state.Watchdog.Guard(t.Context(), time.Minute)
+			defer state.Watchdog.Stop()
 			resp := &http.Response{StatusCode: tc.status, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
-			err := c.read(resp, a)
+			err := c.read(resp, a, state)
 			require.ErrorIs(t, err, tc.err)
 			assert.Equal(t, tc.want, string(a.Body))
 			assert.Equal(t, tc.tooLong, a.TooLong)

@@ -21,14 +21,14 @@ type Trace struct {
 	State   string
 }
 
-func (c *Call) begin(ctx context.Context, t *try) context.Context {
+func (c *Call) begin(ctx context.Context, a *Attempt, header http.Header) context.Context {
 	if c.Hook != nil {
-		t.trace = c.Hook.Begin(ctx, &t.Attempt)
+		a.trace = c.Hook.Begin(ctx, a)
 	}
 	if c.Stream == nil {
-		t.trace.inject(t.request.Header)
+		a.trace.inject(header)
 	}
-	return t.context(ctx)
+	return a.context(ctx)
 }
 
 func (c *Call) end(a *Attempt) {

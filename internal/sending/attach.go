@@ -38,6 +38,9 @@ func (s *State) Attach(out *http.Request, body Body, mayAnnounce bool) {
 // Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
 func (s *State) Follow(body Body, announced bool) io.ReadCloser {
 	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), reading: make(chan struct{}, 1), quit: make(chan struct{})}
+	if s.upload == nil {
+		s.upload = new(upload)
+	}
 	if s.commits == nil && b.streamed {
 		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
 	}

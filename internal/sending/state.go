@@ -38,20 +38,26 @@ type State struct {
 
 	traced       atomic.Bool  // the transport reports its steps
 	wroteHeaders atomic.Bool  // at least into a buffer
-	wroteRequest atomic.Bool  // likewise
 	connections  atomic.Int32 // that were asked for
-	twice        atomic.Bool  // one more was asked for when something had left
-	retired      atomic.Bool  // the connection is not to serve another request
-	waits        atomic.Bool  // for 100 Continue
-	responded    atomic.Bool  // a first byte of what is not that has come back
-	goingOn      atomic.Bool  // goOn is closed
-	interim      int32        // interim responses that have come
 
 	trace      httptrace.ClientTrace
-	unfollowed int64 // size of a body that leaves with the headers
-	conn       atomic.Pointer[net.Conn]
-	goOn       chan struct{}                // closed when an interim response says, or shows, that the body is wanted
+	unfollowed int64                        // size of a body that leaves with the headers
 	body       atomic.Pointer[followedBody] // the latest
+	*upload                                 // nil for a request that may be sent twice and whose body is not followed
+}
+
+// upload is what takes more than most requests need.
+type upload struct {
+	wroteRequest atomic.Bool // at least into a buffer
+	twice        atomic.Bool // one more connection was asked for when something had left
+	retired      atomic.Bool // the connection is not to serve another request
+	waits        atomic.Bool // for 100 Continue
+	responded    atomic.Bool // a first byte of what is not that has come back
+	goingOn      atomic.Bool // goOn is closed
+	interim      int32       // interim responses that have come
+
+	conn atomic.Pointer[net.Conn]
+	goOn chan struct{} // closed when an interim response says, or shows, that the body is wanted
 
 	progress chan struct{}                 // net/http has read on
 	commits  chan chan error               // asks Do's goroutine to run BeforeCommit
@@ -66,7 +72,7 @@ func (s *State) Trace() *httptrace.ClientTrace {
 	trace := &s.trace
 	trace.GetConn, trace.WroteHeaders = s.getConn, func() { s.wroteHeaders.Store(true) }
 	if s.Once {
-		s.goOn = make(chan struct{})
+		s.upload = &upload{goOn: make(chan struct{})}
 		trace.GotConn = s.gotConn
 		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.wroteRequest.Store(true); s.retire() }
 		trace.GotFirstResponseByte = func() { s.responded.Store(true) }
@@ -94,6 +100,9 @@ func (s *State) proceed() {
 
 // IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
 func (s *State) IgnoredExpect() bool {
+	if s.upload == nil {
+		return false
+	}
 	select {
 	case <-s.goOn:
 		return false
@@ -128,6 +137,9 @@ func (s *State) gotConn(info httptrace.GotConnInfo) {
 // then find that they can write nothing, and take another. An upload that is still on its way is left alone, because
 // net/http gives the response up when a write fails.
 func (s *State) Retire() {
+	if s.upload == nil {
+		return // its body leaves with the headers: nothing can follow
+	}
 	s.retired.Store(true)
 	s.retire()
 }
@@ -141,7 +153,7 @@ func (s *State) retire() {
 // Close ends the sending once the response has been read, and with it a retired connection.
 func (s *State) Close() {
 	s.Stop()
-	if s.retired.Load() {
+	if s.upload != nil && s.retired.Load() {
 		s.hangUp()
 	}
 }
@@ -170,7 +182,7 @@ func (s *State) Settle(err error) retry.Sent {
 	s.Stop()
 	body := s.body.Load()
 	switch {
-	case s.traced.Load() && !s.twice.Load() && retry.Refused(err):
+	case s.traced.Load() && !(s.upload != nil && s.twice.Load()) && retry.Refused(err):
 		return retry.Never // it speaks of the only sending there was
 	case body != nil && body.whole.Load():
 		return retry.Wholly
@@ -202,6 +214,9 @@ func (s *State) Stop() {
 
 // Failure tells what ended the sending at our own end: BeforeCommit, or the source of the body.
 func (s *State) Failure() (refused, failed error) {
+	if s.upload == nil {
+		return nil, nil
+	}
 	if err := s.refused.Load(); err != nil {
 		refused = *err
 	}
