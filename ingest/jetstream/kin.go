@@ -24,8 +24,8 @@ func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]i
 	}
 	var kin []ingest.Entry
 	for _, b := range j.buckets {
-		if since.Before(b.since) || b.since.IsZero() {
-			b.since, b.next, b.sent = since, 0, map[ingest.Key]ingest.Entry{}
+		if since.Before(b.since) || time.Since(b.begun) > forget {
+			b.begun, b.since, b.next, b.sent = time.Now(), since, 0, map[ingest.Key]ingest.Entry{}
 		}
 		if err := j.catchUp(ctx, b); err != nil {
 			return nil, err
@@ -45,14 +45,16 @@ type bucket struct {
 	stream  jetstream.Stream
 	records string // how the subjects of records begin
 
+	begun time.Time // when it began to be read; zero: never
 	since time.Time // records that were sent before are not known
 	next  uint64    // the first revision that was not read; 0: none was
 	sent  map[ingest.Key]ingest.Entry
 }
 
 const (
-	skew   = time.Hour // by which a worker's clock may be ahead of the server's
-	atOnce = 500       // records
+	skew   = time.Hour      // by which a worker's clock may be ahead of the server's
+	forget = 24 * time.Hour // after which it is all read anew, so that a program that never ends does not keep what is long past
+	atOnce = 500            // records
 )
 
 // rounds are enough: a record that is written anew moves to the end, and is overlooked in a round if it moves there just before

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"sync"
 	"testing"
@@ -113,10 +114,9 @@ func TestKinOverlookNothingThatMoves(t *testing.T) {
 		stop    = make(chan struct{})
 	)
 	put := func(n int, state ingest.State) {
-		value, err := json.Marshal(record{Entry: entry(n, state)})
-		assert.NoError(t, err)
-		_, err = writer.buckets[0].Put(t.Context(), recordKey(key(n)), value)
-		assert.NoError(t, err)
+		value, failed := json.Marshal(record{Entry: entry(n, state)})
+		_, err := writer.buckets[0].Put(t.Context(), recordKey(key(n)), value)
+		assert.NoError(t, errors.Join(failed, err))
 		mu.Lock()
 		defer mu.Unlock()
 		known[key(n)] = true
