@@ -17,8 +17,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/verdict"
 )
 
-// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags and
-// updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note as
+// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags,
+// patient and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note as
 // it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
 //
 // The service has no conditional requests, so that somebody's change between that read and the write goes unnoticed
@@ -197,8 +197,12 @@ func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) 
 	return &ConflictError{Current: current, Err: cause, op: e.op, detail: detail}
 }
 
-// sameNote compares what a clinician reviews, and when it was changed.
+// sameNote compares what a clinician reviews, whom it is about, and when it was changed.
 func sameNote(a, b *ProgressNote) bool {
+	patient, named := a.PatientID()
+	if named && b.comparePatient(patient) == namesOther {
+		return false
+	}
 	return a.Name == b.Name && a.Transcription == b.Transcription && a.Analysis == b.Analysis && a.Has == b.Has && a.UpdatedAt.Equal(b.UpdatedAt)
 }
 

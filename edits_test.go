@@ -323,12 +323,14 @@ func TestIfUnchanged(t *testing.T) {
 		"the signature":    func(n *deskNote) { n.Has.Signed = true },
 		"a flag":           func(n *deskNote) { n.Has.Content = false },
 		"updated_at alone": func(n *deskNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Second) },
+		"the patient":      func(n *deskNote) { n.PatientID++ },
 	}
 	for name, call := range edits() {
 		for what, change := range changes {
 			t.Run(name+", changed: "+what, func(t *testing.T) {
 				t.Parallel()
 				d := newDesk()
+				d.note.PatientID = 4711
 				client := d.client(t)
 				read, err := client.Notes.Get(socketContext(t), 9)
 				require.NoError(t, err)

@@ -60,8 +60,9 @@ func (p FindCreatedParams) Format(s fmt.State, _ rune) {
 //     not before it was sent by either clock and not after Settle) and nothing else explains it: no other note fits, it is
 //     not one that this client's Create returned or that was found for another lost create.
 //   - It returns [ErrNotCreated] only when Settle has passed since the response was lost, the list was surely seen whole, or
-//     newest first to before that time, and no note of about a day resembles it by name or size or was made since without
-//     an explanation. Creating it again is safe then.
+//     newest first to before that time, and no note of about a day resembles it by name or size or was made since, or
+//     within 15 minutes before, without an explanation. Creating it again is safe then, unless the clock that gave SentAt
+//     was further off, and the note was renamed and its recording changed in size.
 //   - Everything else is undecided: an [*OutcomeUnknownError], at once when waiting cannot help. Its Err says why and from
 //     when on it can be decided. It can be asked again, also by another process, from its JSON.
 //
@@ -111,8 +112,8 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 // context ends first.
 func (l *search) pause(ctx context.Context, failure error) bool {
 	wait := retry.Backoff(ctx, l.looks-1, minLookPause, maxLookPause, 0)
-	if remaining := time.Until(l.settledAt.Add(l.cached)); remaining > 0 {
-		wait = min(wait, remaining)
+	if remaining := time.Until(l.settledAt); remaining > 0 { // later, what a cache keeps grows old as fast as time goes
+		wait = min(wait, remaining+l.cached)
 	}
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		wait = max(wait, min(refused.RetryAfter, maxLookPause))

@@ -312,15 +312,12 @@ func namesNoPatient(note *ProgressNote) bool {
 	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
 }
 
-// mayRecover reports whether a list that failed may work later.
+// mayRecover reports whether a list that failed may work later, as a proxy's login page may be gone then.
 func mayRecover(err error) bool {
-	if refused, ok := errors.AsType[*Error](err); ok {
-		return retry.Reads.MayRetry(retry.Outcome{Status: refused.StatusCode})
-	}
-	for _, lasting := range []error{ErrInvalidArgument, ErrPatientMismatch, ErrUnexpectedResponse, errTooMany} {
+	for _, lasting := range []error{ErrPatientMismatch, errOtherPage, errTooLong, errTooMany} {
 		if errors.Is(err, lasting) {
 			return false
 		}
 	}
-	return !retry.Permanent(err)
+	return transient(err) && !retry.Permanent(err)
 }

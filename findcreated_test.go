@@ -1158,3 +1158,64 @@ func TestFindCreatedKnowsTheSizeOfAStream(t *testing.T) {
 	require.Nil(t, found, "another recording's note was returned")
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
+
+// A proxy that asks people to log in responds in the service's place for a while.
+func TestFindCreatedSurvivesALoginPage(t *testing.T) {
+	t.Parallel()
+	page := func(s *shelf, r *http.Request) *http.Response {
+		resp := s.respond(r, http.StatusOK, "<html>")
+		resp.Header.Set("Content-Type", "text/html")
+		return resp
+	}
+	elsewhere := func(s *shelf, r *http.Request) *http.Response {
+		resp := s.respond(r, http.StatusFound, "")
+		resp.Header.Set("Location", "https://login.example")
+		return resp
+	}
+	for name, login := range map[string]func(*shelf, *http.Request) *http.Response{"page": page, "redirect": elsewhere} {
+		for looks, found := range map[int]bool{1: true, 9: true, 10: false} {
+			t.Run(fmt.Sprint(name, looks), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newShelf(t)
+					s.instead = func(list int, r *http.Request) *http.Response {
+						if list > looks {
+							return nil
+						}
+						return login(s, r)
+					}
+					client := s.client()
+					lost := lose(t, client, visit())
+					s.keep(visited())
+					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+					if !found {
+						requireUndecided(t, note, err, "the notes could not be read")
+						return
+					}
+					require.NoError(t, err)
+					assert.EqualValues(t, 1, note.ID)
+				})
+			})
+		}
+	}
+}
+
+// What a cache keeps grows old as fast as time goes: it is not looked at in ever shorter pauses.
+func TestFindCreatedHasPatienceWithACache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		lost := lose(t, s.client(), visit())
+		began := time.Now()
+		kept := defaultSettle - time.Second
+		s.onList = func() {
+			s.age = max(0, time.Since(began)-kept)
+			if s.age > 15*time.Minute {
+				s.age = 0
+			}
+		}
+		_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Less(t, s.lists, 50)
+	})
+}

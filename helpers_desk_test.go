@@ -19,6 +19,7 @@ type deskNote struct {
 	Transcription string    `json:"transcription"`
 	Analysis      string    `json:"analysis"`
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`
+	PatientID     int64     `json:"patient_id,omitzero"`
 	Has           struct {
 		Content       bool `json:"content"`
 		Transcription bool `json:"transcription"`

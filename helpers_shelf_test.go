@@ -26,17 +26,18 @@ type shelf struct {
 	lists int       // pages that were asked for
 	users int       // how often the user was
 
-	post   func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
-	list   func(rows []string, r *http.Request) string                 // nil: numbered pages
-	onList func()                                                      // before each page
-	fail   func(list int) int                                          // status of the list of that number; 0: it succeeds
-	oldest bool                                                        // first, whatever is asked for
-	ahead  time.Duration                                               // of its clock
-	zone   time.Duration                                               // its times are local, given as if they were UTC
-	age    time.Duration                                               // in a cache, of every list
-	noDate bool
-	noUser bool // GET /user fails
-	busy   int  // so often GET /user fails before it succeeds, in a way that passes
+	post    func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
+	list    func(rows []string, r *http.Request) string                 // nil: numbered pages
+	onList  func()                                                      // before each page
+	fail    func(list int) int                                          // status of the list of that number; 0: it succeeds
+	instead func(list int, r *http.Request) *http.Response              // of the list of that number; nil: it is given
+	oldest  bool                                                        // first, whatever is asked for
+	ahead   time.Duration                                               // of its clock
+	zone    time.Duration                                               // its times are local, given as if they were UTC
+	age     time.Duration                                               // in a cache, of every list
+	noDate  bool
+	noUser  bool // GET /user fails
+	busy    int  // so often GET /user fails before it succeeds, in a way that passes
 }
 
 // shelved is a note of the shelf; what is zero is not told, but for the user, who is the client's.
@@ -210,6 +211,11 @@ func (s *shelf) page(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists++
+	if s.instead != nil {
+		if resp := s.instead(s.lists, r); resp != nil {
+			return resp, nil
+		}
+	}
 	if s.fail != nil {
 		if status := s.fail(s.lists); status != 0 {
 			resp := s.respond(r, status, `{"message":"Canary"}`)

@@ -248,11 +248,13 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 	return edit.after(note, err, want)
 }
 
+var errOtherPage = sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
+
 // check holds a page against what was asked for, and notes a page size that was ignored.
 func (p ListNotesParams) check(page *Page[ProgressNote]) error {
 	current := page.Meta.CurrentPage
 	if p.Cursor == "" && current > 0 && current != max(p.Page, 1) {
-		return sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
+		return errOtherPage
 	}
 	page.Meta.PerPageIgnored = p.PerPage > 0 &&
 		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -114,8 +115,8 @@ func (e WaitError) stage() string {
 //
 // It polls at once and then in pauses that grow with the time waited, see [WaitParams]; each poll is one request,
 // without the client's retries. A Retry-After and an exhausted rate limit are respected up to an hour. Failures that may
-// pass (no response, 408, 425, 429, most 5xx, a response that is no note) are survived up to MaxFailures in a row; any
-// other response, such as 401, 403 and 404, ends the wait. Only a 404 within 10 seconds of this client's Create of the note
+// pass (no response, 408, 425, 429, most 5xx, a response that is no note, a redirect once the note was seen) are survived
+// up to MaxFailures in a row; any other response, such as 401, 403 and 404, ends the wait. Only a 404 within 10 seconds of this client's Create of the note
 // is survived too: what serves reads may lag behind. A context without a deadline ends it after 24 hours, which cost about
 // 1,600 polls with the defaults, and never more than 1,850.
 //
@@ -239,12 +240,19 @@ func (p *poller) sleep(ctx context.Context) error {
 	return err
 }
 
-// transient reports whether a request's failure may pass by itself. A response that is no note may be a proxy's page.
+// transient reports whether a request's failure may pass by itself. A redirect, or a response that is no note, may be a
+// proxy's that asks people to log in.
 func transient(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return retry.Reads.MayRetry(retry.Outcome{Status: refused.StatusCode})
+		return redirected(err) || retry.Reads.MayRetry(retry.Outcome{Status: refused.StatusCode})
 	}
 	return !errors.Is(err, ErrInvalidArgument)
+}
+
+// redirected reports whether all that came was a redirect.
+func redirected(err error) bool {
+	refused, ok := errors.AsType[*Error](err)
+	return ok && refused.StatusCode < http.StatusBadRequest
 }
 
 // watched is one note that is waited for.
@@ -282,7 +290,7 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 		return false
 	}
 	w.failures++
-	misconfigured := w.note == nil && retry.Permanent(err)
+	misconfigured := w.note == nil && (retry.Permanent(err) || redirected(err))
 	return !transient(err) || misconfigured || w.failures > p.params.MaxFailures
 }
 

@@ -323,7 +323,7 @@ func TestWaitEndsAtOnceWhereWaitingDoesNotHelp(t *testing.T) {
 	t.Parallel()
 	for status, target := range map[int]error{
 		401: clinicaldoc.ErrUnauthorized, 403: clinicaldoc.ErrForbidden, 404: clinicaldoc.ErrNotFound,
-		409: clinicaldoc.ErrConflict, 422: clinicaldoc.ErrValidation, 302: clinicaldoc.ErrUnexpectedResponse, 501: clinicaldoc.ErrServer,
+		409: clinicaldoc.ErrConflict, 422: clinicaldoc.ErrValidation, 501: clinicaldoc.ErrServer,
 	} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			t.Parallel()
@@ -344,6 +344,31 @@ func TestWaitEndsAtOnceWhereWaitingDoesNotHelp(t *testing.T) {
 				require.ErrorAs(t, err, &answered)
 				assert.Equal(t, status, answered.StatusCode)
 			})
+		})
+	}
+}
+
+// A proxy that asks people to log in redirects for a while; but who is never shown the note asks at the wrong place.
+func TestWaitSurvivesARedirectOnceTheNoteWasSeen(t *testing.T) {
+	t.Parallel()
+	for seen, polls := range map[int]int{0: 1, 1: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
+				switch {
+				case n <= seen:
+					return made(r, 200, noteAt(7, clinicaldoc.StageTranscribing, 1))
+				case n < 5:
+					return made(r, 302, "")
+				}
+				return made(r, 200, noteAt(7, clinicaldoc.StageComplete, 2))
+			})
+			_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+			if seen == 0 {
+				_ = requireWaitError(t, err, clinicaldoc.ErrUnexpectedResponse)
+			} else {
+				require.NoError(t, err)
+			}
+			assert.Len(t, service.polls, polls)
 		})
 	}
 }

@@ -46,9 +46,10 @@ func TestUploadsShareASync(t *testing.T) {
 		_, m, claims := desk(t, 8)
 		begun := time.Now()
 		saveAll(t, claims, ingest.StateCommitting)
-		assert.Equal(t, 1, m.syncs)
+		assert.LessOrEqual(t, m.syncs, 2, "while one half waits for the disk, the other goes on")
+		m.syncs = 0
 		saveAll(t, claims, ingest.StateCreated)
-		assert.Equal(t, 2, m.syncs)
+		assert.LessOrEqual(t, m.syncs, 1)
 		assert.Zero(t, time.Since(begun), "who waits for nobody is written at once")
 	})
 }
@@ -56,26 +57,27 @@ func TestUploadsShareASync(t *testing.T) {
 func TestALineWaitsForOthersOnlyBriefly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, m, claims := desk(t, 4)
+		_, m, claims := desk(t, 5)
 		begun := time.Now()
-		saveAll(t, claims[:1], ingest.StateCommitting) // three are still to come
+		saveAll(t, claims[:2], ingest.StateCommitting) // the third would make it half of them
 		assert.Equal(t, 1, m.syncs)
 		assert.Equal(t, ingest.TogetherWait, time.Since(begun))
 
-		// A note's line goes with the next upload's.
+		// A note's line goes with the next uploads'.
 		var all sync.WaitGroup
 		all.Go(func() { assert.NoError(t, claims[0].Save(t.Context(), entry(0, ingest.StateCreated))) })
 		synctest.Wait()
 		assert.Equal(t, 1, m.syncs)
-		saveAll(t, claims[1:], ingest.StateCommitting)
+		begun = time.Now()
+		saveAll(t, claims[2:4], ingest.StateCommitting)
 		all.Wait()
 		assert.Equal(t, 2, m.syncs)
 
 		// One that ends without a line is not waited for.
-		begun = time.Now()
-		claims[1].Release()
-		claims[2].Release()
-		saveAll(t, claims[3:], ingest.StateRefused)
+		for _, claim := range claims[1:4] {
+			claim.Release()
+		}
+		saveAll(t, claims[4:], ingest.StateRefused)
 		assert.Equal(t, 3, m.syncs)
 		assert.Zero(t, time.Since(begun))
 	})
@@ -84,7 +86,7 @@ func TestALineWaitsForOthersOnlyBriefly(t *testing.T) {
 func TestALineThatWaitsIsWrittenWhenTheJournalIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		j, m, claims := desk(t, 2)
+		j, m, claims := desk(t, 3)
 		var all sync.WaitGroup
 		all.Go(func() { assert.NoError(t, claims[0].Save(t.Context(), entry(0, ingest.StateCommitting))) })
 		synctest.Wait()

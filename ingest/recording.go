@@ -41,9 +41,9 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 // FileKey is the default key of a file: made of its content, the patient and the note's name, or the file's where the note
 // has none. The same file in another place has the same key; the same content for another patient has another.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
-	file, err := os.Open(path)
+	file, err := openFile(path)
 	if err != nil {
-		return "", fail("the file cannot be opened: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
+		return "", err
 	}
 	defer func() { _ = file.Close() }()
 	content := sha256.New()
@@ -52,12 +52,24 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 	if _, err := io.CopyBuffer(content, struct{ io.Reader }{file}, *buffer); err != nil {
 		return "", fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
 	}
+	return contentKey(content.Sum(nil), path, params), nil
+}
+
+func openFile(path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fail("the file cannot be opened: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
+	}
+	return file, nil
+}
+
+func contentKey(content []byte, path string, params clinicaldoc.CreateNoteParams) string {
 	name := params.Name
 	if name == "" {
 		name = filepath.Base(path)
 	}
-	sum := hash("file", string(content.Sum(nil)), strconv.FormatInt(params.PatientID, 10), name)
-	return hex.EncodeToString(sum[:]), nil
+	sum := hash("file", string(content), strconv.FormatInt(params.PatientID, 10), name)
+	return hex.EncodeToString(sum[:])
 }
 
 // buffers are what files are read into.
@@ -65,13 +77,13 @@ var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
 
 const maxKey = 1024
 
-// prepare opens the file and finds the key. The size is taken before the content is read for the key: if the file changes
-// later, the upload refuses it.
-func (r Recording) prepare() (Recording, error) {
+// prepare finds the audio and the key. The size is taken before the content is read for the key: if the file changes later,
+// the upload refuses it. What was read for the key of a small file is returned, to be uploaded and released; else nil.
+func (r Recording) prepare() (Recording, *snapshot, error) {
 	if r.File != "" {
 		audio, err := clinicaldoc.AudioFile(r.File)
 		if err != nil {
-			return r, err
+			return r, nil, err
 		}
 		if r.Params.Audio != nil {
 			audio.ContentType = r.Params.Audio.ContentType
@@ -80,17 +92,25 @@ func (r Recording) prepare() (Recording, error) {
 	}
 	switch {
 	case r.Params.Audio == nil:
-		return r, fail("the recording has neither a File nor Params.Audio", clinicaldoc.ErrInvalidArgument)
+		return r, nil, fail("the recording has neither a File nor Params.Audio", clinicaldoc.ErrInvalidArgument)
 	case r.Key == "" && r.File == "":
-		return r, fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
+		return r, nil, fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
 	case len(r.Key) > maxKey:
-		return r, fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
+		return r, nil, fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
 	case r.Key != "":
-		return r, nil
+		return r, nil, nil
+	}
+	if size := r.Params.Audio.Size(); size <= maxSnapshot {
+		content, err := newSnapshot(r.File, size)
+		if err != nil {
+			return r, nil, err
+		}
+		r.Key = contentKey(content.sum(), r.File, r.Params)
+		return r, content, nil
 	}
 	var err error
 	r.Key, err = FileKey(r.File, r.Params)
-	return r, err
+	return r, nil, err
 }
 
 // LogValue lists what may be logged of the recording: key and file may hold a patient's name.

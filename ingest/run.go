@@ -234,7 +234,7 @@ func (r *run) work() {
 			t := &task{recording: recording}
 			r.guard(t, r.begin)
 		case t := <-r.again:
-			r.guard(t, r.upload)
+			r.guard(t, func(t *task) { r.upload(t, nil) })
 		case <-r.quit:
 			return
 		}

@@ -33,11 +33,13 @@ const (
 
 // begin decides from the journal what is to be done with a recording.
 func (r *run) begin(t *task) {
+	var content *snapshot
 	var err error
-	if t.recording, err = t.recording.prepare(); err != nil {
+	if t.recording, content, err = t.recording.prepare(); err != nil {
 		r.report(Result{Recording: t.recording, Status: Refused, Err: err})
 		return
 	}
+	defer content.release()
 	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
 	t.own.describe(r.service, t.recording.Params)
 	t.entry = t.own
@@ -73,7 +75,7 @@ func (r *run) begin(t *task) {
 		t.entry = known
 		r.doubt(t)
 	default:
-		r.upload(t)
+		r.upload(t, content)
 	}
 }
 
@@ -105,15 +107,18 @@ func (t *task) sameAs(other *task) bool {
 	return t.own.Patient == other.own.Patient && t.own.Size == other.own.Size
 }
 
-// upload creates the note.
-func (r *run) upload(t *task) {
+// upload creates the note, of the content if that was read already.
+func (r *run) upload(t *task, content *snapshot) {
 	t.uploads++
 	t.entry = t.own
 	t.entry.SentAt = time.Now()
 	r.event(Event{Recording: t.recording, State: StateClaimed})
-	note, err := r.create(t)
+	note, err := r.create(t, content)
 	t.err = err
 	unknown, lost := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
+	if lost {
+		unknown.Params = t.recording.Params // without what belongs to this upload
+	}
 	conflict, other := errors.AsType[*clinicaldoc.ConflictError](err)
 	journal, broken := errors.AsType[*journalError](err)
 	switch {
@@ -135,8 +140,12 @@ func (r *run) upload(t *task) {
 
 // create calls Create with the journal in its BeforeCommit. Once the recording may have left whole, the end of the run waits
 // a little for its response: that is better than a doubt.
-func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
+func (r *run) create(t *task, content *snapshot) (*clinicaldoc.ProgressNote, error) {
 	params := t.recording.Params
+	if content != nil {
+		defer content.release()
+		params.Audio = content.audio(params.Audio)
+	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	defer cancel(nil)
 	var committed atomic.Bool

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,6 +24,7 @@ import (
 
 type settings struct {
 	folder, journal string
+	files           []string
 	patient, prompt int64
 	yes             bool
 }
@@ -44,7 +46,13 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, s settings, out io.Writer) error {
+func run(ctx context.Context, s settings, out io.Writer) (err error) {
+	if s.files, err = filepath.Glob(filepath.Join(s.folder, "*.wav")); err != nil {
+		return err
+	}
+	if len(s.files) == 0 {
+		return errors.New("the folder holds no .wav recordings")
+	}
 	if os.Getenv(clinicaldoc.EnvBaseURL) == "" {
 		return rehearse(ctx, s, out)
 	}
@@ -72,34 +80,25 @@ func rehearse(ctx context.Context, s settings, out io.Writer) error {
 	return upload(ctx, srv.Client(), s, out)
 }
 
+// upload tells what became of each recording: its note, or why there is none. The first reason is its error; the next start
+// goes on from there.
 func upload(ctx context.Context, client *clinicaldoc.Client, s settings, out io.Writer) error {
-	files, err := filepath.Glob(filepath.Join(s.folder, "*.wav"))
-	if err != nil {
-		return err
-	}
-	if len(files) == 0 {
-		return errors.New("the folder holds no .wav recordings")
-	}
 	journal, err := ingest.OpenJournal(ctx, s.journal)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = journal.Close() }()
-	uploader := &ingest.Uploader{Client: client, Journal: journal, Total: len(files)}
-	missing := 0
-	for result, err := range uploader.Run(ctx, ingest.Files(files, func(path string) clinicaldoc.CreateNoteParams {
-		return clinicaldoc.CreateNoteParams{Name: filepath.Base(path), PatientID: s.patient, PromptID: s.prompt}
-	})) {
-		if err != nil {
-			return err
+	uploader := &ingest.Uploader{Client: client, Journal: journal}
+	for result, failure := range uploader.Run(ctx, ingest.Files(s.files, s.params)) {
+		if failure != nil {
+			return failure
 		}
-		if result.Err != nil {
-			missing++
-		}
-		_, _ = fmt.Fprintln(out, result) // its status, its note, or why there is none
+		_, _ = fmt.Fprintln(out, result)
+		err = cmp.Or(err, result.Err)
 	}
-	if missing > 0 {
-		return fmt.Errorf("%d of %d recordings have no note yet: start it again", missing, len(files))
-	}
-	return nil
+	return err
+}
+
+func (s settings) params(path string) clinicaldoc.CreateNoteParams {
+	return clinicaldoc.CreateNoteParams{Name: filepath.Base(path), PatientID: s.patient, PromptID: s.prompt}
 }

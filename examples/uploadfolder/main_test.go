@@ -21,11 +21,12 @@ import (
 func folder(t *testing.T, count int) settings {
 	t.Helper()
 	dir := t.TempDir()
+	s := settings{folder: dir, journal: filepath.Join(dir, "uploads.journal"), patient: 7, prompt: 1}
 	for i := range count {
-		recording := fmt.Appendf(nil, "synthetic audio %d", i)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i)), recording, 0o600))
+		s.files = append(s.files, filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i)))
+		require.NoError(t, os.WriteFile(s.files[i], fmt.Appendf(nil, "synthetic audio %d", i), 0o600))
 	}
-	return settings{folder: dir, journal: filepath.Join(dir, "uploads.journal"), patient: 7, prompt: 1}
+	return s
 }
 
 func names(srv *clinicaldoctest.Server) []string {
@@ -98,5 +99,8 @@ func TestARefusedRecordingIsAnError(t *testing.T) {
 	t.Cleanup(srv.Close)
 	recordings := folder(t, 2)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"refused"}`))
-	require.ErrorContains(t, upload(t.Context(), srv.Client(), recordings, &bytes.Buffer{}), "1 of 2 recordings have no note yet")
+	var out bytes.Buffer
+	require.ErrorIs(t, upload(t.Context(), srv.Client(), recordings, &out), clinicaldoc.ErrValidation)
+	assert.Equal(t, 1, strings.Count(out.String(), "status=refused"))
+	assert.Equal(t, 1, strings.Count(out.String(), "status=created"), "the other goes on")
 }

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +20,8 @@ import (
 
 // BenchmarkEmbedded compares eight workers with an embedded server to a bare loop over Create: the same workers, client and
 // recordings, in turns, and the median of each counts. The service takes as long as any over a network, or responds at once, so
-// that all there is to measure is CPU and disk:
+// that all there is to measure is CPU and disk. What no journal on this engine could surpass is told too: the bare loop with
+// nothing but two writes for each recording, of which the engine syncs each by itself.
 //
 //	go test . -run '^$' -bench Embedded -benchtime 1x
 func BenchmarkEmbedded(b *testing.B) {
@@ -30,16 +33,17 @@ func BenchmarkEmbedded(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer func() { _ = s.Close() }()
-			var bare, journaled []float64
+			var bare, written, journaled []float64
 			for b.Loop() {
 				for range 9 {
-					bare = append(bare, bareLoop(b, client))
-					journaled = append(journaled, journaledLoop(b, client, s, fmt.Sprint("bucket", len(bare)))) // nothing is there already
+					bucket := fmt.Sprint("bucket", len(bare)) // nothing is there already
+					bare = append(bare, bareLoop(b, client, nil))
+					written = append(written, bareLoop(b, client, openBenchmarked(b, s, bucket+"-writes")))
+					journaled = append(journaled, journaledLoop(b, client, openBenchmarked(b, s, bucket)))
 				}
 			}
-			slices.Sort(bare)
-			slices.Sort(journaled)
-			b.ReportMetric(bare[len(bare)/2]/journaled[len(journaled)/2], "x-bare-loop")
+			b.ReportMetric(median(bare)/median(journaled), "x-bare-loop")
+			b.ReportMetric(median(bare)/median(written), "two-writes-x-bare-loop")
 		})
 	}
 }
@@ -80,16 +84,43 @@ func benchmarked() iter.Seq[ingest.Recording] {
 	}
 }
 
-func bareLoop(b *testing.B, client *clinicaldoc.Client) float64 {
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func openBenchmarked(b *testing.B, s *Server, bucket string) *Journal {
+	b.Helper()
+	j, err := Open(b.Context(), s.Conn, Params{Bucket: bucket})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return j
+}
+
+// bareLoop writes to the journal's buckets, if there is one, where a journal would: before the last bytes, and while the worker
+// goes on.
+func bareLoop(b *testing.B, client *clinicaldoc.Client, j *Journal) float64 {
 	b.Helper()
 	start := time.Now()
 	queue := make(chan ingest.Recording)
 	var workers sync.WaitGroup
+	write := func(ctx context.Context, r ingest.Recording) error {
+		n, _ := strconv.Atoi(r.Key)
+		_, err := j.buckets[n%len(j.buckets)].Put(ctx, r.Key, make([]byte, 300))
+		return err
+	}
 	for range 8 {
 		workers.Go(func() {
 			for r := range queue {
+				if j != nil {
+					r.Params.BeforeCommit = func(ctx context.Context) error { return write(ctx, r) }
+				}
 				if _, err := client.Notes.Create(b.Context(), r.Params); err != nil {
 					b.Error(err)
+				}
+				if j != nil {
+					workers.Go(func() { _ = write(b.Context(), r) })
 				}
 			}
 		})
@@ -102,12 +133,8 @@ func bareLoop(b *testing.B, client *clinicaldoc.Client) float64 {
 	return time.Since(start).Seconds()
 }
 
-func journaledLoop(b *testing.B, client *clinicaldoc.Client, s *Server, bucket string) float64 {
+func journaledLoop(b *testing.B, client *clinicaldoc.Client, j *Journal) float64 {
 	b.Helper()
-	j, err := Open(b.Context(), s.Conn, Params{Bucket: bucket})
-	if err != nil {
-		b.Fatal(err)
-	}
 	start := time.Now()
 	u := &ingest.Uploader{Client: client, Journal: j, Workers: 8}
 	for result, err := range u.Run(b.Context(), benchmarked()) {

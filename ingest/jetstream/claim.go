@@ -98,8 +98,7 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		return fail("another worker has the recording", ingest.ErrTaken)
 	}
 	begun := time.Now()
-	indexed := c.index(ctx, entry)
-	err := errors.Join(c.write(ctx, entry), <-indexed)
+	err := c.write(ctx, entry)
 	switch {
 	case errors.Is(err, ingest.ErrTaken):
 		c.lost = true
@@ -110,26 +109,6 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		return fail("the journal took too long to say that the recording is still this worker's", ingest.ErrTaken)
 	}
 	return nil
-}
-
-// index puts the key where kin are looked for, before there can be a note.
-func (c *claim) index(ctx context.Context, entry ingest.Entry) <-chan error {
-	done := make(chan error, 1)
-	if entry.State != ingest.StateCommitting {
-		done <- nil
-		return done
-	}
-	go func() {
-		err := patiently(ctx, c.journal.patience, func(ctx context.Context) error {
-			_, err := c.journal.patients(c.key).Put(ctx, patientKey(entry.Patient, c.key), nil)
-			return err
-		})
-		if err != nil {
-			err = unreachable(err)
-		}
-		done <- err
-	}()
-	return done
 }
 
 // saveCreated writes what the service said, whoever has the claim by now. A note that is there stays.

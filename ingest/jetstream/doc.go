@@ -15,7 +15,7 @@
 //
 // # What it costs
 //
-// An embedded server syncs every write, three for a recording, and one after the other in each bucket: a journal of one replica
+// An embedded server syncs every write, two for a recording, and one after the other in each bucket: a journal of one replica
 // is spread over eight. With three replicas it is one bucket, and what a power cut of all servers at once leaves of it is up to
 // their sync_interval: set it to always if that can happen.
 //

@@ -290,3 +290,37 @@ func slowed(t *testing.T, box *clinicaldoctest.Server) string {
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
+
+// A limiter of several replicas outlives its leader; without it the whole fleet would stand still.
+func TestALimitOutlivesANode(t *testing.T) {
+	t.Parallel()
+	f := &fleet{t: t, replicas: 3}
+	f.startNodes()
+	var l *Limiter
+	require.Eventually(t, func() bool {
+		conn, err := Connect(f.nats)
+		if err != nil {
+			return false
+		}
+		if l, err = OpenLimiter(t.Context(), conn, LimiterParams{PerSecond: 1e6, Replicas: 3}); err != nil {
+			conn.Close()
+			return false
+		}
+		t.Cleanup(conn.Close)
+		return true
+	}, time.Minute, 500*time.Millisecond)
+	info, err := l.kv.stream.Info(t.Context())
+	require.NoError(t, err)
+	for range 2 * places {
+		require.NoError(t, l.Wait(t.Context()))
+	}
+	for n, node := range f.nodes {
+		if node.Name == info.Cluster.Leader {
+			require.NoError(t, f.processes[n].Process.Kill())
+			_ = f.processes[n].Wait()
+		}
+	}
+	for range 2 * places {
+		require.NoError(t, l.Wait(t.Context()))
+	}
+}

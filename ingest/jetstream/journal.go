@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -41,10 +40,11 @@ const (
 
 // Journal is an [ingest.Journal] in a key-value bucket, for any number of processes at once.
 type Journal struct {
-	buckets  []jetstream.KeyValue // each has a part of the keys
+	buckets  []*bucket // each has a part of the keys
 	lease    time.Duration
 	quick    time.Duration // an upload that takes no longer needs no lease
 	patience time.Duration // how long a cluster may be without a leader
+	reading  chan struct{} // holds one while the buckets are read for Kin
 }
 
 // Open opens the journal and makes its bucket if there is none. An unreachable server is an error that names the address.
@@ -57,7 +57,7 @@ func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error)
 	if err != nil {
 		return nil, fail(err.Error(), err)
 	}
-	j := &Journal{lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience}
+	j := &Journal{lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience, reading: make(chan struct{}, 1)}
 	err = patiently(ctx, j.patience, func(ctx context.Context) error { return j.open(ctx, js, params) })
 	if err != nil {
 		return nil, fail("the bucket "+cmp.Or(params.Bucket, defaultBucket)+" cannot be opened: "+err.Error(), err)
@@ -67,11 +67,11 @@ func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error)
 
 // open opens the buckets. The first one knows how many there are: where each write is synced, several can be at once.
 func (j *Journal) open(ctx context.Context, js jetstream.JetStream, params Params) error {
-	bucket, count := cmp.Or(params.Bucket, defaultBucket), singleBuckets
+	name, count := cmp.Or(params.Bucket, defaultBucket), singleBuckets
 	if params.Replicas > 1 {
 		count = 1
 	}
-	first, err := openBucket(ctx, js, bucket, params.Replicas)
+	first, err := openBucket(ctx, js, name, params.Replicas, jetstream.FileStorage)
 	if err != nil {
 		return err
 	}
@@ -81,39 +81,33 @@ func (j *Journal) open(ctx context.Context, js jetstream.JetStream, params Param
 			count, err = strconv.Atoi(string(entry.Value()))
 		}
 	}
-	j.buckets = []jetstream.KeyValue{first}
+	j.buckets = []*bucket{first}
 	for n := 1; n < count && err == nil; n++ {
-		var next jetstream.KeyValue
-		next, err = openBucket(ctx, js, fmt.Sprintf("%s-%d", bucket, n), params.Replicas)
+		var next *bucket
+		next, err = openBucket(ctx, js, fmt.Sprintf("%s-%d", name, n), params.Replicas, jetstream.FileStorage)
 		j.buckets = append(j.buckets, next)
 	}
 	return err
 }
 
-func openBucket(ctx context.Context, js jetstream.JetStream, bucket string, replicas int) (jetstream.KeyValue, error) {
-	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Replicas: max(replicas, 1), Storage: jetstream.FileStorage})
+func openBucket(ctx context.Context, js jetstream.JetStream, name string, replicas int, storage jetstream.StorageType) (*bucket, error) {
+	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, Replicas: max(replicas, 1), Storage: storage})
 	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
 		return nil, err
 	}
-	if err := readFromLeader(ctx, js, bucket); err != nil {
+	stream, err := js.Stream(ctx, "KV_"+name)
+	if err != nil {
 		return nil, err
 	}
-	return js.KeyValue(ctx, bucket) // only now: it remembers whom to ask
-}
-
-// readFromLeader keeps replicas that lag behind from being read.
-func readFromLeader(ctx context.Context, js jetstream.JetStream, bucket string) error {
-	stream, err := js.Stream(ctx, "KV_"+bucket)
-	if err != nil {
-		return err
+	// Replicas that lag behind must not be read.
+	if config := stream.CachedInfo().Config; config.AllowDirect && config.Replicas > 1 {
+		config.AllowDirect = false
+		if stream, err = js.UpdateStream(ctx, config); err != nil {
+			return nil, err
+		}
 	}
-	config := stream.CachedInfo().Config
-	if !config.AllowDirect || config.Replicas <= 1 {
-		return nil
-	}
-	config.AllowDirect = false
-	_, err = js.UpdateStream(ctx, config)
-	return err
+	kv, err := js.KeyValue(ctx, name) // only now: it remembers whom to ask
+	return &bucket{KeyValue: kv, stream: stream, records: "$KV." + name + "." + recordPrefix}, err
 }
 
 // record is what the bucket holds of a key.
@@ -129,20 +123,13 @@ const (
 )
 
 // records is the bucket that has the key's record.
-func (j *Journal) records(key ingest.Key) jetstream.KeyValue {
+func (j *Journal) records(key ingest.Key) *bucket {
 	return j.buckets[int(key[0])%len(j.buckets)]
 }
 
-// patients is the bucket that says whose the key is: another one where there are several, since both are written at once.
-func (j *Journal) patients(key ingest.Key) jetstream.KeyValue {
-	return j.buckets[(int(key[0])+len(j.buckets)/2)%len(j.buckets)]
-}
+const recordPrefix = "r."
 
-func recordKey(key ingest.Key) string { return "r." + key.String() }
-
-func patientKey(patient uint32, key ingest.Key) string {
-	return fmt.Sprintf("p.%08x.%s", patient, key)
-}
+func recordKey(key ingest.Key) string { return recordPrefix + key.String() }
 
 // Bind implements [ingest.Journal].
 func (j *Journal) Bind(ctx context.Context, service string) error {
@@ -245,14 +232,14 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 	}
 	var r record
 	if err := json.Unmarshal(entry.Value(), &r); err != nil || r.Entry.Key != key {
-		return record{}, 0, fail("a record of the journal is damaged", ingest.ErrJournalDamaged)
+		return record{}, 0, errDamaged
 	}
 	return r, entry.Revision(), nil
 }
 
-func (j *Journal) get(ctx context.Context, bucket jetstream.KeyValue, name string) (entry jetstream.KeyValueEntry, err error) {
+func (j *Journal) get(ctx context.Context, from *bucket, name string) (entry jetstream.KeyValueEntry, err error) {
 	err = patiently(ctx, j.patience, func(ctx context.Context) error {
-		entry, err = bucket.Get(ctx, name)
+		entry, err = from.Get(ctx, name)
 		return err
 	})
 	return entry, err
@@ -285,59 +272,7 @@ func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uin
 	}
 }
 
-// Kin implements [ingest.Journal].
-func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
-	var kin []ingest.Entry
-	for _, bucket := range j.buckets {
-		keys, err := j.keysOf(ctx, bucket, patient)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range keys {
-			r, revision, err := j.read(ctx, key)
-			if err != nil {
-				return nil, err
-			}
-			if state := r.Entry.State; revision > 0 && !r.Entry.SentAt.Before(since) && (state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt) {
-				kin = append(kin, r.Entry)
-			}
-		}
-	}
-	return kin, nil
-}
-
-// keysOf returns a patient's keys that a bucket knows of.
-func (j *Journal) keysOf(ctx context.Context, bucket jetstream.KeyValue, patient uint32) (keys []ingest.Key, err error) {
-	var names []string
-	err = patiently(ctx, j.patience, func(ctx context.Context) (err error) {
-		names, err = list(ctx, bucket, fmt.Sprintf("p.%08x.*", patient))
-		return err
-	})
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	for _, name := range names {
-		var key ingest.Key
-		if err := key.UnmarshalText([]byte(name[strings.LastIndexByte(name, '.')+1:])); err != nil {
-			return nil, fail("a record of the journal is damaged", ingest.ErrJournalDamaged)
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
-}
-
-// list returns the keys that match, all of them or an error: a watcher can be silent for long after a server's restart.
-func list(ctx context.Context, bucket jetstream.KeyValue, filter string) ([]string, error) {
-	keys, err := bucket.ListKeysFiltered(ctx, filter)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for name := range keys.Keys() {
-		names = append(names, name)
-	}
-	return names, ctx.Err()
-}
+var errDamaged = fail("a record of the journal is damaged", ingest.ErrJournalDamaged)
 
 // isConflict reports whether another write came first.
 func isConflict(err error) bool {

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -16,13 +17,14 @@ import (
 // LimiterParams says how many requests a fleet may make.
 type LimiterParams struct {
 	Bucket    string  // its name; empty: clinicaldoc-limit
+	Replicas  int     // of the bucket; 0: 1. Give it as many as the journal has: without it no request is made
 	PerSecond float64 // requests of the whole fleet
 }
 
 // Limiter is a [clinicaldoc.Limiter] that a fleet shares: one key of a bucket says when the next request may go. Workers take a
 // few places at a time; those of one that dies are lost, which does no harm. It relies on the workers' clocks.
 type Limiter struct {
-	kv       jetstream.KeyValue
+	kv       *bucket
 	interval time.Duration
 
 	mu    sync.Mutex
@@ -45,16 +47,14 @@ func OpenLimiter(ctx context.Context, conn *nats.Conn, params LimiterParams) (*L
 	if err != nil {
 		return nil, fail(err.Error(), err)
 	}
-	bucket := params.Bucket
-	if bucket == "" {
-		bucket = defaultLimit
-	}
-	kv, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.MemoryStorage})
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		kv, err = js.KeyValue(ctx, bucket)
-	}
+	name := cmp.Or(params.Bucket, defaultLimit)
+	var kv *bucket
+	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
+		kv, err = openBucket(ctx, js, name, params.Replicas, jetstream.MemoryStorage)
+		return err
+	})
 	if err != nil {
-		return nil, fail("the bucket "+bucket+" cannot be opened: "+err.Error(), err)
+		return nil, fail("the bucket "+name+" cannot be opened: "+err.Error(), err)
 	}
 	return &Limiter{kv: kv, interval: time.Duration(float64(time.Second) / params.PerSecond)}, nil
 }
@@ -96,32 +96,41 @@ func (l *Limiter) take(ctx context.Context) (time.Time, error) {
 	return at, nil
 }
 
-// reserve takes places for this worker, from the first that is free on.
-func (l *Limiter) reserve(ctx context.Context) (time.Time, error) {
+// reserve takes places for this worker, from the first that is free on. A cluster may be electing a leader; places that were
+// taken without an answer are lost.
+func (l *Limiter) reserve(ctx context.Context) (free time.Time, err error) {
 	for {
-		var free time.Time
-		var revision uint64
-		entry, err := l.kv.Get(ctx, placeKey)
-		switch {
-		case err == nil && len(entry.Value()) == 8:
-			free, revision = time.Unix(0, int64(binary.BigEndian.Uint64(entry.Value()))), entry.Revision() //nolint:gosec // as it was written
-		case err != nil && !errors.Is(err, jetstream.ErrKeyNotFound):
-			return time.Time{}, fail("the limiter cannot be reached: "+err.Error(), err)
-		}
-		if now := time.Now(); free.Before(now) {
-			free = now
-		}
-		after := binary.BigEndian.AppendUint64(nil, uint64(free.Add(places*l.interval).UnixNano()))
-		if revision == 0 {
-			_, err = l.kv.Create(ctx, placeKey, after)
-		} else {
-			_, err = l.kv.Update(ctx, placeKey, after, revision)
-		}
-		if err == nil {
-			return free, nil
-		}
+		err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
+			free, err = l.tryReserve(ctx)
+			return err
+		})
 		if !isConflict(err) {
-			return time.Time{}, fail("the limiter cannot be reached: "+err.Error(), err)
+			break
 		}
 	}
+	if err != nil {
+		return time.Time{}, fail("the limiter cannot be reached: "+err.Error(), err)
+	}
+	return free, nil
+}
+
+func (l *Limiter) tryReserve(ctx context.Context) (free time.Time, err error) {
+	var revision uint64
+	entry, err := l.kv.Get(ctx, placeKey)
+	switch {
+	case err == nil && len(entry.Value()) == 8:
+		free, revision = time.Unix(0, int64(binary.BigEndian.Uint64(entry.Value()))), entry.Revision() //nolint:gosec // as it was written
+	case err != nil && !errors.Is(err, jetstream.ErrKeyNotFound):
+		return time.Time{}, err
+	}
+	if now := time.Now(); free.Before(now) {
+		free = now
+	}
+	after := binary.BigEndian.AppendUint64(nil, uint64(free.Add(places*l.interval).UnixNano()))
+	if revision == 0 {
+		_, err = l.kv.Create(ctx, placeKey, after)
+	} else {
+		_, err = l.kv.Update(ctx, placeKey, after, revision)
+	}
+	return free, err
 }

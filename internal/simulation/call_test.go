@@ -30,16 +30,21 @@ type call struct {
 	limit       time.Duration // the context's; 0: none
 	token       string
 	parallel    bool                  // it asks for several things at once
+	pause       time.Duration         // that it promises before each request but the first; 0: none
 	stage       clinicaldoctest.Stage // of the note when it began
 
 	knowledge
 
 	mu         sync.Mutex
+	begun      int // lists that it began to ask for
 	requests   int
+	heardAt    time.Time // when its latest request came to an end
 	writes     int
 	faults     int           // that it met
 	fault      faultKind     // that its latest request met; -1: none
 	cuts       int           // of its uploads
+	breaks     int           // of what storage sent
+	shifted    bool          // storage has begun a part at another place than it was asked for
 	barred     bool          // a write was refused in a way that does not pass
 	bloated    bool          // it was shown a list of far too many rows
 	named      int64         // the note of a response that cannot be used
@@ -48,11 +53,11 @@ type call struct {
 	observed   []observation
 	firstWrite time.Time
 	shownAt    time.Time
-	texts      map[int64]texts // of the notes, as reads showed them last
-	showed     texts           // what the latest read showed that came back since the latest write
-	acts       []change        // what the service did because of it
-	born       int64           // the note that it made
-	notBefore  time.Time       // the service asked for a pause until then
+	texts      map[int64]texts    // of the notes, as reads showed them last
+	showed     texts              // what the latest read showed that came back since the latest write
+	acts       []change           // what the service did because of it
+	born       int64              // the note that it made
+	notBefore  map[bool]time.Time // the service, or its storage, asked for a pause until then
 	over       bool
 	denied     bool // the SDK said that nothing was done
 }
@@ -115,12 +120,15 @@ func (c *call) asked(r request, w *world) int {
 	if r.path == loginPath {
 		return 0 // where a redirect led, and no attempt of its own
 	}
+	if pause := time.Since(c.heardAt); c.requests > 0 && pause < c.pause {
+		w.violate("flood", "%s asks again after a pause of %s", c.op, pause)
+	}
 	c.requests++
 	if query, err := url.ParseQuery(r.query); err == nil && r.lists() {
 		page, _ := strconv.Atoi(query.Get("page"))
 		c.lastPage = max(c.lastPage, page)
 	}
-	if time.Now().Before(c.notBefore) && !c.parallel {
+	if time.Now().Before(c.notBefore[r.storage]) && !c.parallel {
 		w.violate("flood", "%s does not heed Retry-After", c.op)
 	}
 	if !r.writes() {
@@ -139,6 +147,15 @@ func (c *call) asked(r request, w *world) int {
 		c.firstWrite = time.Now()
 	}
 	return c.writes
+}
+
+// start counts the lists that the call asks for, also those that it gives up before a request is sent.
+func (c *call) start(operation string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if operation == "Notes.List" {
+		c.begun++
+	}
 }
 
 // shown takes in what the service shows, which may still get lost.
@@ -169,15 +186,16 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	defer c.mu.Unlock()
 	r := t.request
 	c.travelled += took
+	c.heardAt = time.Now()
 	if c.fault = t.fault; t.fault >= 0 {
 		c.faults++
 	}
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		c.notBefore = time.Now().Add(time.Duration(seconds) * time.Second)
+		c.notBefore[r.storage] = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	if !r.writes() {
-		readable := t.fault < 0 || t.fault == slow || t.fault == oddPart
+		readable := t.fault < 0 || t.fault == slow || t.fault == oddPart || t.fault == mixedUp || t.fault == bloated // which leave the texts as they are
 		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK && readable {
 			c.looked, c.lookedAt, c.showed = true, c.shownAt, c.texts[r.id()]
 		}
@@ -187,7 +205,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if t.fault == cut && err != nil {
 		c.cuts++
 	}
-	c.barred = t.fault == barred && !c.parallel
+	c.barred = t.fault == barred && err == nil && !c.parallel
 	if t.fault == garbled && err == nil && r.method == http.MethodPost && resp.StatusCode < 300 {
 		c.named = c.born
 	}
@@ -197,10 +215,25 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	}
 }
 
+// broken counts a response of storage that breaks off.
+func (c *call) broken() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.breaks++
+}
+
+// misplaced reports whether the next part that storage sends is the wrong one: the first is.
+func (c *call) misplaced() (first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first, c.shifted = !c.shifted, true
+	return first
+}
+
 // begin makes a call of the program's.
 func (p *program) begin(op string) *call {
 	p.world.count("calls "+op, 1)
-	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, fault: -1}
+	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, notBefore: map[bool]time.Time{}, fault: -1}
 }
 
 // latestFault is the one that the call's latest request met; -1: none, or it asks for several things at once.

@@ -13,6 +13,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
+// renamed is how the names begin that clinicians give.
+const renamed = "renamed "
+
 // clinician works on the same notes as the programs, in the web application of the service.
 type clinician struct {
 	being
@@ -61,7 +64,7 @@ func (c *clinician) change(choice int, n clinicaldoctest.Note) {
 	text := fmt.Sprintf("%s by %s in step %d", textMark, c.name, c.step)
 	switch {
 	case choice < 4 && c.world.design.renames && c.world.design.sizes == reencoded: // then nothing is left to know it by
-		c.send(http.MethodPut, path, n, map[string]string{"name": "renamed " + text})
+		c.send(http.MethodPut, path, n, map[string]string{"name": renamed + text})
 	case choice < 4:
 		c.send(http.MethodPut, path, n, map[string]string{"analysis": text})
 	case choice < 6:
@@ -114,15 +117,21 @@ func (c *clinician) send(method, path string, n clinicaldoctest.Note, fields map
 // create makes a note that looks like those of the programs but for its recording.
 func (c *clinician) create(d *draws) {
 	p := pick(d, c.team...)
+	name := p.noteName(d)
+	c.dictate(p.token, name, p.patient(d))
+}
+
+// dictate makes a note of a recording that no program has.
+func (c *clinician) dictate(token, name string, patient int64) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
 	file, _ := form.CreateFormFile("file", "dictated.wav")
 	_, _ = fmt.Fprintf(file, "%s.%d %0900d", c.name, c.step, 0)
-	_ = form.WriteField("name", p.noteName(d))
-	_ = form.WriteField("patient_id", fmt.Sprint(p.patient(d)))
+	_ = form.WriteField("name", name)
+	_ = form.WriteField("patient_id", fmt.Sprint(patient))
 	_ = form.WriteField("prompt_id", "1")
 	_ = form.Close()
-	r := request{method: http.MethodPost, path: "/v1/progress-notes", header: headerOf(p.token, form.FormDataContentType()), body: body.Bytes()}
+	r := request{method: http.MethodPost, path: "/v1/progress-notes", header: headerOf(token, form.FormDataContentType()), body: body.Bytes()}
 	resp := c.world.service.serve(r) //nolint:bodyclose // it is in memory
 	c.world.say(c.name, "creates a note: %d", resp.StatusCode)
 	c.world.count("acts of clinicians", 1)

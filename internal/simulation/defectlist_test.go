@@ -42,10 +42,7 @@ var defects = []defect{
 	{name: "a journal forgets the recording's size", file: "findcreated.go", old: "AudioSize: e.audioSize(), NoteID: e.NoteID,", with: "NoteID: e.NoteID,"},
 	{name: "a lost create is to be tried later", file: "errortext.go", old: "case byStatus == \"\" && e.StatusCode >= 500 && e.reads():", with: "case byStatus == \"\" && e.StatusCode >= 500:"},
 	{name: "whatever is lost is a note", file: "errors.go", old: "case e.Params.Name != \"\" || e.Params.PatientID != 0", with: "case true || e.Params.PatientID != 0"},
-	{
-		name: "rivals do not count", file: "internal/verdict/evidence.go", old: "e.Rivals = true", with: "e.Rivals = false",
-		survives: "a rival resembles the note as well, and what was found for another create is that one's as long as nothing else is wrong",
-	},
+	{name: "rivals do not count", file: "internal/verdict/evidence.go", old: "e.Rivals = true", with: "e.Rivals = false"},
 	{name: "an equal create that was lost too does not count", file: "internal/verdict/verdict.go", old: "case one && e.Others == EqualLost:", with: "case false:"},
 	{name: "an equal create under way does not count", file: "internal/verdict/verdict.go", old: "case e.Fitting > 0 && e.Others == EqualUnderWay:", with: "case false:"},
 	{name: "creates under way are not remembered", file: "notes.go", old: "defer s.client.losses.Begin(losses.Of(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()", with: "_ = losses.Of"},
@@ -56,11 +53,11 @@ var defects = []defect{
 	{name: "notes that Create returned are not remembered", file: "client.go", old: "c.created.Add(note.ID, time.Now())", with: "_ = time.Now"},
 	{
 		name: "one note is found for two creates", file: "internal/losses/losses.go", old: "return e.note == note && e.Loss != l", with: "return false && e.note == note && e.Loss != l",
-		survives: "a note that was found does not fit any more: this is for two searches at one instant",
+		survives: "it takes two searches at one instant, and in worlds each has its own", held: "internal/losses TestOneNoteForOneLoss",
 	},
 	{
 		name: "notes found for others look free", file: "findcreated_search.go", old: "case view.Claimed[id]:", with: "case false:",
-		survives: "a note is found only once: this is for a better reason to be undecided",
+		survives: "a note is found only once: this is for a better reason to be undecided", held: ". TestFindCreatedNeverGivesOneNoteToTwo",
 	},
 	{name: "another user's note fits", file: "internal/verdict/evidence.go", old: "return described && n.User == UserOwn && n.Made == MadeSince", with: "return described && n.Made == MadeSince"},
 	{name: "an older note fits", file: "internal/verdict/evidence.go", old: "return described && n.User == UserOwn && n.Made == MadeSince", with: "return described && n.User == UserOwn"},
@@ -116,7 +113,7 @@ var defects = []defect{
 	{name: "the page before is not read again", file: "internal/walk/trail.go", old: "number := p.Number - 1", with: "number := p.Number"},
 	{
 		name: "the edge of a page is sure too soon", file: "internal/walk/trail.go", old: "t.edge.page == p.Number+1 && p.Total <= t.edge.total && p.Last <= t.edge.last", with: "t.edge.page > 0",
-		survives: "it matters only where a birth hides a deletion, which worlds cannot hold against a list",
+		survives: "it matters only where a birth hides a deletion, which worlds cannot hold against a list", held: "internal/walk TestAShrunkListIsReadFromThePageBefore",
 	},
 	{name: "a row comes twice", file: "internal/walk/trail.go", old: "if !t.seen.Add(id) {\n\t\t\tcontinue\n\t\t}", with: "t.seen.Add(id)"},
 	{name: "a page without a new row is the last", file: "internal/walk/decide.go", old: "case !o.More:", with: "case !o.More || !o.New:"},
@@ -124,9 +121,10 @@ var defects = []defect{
 	{name: "rows are taken without end", file: "internal/tolerant/record.go", old: "if len(rows) == maxRows {", with: "if false {"},
 	{name: "pages are asked for before it is known that there are more", file: "internal/walk/walk.go", old: "step, fresh := w.trail.Judge(page)", with: "w.pages.LookAhead()\n\t\tstep, fresh := w.trail.Judge(page)"},
 	{name: "the first page is all", file: "internal/walk/decide.go", old: "case !o.More:", with: "case true:"},
+	{name: "a total above the rows is ignored", file: "internal/walk/trail.go", old: "return total-(t.start-1)*size > t.shown.Len()", with: "return false"},
 	{
-		name: "a total above the rows is ignored", file: "internal/walk/trail.go", old: "return total-(t.start-1)*size > t.shown.Len()", with: "return false",
-		survives: "the box tells no total above what it has, and what is born meanwhile need not be shown",
+		name: "a total that falls brings a missing row", file: "internal/walk/trail.go", old: "&& t.latest.Total >= t.told", with: "",
+		survives: "a service that hides a row may hide it from every walk, which worlds cannot hold against a list", held: "internal/walk TestATotalThatFallsDoesNotBringAMissingRow",
 	},
 	{name: "rows of other patients pass", file: "notes.go", old: "if p.PatientID == 0 {\n\t\treturn nil\n\t}\n\tswitch", with: "if true {\n\t\treturn nil\n\t}\n\tswitch"},
 	{name: "WaitAll yields the rows of lists", file: "waitall.go", old: "w.rowEnded, s.listProved = true, true\n\t\t\tcontinue", with: "w.note = &row\n\t\t\ts.end(w, nil)\n\t\t\tcontinue"},
@@ -144,6 +142,9 @@ var defects = []defect{
 	{
 		name: "a download goes on at the wrong place", file: "internal/fetch/download.go", old: "strconv.FormatInt(d.received, 10)", with: "strconv.FormatInt(d.received+1, 10)",
 		also: []patch{{file: "internal/fetch/storage.go", old: "if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {", with: "if start < 0 {"}},
+	},
+	{
+		name: "a part that does not fit is appended", file: "internal/fetch/storage.go", old: "if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {", with: "if start < 0 {",
 	},
 	{name: "storage gets the token", file: "internal/fetch/download.go", old: "\"User-Agent\": {d.source.UserAgent}}", with: "\"User-Agent\": {d.source.UserAgent}, \"Authorization\": {\"Bearer x\"}}"},
 	{name: "the journal is not synced", file: "ingest/filewrite.go", old: "err = j.file.Sync()", with: "err = nil"},

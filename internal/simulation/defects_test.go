@@ -39,6 +39,7 @@ type defect struct {
 	only      string // the operation, after a slash, that sequences try; "": all
 	attempts  int    // that a sequence needs to show it; 0: 2
 	survives  string // why nothing here can show it; "": it has to be caught
+	held      string // the package and the test that show it then
 }
 
 // patch is a further change that belongs to a defect, in another function.
@@ -70,7 +71,7 @@ func TestDefects(t *testing.T) {
 		workers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(defects); i = int(next.Add(1)) - 1 {
 				if i >= *past && chosen.MatchString(defects[i].name) {
-					rows[i] = defects[i].try(t, binary, i)
+					rows[i] = defects[i].try(t, n, binary, i)
 				}
 			}
 		})
@@ -80,7 +81,7 @@ func TestDefects(t *testing.T) {
 }
 
 // try runs the simulation with the defect and returns its row of the table.
-func (d defect) try(t *testing.T, binary string, number int) string {
+func (d defect) try(t *testing.T, n *nursery, binary string, number int) string {
 	t.Helper()
 	sequences := d.caught(t, binary, number, 0, "TestSequences"+d.only, `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
 	limit := 2000
@@ -95,13 +96,17 @@ func (d defect) try(t *testing.T, binary string, number int) string {
 	if found && d.survives != "" {
 		t.Errorf("%s: is caught, although %s", d.name, d.survives)
 	}
+	why := d.survives
+	if d.held != "" {
+		why += "; " + n.held(d, number)
+	}
 	cell := func(found []string, group int) string {
 		if found == nil {
 			return "-"
 		}
 		return found[group]
 	}
-	row := fmt.Sprintf("| %s | %s | %s | %s |\n", d.name, cell(sequences, 2), cell(worlds, 2), strings.TrimPrefix(cell(worlds, 1)+d.survives, "-"))
+	row := fmt.Sprintf("| %s | %s | %s | %s |\n", d.name, cell(sequences, 2), cell(worlds, 2), strings.TrimPrefix(cell(worlds, 1)+why, "-"))
 	t.Log(strings.TrimSpace(row))
 	return row
 }
@@ -165,13 +170,26 @@ func (n *nursery) build() (binary string) {
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": n.overlay})
 	require.NoError(n.t, err)
-	path := filepath.Join(n.folder, "overlay.json")
-	require.NoError(n.t, os.WriteFile(path, overlay, 0o600))
+	require.NoError(n.t, os.WriteFile(n.overlayPath(), overlay, 0o600))
 	binary = filepath.Join(n.folder, "simulation.test")
-	out, err := exec.CommandContext(n.t.Context(), "go", "test", "-c", "-vet=off", "-overlay", path, "-o", binary, ".").CombinedOutput()
+	out, err := exec.CommandContext(n.t.Context(), "go", "test", "-c", "-vet=off", "-overlay", n.overlayPath(), "-o", binary, ".").CombinedOutput()
 	require.NoError(n.t, err, string(out))
 	return binary
 }
+
+// held runs the test that notices a defect which worlds and sequences cannot show, and says so.
+func (n *nursery) held(d defect, number int) string {
+	n.t.Helper()
+	folder, test, _ := strings.Cut(d.held, " ")
+	run := exec.CommandContext(n.t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", n.overlayPath(), "-run", "^"+test+"$", "./"+folder)
+	run.Dir, run.Env = root, append(os.Environ(), "PLANTED="+strconv.Itoa(number+1))
+	if out, err := run.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: "+test) {
+		n.t.Errorf("%s: %s does not notice it: %v\n%s", d.name, test, err, out)
+	}
+	return test + " holds it"
+}
+
+func (n *nursery) overlayPath() string { return filepath.Join(n.folder, "overlay.json") }
 
 func (n *nursery) write(path, text string) {
 	n.t.Helper()

@@ -31,6 +31,7 @@ type design struct {
 
 	clock   time.Duration // of the service, ahead of the programs'
 	date    dateKind
+	skew    time.Duration // of a proxy's clock, by which it dates responses
 	machine time.Duration // how far the clock of the machine was ahead on which the program lived before it was restarted
 
 	names, patients int
@@ -45,6 +46,7 @@ type design struct {
 	recent          bool // only minutes old
 	archive         bool // and many more, which are complete
 	dictates        bool // clinicians make notes too
+	doubles         bool // and others of the same names, soon after those of the programs
 	prefetch        bool // programs fetch pages ahead
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 
@@ -84,6 +86,7 @@ func newDesign(seed uint64) design {
 		clinicians: d.below(3), acts: 5 + d.below(30), meddling: d.chance(0.6),
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.6), shared: d.chance(0.4), twins: d.chance(0.5), secondUser: d.chance(0.3), restarts: d.chance(0.3),
+		skew:     time.Duration(mix(seed, 77)%121)*time.Second - time.Minute,
 		dictates: true, yesterday: d.chance(0.2), archive: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
 	}
 	for kind := range faultKinds {
@@ -206,7 +209,36 @@ func (w *design) makeSpecial(d *draws) {
 			w.recent, w.alike, w.names, w.patients, w.programs, w.scale, w.faults, w.rate = true, true, 1, 1, 1, 10*time.Minute, []faultKind{lost}, 0.1
 			w.sizes, w.shortens, w.flagless, w.ingest, w.secondUser, w.patientless = told, false, false, false, false, false
 		}
+	case 2: // an edit by others within the seconds by which a proxy's clock is ahead
+		w.editSpecially(40, lost, unheard)
+		w.date, w.skew, w.meddling = skewedDate, time.Minute, true
+	case 3: // a program looks for its note while another creates one that looks the same
+		w.searchSpecially(2, lost, slow)
+	case 4: // a sign that is carried out when the note is complete, long after its response was lost
+		w.editSpecially(30, webPage)
+		w.focus, w.slowly, w.late, w.renames = onLosses, true, 10*time.Minute, false
+	case 5, 6: // downloads that break off, and a storage that does not go on where it is asked to
+		w.focus, w.protocol, w.rate, w.faults, w.lag, w.blocks = onWaits, inProcess, 0.4, []faultKind{breaksOff}, 0, choice == 6
+	case 7: // a list tells of more rows than it shows
+		w.focus, w.lag, w.strange, w.hides = onLists, 0, false, true
+		w.variant.Pagination, w.variant.Query, w.variant.OldestFirst = clinicaldoctest.PaginationLengthAware, clinicaldoctest.QueryNames{}, false
+	case 8: // a note is made elsewhere that looks more like the lost one than its own, by its time
+		w.searchSpecially(1, unheard)
+		w.clock, w.sizes, w.doubles = -3*time.Second, untold, true
 	}
+}
+
+// searchSpecially is a day of lost creates, each of a name of its own but for what programs do together.
+func (w *design) searchSpecially(programs int, faults ...faultKind) {
+	w.focus, w.protocol, w.scale, w.lag, w.cached, w.clock, w.date, w.machine, w.local = onLosses, inProcess, 10*time.Minute, 0, 0, 0, serviceDate, 0, 0
+	w.programs, w.clinicians, w.shared, w.twins, w.secondUser, w.patientless, w.restarts, w.ingest, w.yesterday = programs, 0, true, true, false, false, false, false, false
+	w.alike, w.names, w.patients, w.renames, w.rate, w.faults = true, 1000, 1000, true, 0.5, faults
+}
+
+// editSpecially is a day of many edits on a service whose clock agrees with ours.
+func (w *design) editSpecially(steps int, faults ...faultKind) {
+	w.focus, w.protocol, w.steps, w.clinicians, w.patients, w.rate, w.faults = onEdits, inProcess, steps, 1, 1, 0.4, faults
+	w.lag, w.clock, w.local, w.date, w.ingest, w.flagless, w.variant.Times = 0, 0, 0, serviceDate, false, false, clinicaldoctest.TimeMicroseconds
 }
 
 // calmDown makes it a good day in a clinic of many patients.
@@ -218,9 +250,17 @@ func (w *design) calmDown() {
 	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = 0.01, 0, 0, 0, 0, serviceDate
 	w.names, w.patients, w.renames, w.twins, w.shared, w.secondUser = 1000, 1000, false, false, true, false
 	w.faults = slices.DeleteFunc(w.faults, func(k faultKind) bool {
-		return k == mixedUp || k == bloated || k == webPage || k == redirected || k == garbled || k == barred
+		return k == mixedUp || k == bloated || k == garbled || k == barred
 	})
 	w.scale, w.restarts, w.dictates = max(w.scale, 2*time.Hour), false, false
+}
+
+// kind is what the report tells worlds apart by.
+func (w design) kind() string {
+	if w.quiet {
+		return "quiet"
+	}
+	return w.focus.String()
 }
 
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own

@@ -50,9 +50,11 @@ func (p *program) write(ctx context.Context, c *call, text string, opts ...clini
 	defer cancel()
 	_, err := p.client.Notes.Update(ctx, c.note, clinicaldoc.UpdateNoteParams{Analysis: &text}, opts...)
 	c.end(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil && len(c.acts) == 0 {
+	f := p.world.service.fact(c.note)
+	p.world.service.mu.Lock()
+	defer p.world.service.mu.Unlock()
+	written := func(done change) bool { return done.after.Analysis == text } // by whomever: two reviews may write the same
+	if err == nil && !slices.ContainsFunc(f.changes, written) {
 		p.world.violate("not done", "the update of note %d is said to be done", c.note)
 	}
 }

@@ -2,9 +2,12 @@ package simulation
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +27,9 @@ type manners struct {
 	fails    bool          // some recordings cannot be analysed
 	refuses  bool          // to sign what is signed
 	gone     bool          // what was deleted is 410
+	slowly   bool          // it takes minutes to transcribe and to analyse
+	hides    bool          // its lists now and then leave out a row that they count
+	blocks   bool          // its storage begins a part at the next of its blocks
 }
 
 // sizeKind is what the service tells of a recording's size.
@@ -70,6 +76,30 @@ func (t *trip) refusal() *http.Response {
 	return nil
 }
 
+// misplace makes a storage of blocks begin the first part that a call asks for where it should not.
+func (t *trip) misplace() {
+	var at int
+	r := t.request
+	if _, err := fmt.Sscanf(r.header.Get("Range"), "bytes=%d-", &at); !t.world.design.blocks || !r.storage || err != nil || !r.call.misplaced() {
+		return
+	}
+	r.header.Set("Range", fmt.Sprintf("bytes=%d-", at+16-at%16))
+}
+
+// hidden is a list without one of its rows, which it counts all the same.
+func (t *trip) hidden(body []byte) []byte {
+	var page map[string]json.RawMessage
+	var rows []json.RawMessage
+	if json.Unmarshal(body, &page) != nil || json.Unmarshal(page["data"], &rows) != nil || len(rows) == 0 {
+		return body
+	}
+	at := t.extent % len(rows)
+	page["data"], _ = json.Marshal(slices.Delete(rows, at, at+1))
+	t.world.count("lists that leave out a row", 1)
+	body, _ = json.Marshal(page)
+	return body
+}
+
 // mannered gives a response the service's manners.
 func (t *trip) mannered(resp *http.Response) *http.Response {
 	w := t.world.design
@@ -82,10 +112,14 @@ func (t *trip) mannered(resp *http.Response) *http.Response {
 		resp.Header.Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(w.clock+15*time.Second).UnixMilli(), 10))
 	}
 	address := strings.HasSuffix(t.request.path, "/audio-url")
-	if resp.StatusCode >= 300 || t.request.storage || !address && w.plain() {
+	hides := w.hides && t.request.lists() && t.request.call.op == "list" && t.extent%5 == 0 && time.Now().Before(t.world.calm)
+	if resp.StatusCode >= 300 || t.request.storage || !address && !hides && w.plain() {
 		return resp
 	}
 	body, _ := io.ReadAll(resp.Body)
+	if hides {
+		body = t.hidden(body)
+	}
 	if address {
 		body = bytes.ReplaceAll(body, []byte(t.world.service.primary.StorageURL), []byte(storageURL))
 	}

@@ -33,7 +33,7 @@ const (
 	tooMany                         // 429
 	slow                            // it takes long
 	breaksOff                       // the response ends in its middle
-	webPage                         // 200 with a page of a proxy, carried out or not
+	webPage                         // 200 with a page of a proxy: carried out, not, or late
 	redirected                      // 302, carried out or not
 	garbled                         // a note whose name cannot be read
 	mixedUp                         // another patient's notes
@@ -159,9 +159,9 @@ func (t *trip) prepare(d *draws) {
 	switch t.fault {
 	case lost, tooMany, barred:
 		t.fate = never
-	case badGateway, unavailable, webPage, redirected:
+	case badGateway, unavailable, redirected:
 		t.fate = pick(d, atOnce, never)
-	case gatewayTimeout, silent:
+	case gatewayTimeout, silent, webPage:
 		t.fate = pick(d, atOnce, never, later)
 	default:
 		t.fate = atOnce
@@ -250,11 +250,15 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 		return resp
 	}
 	whole, _ := io.ReadAll(resp.Body)
-	resp.ContentLength = -1
-	switch t.fault {
-	case breaksOff:
+	if t.fault == breaksOff {
+		if t.request.storage {
+			t.request.call.broken()
+		}
 		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:t.extent%(len(whole)+1)]), brokenReader{}))
 		return resp
+	}
+	resp.ContentLength = -1
+	switch t.fault {
 	case garbled:
 		whole = nameMember.ReplaceAll(whole, []byte(`"name":{"text":17}`))
 	case oddPart:
@@ -343,6 +347,7 @@ func (t *trip) serve() *http.Response {
 	case t.cached:
 		return t.fromCache(func() *http.Response { return t.mannered(s.serve(t.request)) })
 	}
+	t.misplace()
 	resp := t.refusal()
 	if resp == nil {
 		resp = s.serve(t.request)
@@ -364,7 +369,7 @@ func (t *trip) dated(resp *http.Response) *http.Response {
 		resp.Header.Del("Date")
 		return resp
 	case skewedDate:
-		now = now.Add(time.Duration(mix(t.world.seed, 77)%121-60) * time.Second)
+		now = now.Add(t.world.design.skew)
 	}
 	resp.Header.Set("Date", now.UTC().Format(http.TimeFormat))
 	return resp

@@ -73,7 +73,13 @@ func (p *program) newClient() *clinicaldoc.Client {
 			if a.Err != nil {
 				callOf(ctx).observe(a.Err)
 			}
-		}))
+		}),
+		clinicaldoc.WithHooks(clinicaldoc.Hooks{CallStart: func(ctx context.Context, info clinicaldoc.CallInfo) context.Context {
+			if c, asked := ctx.Value(callKey{}).(*call); asked { // else it is told of losses, and asks nothing
+				c.start(info.Operation)
+			}
+			return ctx
+		}}))
 	if err != nil {
 		panic(err)
 	}
@@ -123,7 +129,7 @@ func (p *program) settle(ctx context.Context) {
 	p.pending = nil
 	for _, r := range open {
 		if r.lost != nil && !p.find(ctx, r, 30*time.Minute) && r.lost != nil {
-			p.world.useful("lost creates undecided at the end")
+			p.world.count("lost creates undecided at the end", 1)
 		}
 	}
 	if !p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true) && p.world.design.tellsEnd() {
@@ -197,11 +203,20 @@ func (p *program) noteName(d *draws) string {
 	return fmt.Sprintf("%s %d", nameMark, d.below(p.world.design.names))
 }
 
+// sound is that many bytes of a recording, no two parts of which are alike.
+func sound(length int) string {
+	var text strings.Builder
+	for i := 10; text.Len() < length; i++ {
+		text.WriteString(strconv.Itoa(i))
+	}
+	return text.String()[:length]
+}
+
 // newRecording is unlike all others by its fingerprint alone. Clients of one user differ in their sizes: nothing could tell
 // the notes of two apart.
 func (p *program) newRecording(d *draws) *recording {
 	audio := fmt.Sprintf("%s.%d ", p.name, p.step)
-	audio += strings.Repeat("~", 100+20*p.group+d.below(p.world.design.sizeCount())-len(audio))
+	audio += sound(100 + 20*p.group + d.below(p.world.design.sizeCount()) - len(audio))
 	sum := sha256.Sum256([]byte(audio))
 	r := &recording{fingerprint: hex.EncodeToString(sum[:])}
 	r.params = clinicaldoc.CreateNoteParams{Name: p.noteName(d), PatientID: p.patient(d), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio))}
@@ -221,7 +236,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 			if d.chance(0.15) {
 				p.wait(ctx, d, p.world.service.birth(r.fingerprint).id, true)
 			}
-			if p.world.design.focus == onEdits && d.chance(0.4) { // nobody has waited for it
+			if p.world.design.focus == onEdits && d.chance(0.4) || p.world.design.slowly { // nobody has waited for it
 				p.sign(ctx, d, p.world.service.birth(r.fingerprint).id)
 			}
 			return
@@ -229,7 +244,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 		if r.lost == nil {
 			return
 		}
-		p.world.useful("lost creates")
+		p.world.count("lost creates", 1)
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
 			p.pending = append(p.pending, r)
 			p.restart(ctx)
@@ -361,19 +376,34 @@ func (w design) finding(unique bool, known []int64) clinicaldoc.FindCreatedParam
 	return clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeIDs: known, TrustPatientFilter: w.unnamed}
 }
 
-// notCreated is the SDK's word that no note was made of the recording. What a clinician has deleted meanwhile nobody can see.
+// notCreated is the SDK's word that no note was made of the recording. What a clinician has deleted meanwhile nobody can
+// see, nor that a renamed note of another size is the one, if it seems to be older by more than clocks may differ.
 func (p *program) notCreated(r *recording) {
-	if f := p.world.service.birth(r.fingerprint); f != nil && !f.died.IsZero() {
+	f := p.world.service.birth(r.fingerprint)
+	switch {
+	case f == nil:
+	case !f.died.IsZero():
 		p.world.count("reached: deleted before it was found", 1)
+		return
+	case p.world.design.machine > 15*time.Minute && p.world.design.sizes != told && strings.HasPrefix(p.world.service.look(f.id).Name, renamed):
+		p.world.count("reached: sent by a clock that was too far off", 1)
 		return
 	}
 	r.call.deny()
 }
 
+// soon are the times within which a lost create is decided; that of Settle has room for the last look.
+var soon = []struct {
+	within time.Duration
+	label  string
+}{{time.Minute, "within a minute"}, {11 * time.Minute, "within Settle"}, {time.Hour, "within an hour"}}
+
 func (p *program) decided(word string, since time.Duration) {
-	p.world.useful("lost creates decided")
+	p.world.count("lost creates decided", 1)
 	p.world.count("reached: "+word, 1)
-	if since <= 11*time.Minute {
-		p.world.useful("lost creates decided within Settle")
+	for _, s := range soon {
+		if since <= s.within {
+			p.world.count("lost creates decided "+s.label, 1)
+		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
+// waitInterval is the shortest pause of a wait with the defaults.
+const waitInterval = 2 * time.Second
+
 func (p *program) wait(ctx context.Context, d *draws, id int64, fresh bool) {
 	c := p.begin("wait").on(id)
 	c.limit = time.Hour
@@ -25,6 +28,7 @@ func (p *program) wait(ctx context.Context, d *draws, id int64, fresh bool) {
 		}
 		return
 	}
+	c.pause = waitInterval
 	note, err := p.client.Notes.Wait(ctx, id, clinicaldoc.WaitParams{})
 	c.end(err)
 	if err == nil {
@@ -50,6 +54,9 @@ func (p *program) wait(ctx context.Context, d *draws, id int64, fresh bool) {
 func (p *program) barred(c *call) bool {
 	return c.faults > 0 && slices.Contains(p.world.design.faults, barred)
 }
+
+// maxListPages is how many pages of the list WaitAll reads between two pauses.
+const maxListPages = 10
 
 func (p *program) waitAll(ctx context.Context) {
 	c := p.begin("wait")
@@ -81,7 +88,11 @@ func (p *program) waitAll(ctx context.Context) {
 			p.world.violate("waiting", "WaitAll yields note %d %d times", id, yielded[id])
 		}
 	}
-	if idle := time.Since(c.began) - c.travelled; finished && idle > time.Second && c.faults == 0 && p.world.service.replica == nil && !p.world.design.resets && !p.world.design.flagless {
+	idle := time.Since(c.began) - c.travelled
+	if most := (1 + int(idle/waitInterval)) * (maxListPages + 2*len(ids)); c.requests > most {
+		p.world.violate("flood", "WaitAll for %d notes makes %d requests, pausing for %s in all", len(ids), c.requests, idle)
+	}
+	if finished && idle > time.Second && c.faults == 0 && p.world.service.replica == nil && !p.world.design.resets && !p.world.design.flagless {
 		p.world.violate("late", "WaitAll pauses for %s, although all notes are complete", idle)
 	}
 }
@@ -103,7 +114,7 @@ func (p *program) checkWaited(c *call, note *clinicaldoc.ProgressNote) {
 // list reads a list whole, and reports whether it ended well.
 func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 	c := p.begin("list")
-	p.world.useful("lists")
+	p.world.count("lists", 1)
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	params := clinicaldoc.ListNotesParams{PerPage: 1 + d.below(5), Sort: pick(d, clinicaldoc.SortLatest, clinicaldoc.SortOldest), Verify: d.chance(0.2), TrustPatientFilter: p.world.design.unnamed}
@@ -136,7 +147,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 		}
 	}
 	c.end(nil)
-	p.world.useful("lists whole")
+	p.world.count("lists whole", 1)
 	p.checkWhole(c, params, from, seen)
 	return true
 }
@@ -145,7 +156,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 func (p *program) checkWhole(c *call, params clinicaldoc.ListNotesParams, from time.Time, seen map[int64]bool) {
 	design := p.world.design
 	wanted, deaths, births := p.world.service.throughout(params.PatientID, from, time.Now())
-	hidden := deaths && (!design.tellsDeletions() || design.tellsTotals() && births) && (!params.Verify || p.world.service.replica != nil)
+	hidden := deaths && design.hides || deaths && (!design.tellsDeletions() || design.tellsTotals() && births) && (!params.Verify || p.world.service.replica != nil)
 	for _, id := range wanted {
 		switch {
 		case !seen[id] && hidden: // documented: the service cannot show it
@@ -154,13 +165,42 @@ func (p *program) checkWhole(c *call, params clinicaldoc.ListNotesParams, from t
 			p.world.violate("list lost a row", "note %d was there throughout, %d of %d yielded, %s", id, len(seen), len(wanted), params.Sort)
 		}
 	}
-	switch {
-	case c.bloated:
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bloated {
 		p.world.violate("flood", "a list of 100,001 rows is taken")
-	case design.variant.Pagination == clinicaldoctest.PaginationNone && c.lastPage > 2 && !births && !deaths && p.world.service.replica == nil:
-		p.world.violate("flood", "page %d is asked for of a list that came whole", c.lastPage)
+	}
+	if c.faults > 0 || p.world.service.replica != nil || design.hides {
+		return
+	}
+	if !design.tellsTotals() && c.begun > c.requests {
+		p.world.violate("flood", "%d pages are asked for and %d of them given up, although no page beyond the next was known to exist", c.begun, c.begun-c.requests)
+	}
+	if pages, requests := design.listCosts(len(wanted), params); !births && !deaths && (c.lastPage > pages || c.requests > requests) {
+		p.world.violate("flood", "a list of %d rows takes %d requests, up to page %d", len(wanted), c.requests, c.lastPage)
 	}
 }
+
+// listCosts are the highest page and the most requests that a list may be asked for while it does not change. Where nothing is
+// told of pages, the first is asked for once more by its number, and the one after the last; where pages are not known at
+// all, two more show that everything came at once.
+func (w design) listCosts(rows int, params clinicaldoc.ListNotesParams) (page, requests int) {
+	page = max((rows+params.PerPage-1)/params.PerPage, 1)
+	extra := 0
+	switch {
+	case w.strange, w.variant.Pagination == clinicaldoctest.PaginationNone:
+		page, extra = 2, 3
+	case w.variant.Pagination == clinicaldoctest.PaginationBare:
+		page, extra = page+1, 1
+	}
+	if requests = page + extra; params.Verify && rows > 0 {
+		requests *= 2
+	}
+	return page, requests
+}
+
+// maxRetries is how often a request is retried, and a download after its latest new byte.
+const maxRetries = 3
 
 // download fetches the recording of a note.
 func (p *program) download(ctx context.Context, id int64) {
@@ -178,7 +218,12 @@ func (p *program) download(ctx context.Context, id int64) {
 		p.world.violate("recording", "note %d: %d bytes that are not its recording", id, recording.Len())
 	case err != nil && c.faults == 0 && f.died.IsZero() && p.world.service.replica == nil:
 		p.world.violate("useless", "the recording of note %d cannot be fetched", id)
+	case err != nil && c.faults == c.breaks && c.breaks <= maxRetries && !c.shifted && f.died.IsZero() && p.world.service.replica == nil:
+		p.world.violate("useless", "the recording of note %d is given up after %d breaks: %v", id, c.breaks, err)
 	case err == nil:
 		p.world.count("reached: a recording was fetched", 1)
+		if c.breaks > 0 {
+			p.world.count("reached: a recording was fetched in parts", 1)
+		}
 	}
 }

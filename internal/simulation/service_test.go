@@ -117,6 +117,9 @@ func newBox(d design, clock time.Duration) *clinicaldoctest.Server {
 		d.variant.Patient = clinicaldoctest.PatientUnnamed
 	}
 	delays := clinicaldoctest.Delays{Uploaded: time.Second, Transcribing: 40 * time.Second, Transcribed: time.Second, Analysing: 20 * time.Second}
+	if d.slowly {
+		delays.Transcribing, delays.Analysing = 100*time.Second, 50*time.Second
+	}
 	box := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(d.variant), clinicaldoctest.WithToken(firstToken), clinicaldoctest.WithDelays(delays))
 	box.Advance(clock)
 	box.AddUser(clinicaldoctest.User{Token: otherToken})
@@ -223,6 +226,17 @@ func (s *service) recordBirth(r request) {
 		station.bornAfter(f, r.sent)
 	}
 	s.notes[n.ID], s.births[f.fingerprint] = f, f
+	if s.world.design.doubles && r.call != nil {
+		s.world.running.Go(func() { s.double(r.call.program, n) })
+	}
+}
+
+// double is a clinician's note of the same name as one that a program made, soon after it.
+func (s *service) double(p *program, n clinicaldoctest.Note) {
+	time.Sleep(4*time.Second + drawsAt(s.world.seed, uint64(n.ID), hashOf("double")).within(20*time.Second))
+	s.world.slot(p.number + 128)
+	c := &clinician{being: being{world: s.world, name: "d" + p.name, number: p.number + 128, step: int(n.ID)}}
+	c.dictate(p.token, n.Name, n.PatientID)
 }
 
 // forward brings a write to the replica.

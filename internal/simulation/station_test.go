@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +41,7 @@ func newStation(w *world, number int) *station {
 	}
 	for i := range 2 + d.below(7) {
 		audio := fmt.Sprintf("%s recording %d ", s.name, i)
-		audio += strings.Repeat("~", 200+d.below(2)-len(audio))
+		audio += sound(200 + d.below(2) - len(audio))
 		sum := sha256.Sum256([]byte(audio))
 		key := fmt.Sprintf("recording %d", i)
 		s.prints[key] = hex.EncodeToString(sum[:])

@@ -166,8 +166,9 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	whole, err := io.ReadAll(resp.Body)
 	maps.Copy(rw.Header(), resp.Header)
 	length := len(whole)
-	if err != nil {
-		length++
+	if err != nil { // the length is true, and at least one byte is missing
+		length = max(length, int(resp.ContentLength), 1)
+		whole = whole[:min(len(whole), length-1)]
 	}
 	if resp.StatusCode != http.StatusNoContent {
 		rw.Header().Set("Content-Length", strconv.Itoa(length))

@@ -169,14 +169,6 @@ func (w *world) violate(kind, format string, args ...any) {
 	w.history = append(w.history, line{time.Since(w.began), "ORACLE", kind + ": " + fmt.Sprintf(format, args...)})
 }
 
-// useful counts what tells how useful the SDK is, for quiet worlds apart too.
-func (w *world) useful(what string) {
-	w.count(what, 1)
-	if w.design.quiet {
-		w.count("quiet: "+what, 1)
-	}
-}
-
 func (w *world) count(what string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -52,7 +52,7 @@ func TestSilentHTTP2ConnectionIsGivenUp(t *testing.T) {
 	tr := New()
 	assert.Positive(t, tr.HTTP2.SendPingTimeout)
 	assert.Less(t, tr.HTTP2.SendPingTimeout+tr.HTTP2.PingTimeout, time.Minute, "before the default stall timeout")
-	tr.HTTP2.SendPingTimeout, tr.HTTP2.PingTimeout = 20*time.Millisecond, 20*time.Millisecond
+	tr.HTTP2.SendPingTimeout, tr.HTTP2.PingTimeout = 100*time.Millisecond, 3*time.Second // which a busy machine keeps
 	tr.TLSClientConfig = srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	var dials atomic.Int32
 	var silent atomic.Bool

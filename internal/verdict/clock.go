@@ -14,6 +14,7 @@ const (
 	MadeOutside    Made = iota // of the window
 	MadeEarlier                // before it was sent, in the window
 	MadeJustBefore             // before it was sent, by minutes
+	MadePerhaps                // before it was sent, by seconds which the clocks may be apart
 	MadeUnclear                // the clocks disagree, the service does not tell, or it was later than it can have taken
 	MadeSince                  // not before it was sent, by both clocks
 )
@@ -30,7 +31,8 @@ const (
 // Clocks is the time at which a response came, in whole seconds: few services tell more.
 type Clocks struct {
 	Now    int64         // by our clock
-	Ahead  int64         // how far the service's clock is ahead of ours
+	Ahead  int64         // how far the service's clock is ahead of ours, going by the nearest it can be
+	Spread int64         // how much less that may be: Date tells whole seconds, and a response takes its time
 	Known  bool          // the service gave its time
 	Cached time.Duration // how long the response had been in a cache
 	Behind int64         // how far its times may be behind UTC without saying so
@@ -49,12 +51,14 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 		return c
 	}
 	c.Known = true
-	switch now := date.Add(c.Cached).Unix(); {
+	now := date.Add(c.Cached).Unix()
+	switch {
 	case now < asked.Unix():
 		c.Ahead = now - asked.Unix()
 	case now > came.Unix():
 		c.Ahead = now - came.Unix()
 	}
+	c.Spread = c.Ahead - (now - came.Unix()) + 1
 	return c
 }
 
@@ -91,6 +95,8 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 		return MadeSince
 	case ours || theirs:
 		return MadeUnclear
+	case at >= w.sent+c.Ahead-c.Spread:
+		return MadePerhaps
 	case at >= earliest-justBefore-c.Behind:
 		return MadeJustBefore
 	}

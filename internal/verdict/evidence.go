@@ -143,7 +143,8 @@ func (n Note) Rivals(unique bool) bool {
 		return n.Name == NameEqual
 	}
 	named := n.Name == NameEqual || n.Name == NameUnsent
-	return named && n.Size != SizeOther && n.User != UserOther && (n.Made == MadeSince || n.Made == MadeUnclear)
+	since := n.Made == MadeSince || n.Made == MadeUnclear || n.Made == MadePerhaps && n.Known != Claimed
+	return named && n.Size != SizeOther && n.User != UserOther && since
 }
 
 // Resembles reports whether the note forbids to say that none was created: by its name or its size, or because the patient's
@@ -158,6 +159,6 @@ func (n Note) Resembles(unique bool) bool {
 	case !inWindow:
 		return false
 	}
-	about := n.Made == MadeSince || n.Made == MadeUnclear || n.Made == MadeJustBefore
+	about := n.Made >= MadeJustBefore
 	return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther
 }

@@ -19,6 +19,7 @@ type Trail struct {
 
 	shown   *idset.Set // rows of all walks
 	walks   int
+	told    int // the total with which this walk began
 	brought bool
 
 	seen   *idset.Set // rows of this walk; in the first the same as shown
@@ -76,15 +77,18 @@ func (t *Trail) Seen(id int64) bool { return t.seen.Has(id) }
 // Count is how many rows this walk has seen.
 func (t *Trail) Count() int { return t.seen.Len() }
 
-// Enough reports whether a walk that was made only to find missing rows has found them.
-func (t *Trail) Enough() bool { return t.walks > 1 && !t.verify && !t.short() }
+// Enough reports whether a walk that was made only to find missing rows has found them. A total that falls meanwhile may be
+// that of rows which were shown.
+func (t *Trail) Enough() bool {
+	return t.walks > 1 && !t.verify && !t.short() && t.latest.Total >= t.told
+}
 
 // Finish says what the end of a walk means. After Again the trail is that of a new walk.
 func (t *Trail) Finish() Ending {
 	ending := Conclude(Findings{Short: t.short(), Verify: t.verify, Brought: t.brought, Spent: t.walks == maxWalks})
 	if ending == Again {
 		known := Page{Total: t.latest.Total, Size: t.latest.Size}
-		*t = Trail{start: t.start, verify: t.verify, walks: t.walks + 1, shown: t.shown, seen: new(idset.Set), latest: known}
+		*t = Trail{start: t.start, verify: t.verify, walks: t.walks + 1, told: known.Total, shown: t.shown, seen: new(idset.Set), latest: known}
 	}
 	return ending
 }

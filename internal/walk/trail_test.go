@@ -189,6 +189,18 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 	}
 }
 
+// The reader deletes a row that was shown while one is missing: the total fits again, and the row is missing still.
+func TestATotalThatFallsDoesNotBringAMissingRow(t *testing.T) {
+	t.Parallel()
+	trail := walk.NewTrail(1, false)
+	judge(t, trail, visit{numbered(1, 6, 1, 2, 3), walk.Next}, visit{numbered(2, 6, 4, 5), walk.Last})
+	assert.Equal(t, walk.Again, trail.Finish())
+	judge(t, trail, visit{numbered(1, 5, 1, 2, 3), walk.Next})
+	assert.False(t, trail.Enough())
+	judge(t, trail, visit{numbered(2, 5, 4, 6), walk.Last})
+	assert.Equal(t, walk.Whole, trail.Finish())
+}
+
 func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 	t.Parallel()
 	page := func(rows ...int64) walk.Page { return walk.Page{Number: 1, Rows: rows, SaysIfMore: true} }

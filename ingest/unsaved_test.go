@@ -1,0 +1,103 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// lapsing is a journal whose claims can be taken over at once, as if their leases had run out. A note is written down only
+// after a word, and by the one who took over.
+type lapsing struct {
+	mu      sync.Mutex
+	entries map[ingest.Key]ingest.Entry
+	owner   *lapsingClaim
+	word    <-chan struct{}
+}
+
+type lapsingClaim struct {
+	journal *lapsing
+	entry   ingest.Entry
+}
+
+func (*lapsing) Bind(context.Context, string) error { return nil }
+
+func (*lapsing) Kin(context.Context, uint32, time.Time) ([]ingest.Entry, error) { return nil, nil }
+
+func (j *lapsing) Claim(_ context.Context, key ingest.Key) (ingest.Claim, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, known := j.entries[key]
+	if !known {
+		e = ingest.Entry{Key: key, State: ingest.StateClaimed}
+	}
+	j.owner = &lapsingClaim{j, e}
+	return j.owner, nil
+}
+
+func (c *lapsingClaim) Entry() ingest.Entry { return c.entry }
+
+func (c *lapsingClaim) Save(_ context.Context, e ingest.Entry) error {
+	if e.State == ingest.StateCreated {
+		<-c.journal.word
+	}
+	c.journal.mu.Lock()
+	defer c.journal.mu.Unlock()
+	if c.journal.owner != c {
+		return errors.New("synthetic")
+	}
+	c.journal.entries[c.entry.Key] = e
+	return nil
+}
+
+func (*lapsingClaim) Release() {}
+
+// The instant between a response and its line belongs to another run of the same process: for the client the note is explained,
+// so that FindCreated tells the second run that its recording has none. Whether it looks when it begins, or only after that
+// verdict, it must know of the first run's note.
+func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+			defer srv.Close()
+			word := make(chan struct{})
+			journal, client := &lapsing{entries: map[ingest.Key]ingest.Entry{}, word: word}, srv.Client(quick())
+			var runs sync.WaitGroup
+			runs.Go(func() {
+				_, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal}, recordings(0, 1))
+				assert.Error(t, err, "its line was refused")
+			})
+			synctest.Wait() // it has its note, and waits for the word
+			require.Len(t, srv.Notes(), 1)
+			second := &ingest.Uploader{Client: client, Journal: journal}
+			if late {
+				second.OnEvent = func(e ingest.Event) {
+					if e.State == ingest.StateInDoubt { // after its first look
+						close(word)
+					}
+				}
+			} else {
+				_, err := journal.Claim(t.Context(), ingest.Key{}) // the first has lost its claim
+				require.NoError(t, err)
+				close(word)
+				runs.Wait()
+			}
+			results, err := collect(t.Context(), second, recordings(0, 1))
+			require.NoError(t, err)
+			runs.Wait()
+			require.Len(t, results, 1)
+			assert.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
+			assert.Len(t, srv.Notes(), 1)
+		})
+	}
+}
