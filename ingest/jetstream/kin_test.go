@@ -70,6 +70,11 @@ func TestKinAreWhatAnyWorkerHasWritten(t *testing.T) {
 		assert.Equal(t, want, kin(t, mine, 7, since))
 		assert.Equal(t, want, kin(t, theirs, 7, since))
 
+		save(t, theirs, entry(3, ingest.StateCommitting))
+		save(t, theirs, entry(4, ingest.StateCommitting))
+		want[key(3)], want[key(4)] = ingest.StateCommitting, ingest.StateCommitting
+		assert.Equal(t, want, kin(t, mine, 7, since))
+
 		// An older doubt asks for more, a younger one for less.
 		assert.Empty(t, kin(t, mine, 7, time.Now().Add(time.Minute)))
 		old := entry(22, ingest.StateCommitting)
