@@ -70,7 +70,10 @@ func TestKinAreWhatAnyWorkerHasWritten(t *testing.T) {
 		assert.Equal(t, want, kin(t, mine, 7, since))
 		assert.Equal(t, want, kin(t, theirs, 7, since))
 
-		save(t, theirs, entry(3, ingest.StateCommitting))
+		again := claimed(t, theirs, 3) // which does not know whose it is
+		assert.Equal(t, want, kin(t, mine, 7, since))
+		require.NoError(t, again.Save(t.Context(), entry(3, ingest.StateCommitting)))
+		again.Release()
 		save(t, theirs, entry(4, ingest.StateCommitting))
 		want[key(3)], want[key(4)] = ingest.StateCommitting, ingest.StateCommitting
 		assert.Equal(t, want, kin(t, mine, 7, since))
