@@ -121,16 +121,16 @@ func TestKinOverlookNothingThatMoves(t *testing.T) {
 		writers sync.WaitGroup
 		stop    = make(chan struct{})
 	)
-	put := func(n int, state ingest.State) {
+	put := func(n int, state ingest.State) error {
 		value, failed := json.Marshal(record{Entry: entry(n, state)})
 		_, err := writer.buckets[0].Put(t.Context(), recordKey(key(n)), value)
-		assert.NoError(t, errors.Join(failed, err))
 		mu.Lock()
 		defer mu.Unlock()
 		known[key(n)] = true
+		return errors.Join(failed, err)
 	}
 	for n := range 600 {
-		put(n, ingest.StateCommitting)
+		require.NoError(t, put(n, ingest.StateCommitting))
 	}
 	for w := range 4 {
 		writers.Go(func() {
@@ -139,7 +139,7 @@ func TestKinOverlookNothingThatMoves(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					put(n%600, ingest.StateInDoubt)
+					assert.NoError(t, put(n%600, ingest.StateInDoubt))
 				}
 			}
 		})
