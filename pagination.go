@@ -159,7 +159,7 @@ func (p *Page[T]) fillNextURL(d *jsonscan.Decoder) {
 // findNext finds out whether a page follows. Of the service's own link only the cursor's value is taken, never the
 // address.
 func (p *Page[T]) findNext(names QueryNames) {
-	if p.Meta.NextCursor == "" {
+	if p.Meta.NextCursor == "" && p.nextURL != "" {
 		p.Meta.NextCursor = linkParameter(p.nextURL, names.Cursor)
 	}
 	switch {

@@ -19,15 +19,17 @@ type Line[P comparable, V any] struct {
 	pending []*flight[P, V]
 	flights context.Context // of those begun since Stop
 	cancel  context.CancelFunc
+	arrived chan struct{} // a response has come
 }
 
 // Fetch gets the value at a position. It calls responded when the response is here, before it works on it.
 type Fetch[P comparable, V any] func(ctx context.Context, at P, responded func()) (V, error)
 
-// New returns a line that fetches up to depth values ahead of the one being read; with 0, each when it is read, in the
-// reader's goroutine. Next gives the position after another as long as it is known to exist.
+// New returns a line that fetches up to depth values ahead of the one being read, and never more than that at once; with 0,
+// each when it is read, in the reader's goroutine. While Get waits, responses that overtake the one it waits for make room for
+// others, until there are twice as many as depth. Next gives the position after another as long as it is known to exist.
 func New[P comparable, V any](ctx context.Context, depth int, fetch Fetch[P, V], next func(P) (P, bool)) *Line[P, V] {
-	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next}
+	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next, arrived: make(chan struct{}, 1)}
 }
 
 // flight is a value on its way, or arrived.
@@ -39,28 +41,50 @@ type flight[P comparable, V any] struct {
 	err       error
 }
 
+// without is 1 while there is no response, also when none will come.
+func (f *flight[P, V]) without() int {
+	if f == nil {
+		return 0
+	}
+	select {
+	case <-f.responded:
+		return 0
+	default:
+		return 1
+	}
+}
+
 // Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts there.
 func (l *Line[P, V]) Get(at P) (V, error) {
 	if l.depth == 0 {
 		return l.fetch(l.ctx, at, func() {})
 	}
 	f := l.take(at)
-	select {
-	case <-f.responded:
-		l.LookAhead() // while this one is still worked on
-	case <-f.work.Done():
+	for {
+		select {
+		case <-f.work.Done():
+			f.work.Wait()
+			return f.value, f.err
+		case <-l.arrived: // this one, which is still worked on, or one that overtook it
+			l.lookAhead(2*l.depth, f)
+		}
 	}
-	f.work.Wait()
-	return f.value, f.err
 }
 
 // LookAhead begins to fetch what follows, as far as next knows of it and the depth allows.
-func (l *Line[P, V]) LookAhead() {
+func (l *Line[P, V]) LookAhead() { l.lookAhead(l.depth, nil) }
+
+// lookAhead holds up to most values ahead of the current one, of which depth may be without a response.
+func (l *Line[P, V]) lookAhead(most int, current *flight[P, V]) {
 	last := l.current
 	if n := len(l.pending); n > 0 {
 		last = l.pending[n-1].at
 	}
-	for len(l.pending) < l.depth {
+	without := current.without()
+	for _, f := range l.pending {
+		without += f.without()
+	}
+	for ; len(l.pending) < most && without < l.depth; without++ {
 		at, ok := l.next(last)
 		if !ok {
 			return
@@ -105,7 +129,13 @@ func (l *Line[P, V]) begin(at P) *flight[P, V] {
 	ctx := l.flights
 	f := &flight[P, V]{at: at, responded: make(chan struct{})}
 	f.work = handover.Go(func() {
-		f.value, f.err = l.fetch(ctx, at, func() { close(f.responded) })
+		f.value, f.err = l.fetch(ctx, at, func() {
+			close(f.responded)
+			select {
+			case l.arrived <- struct{}{}:
+			default: // it is known that one has
+			}
+		})
 	})
 	return f
 }

@@ -120,6 +120,69 @@ func TestWhatFollowsIsFetchedWhenTheResponseIsHere(t *testing.T) {
 	assert.Empty(t, s.cancelled)
 }
 
+// A response that overtakes the one being waited for must not leave its place unused.
+func TestResponsesThatOvertakeMakeRoom(t *testing.T) {
+	t.Parallel()
+	s := newSource()
+	line := ahead.New(t.Context(), 2, s.fetch, before(20))
+	value := reading(line, 1)
+	s.began(t, 1)
+	s.respond(1)
+	s.began(t, 2, 3)
+	s.finish(1)
+	assert.Equal(t, "value 1", value())
+
+	value = reading(line, 2)
+	for _, overtaking := range []int{3, 4, 5} {
+		s.respond(overtaking)
+		s.began(t, overtaking+1) // beside position 2, of which nothing is here
+	}
+	s.respond(6) // with 3 to 6 there are enough
+	s.respond(2)
+	for at := 2; at <= 6; at++ {
+		s.finish(at)
+	}
+	assert.Equal(t, "value 2", value())
+	line.LookAhead() // who reads does not wait
+	line.Stop()      // would wait for a fetch that nobody lets begin
+	assert.Empty(t, s.cancelled)
+}
+
+// After a failure nothing more is of use.
+func TestAFailureMakesNoRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var begun []int
+		var mu sync.Mutex
+		line := ahead.New(t.Context(), 2, func(_ context.Context, at int, responded func()) (int, error) {
+			mu.Lock()
+			begun = append(begun, at)
+			mu.Unlock()
+			switch at {
+			case 2:
+				time.Sleep(time.Minute)
+			case 3:
+				return 0, errors.New("synthetic")
+			}
+			responded()
+			return at, nil
+		}, before(20))
+		for at := 1; at <= 2; at++ {
+			got, err := line.Get(at)
+			require.NoError(t, err)
+			assert.Equal(t, at, got)
+		}
+		synctest.Wait()
+		mu.Lock()
+		slices.Sort(begun)
+		mu.Unlock()
+		assert.LessOrEqual(t, begun[len(begun)-1], 4, "2 makes room, 3 does not")
+		_, err := line.Get(3)
+		require.Error(t, err)
+		line.Stop()
+	})
+}
+
 func TestLookAheadKeepsToItsDepthAndToWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	for depth := range 4 {
