@@ -3,6 +3,8 @@ package ahead
 
 import (
 	"context"
+	"runtime"
+	"slices"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/handover"
 )
@@ -26,7 +28,7 @@ type Line[P comparable, V any] struct {
 type Fetch[P comparable, V any] func(ctx context.Context, at P, responded func()) (V, error)
 
 // New returns a line that fetches up to depth values ahead of the one being read, and never more than that at once; with 0,
-// each when it is read, in the reader's goroutine. While Get waits, responses that overtake the one it waits for make room for
+// each when it is read, in the reader's goroutine. While Get waits for a response, those that overtake it make room for
 // others, until there are twice as many as depth. Next gives the position after another as long as it is known to exist.
 func New[P comparable, V any](ctx context.Context, depth int, fetch Fetch[P, V], next func(P) (P, bool)) *Line[P, V] {
 	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next, arrived: make(chan struct{}, 1)}
@@ -43,14 +45,21 @@ type flight[P comparable, V any] struct {
 
 // without is 1 while there is no response, also when none will come.
 func (f *flight[P, V]) without() int {
-	if f == nil {
-		return 0
-	}
 	select {
 	case <-f.responded:
 		return 0
 	default:
 		return 1
+	}
+}
+
+// failed reports whether reading it will end the line.
+func (f *flight[P, V]) failed() bool {
+	select {
+	case <-f.work.Done():
+		return f.err != nil
+	default:
+		return false
 	}
 }
 
@@ -60,28 +69,33 @@ func (l *Line[P, V]) Get(at P) (V, error) {
 		return l.fetch(l.ctx, at, func() {})
 	}
 	f := l.take(at)
-	for {
+	for done := false; !done; {
 		select {
-		case <-f.work.Done():
-			f.work.Wait()
-			return f.value, f.err
 		case <-l.arrived: // this one, which is still worked on, or one that overtook it
-			l.lookAhead(2*l.depth, f)
+		case <-f.work.Done():
+			done = true
 		}
+		l.lookAhead(l.depth+l.depth*f.without(), f)
 	}
+	f.work.Wait()
+	return f.value, f.err
 }
 
 // LookAhead begins to fetch what follows, as far as next knows of it and the depth allows.
-func (l *Line[P, V]) LookAhead() { l.lookAhead(l.depth, nil) }
+func (l *Line[P, V]) LookAhead() { l.lookAhead(l.depth) }
 
-// lookAhead holds up to most values ahead of the current one, of which depth may be without a response.
-func (l *Line[P, V]) lookAhead(most int, current *flight[P, V]) {
+// lookAhead holds up to most values ahead of the one being read. With that, if it is waited for, depth may be without a
+// response. Nothing follows a failure.
+func (l *Line[P, V]) lookAhead(most int, waitedFor ...*flight[P, V]) {
 	last := l.current
 	if n := len(l.pending); n > 0 {
 		last = l.pending[n-1].at
 	}
-	without := current.without()
-	for _, f := range l.pending {
+	without := 0
+	for _, f := range append(slices.Clip(l.pending), waitedFor...) {
+		if f.failed() {
+			return
+		}
 		without += f.without()
 	}
 	for ; len(l.pending) < most && without < l.depth; without++ {
@@ -135,6 +149,7 @@ func (l *Line[P, V]) begin(at P) *flight[P, V] {
 			case l.arrived <- struct{}{}:
 			default: // it is known that one has
 			}
+			runtime.Gosched() // working on it may keep a processor for long: first the reader shall ask for more
 		})
 	})
 	return f
