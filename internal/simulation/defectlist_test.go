@@ -149,7 +149,7 @@ var defects = []defect{
 	{name: "storage gets the token", file: "internal/fetch/download.go", old: "\"User-Agent\": {d.source.UserAgent}}", with: "\"User-Agent\": {d.source.UserAgent}, \"Authorization\": {\"Bearer x\"}}"},
 	{name: "the journal is not synced", file: "ingest/filewrite.go", old: "err = j.file.Sync()", with: "err = nil"},
 	{name: "the journal is written too late", file: "ingest/task.go", old: "if err := t.claim.Save(attempt, e); err != nil {", with: "if err := error(nil); err != nil {"},
-	{name: "what may have left is uploaded once more", file: "ingest/task.go", old: "t.entry = known\n\t\tr.recover(t)", with: "t.entry = known\n\t\tr.upload(t)"},
+	{name: "what may have left is uploaded once more", file: "ingest/task.go", old: "t.entry = known\n\t\tr.recover(t)", with: "t.entry = known\n\t\tr.upload(t, content)"},
 	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", old: "r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), \"the process ended", with: "r.enterDoubt(t, time.Now().Add(max(0*r.settle(), took)), \"the process ended"},
 
 	// Patience, manners, privacy.
