@@ -115,10 +115,10 @@ func (e WaitError) stage() string {
 //
 // It polls at once and then in pauses that grow with the time waited, see [WaitParams]; each poll is one request,
 // without the client's retries. A Retry-After and an exhausted rate limit are respected up to an hour. Failures that may
-// pass (no response, 408, 425, 429, most 5xx, a response that is no note, a redirect once the note was seen) are survived
-// up to MaxFailures in a row; any other response, such as 401, 403 and 404, ends the wait. Only a 404 within 10 seconds of this client's Create of the note
-// is survived too: what serves reads may lag behind. A context without a deadline ends it after 24 hours, which cost about
-// 1,600 polls with the defaults, and never more than 1,850.
+// pass are survived up to MaxFailures in a row: no response, 408, 425, 429, most 5xx, a response that is no note, and a
+// redirect once the note was seen or this client made it. Any other response, such as 401, 403 and 404, ends the wait; only
+// a 404 within 10 seconds of this client's Create of the note is survived too: what serves reads may lag behind. A context
+// without a deadline ends it after 24 hours, which cost about 1,600 polls with the defaults, and never more than 1,850.
 //
 // Errors: [*WaitError], with the note as last seen; [ErrInvalidArgument] for an id below 1 or senseless params.
 func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, opts ...CallOption) (*ProgressNote, error) {
@@ -290,7 +290,7 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 		return false
 	}
 	w.failures++
-	misconfigured := w.note == nil && (retry.Permanent(err) || redirected(err))
+	misconfigured := w.note == nil && !p.service.client.created.Has(w.id) && (retry.Permanent(err) || redirected(err))
 	return !transient(err) || misconfigured || w.failures > p.params.MaxFailures
 }
 

@@ -349,26 +349,37 @@ func TestWaitEndsAtOnceWhereWaitingDoesNotHelp(t *testing.T) {
 }
 
 // A proxy that asks people to log in redirects for a while; but who is never shown the note asks at the wrong place.
-func TestWaitSurvivesARedirectOnceTheNoteWasSeen(t *testing.T) {
+func TestWaitSurvivesARedirectOfAKnownNote(t *testing.T) {
 	t.Parallel()
-	for seen, polls := range map[int]int{0: 1, 1: 5} {
+	for name, tc := range map[string]struct {
+		seen  int
+		made  bool
+		polls int
+	}{"never seen": {0, false, 1}, "seen": {1, false, 5}, "made by this client": {0, true, 5}} {
 		synctest.Test(t, func(t *testing.T) {
 			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
 				switch {
-				case n <= seen:
+				case r.Method == http.MethodPost:
+					return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+				case n <= tc.seen:
 					return made(r, 200, noteAt(7, clinicaldoc.StageTranscribing, 1))
 				case n < 5:
 					return made(r, 302, "")
 				}
 				return made(r, 200, noteAt(7, clinicaldoc.StageComplete, 2))
 			})
+			if tc.made {
+				_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+				require.NoError(t, err)
+				service.polls = nil
+			}
 			_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-			if seen == 0 {
+			if tc.polls == 1 {
 				_ = requireWaitError(t, err, clinicaldoc.ErrUnexpectedResponse)
 			} else {
-				require.NoError(t, err)
+				require.NoError(t, err, name)
 			}
-			assert.Len(t, service.polls, polls)
+			assert.Len(t, service.polls, tc.polls, name)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -74,7 +76,7 @@ func (l life) run(ctx context.Context) error {
 	u := &ingest.Uploader{Client: client, Journal: journal, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: l.Settle, UniqueName: l.UniqueName}}
 	out := json.NewEncoder(os.Stdout)
 	for result, err := range u.Run(ctx, l.recordings()) {
-		o := outcome{Key: result.Recording.Key, Status: result.Status.String(), NoteID: result.NoteID}
+		o := outcome{Key: labelOf(result.Recording), Status: result.Status.String(), NoteID: result.NoteID}
 		if result.Err != nil {
 			o.Err = result.Err.Error()
 		}
@@ -107,13 +109,16 @@ func (l life) recording(n int) ingest.Recording {
 	if l.Twins && n == 1 {
 		named = 0
 	}
-	return ingest.Recording{
-		Key: fmt.Sprintf("recording %d", n),
-		Params: clinicaldoc.CreateNoteParams{
-			Name: fmt.Sprintf("Encounter #%d.", named), PatientID: int64(1 + named%2), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", content(n)),
-		},
+	params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", named), PatientID: int64(1 + named%2), PromptID: 1}
+	if n%3 == 0 { // some are in files, with keys of their content
+		return ingest.Recording{File: filepath.Join(filepath.Dir(l.Journal), fmt.Sprintf("%d.wav", n)), Params: params}
 	}
+	params.Audio = clinicaldoc.AudioBytes("a.wav", content(n))
+	return ingest.Recording{Key: fmt.Sprintf("recording %d", n), Params: params}
 }
+
+// labelOf is what a recording is known by here.
+func labelOf(r ingest.Recording) string { return cmp.Or(r.File, r.Key) }
 
 // content is as long for all.
 func content(n int) []byte { return fmt.Appendf(nil, "RIFF synthetic recording %04d", n) }

@@ -143,6 +143,11 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 		Recordings: 6 + w.rand.IntN(10), Twins: w.rand.IntN(8) == 0, UniqueName: w.rand.IntN(4) == 0,
 	}
 	w.life.UniqueName = w.life.UniqueName && !w.life.Twins
+	for n := range w.life.Recordings {
+		if r := w.life.recording(n); r.File != "" {
+			require.NoError(t, os.WriteFile(r.File, content(n), 0o600))
+		}
+	}
 	return w
 }
 
@@ -232,7 +237,7 @@ func (w *world) check(t *testing.T) {
 	for n := range w.life.Recordings {
 		sum := sha256.Sum256(content(n))
 		made := notes[hex.EncodeToString(sum[:])]
-		key := w.life.recording(n).Key
+		key := labelOf(w.life.recording(n))
 		o, told := w.last[key]
 		where := fmt.Sprintf("world %d, %s: %+v, notes %v", w.seed, key, o, made)
 		assert.LessOrEqual(t, len(made), 1, "DUPLICATE: %s", where)

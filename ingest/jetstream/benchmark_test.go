@@ -15,19 +15,24 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
 // BenchmarkEmbedded compares eight workers with an embedded server to a bare loop over Create: the same workers, client and
-// recordings, in turns, and the median of each counts. The service takes as long as any over a network, or responds at once, so
-// that all there is to measure is CPU and disk. What no journal on this engine could surpass is told too: the bare loop with
+// recordings, in turns, and the median of each counts. The service takes as long as any over a network, or is the box on this
+// machine, or keeps nothing and responds at once, so that all there is to measure is CPU and disk. What no journal on this engine could surpass is told too: the bare loop with
 // nothing but two writes for each recording, of which the engine syncs each by itself.
 //
 //	go test . -run '^$' -bench Embedded -benchtime 1x
 func BenchmarkEmbedded(b *testing.B) {
-	for _, latency := range []time.Duration{20 * time.Millisecond, 0} {
-		b.Run(latency.String(), func(b *testing.B) {
-			client := benchmarkedService(b, latency)
+	for name, newClient := range map[string]func(testing.TB) *clinicaldoc.Client{
+		"20ms":    func(b testing.TB) *clinicaldoc.Client { return benchmarkedService(b, 20*time.Millisecond) },
+		"box":     boxClient,
+		"instant": func(b testing.TB) *clinicaldoc.Client { return benchmarkedService(b, 0) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			client := newClient(b)
 			s, err := Embed(b.Context(), filepath.Join(b.TempDir(), "journal"))
 			if err != nil {
 				b.Fatal(err)
@@ -48,7 +53,14 @@ func BenchmarkEmbedded(b *testing.B) {
 	}
 }
 
-func benchmarkedService(b *testing.B, latency time.Duration) *clinicaldoc.Client {
+func boxClient(b testing.TB) *clinicaldoc.Client {
+	b.Helper()
+	box := clinicaldoctest.NewServer()
+	b.Cleanup(box.Close)
+	return box.Client()
+}
+
+func benchmarkedService(b testing.TB, latency time.Duration) *clinicaldoc.Client {
 	b.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseMultipartForm(1 << 20); err != nil { // as any service does

@@ -300,6 +300,7 @@ func uploadAll(t *testing.T, u *ingest.Uploader) {
 		doubts = 0
 		for result, err := range u.Run(t.Context(), recordings(uploaded)) {
 			require.NoError(t, err)
+			require.NotEqual(t, ingest.Refused, result.Status, result)
 			if result.Status == ingest.InDoubt {
 				doubts++
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,14 +25,14 @@ func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]i
 	}
 	var kin []ingest.Entry
 	for _, b := range j.buckets {
-		if since.Before(b.since) || b.since.IsZero() {
-			b.since, b.next, b.sent = since, 0, map[ingest.Key]ingest.Entry{}
+		if since.Before(b.since) || time.Since(b.begun) > forget {
+			b.begun, b.since, b.next, b.entries, b.keys = time.Now(), since, 0, map[ingest.Key]ingest.Entry{}, map[uint32][]ingest.Key{}
 		}
 		if err := j.catchUp(ctx, b); err != nil {
 			return nil, err
 		}
-		for _, e := range b.sent {
-			if e.Patient == patient && !e.SentAt.Before(since) {
+		for _, key := range b.keys[patient] {
+			if e := b.entries[key]; sent(e) && e.Patient == patient && !e.SentAt.Before(since) {
 				kin = append(kin, e)
 			}
 		}
@@ -45,14 +46,18 @@ type bucket struct {
 	stream  jetstream.Stream
 	records string // how the subjects of records begin
 
+	begun time.Time // when it began to be read; zero: never
 	since time.Time // records that were sent before are not known
 	next  uint64    // the first revision that was not read; 0: none was
-	sent  map[ingest.Key]ingest.Entry
+
+	entries map[ingest.Key]ingest.Entry
+	keys    map[uint32][]ingest.Key // by patient, in whatever state they are by now
 }
 
 const (
-	skew   = time.Hour // by which a worker's clock may be ahead of the server's
-	atOnce = 500       // records
+	skew   = time.Hour      // by which a worker's clock may be ahead of the server's
+	forget = 24 * time.Hour // after which it is all read anew, so that a program that never ends does not keep what is long past
+	atOnce = 500            // records
 )
 
 // rounds are enough: a record that is written anew moves to the end, and is overlooked in a round if it moves there just before
@@ -168,13 +173,24 @@ func (b *bucket) take(message jetstream.Msg, number uint64) (pending uint64, err
 		if err := json.Unmarshal(message.Data(), &r); err != nil || r.Entry.Key.String() != key {
 			return 0, errDamaged
 		}
-		switch r.Entry.State {
-		case ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt:
-			b.sent[r.Entry.Key] = r.Entry
-		default:
-			delete(b.sent, r.Entry.Key)
-		}
+		b.remember(r.Entry)
 	}
 	b.next = meta.Sequence.Stream + 1
 	return meta.NumPending, nil
+}
+
+// remember keeps an entry for Kin. Before it was sent it is nobody's kin.
+func (b *bucket) remember(e ingest.Entry) {
+	known, ok := b.entries[e.Key]
+	switch {
+	case !ok && !sent(e):
+		return
+	case !ok, sent(e) && e.Patient != known.Patient && !slices.Contains(b.keys[e.Patient], e.Key):
+		b.keys[e.Patient] = append(b.keys[e.Patient], e.Key)
+	}
+	b.entries[e.Key] = e
+}
+
+func sent(e ingest.Entry) bool {
+	return e.State == ingest.StateCommitting || e.State == ingest.StateCreated || e.State == ingest.StateInDoubt
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"sync"
 	"testing"
@@ -69,6 +70,14 @@ func TestKinAreWhatAnyWorkerHasWritten(t *testing.T) {
 		assert.Equal(t, want, kin(t, mine, 7, since))
 		assert.Equal(t, want, kin(t, theirs, 7, since))
 
+		again := claimed(t, theirs, 3) // which does not know whose it is
+		assert.Equal(t, want, kin(t, mine, 7, since))
+		require.NoError(t, again.Save(t.Context(), entry(3, ingest.StateCommitting)))
+		again.Release()
+		save(t, theirs, entry(4, ingest.StateCommitting))
+		want[key(3)], want[key(4)] = ingest.StateCommitting, ingest.StateCommitting
+		assert.Equal(t, want, kin(t, mine, 7, since))
+
 		// An older doubt asks for more, a younger one for less.
 		assert.Empty(t, kin(t, mine, 7, time.Now().Add(time.Minute)))
 		old := entry(22, ingest.StateCommitting)
@@ -112,17 +121,16 @@ func TestKinOverlookNothingThatMoves(t *testing.T) {
 		writers sync.WaitGroup
 		stop    = make(chan struct{})
 	)
-	put := func(n int, state ingest.State) {
-		value, err := json.Marshal(record{Entry: entry(n, state)})
-		assert.NoError(t, err)
-		_, err = writer.buckets[0].Put(t.Context(), recordKey(key(n)), value)
-		assert.NoError(t, err)
+	put := func(n int, state ingest.State) error {
+		value, failed := json.Marshal(record{Entry: entry(n, state)})
+		_, err := writer.buckets[0].Put(t.Context(), recordKey(key(n)), value)
 		mu.Lock()
 		defer mu.Unlock()
 		known[key(n)] = true
+		return errors.Join(failed, err)
 	}
 	for n := range 600 {
-		put(n, ingest.StateCommitting)
+		require.NoError(t, put(n, ingest.StateCommitting))
 	}
 	for w := range 4 {
 		writers.Go(func() {
@@ -131,7 +139,7 @@ func TestKinOverlookNothingThatMoves(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					put(n%600, ingest.StateInDoubt)
+					assert.NoError(t, put(n%600, ingest.StateInDoubt))
 				}
 			}
 		})

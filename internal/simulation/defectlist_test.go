@@ -57,7 +57,7 @@ var defects = []defect{
 	},
 	{
 		name: "notes found for others look free", file: "findcreated_search.go", old: "case view.Claimed[id]:", with: "case false:",
-		survives: "a note is found only once: this is for a better reason to be undecided", held: ". TestFindCreatedNeverGivesOneNoteToTwo",
+		survives: "a note is found only once: without this more is undecided, for a worse reason", held: ". TestFindCreatedNeverGivesOneNoteToTwo",
 	},
 	{name: "another user's note fits", file: "internal/verdict/evidence.go", old: "return described && n.User == UserOwn && n.Made == MadeSince", with: "return described && n.Made == MadeSince"},
 	{name: "an older note fits", file: "internal/verdict/evidence.go", old: "return described && n.User == UserOwn && n.Made == MadeSince", with: "return described && n.User == UserOwn"},

@@ -173,7 +173,9 @@ type cached struct {
 // fromCache is the response that a proxy has kept, or the service's own, which it keeps from now on.
 func (t *trip) fromCache(fetch func() *http.Response) *http.Response {
 	s := t.world.service
+	s.mu.Lock()
 	kept, found := s.cache[t.request.query]
+	s.mu.Unlock()
 	age := time.Since(kept.at)
 	if found && age < t.world.design.cached {
 		resp := respond(http.StatusOK, "application/json", string(kept.body))
@@ -185,6 +187,8 @@ func (t *trip) fromCache(fetch func() *http.Response) *http.Response {
 	if resp.StatusCode == http.StatusOK {
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body = io.NopCloser(bytes.NewReader(body))
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.cache[t.request.query] = cached{time.Now(), body}
 	}
 	return resp

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/service"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/synthetic"
@@ -28,7 +29,8 @@ const (
 // for it, over that of a bare loop over Create: the quickest of several runs of each, in turns.
 type ingestion struct {
 	latent  float64 // the service takes as long as any over a network
-	instant float64 // it responds at once, so that all there is to measure is CPU
+	box     float64 // the service in a box, which keeps notes and recordings, on this machine
+	instant float64 // it keeps nothing and responds at once, so that all there is to measure is CPU
 }
 
 func (r *report) measureIngest(ctx context.Context, baseURL string) error {
@@ -46,18 +48,31 @@ func (r *report) measureIngest(ctx context.Context, baseURL string) error {
 	if err != nil {
 		return err
 	}
-	if r.ingest.latent, err = ingestRatio(ctx, baseURL+service.Slow, dir, paths); err != nil {
+	slow, err := clinicaldoc.NewClient(baseURL+service.Slow, service.Token)
+	if err != nil {
 		return err
 	}
-	r.ingest.instant, err = ingestRatio(ctx, baseURL, dir, paths)
-	return err
+	quick, err := clinicaldoc.NewClient(baseURL, service.Token)
+	if err != nil {
+		return err
+	}
+	box, err := clinicaldoctest.Start()
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	for _, m := range []struct {
+		client *clinicaldoc.Client
+		ratio  *float64
+	}{{slow, &r.ingest.latent}, {box.Client(), &r.ingest.box}, {quick, &r.ingest.instant}} {
+		if *m.ratio, err = ingestRatio(ctx, m.client, dir, paths); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func ingestRatio(ctx context.Context, baseURL, dir string, paths []string) (float64, error) {
-	client, err := clinicaldoc.NewClient(baseURL, service.Token)
-	if err != nil {
-		return 0, err
-	}
+func ingestRatio(ctx context.Context, client *clinicaldoc.Client, dir string, paths []string) (float64, error) {
 	var bare, ingested []float64
 	for range ingestRounds {
 		start := time.Now()

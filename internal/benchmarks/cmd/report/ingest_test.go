@@ -28,5 +28,6 @@ func BenchmarkIngest(b *testing.B) {
 		}
 	}
 	b.ReportMetric(r.ingest.latent, "x-bare-loop")
+	b.ReportMetric(r.ingest.box, "x-bare-loop-with-the-box")
 	b.ReportMetric(r.ingest.instant, "x-bare-loop-without-latency")
 }
