@@ -33,7 +33,8 @@ func TestACallIsNotUsedAgainWhileItsBodyMayBeSent(t *testing.T) {
 type echo struct{}
 
 func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
-	id, status, body := path.Base(strings.TrimSuffix(r.URL.Path, "/sign")), http.StatusOK, ""
+	var body string
+	id, status := path.Base(strings.TrimSuffix(r.URL.Path, "/sign")), http.StatusOK
 	switch {
 	case strings.ContainsAny(id[len(id)-1:], "13579"):
 		status, body = http.StatusNotFound, `{"message":"no note `+id+`"}`
@@ -59,7 +60,7 @@ func TestManyCallsAtOnceDoNotMix(t *testing.T) {
 				deleted, err := client.Notes.Delete(t.Context(), id, WithResponse(&response))
 				assert.Equal(t, fmt.Sprintf("request-%d", id), response.RequestID)
 				if id%2 == 1 {
-					assert.ErrorContains(t, err, fmt.Sprintf("request-%d", id))
+					assert.Contains(t, fmt.Sprint(err), fmt.Sprintf("request-%d", id))
 					continue
 				}
 				if assert.NoError(t, err) {

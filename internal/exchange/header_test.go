@@ -88,8 +88,8 @@ func TestHeadersAreSharedWithNoOtherTransport(t *testing.T) {
 			r.Header.Set("X-Synthetic", "1")
 			return responds(200, "{}"), nil
 		})
-		defer c.Release()
 		require.NoError(t, c.Do(t.Context()))
+		c.Release()
 		assert.Nil(t, c.Peer.usual.Load())
 	}
 }

@@ -182,7 +182,7 @@ func (s *State) Settle(err error) retry.Sent {
 	s.Stop()
 	body := s.body.Load()
 	switch {
-	case s.traced.Load() && !(s.upload != nil && s.twice.Load()) && retry.Refused(err):
+	case s.traced.Load() && (s.upload == nil || !s.twice.Load()) && retry.Refused(err):
 		return retry.Never // it speaks of the only sending there was
 	case body != nil && body.whole.Load():
 		return retry.Wholly

@@ -18,7 +18,7 @@ var reasons = map[string]string{
 	"all of 50 pages, 20 ms latency: Prefetch 8 over 0": "Eight at once need 8 turns of 20 ms, the first for one page alone; without, a page takes 22.4 ms, so that 7.0 is the most if nothing else took time. As for four, the pages of a turn come together: the last of eight is read and decoded some 7 ms after the first.",
 	"256 goroutines, GET: rate":                         "The server shares the processors. The mutex profile has four fifths of all waiting in net/http's pool of idle connections, the rest in the context that the callers share.",
 	"256 goroutines, GET: p99":                          "As for the rate; the slowest reads are those that dial.",
-	"upload of 256 MiB: time":                           "Of CPU time it takes 1.03 to 1.05 of a raw POST's: following the body costs a quarter of a microsecond for each 32 KiB. What is beyond that is the machine's; the spread says how busy it was.",
+	"upload of 256 MiB: time":                           "Of CPU time it takes 1.02 to 1.05 of a raw POST's: following the body costs a quarter of a microsecond for each 32 KiB. What is beyond that is the machine's; the spread says how busy it was.",
 }
 
 // writeMissed says why bars were missed.
