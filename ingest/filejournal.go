@@ -15,8 +15,8 @@ import (
 )
 
 // FileJournal is a [Journal] in a file, for one process at a time: readable by eye, append-only, with a checksum in each
-// line. Lines of many workers share one sync of the disk: while others upload, a line waits for those of half of them, for two
-// milliseconds at most. It is for this user alone and holds no name in clear. It takes some 150 bytes of memory for each key.
+// line. Lines of many workers share one sync of the disk: while others upload, a line waits for theirs, for two milliseconds at
+// most. It is for this user alone and holds no name in clear. It takes some 150 bytes of memory for each key.
 //
 // An error of the disk ends its service for good: close it, mend the disk and open it anew.
 type FileJournal struct {

@@ -8,9 +8,9 @@ import (
 // togetherWait is how long a line waits for those of others, to share a sync with them.
 const togetherWait = 2 * time.Millisecond
 
-// save puts an entry into the next batch and waits until that is on the disk. A batch is written when half of the uploads wait
-// for it, so that the others go on meanwhile, or togetherWait after its first line; who finds that, and the disk at rest, writes
-// it himself, and what comes in meanwhile is the next one. A claim waits for nobody: losing it loses nothing.
+// save puts an entry into the next batch and waits until that is on the disk. A batch is written when all uploads wait for it,
+// or togetherWait after its first line; who finds that, and the disk at rest, writes it himself, and what comes in meanwhile is
+// the next one. A claim waits for nobody: losing it loses nothing.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
 	if j.broken != nil {
@@ -28,7 +28,7 @@ func (j *FileJournal) save(e Entry) error {
 	}
 	lead := false
 	switch {
-	case 2*b.uploads >= j.uploads:
+	case b.uploads >= j.uploads:
 		lead = j.want(b)
 	case b.late == nil && !b.wanted:
 		b.late = time.AfterFunc(togetherWait, func() { j.flushLate(b) })
