@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/service"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/benchmarks/internal/synthetic"
@@ -48,24 +47,15 @@ func (r *report) measureIngest(ctx context.Context, baseURL string) error {
 	if err != nil {
 		return err
 	}
-	slow, err := clinicaldoc.NewClient(baseURL+service.Slow, service.Token)
-	if err != nil {
-		return err
-	}
-	quick, err := clinicaldoc.NewClient(baseURL, service.Token)
-	if err != nil {
-		return err
-	}
-	box, err := clinicaldoctest.Start()
-	if err != nil {
-		return err
-	}
-	defer box.Close()
 	for _, m := range []struct {
-		client *clinicaldoc.Client
-		ratio  *float64
-	}{{slow, &r.ingest.latent}, {box.Client(), &r.ingest.box}, {quick, &r.ingest.instant}} {
-		if *m.ratio, err = ingestRatio(ctx, m.client, dir, paths); err != nil {
+		baseURL string
+		ratio   *float64
+	}{{baseURL + service.Slow, &r.ingest.latent}, {r.server.Box, &r.ingest.box}, {baseURL, &r.ingest.instant}} {
+		client, err := clinicaldoc.NewClient(m.baseURL, service.Token)
+		if err != nil {
+			return err
+		}
+		if *m.ratio, err = ingestRatio(ctx, client, dir, paths); err != nil {
 			return err
 		}
 	}

@@ -57,6 +57,7 @@ func run(ctx context.Context, markdown, chart string) (missed int, err error) {
 		name string
 		do   func(context.Context, string) error
 	}{
+		{"ingest", r.measureIngest}, // in a process that has done nothing else, as programs that ingest have
 		{"requests", r.measureRequests},
 		{"uploads", r.measureUploads},
 		{"uploads over TLS", r.measureSecureUploads},
@@ -64,7 +65,6 @@ func run(ctx context.Context, markdown, chart string) (missed int, err error) {
 		{"memory", r.measureMemory},
 		{"many goroutines", r.measureMany},
 		{"waiting", r.measureWaiting},
-		{"ingest", r.measureIngest},
 		{"decoders", r.measureDecoders},
 	}
 	for _, step := range steps {

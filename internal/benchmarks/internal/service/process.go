@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // role is set in the environment of a process that is the server.
@@ -50,7 +52,12 @@ func run() error {
 	}
 	secure.StartTLS()
 	defer secure.Close()
-	fmt.Println("http://"+listener.Addr().String(), secure.URL, base64.StdEncoding.EncodeToString(secure.Certificate().Raw))
+	box, err := clinicaldoctest.Start(clinicaldoctest.WithToken(Token))
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	fmt.Println("http://"+listener.Addr().String(), secure.URL, box.URL, base64.StdEncoding.EncodeToString(secure.Certificate().Raw))
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
@@ -61,6 +68,7 @@ func run() error {
 type Server struct {
 	URL  string
 	TLS  string // its secure address, where it speaks HTTP/2
+	Box  string // the address of the service in a box, beside it
 	Stop func()
 
 	certificate *x509.Certificate
@@ -101,7 +109,7 @@ func Start() (*Server, error) {
 		_ = cmd.Wait()
 	}}
 	var encoded string
-	if _, err = fmt.Fscan(out, &server.URL, &server.TLS, &encoded); err == nil {
+	if _, err = fmt.Fscan(out, &server.URL, &server.TLS, &server.Box, &encoded); err == nil {
 		var raw []byte
 		if raw, err = base64.StdEncoding.DecodeString(encoded); err == nil {
 			server.certificate, err = x509.ParseCertificate(raw)
