@@ -27,9 +27,9 @@ import (
 //	go test . -run '^$' -bench Embedded -benchtime 1x
 func BenchmarkEmbedded(b *testing.B) {
 	for name, newClient := range map[string]func(testing.TB) *clinicaldoc.Client{
-		"20ms":    func(b testing.TB) *clinicaldoc.Client { return benchmarkedService(b, 20*time.Millisecond) },
+		"20ms":    func(tb testing.TB) *clinicaldoc.Client { return benchmarkedService(tb, 20*time.Millisecond) },
 		"box":     boxClient,
-		"instant": func(b testing.TB) *clinicaldoc.Client { return benchmarkedService(b, 0) },
+		"instant": func(tb testing.TB) *clinicaldoc.Client { return benchmarkedService(tb, 0) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			client := newClient(b)
@@ -53,15 +53,15 @@ func BenchmarkEmbedded(b *testing.B) {
 	}
 }
 
-func boxClient(b testing.TB) *clinicaldoc.Client {
-	b.Helper()
+func boxClient(tb testing.TB) *clinicaldoc.Client {
+	tb.Helper()
 	box := clinicaldoctest.NewServer()
-	b.Cleanup(box.Close)
+	tb.Cleanup(box.Close)
 	return box.Client()
 }
 
-func benchmarkedService(b testing.TB, latency time.Duration) *clinicaldoc.Client {
-	b.Helper()
+func benchmarkedService(tb testing.TB, latency time.Duration) *clinicaldoc.Client {
+	tb.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseMultipartForm(1 << 20); err != nil { // as any service does
 			w.WriteHeader(http.StatusBadRequest)
@@ -71,10 +71,10 @@ func benchmarkedService(b testing.TB, latency time.Duration) *clinicaldoc.Client
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":1,"name":"Synthetic","created_at":"2026-01-02T03:04:05Z"}`)
 	}))
-	b.Cleanup(srv.Close)
+	tb.Cleanup(srv.Close)
 	client, err := clinicaldoc.NewClient(srv.URL, "synthetic")
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return client
 }
