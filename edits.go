@@ -17,9 +17,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/verdict"
 )
 
-// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags,
-// patient and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note as
-// it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
+// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags, patient
+// and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note
+// as it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
 //
 // The service has no conditional requests, so that somebody's change between that read and the write goes unnoticed
 // there; the note that comes back from the write is compared too, and a surprise is a [*ConflictError] as well.

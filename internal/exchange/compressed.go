@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -31,6 +30,9 @@ func (c *Call) plainBody(resp *http.Response) (io.Reader, func()) {
 	return g, g.release
 }
 
+// emptyHeader is how compressed data begin. Without it a reader that is reset keeps what it read from.
+const emptyHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
 var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // gunzip begins with the first read, so that the watchdog sees all that is read.
@@ -51,7 +53,7 @@ func (g *gunzip) Read(p []byte) (int, error) {
 
 func (g *gunzip) release() {
 	if g.unpacker != nil {
-		_ = g.unpacker.Reset(bytes.NewReader(nil)) // which keeps the body no longer
+		_ = g.unpacker.Reset(strings.NewReader(emptyHeader)) // or it would keep the body
 		unpackers.Put(g.unpacker)
 		g.unpacker = nil
 	}

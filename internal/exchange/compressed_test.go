@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,4 +70,19 @@ func TestCompressionIsUndone(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnUnpackerKeepsNoBody(t *testing.T) {
+	t.Parallel()
+	body := &struct{ io.Reader }{bytes.NewReader(packed(t, "synthetic"))}
+	kept := weak.Make(body)
+	g := &gunzip{body: body}
+	_, err := io.ReadAll(g)
+	require.NoError(t, err)
+	unpacker := g.unpacker
+	g.release()
+	g, body = nil, nil
+	runtime.GC()
+	assert.Nil(t, kept.Value())
+	runtime.KeepAlive(unpacker)
 }
