@@ -90,6 +90,21 @@ func TestKinAreWhatAnyWorkerHasWritten(t *testing.T) {
 	}
 }
 
+// A program that never ends does not keep what is long past.
+func TestWhatWasReadForKinIsForgotten(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, connect(t, startServer(t)), time.Second)
+	since := time.Now().Add(-time.Minute)
+	save(t, j, entry(0, ingest.StateCommitting))
+	want := map[ingest.Key]ingest.State{key(0): ingest.StateCommitting}
+	assert.Equal(t, want, kin(t, j, 7, since))
+	for _, b := range j.buckets {
+		b.begun = time.Now().Add(-forget - time.Second)
+		b.entries[key(1)], b.keys[7] = entry(1, ingest.StateCommitting), append(b.keys[7], key(1)) // as if it had been there
+	}
+	assert.Equal(t, want, kin(t, j, 7, since))
+}
+
 // Reading a long journal is not cut off, and leaves nothing behind at the server.
 func TestKinOfALongJournal(t *testing.T) {
 	t.Parallel()
