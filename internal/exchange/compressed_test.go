@@ -81,7 +81,6 @@ func TestAnUnpackerKeepsNoBody(t *testing.T) {
 	require.NoError(t, err)
 	unpacker := g.unpacker
 	g.release()
-	g, body = nil, nil
 	runtime.GC()
 	assert.Nil(t, kept.Value())
 	runtime.KeepAlive(unpacker)
