@@ -52,7 +52,7 @@ func TestDefects(t *testing.T) {
 	if *plant == "" {
 		t.Skip("takes minutes; -plant . runs it")
 	}
-	n := &nursery{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
+	n := newNursery(t)
 	binary := n.build()
 	if *keep != "" {
 		require.NoError(t, os.Rename(binary, *keep))
@@ -78,6 +78,13 @@ func TestDefects(t *testing.T) {
 	}
 	workers.Wait()
 	t.Log("\n" + table.String() + strings.Join(rows, ""))
+}
+
+// TestEachDefectFindsItsPlace sees that the text which a defect replaces stands exactly once, within a function. Whoever
+// changes that text changes the defect with it, and not a night later.
+func TestEachDefectFindsItsPlace(t *testing.T) {
+	t.Parallel()
+	newNursery(t).plantAll()
 }
 
 // try runs the simulation with the defect and returns its row of the table.
@@ -148,13 +155,23 @@ type source struct {
 
 const root = "../.."
 
-func (n *nursery) build() (binary string) {
+func newNursery(t *testing.T) *nursery {
+	t.Helper()
+	return &nursery{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
+}
+
+func (n *nursery) plantAll() {
 	n.t.Helper()
 	for i, d := range defects {
 		for _, p := range append([]patch{{d.file, d.old, d.with}}, d.also...) {
 			n.plant(i, d.name, p)
 		}
 	}
+}
+
+func (n *nursery) build() (binary string) {
+	n.t.Helper()
+	n.plantAll()
 	for _, s := range n.sources {
 		text := s.text
 		at := make([]int, 0, len(s.detours))
