@@ -18,25 +18,25 @@ test: ## what the README tells a newcomer to run
 race: ## with the race detector
 	go test -race ./...
 
-lint: ## formatting and lint, tools pinned in internal/tools/go.mod
-	go tool -modfile=internal/tools/go.mod golangci-lint run
+lint: ## formatting and lint, tools pinned in internal/dev/tools/go.mod
+	go tool -modfile=internal/dev/tools/go.mod golangci-lint run
 
 faults: ## every fault by every operation, as a table, then a storm and its totals
-	go test ./internal/faultmatrix -run TestFaultMatrix -count=1 -v
-	go run -C internal/chaos .
+	go test ./internal/dev/faultmatrix -run TestFaultMatrix -count=1 -v
+	go run -C internal/dev/chaos .
 
 crashes: ## ingest: 500 kills at every transition, stops, a million keys; a fleet on three nodes
 	CLINICALDOC_INGEST_KILLS=500 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes' -count=1 -v
 	CLINICALDOC_JETSTREAM_STOPS=24 CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestAStoppedWorker|TestAFleet' -count=1 -v -timeout 30m
 
 simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every sequence of up to four attempts
-	go test ./internal/simulation -run 'TestWorlds|TestSequences' -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS) -attempts 4
+	go test ./internal/dev/simulation -run 'TestWorlds|TestSequences' -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS) -attempts 4
 
 defects: ## plants defects one by one and tells how soon the simulation catches each
-	go test ./internal/simulation -run TestDefects -count=1 -v -timeout 0 -plant .
+	go test ./internal/dev/simulation -run TestDefects -count=1 -v -timeout 0 -plant .
 
 rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
-	go run ./internal/release rehearse $(VERSION)
+	go run ./internal/dev/release rehearse $(VERSION)
 
 check: ## what a change must pass; .ci/run modules has more for the modules below the root
 	.ci/run

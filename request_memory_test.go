@@ -17,7 +17,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// These tests keep allocations from creeping in; internal/benchmarks tells what they mean. Each limit is what the call needs
+// These tests keep allocations from creeping in; internal/dev/benchmarks tells what they mean. Each limit is what the call needs
 // and one for a pool that the collector has emptied. Times are never tested.
 
 // raceSlack is for the pools that the race detector empties.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
 

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
 )
 
 // wayState is what can be seen of the way to a real service and changed.

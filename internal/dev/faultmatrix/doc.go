@@ -1,0 +1,10 @@
+// Package faultmatrix holds the fault matrix: what the SDK promises, for every fault and every operation.
+//
+// Each cell is one call over real sockets. Between the SDK and the service in a box stands a front that breaks
+// connections and answers byte by byte. Afterwards the box's state, the errors and everything that went over the wire are
+// held against the promise. This prints the table:
+//
+//	go test ./internal/dev/faultmatrix -v -run TestFaultMatrix
+//
+// A broken promise fails the subtest that names fault and operation, and shows as FAIL in the table.
+package faultmatrix

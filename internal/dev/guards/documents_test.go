@@ -1,0 +1,252 @@
+package guards_test
+
+import (
+	"go/format"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
+)
+
+// maxReadmeWords keeps the README a way in. What is longer belongs to a page of docs.
+const maxReadmeWords = 1200
+
+// documents returns the repository's Markdown files by their path from its root, those of nested modules too.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".md") {
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		require.NoError(t, err)
+		text, err := os.ReadFile(path)
+		pages[filepath.ToSlash(name)] = strings.ReplaceAll(string(text), "\r\n", "\n")
+		return err
+	}))
+	require.Contains(t, pages, "README.md")
+	return pages
+}
+
+func TestTheReadmeIsShortAndHasContents(t *testing.T) {
+	t.Parallel()
+	readme := documents(t)["README.md"]
+	assert.LessOrEqual(t, len(strings.Fields(readme)), maxReadmeWords, "words")
+	contents := regexp.MustCompile(`(?m)^- \[(.+)\]\(#`).FindAllStringSubmatch(readme, -1)
+	var listed []string
+	for _, entry := range contents {
+		listed = append(listed, entry[1])
+	}
+	var headings []string
+	for _, heading := range regexp.MustCompile(`(?m)^## (.+)$`).FindAllStringSubmatch(withoutCode(readme), -1) {
+		headings = append(headings, heading[1])
+	}
+	assert.Equal(t, headings, listed, "the contents name the sections, in their order")
+}
+
+func TestTheReadmeLeadsToEveryPage(t *testing.T) {
+	t.Parallel()
+	pages := documents(t)
+	for name := range pages {
+		if strings.HasPrefix(name, "docs/") {
+			assert.Contains(t, pages["README.md"], "]("+name+")", "nobody finds it")
+		}
+	}
+}
+
+// What the pages list is all there is, and what they quote is said.
+func TestPagesListEveryOptionAndError(t *testing.T) {
+	t.Parallel()
+	pages := documents(t)
+	var code strings.Builder
+	for name, source := range sources(t) {
+		if !isTest(name) {
+			code.Write(source)
+		}
+		if isTest(name) || !inRoot(name) {
+			continue
+		}
+		for _, option := range regexp.MustCompile(`(?m)^func (\w+)\(.*\) (?:Call)?Option \{$`).FindAllSubmatch(source, -1) {
+			if name := string(option[1]); token.IsExported(name) {
+				assert.Contains(t, pages["docs/configuration.md"], "`"+name+"`", "an option")
+			}
+		}
+		for _, sentinel := range regexp.MustCompile(`(?m)^\t(Err\w+) += |^type (\w+Error) struct`).FindAllSubmatch(source, -1) {
+			if name := string(sentinel[1]) + string(sentinel[2]); token.IsExported(name) {
+				assert.Regexp(t, "`\\*?"+name+"`", pages["docs/errors.md"], "an error")
+			}
+		}
+	}
+	_, first, found := strings.Cut(pages["docs/errors.md"], "## The first connection")
+	require.True(t, found)
+	for _, row := range regexp.MustCompile(`(?m)^\|[^|]+\|([^|]+)\|$`).FindAllStringSubmatch(first, -1) {
+		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			assert.Contains(t, code.String(), quoted[1], "no error says so")
+		}
+	}
+}
+
+func TestEveryExampleIsListed(t *testing.T) {
+	t.Parallel()
+	programs, err := filepath.Glob(filepath.Join(root, "examples", "*", "main.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, programs)
+	for _, program := range programs {
+		assert.Contains(t, documents(t)["examples/README.md"], "]("+filepath.Base(filepath.Dir(program))+"/")
+	}
+}
+
+// Go code that a reader may copy compiles in a module of the reader's own, and the tests among it pass.
+func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
+	t.Parallel()
+	sources(t)                                                           // so that go test notices a change
+	files := map[string]string{"README/main/encounter.wav": "synthetic"} // which the README's program uploads
+	for name, page := range documents(t) {
+		if name != "README.md" && !strings.HasPrefix(name, "docs/") {
+			assert.True(t, name == "CONTRIBUTING.md" || !strings.Contains(page, "```go\n"), "%s: code is compiled in README and docs alone", name)
+			continue
+		}
+		if module := nestedModule(page); module != "" {
+			assert.True(t, testsMention(t, module, name), "%s: tests of %s have to compile its code", name, module)
+			continue
+		}
+		for _, block := range goCode.FindAllStringSubmatch(page, -1) {
+			formatted, err := format.Source([]byte(block[1]))
+			require.NoError(t, err, "%s: %s", name, block[1])
+			assert.Equal(t, string(formatted), block[1], name)
+		}
+		for block, program := range outside.Programs(page) {
+			files[strings.TrimSuffix(path.Base(name), ".md")+"/"+block] = program
+		}
+	}
+	require.NoError(t, outside.Test(t.Context(), root, t.TempDir(), files))
+}
+
+// maxCodeColumns is what a page shows of a line of code without scrolling, a tab being eight.
+const maxCodeColumns = 100
+
+func TestCodeInDocumentsFitsThePage(t *testing.T) {
+	t.Parallel()
+	for name, page := range documents(t) {
+		if name != "README.md" && !strings.HasPrefix(name, "docs/") {
+			continue
+		}
+		for _, block := range regexp.MustCompile("(?s)\n```(?:go|sh)\n.*?\n```").FindAllString(page, -1) {
+			for line := range strings.SplitSeq(block, "\n") {
+				assert.LessOrEqual(t, len([]rune(strings.ReplaceAll(line, "\t", "        "))), maxCodeColumns, "%s: %s", name, line)
+			}
+		}
+	}
+}
+
+// nestedModule returns the folder of the nested module that a page's code imports; its requirements are not those of the root.
+func nestedModule(page string) string {
+	for _, imported := range regexp.MustCompile(`"`+regexp.QuoteMeta(thisModule)+`/(\S+)"\n`).FindAllStringSubmatch(page, -1) {
+		if _, err := os.Stat(filepath.Join(root, imported[1], "go.mod")); err == nil {
+			return imported[1]
+		}
+	}
+	return ""
+}
+
+func testsMention(t *testing.T, folder, words string) bool {
+	t.Helper()
+	tests, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	require.NoError(t, err)
+	return slices.ContainsFunc(tests, func(file string) bool {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return strings.Contains(string(source), words)
+	})
+}
+
+var (
+	goCode     = regexp.MustCompile("(?s)\n```go\n(.*?\n)```")
+	fencedCode = regexp.MustCompile("(?s)\n *```.*?\n *```")
+	inlineCode = regexp.MustCompile("`[^`\n]*`")
+	linkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:href|src)="([^"]+)"`)
+	anyHeading = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
+)
+
+func withoutCode(page string) string { return fencedCode.ReplaceAllString(page, "") }
+
+// Links within the repository lead somewhere, to the very heading.
+func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat(filepath.Join(root, "internal", "chaos")); err != nil {
+		t.Skip("nested modules are not part of a downloaded module")
+	}
+	pages := documents(t)
+	for name, page := range pages {
+		for _, match := range linkTarget.FindAllStringSubmatch(inlineCode.ReplaceAllString(withoutCode(page), ""), -1) {
+			target := match[1] + match[2]
+			if regexp.MustCompile(`^[a-z]+:`).MatchString(target) {
+				continue
+			}
+			file, anchor, _ := strings.Cut(target, "#")
+			file = path.Join(path.Dir(name), file)
+			if strings.HasPrefix(target, "#") {
+				file = name
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
+				t.Errorf("%s links to %s", name, target)
+			}
+			if anchor != "" {
+				assert.Contains(t, anchors(pages[file]), anchor, "%s links to %s", name, target)
+			}
+		}
+	}
+}
+
+// anchors returns the anchors that GitHub gives a page's headings.
+func anchors(page string) []string {
+	seen := map[string]bool{}
+	for _, heading := range anyHeading.FindAllStringSubmatch(withoutCode(page), -1) {
+		text := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(heading[1], "$1")
+		seen[strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, text)] = true
+	}
+	return slices.Collect(maps.Keys(seen))
+}
+
+// Who follows the README runs what the checks run.
+func TestDocumentsNameTheSameTestCommand(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		return strings.ReplaceAll(string(text), "\r\n", "\n")
+	}
+	checks := regexp.MustCompile(`(?m)^ *check 'test' (.+)$`).FindStringSubmatch(read(".ci/run"))
+	require.NotNil(t, checks)
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "Makefile"} {
+		assert.Regexp(t, `(?m)^\s*`+regexp.QuoteMeta(checks[1])+`( +#.*)?$`, read(name), name)
+	}
+	assert.Contains(t, read(".github/workflows/ci.yml"), "- run: "+checks[1]+"\n")
+}

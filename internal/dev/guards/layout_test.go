@@ -1,0 +1,113 @@
+package guards_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	maxFiles         = 21 // of the root package, tests apart
+	maxFileLines     = 350
+	maxFunctionLines = 50
+)
+
+// rootFiles are the files of the root package, tests apart. A new subject is a decision.
+var rootFiles = []string{
+	"audio.go", "client.go", "doc.go", "edits.go", "errors.go", "errortext.go", "findcreated.go", "findcreated_search.go", "hooks.go", "multipart.go", "note.go", "notes.go",
+	"options.go", "pagination.go", "request.go", "response.go", "stage.go", "tokens.go", "users.go", "wait.go", "waitall.go",
+}
+
+// wholeSubjects are subjects of tests that are about the whole root package, not about one file of it.
+var wholeSubjects = []string{"example", "helpers", "main", "privacy"}
+
+// topLevel is what else may stand where a visitor looks first.
+var topLevel = []string{
+	".ci", ".editorconfig", ".gitattributes", ".github", ".gitignore", ".golangci.yml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
+	"README.md", "SECURITY.md", "clinicaldoctest", "cmd", "docs", "examples", "go.mod", "go.sum", "ingest", "internal", "otelclinicaldoc", "testdata",
+}
+
+func TestTheRootShowsWhatTheSDKOffers(t *testing.T) {
+	t.Parallel()
+	assert.LessOrEqual(t, len(rootFiles), maxFiles)
+	var surplus, stray []string
+	files := sources(t)
+	for _, name := range rootFiles {
+		assert.Contains(t, files, name, "the list names what is there")
+	}
+	for name := range files {
+		subject, _, _ := strings.Cut(strings.TrimSuffix(name, ".go"), "_")
+		switch {
+		case !inRoot(name) || slices.Contains(rootFiles, name):
+		case !isTest(name):
+			surplus = append(surplus, name)
+		case !slices.Contains(rootFiles, subject+".go") && !slices.Contains(wholeSubjects, subject):
+			stray = append(stray, name)
+		}
+	}
+	assert.Empty(t, surplus, "the root package has no file but the listed ones")
+	assert.Empty(t, stray, "a test is named after the file that it tests")
+}
+
+func TestNothingElseStandsAtTheTop(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
+		t.Skip("only git knows which files belong to the repository")
+	}
+	list := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "ls-files", "-z")
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	for path := range strings.SplitSeq(strings.Trim(string(out), "\x00"), "\x00") {
+		name, _, _ := strings.Cut(path, "/")
+		if name != path || !strings.HasSuffix(name, ".go") {
+			assert.Contains(t, topLevel, name, path)
+		}
+	}
+}
+
+func TestFilesAndFunctionsAreShort(t *testing.T) {
+	t.Parallel()
+	var files, functions []string
+	for name, source := range sources(t) {
+		if isTest(name) || !inRoot(name) && !strings.HasPrefix(name, "internal/") {
+			continue
+		}
+		if inRoot(name) && bytes.Count(source, []byte("\n")) > maxFileLines {
+			files = append(files, name)
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, declaration := range file.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if ok && set.Position(function.End()).Line-set.Position(function.Pos()).Line >= maxFunctionLines {
+				functions = append(functions, name+": "+function.Name.Name)
+			}
+		}
+	}
+	assert.Empty(t, files, "no file of the root package has more than %d lines", maxFileLines)
+	assert.Empty(t, functions, "no function has more than %d lines", maxFunctionLines)
+}
+
+// What serves maintainers may use the root. All else in internal knows nothing of it, in its tests neither.
+func TestInternalPackagesDoNotKnowTheRoot(t *testing.T) {
+	t.Parallel()
+	packages := goOutput(t, "list", "-f", `{{.ImportPath}}`, "./internal/...")
+	for _, path := range packages {
+		if strings.HasPrefix(path, thisModule+"/internal/dev/") {
+			continue
+		}
+		assert.NotContains(t, goOutput(t, "list", "-deps", "-test", path), thisModule, path)
+	}
+}

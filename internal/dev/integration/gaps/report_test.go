@@ -1,0 +1,71 @@
+package gaps
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
+)
+
+// The line is pasted into a program of another module, which must compile.
+func TestNamesLineCompilesElsewhere(t *testing.T) {
+	t.Parallel()
+	program := "package user\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\nvar _ = []clinicaldoc.Option{\n"
+	program += "\t" + new(Report).NamesLine() + ",\n" // nothing was found
+	for _, name := range []string{"default", "cursor-in-links", "flat"} {
+		variant, known := clinicaldoctest.VariantNamed(name)
+		require.True(t, known)
+		_, options := startBox(t, variant)
+		report, err := Probe(t.Context(), options)
+		require.NoError(t, err)
+		program += "\t" + report.NamesLine() + ",\n"
+	}
+	program += "}\n"
+	for _, name := range []string{"per_page", "filter[patient_id]", "page[cursor]", "order"} {
+		require.Contains(t, program, strconv.Quote(name))
+	}
+	require.NoError(t, outside.Build(t.Context(), "../../../..", t.TempDir(), map[string]string{"user.go": program}), program)
+}
+
+func TestReportsAreComparedWithEarlierOnes(t *testing.T) {
+	t.Parallel()
+	probe := func(variant clinicaldoctest.Variant) *Report {
+		_, options := startBox(t, variant)
+		report, err := Probe(t.Context(), options)
+		require.NoError(t, err)
+		return report
+	}
+	before := probe(clinicaldoctest.Variant{})
+	path := filepath.Join(t.TempDir(), "gaps.json")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, before.WriteJSON(file))
+	require.NoError(t, file.Close())
+	stored, err := os.ReadFile(path)
+	require.NoError(t, err)
+	read, err := ReadJSON(bytes.NewReader(stored))
+	require.NoError(t, err)
+	assert.Equal(t, before.Items, read.Items)
+	assert.Equal(t, before.QueryNames, read.QueryNames)
+
+	read.item("processing.time").Seen = "7s"
+	assert.Empty(t, probe(clinicaldoctest.Variant{}).Changes(read), "what is measured differs each time and is no change of manners")
+	assert.Equal(t, []string{
+		`list.patient: was "patient_id", is "patient"`,
+		`sign.incomplete: was "422, message says so", is "409, message says so"`,
+	}, probe(clinicaldoctest.Variant{IncompleteSignStatus: 409, Query: clinicaldoctest.QueryNames{PatientID: "patient"}}).Changes(read))
+
+	read.Items = read.Items[1:]
+	assert.Len(t, before.Changes(read), 1, "a question that was not asked then")
+	_, err = ReadJSON(bytes.NewReader([]byte(`{"items":7}`)))
+	require.Error(t, err)
+	assert.Equal(t, clinicaldoc.QueryNames{}, new(Report).QueryNames)
+}

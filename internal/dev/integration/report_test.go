@@ -1,0 +1,133 @@
+package integration
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/integration/gaps"
+)
+
+// TestGapReport finds out what the service does where its description is silent. The report is printed at the end of
+// the run; see the package documentation.
+func TestGapReport(t *testing.T) {
+	t.Parallel()
+	tg := fromEnvironment(t)
+	if tg == nil {
+		tg = newBox(t, clinicaldoctest.Variant{})
+	}
+	report := publishedReport(t, tg)
+	if len(report.LeftBehind) > 0 {
+		t.Logf("the service refused to delete its signed notes %v", report.LeftBehind)
+	}
+	for _, key := range []string{"code.create", "code.list", "code.get", "code.update", "code.delete", "code.me", "code.tokens", "list.shape"} {
+		assert.True(t, report.Item(key).Known, key)
+	}
+	if *against != "" {
+		file, err := os.Open(*against)
+		require.NoError(t, err)
+		defer func() { _ = file.Close() }()
+		earlier, err := gaps.ReadJSON(file)
+		require.NoError(t, err)
+		for _, change := range report.Changes(earlier) {
+			t.Errorf("the service's manners have changed: %s", change)
+		}
+	}
+}
+
+// TestHints: whoever runs the suite against a service of their own is told what it misses.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	refused := func(status int, fields ...string) error {
+		refusal := &clinicaldoc.Error{StatusCode: status, Fields: map[string][]string{}}
+		for _, field := range fields {
+			refusal.Fields[field] = []string{"is invalid"}
+		}
+		return refusal
+	}
+	assert.Equal(t, "set CLINICALDOC_AUDIO_FILE, a recording that it takes", hint(refused(422, "file", "name")))
+	assert.Equal(t, "set CLINICALDOC_PATIENT_ID, a patient of that service; CLINICALDOC_PROMPT_ID, a prompt of that service", hint(refused(422, "prompt_id", "patient_id")))
+	assert.Equal(t, "set CLINICALDOC_AUDIO_FILE, a recording that it takes", hint(refused(413)))
+	assert.Empty(t, hint(refused(422, "name")))
+	assert.Empty(t, hint(context.Canceled))
+}
+
+// published is the report of this run's target. It is made once: one signed note is enough.
+var published struct {
+	sync.Mutex
+	report *gaps.Report
+}
+
+// publishedReport makes the report of the run's target, or returns the one that was made already.
+func publishedReport(t *testing.T, tg *target) *gaps.Report {
+	t.Helper()
+	published.Lock()
+	defer published.Unlock()
+	if published.report == nil {
+		published.report = tg.probe(t)
+	}
+	return published.report
+}
+
+func (tg *target) probe(t *testing.T) *gaps.Report {
+	t.Helper()
+	tg.fitTone(t)
+	options := gaps.Options{
+		Client: tg.client, Stranger: tg.newClient(t, wrongToken), BaseURL: tg.baseURL,
+		PatientID: tg.patientID, PromptID: tg.promptID, NamePrefix: tg.namePrefix, Audio: tg.audio,
+		WaitFor: *waitFor, Interval: min(tg.interval, time.Second), OnPoll: tg.tick, SkipSign: tg.skipSign,
+	}
+	if !tg.foreign() {
+		options.SpareTokenID = tg.box.AddToken(1, "spare").ID
+	}
+	ctx := t.Context()
+	if end, limited := t.Deadline(); limited { // before go test would end everything and leave the notes behind
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-2*cleanUpFor))
+		defer cancel()
+	}
+	report, err := gaps.Probe(ctx, options)
+	require.NoError(t, err, hint(err))
+	return report
+}
+
+// learn sets the target's client to the query names that were seen to work.
+func (tg *target) learn(t *testing.T, report *gaps.Report) {
+	t.Helper()
+	tg.trustFilter = report.TrustPatientFilter
+	tg.client = tg.newClient(t, tg.token, clinicaldoc.WithQueryNames(report.QueryNames))
+}
+
+// publishReport prints the report, if one was made and somebody is looking, and writes it as JSON if asked to.
+func publishReport() error {
+	published.Lock()
+	defer published.Unlock()
+	report := published.report
+	if report == nil {
+		return nil
+	}
+	if testing.Verbose() || os.Getenv(envOptIn) == "1" {
+		if err := report.WriteText(os.Stdout); err != nil {
+			return err
+		}
+	}
+	if *gapsJSON == "" {
+		return nil
+	}
+	file, err := os.Create(*gapsJSON)
+	if err != nil {
+		return err
+	}
+	if err := report.WriteJSON(file); err != nil {
+		_ = file.Close()
+		return err
+	}
+	return file.Close()
+}

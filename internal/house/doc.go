@@ -1,2 +1,0 @@
-// Package house holds the guards on the repository: tests of its dependencies, public names, documents and sizes.
-package house
