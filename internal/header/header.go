@@ -1,0 +1,101 @@
+// Package header is the first line of everything that a later process continues: journals, exports, stores. It tells the
+// format, the service and the user, so that nothing is continued by another version, for another service, or as another user.
+package header
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Why something cannot be continued.
+var (
+	ErrNoHeader     = redact.New("no header")
+	ErrLaterVersion = redact.New("written by a later version")
+	ErrOtherService = redact.New("belongs to another service")
+	ErrOtherUser    = redact.New("belongs to another user")
+)
+
+// Header is what the first line tells.
+type Header struct {
+	Kind    string // a word for what follows, such as clinicaldoc-ingest
+	Version int    // of its format, from 1 on
+	Service string // its name as [Service] gives it
+	UserID  int64  // who made it; 0: not known
+}
+
+const userMember = "user="
+
+// String returns the line, without a newline: kind, version, service and, if it is known, the user.
+func (h Header) String() string {
+	line := h.Kind + " " + strconv.Itoa(h.Version) + " " + h.Service
+	if h.UserID != 0 {
+		line += " " + userMember + strconv.FormatInt(h.UserID, 10)
+	}
+	return line
+}
+
+// Parse reads what String wrote. Anything else is [ErrNoHeader], but a line that a later version may have written is read as
+// far as its version.
+func Parse(kind, line string) (Header, error) {
+	words := strings.Split(line, " ")
+	if len(words) < 2 || words[0] != kind {
+		return Header{}, redact.Fail("it does not begin with "+kind, ErrNoHeader)
+	}
+	h := Header{Kind: kind}
+	var err error
+	if h.Version, err = strconv.Atoi(words[1]); err != nil || h.Version < 1 {
+		return Header{}, redact.Fail("its header tells no version", ErrNoHeader)
+	}
+	if len(words) > 2 {
+		h.Service = words[2]
+	}
+	for _, word := range words[min(len(words), 3):] {
+		if id, ok := strings.CutPrefix(word, userMember); ok {
+			h.UserID, _ = strconv.ParseInt(id, 10, 64)
+		}
+	}
+	return h, nil
+}
+
+// Check refuses to continue what has this header, for a program that writes the header own. Earlier versions can be read; who
+// calls it refuses those that it cannot. A user that either side does not know is no reason.
+func (h Header) Check(own Header) error {
+	switch {
+	case h.Kind != own.Kind || h.Version < 1 || h.Version <= own.Version && h.Service == "":
+		return redact.Fail("it has no header of "+own.Kind, ErrNoHeader)
+	case h.Version > own.Version:
+		return redact.Fail("a later version of this program wrote it; update this program", ErrLaterVersion)
+	case Service(h.Service) != Service(own.Service):
+		return redact.Fail("it belongs to "+h.Service+", and this is "+own.Service, ErrOtherService)
+	case h.UserID != 0 && own.UserID != 0 && h.UserID != own.UserID:
+		return redact.Fail("it belongs to user "+strconv.FormatInt(h.UserID, 10)+", and this is user "+strconv.FormatInt(own.UserID, 10), ErrOtherUser)
+	}
+	return nil
+}
+
+// Service is the one name of a service, however its base URL is written: in lower case, without the default port, a dot or
+// slashes at the end, user, query and fragment; this machine is localhost. What is no URL is returned as it is.
+func Service(baseURL string) string {
+	u, err := url.Parse(strings.TrimSpace(baseURL))
+	if err != nil || u.Host == "" {
+		return baseURL
+	}
+	scheme, host, port := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.Unmap().String()
+	}
+	switch {
+	case host == "127.0.0.1" || host == "::1":
+		host = "localhost"
+	case strings.Contains(host, ":"):
+		host = "[" + host + "]"
+	}
+	if port != "" && (scheme != "https" || port != "443") && (scheme != "http" || port != "80") {
+		host += ":" + port
+	}
+	return scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
+}

@@ -1,0 +1,86 @@
+package header_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+)
+
+func TestServiceHasOneName(t *testing.T) {
+	t.Parallel()
+	for want, spellings := range map[string][]string{
+		"https://api.example.test": {
+			"https://api.example.test", "https://API.example.TEST/", "HTTPS://api.example.test:443", "https://api.example.test.", "https://api.example.test///",
+			"https://user:secret@api.example.test?x=1#y", " https://api.example.test ", "https://api.example.test.:443/",
+		},
+		"https://api.example.test/A%20b": {"https://api.example.test/A%20b", "https://api.example.test/A%20b/"},
+		"https://api.example.test:8443":  {"https://api.example.test:8443/"},
+		"http://localhost":               {"http://localhost:80", "http://127.0.0.1", "http://[::1]/", "http://LOCALHOST.", "http://[::ffff:127.0.0.1]:80"},
+		"http://localhost:443":           {"http://localhost:443", "http://127.0.0.1:443"},
+		"http://localhost:8790":          {"http://Localhost:8790/", "http://127.0.0.1:8790", "http://[0:0:0:0:0:0:0:1]:8790"},
+		"http://127.0.0.2:8790":          {"http://127.0.0.2:8790"},
+		"http://[2001:db8::1]:8790":      {"http://[2001:DB8:0::1]:8790"},
+		"no url":                         {"no url"},
+	} {
+		for _, spelling := range spellings {
+			assert.Equal(t, want, header.Service(spelling), spelling)
+		}
+		assert.Equal(t, want, header.Service(want))
+	}
+}
+
+func TestAHeaderIsReadBack(t *testing.T) {
+	t.Parallel()
+	for _, h := range []header.Header{
+		{Kind: "clinicaldoc-ingest", Version: 2, Service: "https://api.example.test/a", UserID: 17},
+		{Kind: "clinicaldoc-ingest", Version: 1, Service: "https://api.example.test"},
+	} {
+		got, err := header.Parse("clinicaldoc-ingest", h.String())
+		require.NoError(t, err)
+		assert.Equal(t, h, got)
+	}
+	assert.Equal(t, "clinicaldoc-ingest 2 https://api.example.test user=17", header.Header{Kind: "clinicaldoc-ingest", Version: 2, Service: "https://api.example.test", UserID: 17}.String())
+	for _, line := range []string{"", "clinicaldoc-ingest", "clinicaldoc-ingest x https://a", "clinicaldoc-export 1 https://a", "clinicaldoc-ingest 0 https://a", "clinicaldoc-ingest -1 https://a"} {
+		_, err := header.Parse("clinicaldoc-ingest", line)
+		require.ErrorIs(t, err, header.ErrNoHeader, line)
+	}
+	later, err := header.Parse("clinicaldoc-ingest", "clinicaldoc-ingest 9 anything=else at all")
+	require.NoError(t, err)
+	assert.Equal(t, 9, later.Version)
+}
+
+func TestWhatIsContinued(t *testing.T) {
+	t.Parallel()
+	own := header.Header{Kind: "k", Version: 2, Service: "http://localhost:8790", UserID: 17}
+	for name, c := range map[string]struct {
+		change func(*header.Header)
+		want   error
+	}{
+		"the same":           {func(*header.Header) {}, nil},
+		"another spelling":   {func(h *header.Header) { h.Service = "HTTP://127.0.0.1:8790/" }, nil},
+		"the version before": {func(h *header.Header) { h.Version = 1 }, nil},
+		"no user known":      {func(h *header.Header) { h.UserID = 0 }, nil},
+		"another user":       {func(h *header.Header) { h.UserID = 18 }, header.ErrOtherUser},
+		"another service":    {func(h *header.Header) { h.Service = "http://localhost:8791" }, header.ErrOtherService},
+		"another scheme":     {func(h *header.Header) { h.Service = "https://localhost:8790" }, header.ErrOtherService},
+		"a later version":    {func(h *header.Header) { h.Version, h.Service = 3, "what it means then" }, header.ErrLaterVersion},
+		"another kind":       {func(h *header.Header) { h.Kind = "x" }, header.ErrNoHeader},
+		"no version":         {func(h *header.Header) { h.Version = 0 }, header.ErrNoHeader},
+		"no service":         {func(h *header.Header) { h.Service = "" }, header.ErrNoHeader},
+	} {
+		stored := own
+		c.change(&stored)
+		err := stored.Check(own)
+		if c.want == nil {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorIs(t, err, c.want, name)
+	}
+	unknown := own
+	unknown.UserID = 0
+	assert.NoError(t, own.Check(unknown))
+}
