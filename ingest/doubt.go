@@ -138,7 +138,7 @@ func (r *run) ask(t *task) {
 }
 
 func (r *run) kin(t *task) ([]Entry, error) {
-	return r.uploader.Journal.Kin(r.asking, t.own.Patient, t.entry.SentAt.Add(-kinWindow))
+	return r.uploader.Journal.EntriesForPatient(r.asking, t.own.Patient, t.entry.SentAt.Add(-kinWindow))
 }
 
 // kinless ends a task whose journal cannot be read.

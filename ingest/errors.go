@@ -1,6 +1,9 @@
 package ingest
 
-import "github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+import (
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
 
 // Sentinels for [errors.Is].
 var (
@@ -11,8 +14,10 @@ var (
 	ErrJournalInUse = redact.New("journal is in use")
 	// ErrJournalVersion: the file is no journal, or one that a later version of this package wrote.
 	ErrJournalVersion = redact.New("not a journal of this version")
-	// ErrOtherService: the journal holds another service's recordings. Each service needs a journal of its own.
-	ErrOtherService = redact.New("journal of another service")
+	// ErrOtherService: the journal holds another service's recordings.
+	ErrOtherService = header.ErrOtherService
+	// ErrOtherUser: the journal holds another user's recordings: this one may not see all of their notes.
+	ErrOtherUser = header.ErrOtherUser
 	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size.
 	ErrKeyReused = redact.New("key was used for another recording")
 	// ErrTaken: another worker has the recording at this moment, or took it over.

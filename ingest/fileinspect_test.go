@@ -18,7 +18,7 @@ func TestReadJournalReadsWhileAnotherHasItOpen(t *testing.T) {
 	journal, err := ingest.OpenJournal(t.Context(), path)
 	require.NoError(t, err)
 	defer func() { _ = journal.Close() }()
-	require.NoError(t, journal.Bind(t.Context(), "https://service.example"))
+	bind(t, journal, "https://service.example")
 	claim, err := journal.Claim(t.Context(), ingest.Key{1})
 	require.NoError(t, err)
 	require.NoError(t, claim.Save(t.Context(), ingest.Entry{State: ingest.StateCreated, NoteID: 42, Size: 7}))
@@ -41,7 +41,7 @@ func TestReadJournalLeavesTheFileAsItIs(t *testing.T) {
 
 	journal, err := ingest.OpenJournal(t.Context(), path)
 	require.NoError(t, err)
-	require.NoError(t, journal.Bind(t.Context(), "https://service.example"))
+	bind(t, journal, "https://service.example")
 	require.NoError(t, journal.Close())
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -181,9 +182,10 @@ func (j *FileJournal) isBroken() error {
 
 // Bind writes whose journal it is into a new one, refuses another service's with [ErrOtherService], and drops outdated
 // lines when they are the most of it.
-func (j *FileJournal) Bind(_ context.Context, service string) error {
-	return j.exclusive(func() error {
-		if j.service != "" && j.service != service {
+func (j *FileJournal) Bind(_ context.Context, owner Owner) (Binding, error) {
+	service := owner.Service
+	err := j.exclusive(func() error {
+		if j.service != "" && header.Service(j.service) != header.Service(service) {
 			return fail("the journal belongs to "+j.service+"; "+service+" needs one of its own", ErrOtherService)
 		}
 		if j.service == "" {
@@ -198,6 +200,7 @@ func (j *FileJournal) Bind(_ context.Context, service string) error {
 		}
 		return nil
 	})
+	return Binding{Origin: j.service}, err
 }
 
 // begin writes the first line.
@@ -234,8 +237,8 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	return claim, nil
 }
 
-// Kin implements [Journal].
-func (j *FileJournal) Kin(_ context.Context, patient uint32, since time.Time) ([]Entry, error) {
+// EntriesForPatient implements [Journal].
+func (j *FileJournal) EntriesForPatient(_ context.Context, patient uint32, since time.Time) ([]Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.broken != nil {

@@ -67,7 +67,7 @@ func written(t *testing.T) []byte {
 	t.Helper()
 	path := journalPath(t)
 	j := openJournal(t, path)
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateRefused, ingest.StateInDoubt} {
 		put(t, j, n, state)
 	}
@@ -83,7 +83,7 @@ func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
 	path := journalPath(t)
 	require.NoError(t, os.WriteFile(path, written(t), 0o644))
 	j := openJournal(t, path)
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	for n, state := range []ingest.State{ingest.StateCreated, ingest.StateCreated, ingest.StateClaimed, ingest.StateInDoubt} {
 		got := load(t, j, n)
 		want := entry(n, state)
@@ -100,7 +100,8 @@ func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), "for this user alone")
 	}
-	require.ErrorIs(t, j.Bind(t.Context(), "https://other.example.test"), ingest.ErrOtherService)
+	_, err := j.Bind(t.Context(), ingest.Owner{Service: "https://other.example.test"})
+	require.ErrorIs(t, err, ingest.ErrOtherService)
 }
 
 func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
@@ -117,7 +118,7 @@ func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
 	assert.NotContains(t, string(content), "Synthetic")
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
 	require.Len(t, lines, 4)
-	assert.Contains(t, lines[0], "clinicaldoc-ingest 1 "+srv.URL)
+	assert.Contains(t, lines[0], "clinicaldoc-ingest 1 "+ingest.ServiceName(srv.URL))
 	for i, state := range []string{"claimed", "committing", "created"} {
 		assert.Regexp(t, `^[0-9a-f]{8} \d{4}-\d\d-\d\dT[0-9:.]+Z `+state+` [0-9a-f]{32}`, lines[i+1])
 	}
@@ -149,10 +150,10 @@ func TestACutJournalLosesOnlyWhatWasCut(t *testing.T) {
 			}
 			j, err := open(t, append(bytes.Clone(content[:length]), tail...))
 			require.NoError(t, err, "%d", length)
-			require.NoError(t, j.Bind(t.Context(), service))
+			bind(t, j, service)
 			kin := 0
 			for patient := range uint32(3) {
-				entries, err := j.Kin(t.Context(), patient, time.Time{}.AddDate(1900, 0, 0))
+				entries, err := j.EntriesForPatient(t.Context(), patient, time.Time{}.AddDate(1900, 0, 0))
 				require.NoError(t, err)
 				kin += len(entries)
 			}
@@ -252,7 +253,7 @@ func TestAJournalIsOpenOnce(t *testing.T) {
 func TestAKeyIsClaimedOnce(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, journalPath(t))
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	claim, err := j.Claim(t.Context(), key(1))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.StateClaimed, claim.Entry().State)
@@ -345,7 +346,7 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	ctx := disk.With(t.Context(), m)
 	j, err := ingest.OpenJournal(ctx, "journal")
 	require.NoError(t, err)
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	states := []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateRefused, ingest.StateCreated}
 	const keys = 600
 	for n := range keys {
@@ -354,14 +355,14 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 		}
 	}
 	before := m.size("journal")
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	after := m.size("journal")
 	assert.Less(t, after, before*2/3)
 	assert.Zero(t, m.size("journal.new"))
 	for n := range 4 * keys { // and once more, with lines that stay where they are
 		put(t, j, n%100, states[n%4])
 	}
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	assert.Less(t, m.size("journal"), after*4/3)
 	for range 2 {
 		put(t, j, keys, ingest.StateCreated)
@@ -379,7 +380,7 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 		require.NoError(t, j.Close())
 		j, err = ingest.OpenJournal(ctx, "journal")
 		require.NoError(t, err)
-		require.NoError(t, j.Bind(t.Context(), service))
+		bind(t, j, service)
 	}
 	require.NoError(t, j.Close())
 }
@@ -388,7 +389,7 @@ func TestManySaveAtOnce(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, path)
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
@@ -396,7 +397,7 @@ func TestManySaveAtOnce(t *testing.T) {
 				put(t, j, n, ingest.StateCommitting)
 				put(t, j, n, ingest.StateCreated)
 				if n%100 == 0 {
-					assert.NoError(t, j.Bind(t.Context(), service))
+					bind(t, j, service)
 				}
 			}
 		})
@@ -404,7 +405,7 @@ func TestManySaveAtOnce(t *testing.T) {
 	all.Wait()
 	require.NoError(t, j.Close())
 	j = openJournal(t, path)
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	for n := range 400 {
 		require.Equal(t, ingest.StateCreated, load(t, j, n).State)
 	}

@@ -21,7 +21,7 @@ func desk(t *testing.T, claims int) (*ingest.FileJournal, *memory, []ingest.Clai
 	j, err := ingest.OpenJournal(disk.With(t.Context(), m), "journal")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
-	require.NoError(t, j.Bind(t.Context(), service))
+	bind(t, j, service)
 	held := make([]ingest.Claim, claims)
 	for n := range held {
 		held[n], err = j.Claim(t.Context(), key(n))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -40,6 +41,12 @@ func openJournal(t *testing.T, path string) *ingest.FileJournal {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	return j
+}
+
+func bind(t *testing.T, j *ingest.FileJournal, service string) {
+	t.Helper()
+	_, err := j.Bind(t.Context(), ingest.Owner{Service: service})
+	assert.NoError(t, err)
 }
 
 func journalPath(t *testing.T) string {

@@ -5,28 +5,44 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
 // Journal remembers what became of each recording, so that none becomes two notes. [FileJournal] serves one machine.
 //
 // A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several goroutines.
 type Journal interface {
-	// Bind says whose keys the journal holds, before anything else is asked of it. A journal that holds another service's
-	// refuses with [ErrOtherService].
-	Bind(ctx context.Context, service string) error
+	// Bind says whose recordings the journal holds, before anything else is asked of it. One that holds another service's
+	// refuses with [ErrOtherService], another user's with [ErrOtherUser].
+	Bind(ctx context.Context, owner Owner) (Binding, error)
 	// Claim takes a key for the caller alone, until Release. While another has it, it is [ErrTaken]. Where that takes a moment to
 	// be known, two may begin the same recording; then Save lets only one of them commit.
 	Claim(ctx context.Context, key Key) (Claim, error)
-	// Kin returns the entries with this patient that were sent at or after that time, in any order.
-	Kin(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
+	// EntriesForPatient returns the patient's entries that were sent at or after that time, in any order: what is committing,
+	// created or in doubt. It must not take longer the more other patients there are.
+	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
+}
+
+// Owner is whose recordings a journal holds.
+type Owner struct {
+	Service string // as [ServiceName] gives it
+	UserID  int64  // 0: not known
+}
+
+// Binding is what a journal says of itself.
+type Binding struct {
+	// Origin is the name of the service that keys are hashed with: the one under which the journal was begun.
+	Origin string
+	// Gaps says that some of what the journal held is lost. What it does not know may have a note all the same.
+	Gaps bool
 }
 
 // Claim is one key in one worker's hands.
@@ -55,6 +71,12 @@ type Entry struct {
 	NoteID  int64     // of the note; in doubt: what the response held, else 0
 	Found   bool      // created: FindCreated found the note, no response named it
 	Why     string    // refused, in doubt: the reason, safe to print; a journal may forget it
+	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
+	// Loss is what the client knows of a lost create beyond these fields: an OutcomeUnknownError in JSON without its params,
+	// which the recording tells. A journal keeps it as it is.
+	Loss json.RawMessage `json:",omitempty"`
+	// By is who decided what became of the recording, when that was a person; empty: nobody had to.
+	By string `json:",omitempty"`
 }
 
 // State is how far a recording has come; see the picture in the package's documentation.
@@ -141,18 +163,8 @@ func (e Entry) differs(now Entry) bool {
 	return e.State.sent() && (e.Patient != now.Patient || size || e.Name != now.Name && e.State != StateCreated)
 }
 
-// serviceOf names the service that a client talks to, one way however it was written.
-func serviceOf(client *clinicaldoc.Client) string {
-	base := client.BaseURL()
-	u, err := url.Parse(base)
-	if err != nil {
-		return base
-	}
-	u.Host = strings.ToLower(u.Host)
-	if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		u.Host = strings.TrimSuffix(u.Host, ":"+port)
-	}
-	return u.String()
-}
+// ServiceName is the one name of the service at a base URL, however that is written: localhost, LOCALHOST:80/ and 127.0.0.1 are
+// the same. Name by it what belongs to a service, such as a journal's file.
+func ServiceName(baseURL string) string { return header.Service(baseURL) }
 
 var errNoClaim = errors.New("ingest: the claim was released")

@@ -29,9 +29,13 @@ type lapsingClaim struct {
 	entry   ingest.Entry
 }
 
-func (*lapsing) Bind(context.Context, string) error { return nil }
+func (*lapsing) Bind(context.Context, ingest.Owner) (ingest.Binding, error) {
+	return ingest.Binding{Origin: "https://api.example.test"}, nil
+}
 
-func (*lapsing) Kin(context.Context, uint32, time.Time) ([]ingest.Entry, error) { return nil, nil }
+func (*lapsing) EntriesForPatient(context.Context, uint32, time.Time) ([]ingest.Entry, error) {
+	return nil, nil
+}
 
 func (j *lapsing) Claim(_ context.Context, key ingest.Key) (ingest.Claim, error) {
 	j.mu.Lock()

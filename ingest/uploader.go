@@ -64,12 +64,12 @@ func (u *Uploader) newRun(ctx context.Context) (*run, error) {
 	case ctx.Err() != nil:
 		return nil, contextFailure(ctx)
 	}
-	service := serviceOf(u.Client)
-	if err := u.Journal.Bind(ctx, service); err != nil {
+	binding, err := u.Journal.Bind(ctx, Owner{Service: ServiceName(u.Client.BaseURL())})
+	if err != nil {
 		return nil, err
 	}
 	r := &run{
-		uploader: u, service: service, parent: ctx, active: map[Key]*task{},
+		uploader: u, service: binding.Origin, parent: ctx, active: map[Key]*task{},
 		drawn: make(chan Recording), halt: make(chan struct{}), jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), finding: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)

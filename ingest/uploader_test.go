@@ -244,7 +244,7 @@ func TestAJournalBelongsToOneService(t *testing.T) {
 	require.NoError(t, err)
 	_, err = collect(t.Context(), &ingest.Uploader{Client: second.Client(), Journal: journal}, recordings(0, 2))
 	require.ErrorIs(t, err, ingest.ErrOtherService)
-	assert.Contains(t, err.Error(), first.URL)
+	assert.Contains(t, err.Error(), ingest.ServiceName(first.URL))
 	results, err := collect(t.Context(), &ingest.Uploader{Client: first.Client(), Journal: journal}, recordings(0, 2))
 	require.NoError(t, err, "a refusal changes nothing")
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 2}, statuses(results))

@@ -44,7 +44,7 @@ type Journal struct {
 	lease    time.Duration
 	quick    time.Duration // an upload that takes no longer needs no lease
 	patience time.Duration // how long a cluster may be without a leader
-	reading  chan struct{} // holds one while the buckets are read for Kin
+	reading  chan struct{} // holds one while the buckets are read for EntriesForPatient
 }
 
 // Open opens the journal and makes its bucket if there is none. An unreachable server is an error that names the address.
@@ -132,25 +132,27 @@ const recordPrefix = "r."
 func recordKey(key ingest.Key) string { return recordPrefix + key.String() }
 
 // Bind implements [ingest.Journal].
-func (j *Journal) Bind(ctx context.Context, service string) error {
+func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
+	service := owner.Service
 	err := patiently(ctx, j.patience, func(ctx context.Context) error {
 		_, err := j.buckets[0].Create(ctx, serviceKey, []byte(service))
 		return err
 	})
 	if err == nil {
-		return nil
+		return ingest.Binding{Origin: service}, nil
 	}
 	if !isConflict(err) {
-		return unreachable(err)
+		return ingest.Binding{}, unreachable(err)
 	}
 	entry, err := j.get(ctx, j.buckets[0], serviceKey)
 	if err != nil {
-		return unreachable(err)
+		return ingest.Binding{}, unreachable(err)
 	}
-	if bound := string(entry.Value()); bound != service {
-		return fail("the journal belongs to "+bound+"; "+service+" needs a bucket of its own", ingest.ErrOtherService)
+	bound := string(entry.Value())
+	if ingest.ServiceName(bound) != ingest.ServiceName(service) {
+		return ingest.Binding{}, fail("the journal belongs to "+bound+"; "+service+" needs a bucket of its own", ingest.ErrOtherService)
 	}
-	return nil
+	return ingest.Binding{Origin: bound}, nil
 }
 
 // Claim implements [ingest.Journal]. While another worker's lease on the key is running it waits, for one lease at most, to see

@@ -57,7 +57,8 @@ func openJournal(t *testing.T, conn *nats.Conn, lease time.Duration) *Journal {
 	t.Helper()
 	j, err := Open(t.Context(), conn, Params{Lease: lease})
 	require.NoError(t, err)
-	require.NoError(t, j.Bind(t.Context(), service))
+	_, err = j.Bind(t.Context(), ingest.Owner{Service: service})
+	require.NoError(t, err)
 	return j
 }
 
@@ -142,13 +143,14 @@ func TestEntriesAreKept(t *testing.T) {
 		assert.Equal(t, e, again.Entry())
 		again.Release()
 	}
-	kin, err := j.Kin(t.Context(), 7, time.Now().Add(-time.Hour))
+	kin, err := j.EntriesForPatient(t.Context(), 7, time.Now().Add(-time.Hour))
 	require.NoError(t, err)
 	assert.Len(t, kin, 3)
-	kin, err = j.Kin(t.Context(), 8, time.Now().Add(-time.Hour))
+	kin, err = j.EntriesForPatient(t.Context(), 8, time.Now().Add(-time.Hour))
 	require.NoError(t, err)
 	assert.Empty(t, kin)
-	require.ErrorIs(t, j.Bind(t.Context(), "https://other.example.test"), ingest.ErrOtherService)
+	_, err = j.Bind(t.Context(), ingest.Owner{Service: "https://other.example.test"})
+	require.ErrorIs(t, err, ingest.ErrOtherService)
 }
 
 func TestALiveWorkerKeepsItsRecording(t *testing.T) {
@@ -381,7 +383,7 @@ func TestDamageIsReported(t *testing.T) {
 		_, err = j.Claim(t.Context(), key(n))
 		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
 		require.ErrorIs(t, c.Save(t.Context(), entry(n, ingest.StateCreated)), ingest.ErrJournalDamaged)
-		_, err = j.Kin(t.Context(), 7, time.Time{})
+		_, err = j.EntriesForPatient(t.Context(), 7, time.Time{})
 		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
 	}
 }

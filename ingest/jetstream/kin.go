@@ -14,9 +14,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// Kin implements [ingest.Journal]. It is asked only about recordings in doubt, so that a journal keeps no index of patients: it
+// EntriesForPatient implements [ingest.Journal]. It is asked only about recordings in doubt, so that a journal keeps no index of patients: it
 // reads what was written in the time that is asked for once, and later what is new.
-func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
 	select {
 	case j.reading <- struct{}{}:
 		defer func() { <-j.reading }()
@@ -40,7 +40,7 @@ func (j *Journal) Kin(ctx context.Context, patient uint32, since time.Time) ([]i
 	return kin, nil
 }
 
-// bucket is a part of the journal, and what was read of it for Kin.
+// bucket is a part of the journal, and what was read of it for EntriesForPatient.
 type bucket struct {
 	jetstream.KeyValue
 	stream  jetstream.Stream
@@ -179,7 +179,7 @@ func (b *bucket) take(message jetstream.Msg, number uint64) (pending uint64, err
 	return meta.NumPending, nil
 }
 
-// remember keeps an entry for Kin. Before it was sent it is nobody's kin.
+// remember keeps an entry for EntriesForPatient. Before it was sent it is nobody's kin.
 func (b *bucket) remember(e ingest.Entry) {
 	known, ok := b.entries[e.Key]
 	switch {

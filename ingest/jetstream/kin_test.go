@@ -25,7 +25,7 @@ func save(t *testing.T, j *Journal, e ingest.Entry) {
 
 func kin(t *testing.T, j *Journal, patient uint32, since time.Time) map[ingest.Key]ingest.State {
 	t.Helper()
-	entries, err := j.Kin(t.Context(), patient, since)
+	entries, err := j.EntriesForPatient(t.Context(), patient, since)
 	require.NoError(t, err)
 	states := map[ingest.Key]ingest.State{}
 	for _, e := range entries {
@@ -41,7 +41,8 @@ func TestKinAreWhatAnyWorkerHasWritten(t *testing.T) {
 	for _, bucket := range []string{"journal", "endswith-r"} {
 		mine, err := Open(t.Context(), connect(t, s), Params{Bucket: bucket, Lease: time.Second})
 		require.NoError(t, err)
-		require.NoError(t, mine.Bind(t.Context(), service))
+		_, err = mine.Bind(t.Context(), ingest.Owner{Service: service})
+		require.NoError(t, err)
 		theirs, err := Open(t.Context(), connect(t, s), Params{Bucket: bucket, Lease: time.Second})
 		require.NoError(t, err)
 		since := time.Now().Add(-time.Minute)
