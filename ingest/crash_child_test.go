@@ -94,10 +94,10 @@ func (l life) run(ctx context.Context) error {
 }
 
 // recordings have contents of their own, by which the service's notes are told apart whatever they are called.
-func (l life) recordings() iter.Seq[ingest.Recording] {
-	return func(yield func(ingest.Recording) bool) {
+func (l life) recordings() iter.Seq2[ingest.Recording, error] {
+	return func(yield func(ingest.Recording, error) bool) {
 		for n := range l.Recordings {
-			if !yield(l.recording(n)) {
+			if !yield(l.recording(n), nil) {
 				return
 			}
 		}

@@ -3,7 +3,6 @@ package ingest_test
 import (
 	"context"
 	"path/filepath"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +27,7 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 			journal, err := ingest.OpenJournal(context.WithoutCancel(ctx), path)
 			require.NoError(t, err)
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-			results, err := collect(ctx, u, slices.Values(recordings))
+			results, err := collect(ctx, u, ingest.Recordings(recordings...))
 			if ctx.Err() != nil {
 				require.ErrorIs(t, err, ctx.Err())
 			} else {
@@ -138,10 +137,10 @@ func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
 		time.AfterFunc(10*time.Minute-time.Millisecond, func() { // the second's note, late, and just before the first's time has come
 			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Encounter #1.", Audio: sound(1), CreatedAt: time.Now()})
 		})
-		results, err := collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
-			if yield(onePatient(0)) {
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			if yield(onePatient(0), nil) {
 				time.Sleep(5 * time.Minute)
-				yield(onePatient(1))
+				yield(onePatient(1), nil)
 			}
 		})
 		require.NoError(t, err)
@@ -169,8 +168,8 @@ func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
 		defer cancel()
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 		results := map[string]ingest.Status{}
-		for result, err := range u.Run(ctx, func(yield func(ingest.Recording) bool) {
-			_ = yield(recording(0)) && yield(recording(1))
+		for result, err := range u.Run(ctx, func(yield func(ingest.Recording, error) bool) {
+			_ = yield(recording(0), nil) && yield(recording(1), nil)
 			<-ctx.Done()
 		}) {
 			if err != nil {
@@ -261,7 +260,7 @@ func TestTheEndOfARunWaitsForResponses(t *testing.T) {
 		r := recording(0)
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 		time.AfterFunc(time.Second, cancel)
-		results, err := collect(ctx, u, slices.Values([]ingest.Recording{r}))
+		results, err := collect(ctx, u, ingest.Recordings(r))
 		require.ErrorIs(t, err, context.Canceled)
 		require.Len(t, results, 1)
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])

@@ -110,7 +110,7 @@ func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
 	journal := openJournal(t, path)
 	r := recording(0)
 	r.Key, r.Params.Name = "Synthetic Name.wav", "Visit of Synthetic Name"
-	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, func(yield func(ingest.Recording) bool) { yield(r) })
+	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, ingest.Recordings(r))
 	require.NoError(t, err)
 	require.NoError(t, journal.Close())
 	content, err := os.ReadFile(path)

@@ -60,10 +60,10 @@ func sound(n int) []byte {
 }
 
 // recordings are synthetic ones in memory, from the first number to before the last.
-func recordings(first, last int) iter.Seq[ingest.Recording] {
-	return func(yield func(ingest.Recording) bool) {
+func recordings(first, last int) iter.Seq2[ingest.Recording, error] {
+	return func(yield func(ingest.Recording, error) bool) {
 		for n := first; n < last; n++ {
-			if !yield(recording(n)) {
+			if !yield(recording(n), nil) {
 				return
 			}
 		}
@@ -94,7 +94,7 @@ func paramsOf(path string) clinicaldoc.CreateNoteParams {
 }
 
 // collect runs the uploader to its end and returns the results by key.
-func collect(ctx context.Context, u *ingest.Uploader, recordings iter.Seq[ingest.Recording]) (results []ingest.Result, failure error) {
+func collect(ctx context.Context, u *ingest.Uploader, recordings iter.Seq2[ingest.Recording, error]) (results []ingest.Result, failure error) {
 	for result, err := range u.Run(ctx, recordings) {
 		if err != nil {
 			return results, err

@@ -27,11 +27,22 @@ type Recording struct {
 	Params clinicaldoc.CreateNoteParams
 }
 
+// Recordings are these, one after the other, as [Uploader.Run] takes them.
+func Recordings(recordings ...Recording) iter.Seq2[Recording, error] {
+	return func(yield func(Recording, error) bool) {
+		for _, recording := range recordings {
+			if !yield(recording, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Files makes a recording of each path, with the params that the function gives it, and [FileKey] as its key.
-func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams) iter.Seq[Recording] {
-	return func(yield func(Recording) bool) {
+func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams) iter.Seq2[Recording, error] {
+	return func(yield func(Recording, error) bool) {
 		for _, path := range paths {
-			if !yield(Recording{File: path, Params: params(path)}) {
+			if !yield(Recording{File: path, Params: params(path)}, nil) {
 				return
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // run is one Run. The goroutine that ranges over the results hands out recordings and takes in messages; workers upload;
@@ -23,6 +25,7 @@ type run struct {
 
 	drawn     chan Recording // closed after the last one
 	feedPanic any            // of the caller's iterator; to be read once drawn is closed
+	feedErr   error          // likewise
 	halt      chan struct{}  // closed when no more are wanted
 
 	jobs     chan Recording
@@ -46,7 +49,9 @@ type run struct {
 	stuck      []*task // asked about in vain
 	ended      bool    // nothing new is begun
 	broken     error   // why the journal cannot be used
-	stopping   bool    // nobody wants to know any more
+
+	feedFailure error // why there are no more recordings
+	stopping    bool  // nobody wants to know any more
 }
 
 // message is what a worker or an asker has to tell.
@@ -59,7 +64,7 @@ type message struct {
 	panic   any   // of the caller's own code; nil: none
 }
 
-func (r *run) start(recordings iter.Seq[Recording]) {
+func (r *run) start(recordings iter.Seq2[Recording, error]) {
 	r.workers.Go(func() { r.feed(recordings) })
 	workers := cmp.Or(r.uploader.Workers, defaultWorkers)
 	r.saving = make(chan struct{}, workers)
@@ -85,15 +90,21 @@ func (r *run) stop() {
 }
 
 // feed draws the recordings, in a goroutine of its own: one that has to be waited for must not hold back results.
-func (r *run) feed(recordings iter.Seq[Recording]) {
+func (r *run) feed(recordings iter.Seq2[Recording, error]) {
 	defer close(r.drawn)
 	normal := false
 	defer func() {
 		if !normal {
-			r.feedPanic = recover()
+			if r.feedPanic = recover(); r.feedPanic == nil {
+				r.feedErr = redact.New("the iterator ended its goroutine")
+			}
 		}
 	}()
-	for recording := range recordings {
+	for recording, err := range recordings {
+		if err != nil {
+			r.feedErr = err
+			break
+		}
 		select {
 		case r.drawn <- recording:
 			continue
@@ -161,6 +172,9 @@ func (r *run) exhausted() {
 		panic(r.feedPanic)
 	}
 	r.progress.total = r.progress.seen
+	if r.feedErr != nil {
+		r.feedFailure = fail("the recordings ended early: "+redact.Cause(r.feedErr), r.feedErr)
+	}
 }
 
 // take takes in a message and returns the results in it.
@@ -223,7 +237,7 @@ func (r *run) failure() error {
 	case r.parent.Err() != nil:
 		return contextFailure(r.parent)
 	}
-	return nil
+	return r.feedFailure
 }
 
 // work is a worker.

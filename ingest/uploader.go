@@ -32,11 +32,12 @@ const (
 // others. One in doubt keeps no worker: FindCreated is asked about it, for ten minutes if need be, while the others go on;
 // end the context to wait no longer.
 //
-// An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used or the context has ended.
+// An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used, the context has ended, or
+// the recordings ended with an error, which is found in it by [errors.Is] and [errors.As]; what was begun before is finished.
 // What was not begun by then has no result. A break ends the uploads under way; what had been sent whole is waited for
 // briefly. Recordings are drawn one by one as workers become free, in another goroutine: an iterator may wait for the next
 // one, if its wait ends with the context, for Run ends when the iterator has. Memory does not grow with their number.
-func (u *Uploader) Run(ctx context.Context, recordings iter.Seq[Recording]) iter.Seq2[Result, error] {
+func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		r, err := u.newRun(ctx)
 		if err != nil {

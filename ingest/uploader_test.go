@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -103,9 +104,9 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 		{Key: "unnamed", Params: clinicaldoc.CreateNoteParams{PatientID: 1, Audio: audio}},
 	}
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
-	results, err := collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 		for _, r := range bad {
-			if !yield(r) {
+			if !yield(r, nil) {
 				return
 			}
 		}
@@ -151,13 +152,13 @@ func TestAFileThatChangesIsRefused(t *testing.T) {
 	params := paramsOf(path)
 	params.BeforeCommit = func(context.Context) error { return nil }
 	keyed := ingest.Recording{Key: "one", File: path, Params: params}
-	results, err := collect(t.Context(), u, slices.Values([]ingest.Recording{keyed}))
+	results, err := collect(t.Context(), u, ingest.Recordings(keyed))
 	require.NoError(t, err)
 	require.Equal(t, ingest.Created, results[0].Status)
 
 	// A key of the caller's own does not change with the file.
 	require.NoError(t, os.WriteFile(path, sound(6), 0o600))
-	results, err = collect(t.Context(), u, slices.Values([]ingest.Recording{keyed}))
+	results, err = collect(t.Context(), u, ingest.Recordings(keyed))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Refused, results[0].Status)
 	require.ErrorIs(t, results[0].Err, ingest.ErrKeyReused)
@@ -205,7 +206,7 @@ func TestAKeyIsOneRecording(t *testing.T) {
 			if inOneRun {
 				n = len(list)
 			}
-			some, err := collect(t.Context(), u, slices.Values(list[:n]))
+			some, err := collect(t.Context(), u, ingest.Recordings(list[:n]...))
 			require.NoError(t, err)
 			results, list = append(results, some...), list[n:]
 		}
@@ -221,9 +222,9 @@ func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 8}
-	results, err := collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 		for range 40 {
-			if !yield(recording(1)) {
+			if !yield(recording(1), nil) {
 				return
 			}
 		}
@@ -315,16 +316,16 @@ func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
 	assert.PanicsWithValue(t, "synthetic", func() {
-		_, _ = collect(t.Context(), u, func(yield func(ingest.Recording) bool) {
+		_, _ = collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 			bad := recording(0)
 			bad.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", panicking{}, 10)
-			for n := 1; yield(bad); n++ {
+			for n := 1; yield(bad, nil); n++ {
 				bad = recording(n)
 			}
 		})
 	})
 	assert.PanicsWithValue(t, "synthetic", func() {
-		_, _ = collect(t.Context(), u, func(func(ingest.Recording) bool) { panic("synthetic") })
+		_, _ = collect(t.Context(), u, func(func(ingest.Recording, error) bool) { panic("synthetic") })
 	})
 	results, err := collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
@@ -337,7 +338,7 @@ func TestACallersBeforeCommitIsHeard(t *testing.T) {
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
 	r := recording(0)
 	r.Params.BeforeCommit = func(context.Context) error { return io.ErrClosedPipe }
-	results, err := collect(t.Context(), u, slices.Values([]ingest.Recording{r}))
+	results, err := collect(t.Context(), u, ingest.Recordings(r))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Refused, results[0].Status)
 	require.ErrorIs(t, results[0].Err, io.ErrClosedPipe)
@@ -351,9 +352,9 @@ func TestAnIteratorThatWaitsHoldsBackNoResult(t *testing.T) {
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
 	ended := make(chan struct{})
 	taken := 0
-	for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording) bool) {
+	for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording, error) bool) {
 		for n := range 3 {
-			if !yield(recording(n)) {
+			if !yield(recording(n), nil) {
 				return
 			}
 			<-ended // its result is taken before the next is drawn
@@ -365,4 +366,26 @@ func TestAnIteratorThatWaitsHoldsBackNoResult(t *testing.T) {
 		ended <- struct{}{}
 	}
 	assert.Equal(t, 3, taken)
+}
+
+func TestTheRecordingsCanFail(t *testing.T) {
+	t.Parallel()
+	errShare := errors.New("the share is gone: /patients/synthetic")
+	for name, end := range map[string]func(yield func(ingest.Recording, error) bool){
+		"an error":                 func(yield func(ingest.Recording, error) bool) { yield(ingest.Recording{}, errShare) },
+		"the end of its goroutine": func(func(ingest.Recording, error) bool) { runtime.Goexit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := &ingest.Uploader{Client: newBox(t).Client(), Journal: openJournal(t, journalPath(t))}
+			results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+				_ = yield(recording(0), nil) && yield(recording(1), nil)
+				end(yield)
+			})
+			require.ErrorContains(t, err, "the recordings ended early")
+			assert.NotContains(t, err.Error(), "synthetic")
+			assert.Equal(t, name == "an error", errors.Is(err, errShare))
+			assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), "what was begun is finished")
+		})
+	}
 }

@@ -84,12 +84,12 @@ const (
 	benchmarkedSize       = 16 << 10
 )
 
-func benchmarked() iter.Seq[ingest.Recording] {
+func benchmarked() iter.Seq2[ingest.Recording, error] {
 	audio := clinicaldoc.AudioBytes("a.wav", make([]byte, benchmarkedSize))
-	return func(yield func(ingest.Recording) bool) {
+	return func(yield func(ingest.Recording, error) bool) {
 		for n := range benchmarkedRecordings {
 			params := clinicaldoc.CreateNoteParams{Name: "Synthetic", PatientID: int64(1 + n%3), PromptID: 1, Audio: audio}
-			if !yield(ingest.Recording{Key: fmt.Sprint(n), Params: params}) {
+			if !yield(ingest.Recording{Key: fmt.Sprint(n), Params: params}, nil) {
 				return
 			}
 		}

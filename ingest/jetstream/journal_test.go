@@ -87,11 +87,11 @@ func leased(t *testing.T, j *Journal, n int) *claim {
 	return c
 }
 
-func recordings(count int) iter.Seq[ingest.Recording] {
-	return func(yield func(ingest.Recording) bool) {
+func recordings(count int) iter.Seq2[ingest.Recording, error] {
+	return func(yield func(ingest.Recording, error) bool) {
 		for n := range count {
 			params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%3), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", content(n))}
-			if !yield(ingest.Recording{Key: fmt.Sprint(n), Params: params}) {
+			if !yield(ingest.Recording{Key: fmt.Sprint(n), Params: params}, nil) {
 				return
 			}
 		}
@@ -426,16 +426,14 @@ func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
 	j, err := Open(t.Context(), connect(t, s), Params{})
 	require.NoError(t, err)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: j}
-	var failed error
 	created := 0
-	for result, err := range u.Run(t.Context(), q.Recordings(t.Context(), &failed)) {
+	for result, err := range u.Run(t.Context(), q.Recordings(t.Context())) {
 		require.NoError(t, err)
 		require.NoError(t, q.Done(t.Context(), result))
 		if result.Status == ingest.Created {
 			created++
 		}
 	}
-	require.NoError(t, failed)
 	assert.Equal(t, 20, created)
 	assert.Len(t, srv.Notes(), 20)
 }

@@ -104,10 +104,9 @@ func (w *worker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var failed error
 	list := recordings(1)
 	if q != nil {
-		list = q.Recordings(ctx, &failed)
+		list = q.Recordings(ctx)
 	}
 	for result, err := range u.Run(ctx, list) {
 		if err != nil {
@@ -118,7 +117,7 @@ func (w *worker) run(ctx context.Context) error {
 			_ = q.Done(ctx, result) // what is not taken out comes back
 		}
 	}
-	return failed
+	return nil
 }
 
 // stopping stops the process on the way of a recording.

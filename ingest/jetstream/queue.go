@@ -110,10 +110,10 @@ func (q *Queue) Publish(ctx context.Context, recording ingest.Recording) error {
 // perSubject is the code of "maximum messages per subject exceeded".
 const perSubject = 10077
 
-// Recordings hands out recordings until the context ends, or none is left; an error of the queue ends them too, and is left
-// to be read from failed. Give each result to Done.
-func (q *Queue) Recordings(ctx context.Context, failed *error) iter.Seq[ingest.Recording] {
-	return func(yield func(ingest.Recording) bool) {
+// Recordings hands out recordings until the context ends, none is left, or the queue cannot be reached. Give each result to
+// Done.
+func (q *Queue) Recordings(ctx context.Context) iter.Seq2[ingest.Recording, error] {
+	return func(yield func(ingest.Recording, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go q.keep(ctx)
@@ -130,13 +130,13 @@ func (q *Queue) Recordings(ctx context.Context, failed *error) iter.Seq[ingest.R
 				q.held[w.Key] = message
 				q.mu.Unlock()
 				params := clinicaldoc.CreateNoteParams{Name: w.Name, PatientID: w.PatientID, PromptID: w.PromptID}
-				if !yield(ingest.Recording{Key: w.Key, File: w.File, Params: params}) {
+				if !yield(ingest.Recording{Key: w.Key, File: w.File, Params: params}, nil) {
 					return
 				}
 			case q.params.Drain && q.empty(ctx):
 				return
 			case !transient(err) && ctx.Err() == nil:
-				*failed = fail("the queue cannot be reached: "+err.Error(), err)
+				yield(ingest.Recording{}, fail("the queue cannot be reached: "+err.Error(), err))
 				return
 			}
 		}

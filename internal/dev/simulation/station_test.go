@@ -168,10 +168,10 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 }
 
 // arriving are the recordings, each when its time has come.
-func (s *station) arriving(ctx context.Context) iter.Seq[ingest.Recording] {
-	return func(yield func(ingest.Recording) bool) {
+func (s *station) arriving(ctx context.Context) iter.Seq2[ingest.Recording, error] {
+	return func(yield func(ingest.Recording, error) bool) {
 		for i, r := range s.recordings {
-			if wait(ctx, time.Until(s.world.began.Add(s.arrivals[i]))) != nil || !yield(r) {
+			if wait(ctx, time.Until(s.world.began.Add(s.arrivals[i]))) != nil || !yield(r, nil) {
 				return
 			}
 		}

@@ -108,9 +108,11 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 	}
 	slices.Sort(files)
 	files = slices.Compact(files)
-	return slices.Collect(ingest.Files(files, func(path string) clinicaldoc.CreateNoteParams {
-		return clinicaldoc.CreateNoteParams{Name: nameOf(path), PatientID: o.patient, PromptID: o.prompt}
-	})), nil
+	recordings := make([]ingest.Recording, len(files))
+	for i, path := range files {
+		recordings[i] = ingest.Recording{File: path, Params: clinicaldoc.CreateNoteParams{Name: nameOf(path), PatientID: o.patient, PromptID: o.prompt}}
+	}
+	return recordings, nil
 }
 
 func nameOf(path string) string {

@@ -46,7 +46,7 @@ func newUploadRun(o *uploadOptions, recordings []ingest.Recording) *uploadRun {
 func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 	defer r.show.Close()
 	var ended error
-	for result, err := range uploader.Run(ctx, slices.Values(r.recordings)) {
+	for result, err := range uploader.Run(ctx, ingest.Recordings(r.recordings...)) {
 		if err != nil {
 			ended = err
 			break
