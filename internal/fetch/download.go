@@ -175,7 +175,7 @@ func (d *Download) restart(why string) error {
 	return nil
 }
 
-// CheckSize holds a complete recording against what is known of it outside.
+// CheckSize holds a complete recording against what is known of it elsewhere.
 func (d *Download) CheckSize(ctx context.Context) error {
 	if size := d.knownSize(ctx); size > 0 && size != d.received {
 		return &Error{Kind: SizeMismatch, Text: "the recording is complete by what storage tells, but its length is not what the service says"}

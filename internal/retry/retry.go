@@ -47,7 +47,7 @@ func (o Outcome) NotProcessed() bool {
 	case o.Status < 300, o.Status >= 500:
 		return false
 	case o.Status < 400:
-		// A 302 or 303 may follow an action that was carried out; the others say that it has to be asked outside.
+		// A 302 or 303 may follow an action that was carried out; the others say that it has to be asked elsewhere.
 		return o.Status == http.StatusMovedPermanently || o.Status == http.StatusTemporaryRedirect || o.Status == http.StatusPermanentRedirect
 	}
 	return true

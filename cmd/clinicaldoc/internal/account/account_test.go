@@ -119,7 +119,7 @@ func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
 	require.NoError(t, err)
 	config, err := store.Load()
 	require.NoError(t, err)
-	config.Contexts["ward"] = account.Context{BaseURL: "https://outside.example"}
+	config.Contexts["ward"] = account.Context{BaseURL: "https://elsewhere.example"}
 	require.NoError(t, store.Save(config))
 	ambiguous := func(named string) {
 		t.Helper()
@@ -128,7 +128,7 @@ func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
 		assert.True(t, ok, "%v", err)
 	}
 	ambiguous("")
-	t.Setenv(clinicaldoc.EnvBaseURL, "https://outside.example")
+	t.Setenv(clinicaldoc.EnvBaseURL, "https://elsewhere.example")
 	ambiguous("")
 	t.Setenv(clinicaldoc.EnvToken, "another")
 	ambiguous("ward")

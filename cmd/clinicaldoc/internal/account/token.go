@@ -14,7 +14,7 @@ import (
 )
 
 // secret is what is kept of a token: with the base URL that it was given for, so that an edited context cannot send it
-// outside.
+// elsewhere.
 type secret struct {
 	BaseURL string `json:"base_url"`
 	Token   string `json:"token"`

@@ -35,7 +35,7 @@ func TestPartHoldsOnlyWhatSurelyDidNotChange(t *testing.T) {
 	assert.False(t, part.has(exportRow{1, changed.Add(time.Second)}), "it was changed since")
 	part.close()
 
-	part, err = openPart(target, "https://outside.example")
+	part, err = openPart(target, "https://elsewhere.example")
 	require.NoError(t, err)
 	assert.False(t, part.has(exportRow{1, changed}), "another service's note")
 	part.close()

@@ -1,4 +1,4 @@
-// Package progress shows how far transfers have come: rows that are redrawn on a terminal, lines outside. Both go to
+// Package progress shows how far transfers have come: rows that are redrawn on a terminal, lines elsewhere. Both go to
 // standard error, so that results stay apart.
 package progress
 
