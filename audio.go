@@ -13,13 +13,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/fetch"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
@@ -30,7 +29,7 @@ type AudioURL struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero when the URL does not say
 }
 
-var audioURL = operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{id}/audio-url", retry.Reads}
+var audioURL = operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{id}/audio-url", exchange.Reads}
 
 // AudioURL asks for a temporary URL of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
 // response holds no http or https URL.
@@ -112,7 +111,7 @@ type DownloadParams struct {
 	IgnoreSize bool
 }
 
-var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", retry.Reads}
+var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", exchange.Reads}
 
 // DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
 //
@@ -141,7 +140,7 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 	}
 	ctx, hooked := s.client.startCall(ctx, downloadAudio.name)
 	defer hooked.end(ctx, hooked.pending(&err))
-	return s.download(ctx, hooked, id, fetch.NewWriter(w), params, options, opts)
+	return s.download(ctx, hooked, id, download.NewWriter(w), params, options, opts)
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
@@ -169,7 +168,7 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	}
 	ctx, hooked := s.client.startCall(ctx, "Notes.DownloadAudioFile")
 	defer hooked.end(ctx, hooked.pending(&err))
-	part, err := fetch.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
+	part, err := download.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
@@ -192,13 +191,13 @@ func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
 }
 
 // download brings the note's recording to the target, and returns how much of it is there.
-func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int64, to fetch.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
+func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int64, to download.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
 	sized := opts
 	var response Response // to the question for the size, which is asked while other things go on
 	if options.response != nil {
 		sized = append(slices.Clip(opts), WithResponse(&response))
 	}
-	d := fetch.New(s.audioSource(id, params, opts, sized), to)
+	d := download.New(s.audioSource(id, params, opts, sized), to)
 	defer d.Stop()
 	call := &exchange.Call{
 		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
@@ -219,7 +218,7 @@ func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int6
 	if stopped, ok := errors.AsType[*exchange.Stopped](err); ok {
 		err = stopped.Reason // of the call for an address, in that call's words
 		if errors.Is(ctx.Err(), err) {
-			err = fetch.Ended(ctx, "gave up waiting to retry", stopped.Err)
+			err = download.Ended(ctx, "gave up waiting to retry", stopped.Err)
 		}
 	}
 	return d.Received(), downloadError(err)
@@ -228,21 +227,21 @@ func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int6
 // brokenOff is the error of one attempt, for the download to decide by.
 func brokenOff(ctx context.Context, a *exchange.Attempt) error {
 	if a.Step == exchange.Context {
-		return fetch.Ended(ctx, "the download broke off")
+		return download.Ended(ctx, "the download broke off")
 	}
-	return fetch.Break(a.Cause)
+	return download.Break(a.Cause)
 }
 
 // audioSource is what a download needs of the service; sized are the options of the question for the size.
-func (s *NotesService) audioSource(id int64, params DownloadParams, opts, sized []CallOption) fetch.Source {
+func (s *NotesService) audioSource(id int64, params DownloadParams, opts, sized []CallOption) download.Source {
 	c := s.client
-	source := fetch.Source{
-		Address: func(ctx context.Context) (fetch.Address, error) {
+	source := download.Source{
+		Address: func(ctx context.Context) (download.Address, error) {
 			signed, err := s.AudioURL(ctx, id, opts...)
 			if err != nil {
-				return fetch.Address{}, err
+				return download.Address{}, err
 			}
-			return fetch.Address(*signed), nil
+			return download.Address(*signed), nil
 		},
 		PlainHTTP: func(u *url.URL) bool {
 			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && origin.Loopback(u)
@@ -272,21 +271,21 @@ func (c *Client) reportDownload(ctx context.Context, a *exchange.Attempt) {
 
 // downloadError gives a failure the shape of this package's errors. What the service failed with has it already.
 func downloadError(err error) error {
-	failure, ok := err.(*fetch.Error) //nolint:errorlint // what wraps one is no failure of storage
+	failure, ok := err.(*download.Error) //nolint:errorlint // what wraps one is no failure of storage
 	if !ok {
 		return err
 	}
 	var causes []error
 	detail := failure.Text
 	switch failure.Kind {
-	case fetch.Unexpected:
+	case download.Unexpected:
 		causes = append(causes, ErrUnexpectedResponse)
-	case fetch.SizeMismatch:
+	case download.SizeMismatch:
 		causes = append(causes, ErrSizeMismatch, ErrUnexpectedResponse)
 		detail += " (the note's audio.size); if the service re-encodes recordings, set DownloadParams.IgnoreSize"
-	case fetch.Changed:
+	case download.Changed:
 		causes = append(causes, ErrAudioChanged)
-	case fetch.Refused:
+	case download.Refused:
 		causes = append(causes, &Error{
 			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,
 			Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
@@ -296,5 +295,5 @@ func downloadError(err error) error {
 	for _, cause := range failure.Causes {
 		causes = append(causes, downloadError(cause))
 	}
-	return &callError{op: downloadAudio, detail: detail, causes: causes, transient: failure.Then == fetch.Retry}
+	return &callError{op: downloadAudio, detail: detail, causes: causes, transient: failure.Then == download.Retry}
 }

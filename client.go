@@ -12,22 +12,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/buildinfo"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/recent"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/transport"
 )
 
 // Version is the version of this SDK that the program was built with, such as "0.2.0", or "devel" where the build does not
 // tell: a workspace, a replaced module. It is sent in the User-Agent header; changing it changes nothing.
 var Version = version
 
-var version = buildinfo.Version("github.com/clinicaldoc/clinicaldoc-go")
+var version = exchange.Version("github.com/clinicaldoc/clinicaldoc-go")
 
 // Client talks to one clinical documentation service with one user's token. Make it with [NewClient]; one client
 // serves any number of goroutines. It needs no closing.
@@ -42,8 +37,8 @@ type Client struct {
 	peer    *exchange.Peer
 	storage *exchange.Peer
 
-	created *recent.IDs    // of the notes that Create returned
-	losses  *losses.Memory // of the creates under way, those whose response was lost, and what FindCreated found for them
+	created *creates.Returned // of the notes that Create returned
+	losses  *creates.Registry // of the creates under way, those whose response was lost, and what FindCreated found for them
 }
 
 // NewClient returns a client for the service at baseURL: the URL before /v1 and /user, which may carry a path prefix,
@@ -93,9 +88,9 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 		header = bearer(token)
 	}
 	if cfg.httpClient == nil {
-		cfg.httpClient = &http.Client{Transport: transport.New()}
+		cfg.httpClient = &http.Client{Transport: exchange.NewTransport()}
 	}
-	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(recent.IDs), losses: new(losses.Memory)}
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(creates.Returned), losses: new(creates.Registry)}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
@@ -151,12 +146,12 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 // In logs and errors, the path is shown by its first two segments, if these are lower-case words or a version, and the
 // others as {}: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
-	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: retry.Creates}
+	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: exchange.Creates}
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		op.effect = retry.Reads
+		op.effect = exchange.Reads
 	case http.MethodPut, http.MethodDelete:
-		op.effect = retry.Repeatable
+		op.effect = exchange.Repeatable
 	}
 	if err := checkPath(method, path); err != nil {
 		return err
@@ -167,7 +162,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if err != nil {
 			return &callError{op: op, detail: "the body cannot be encoded as JSON", causes: []error{ErrInvalidArgument, err}}
 		}
-		r.body = sending.JSON(encoded)
+		r.body = exchange.JSON(encoded)
 	}
 	_, err := do(ctx, c, r, opts, func(response []byte) (*struct{}, error) {
 		if out == nil {

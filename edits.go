@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/verdict"
 )
 
 // IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags, patient
@@ -162,7 +162,7 @@ func (e *edit) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
 	updated := note.UpdatedAt.Truncate(time.Second)
 	if !tellsZone(r.Body) {
-		updated = updated.Add(verdict.MostBehind * time.Second)
+		updated = updated.Add(creates.MostBehind * time.Second)
 	}
 	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(r.Header)).Truncate(time.Second)
 	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)

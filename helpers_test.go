@@ -1,18 +1,30 @@
 package clinicaldoc_test
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"log/slog"
 	"maps"
+	"mime"
+	"mime/multipart"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +32,7 @@ import (
 	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
@@ -434,3 +447,1482 @@ func answeredWith(t *testing.T, answer call) *clinicaldoc.Error {
 
 // contextKey marks a context, so that a test can see that it is handed on.
 type contextKey struct{}
+
+// No test may leave a goroutine behind: a leaked one would hold a patient's audio or a connection.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// archive is a service with one recording in a storage of its own, both on real sockets.
+type archive struct {
+	data []byte
+	etag string
+	note string // the note's JSON
+
+	// answer answers the n-th request to storage, counted from 1; nil, or false from it: as usual.
+	answer func(n int, w http.ResponseWriter, r *http.Request) bool
+
+	api, storage *httptest.Server
+	mu           sync.Mutex
+	requests     []*http.Request // to storage
+	addresses    int             // given out; only the latest is good
+	reads        int             // of the note
+}
+
+const signature = "SYNTHETIC-SIGNATURE"
+
+func newArchive(t *testing.T, size int) *archive {
+	t.Helper()
+	a := &archive{data: syntheticAudio(size).bytes(), etag: `"synthetic-1"`, note: socketNote(7)}
+	a.storage = httptest.NewServer(http.HandlerFunc(a.serveStorage))
+	t.Cleanup(a.storage.Close)
+	a.api = httptest.NewServer(http.HandlerFunc(a.serveAPI))
+	t.Cleanup(a.api.Close)
+	return a
+}
+
+func (a *archive) serveAPI(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if strings.HasSuffix(r.URL.Path, "/audio-url") {
+		a.addresses++
+		fmt.Fprintf(w, `{"url":"%s/audio/7?address=%d&X-Amz-Signature=%s"}`, a.storage.URL, a.addresses, signature)
+		return
+	}
+	a.reads++
+	_, _ = io.WriteString(w, a.note)
+}
+
+func (a *archive) serveStorage(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	a.requests = append(a.requests, r)
+	n, latest, answer := len(a.requests), fmt.Sprint(a.addresses), a.answer
+	a.mu.Unlock()
+	if answer != nil && answer(n, w, r) {
+		return
+	}
+	if r.URL.Query().Get("address") != latest {
+		expired(w)
+		return
+	}
+	a.serve(w, r)
+}
+
+// serve gives the recording as S3 does.
+func (a *archive) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "audio/wav")
+	if a.etag != "" {
+		w.Header().Set("ETag", a.etag)
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
+}
+
+// serveWhole gives the recording as a storage does that knows no ranges.
+func (a *archive) serveWhole(w http.ResponseWriter, r *http.Request) {
+	r.Header.Del("Range")
+	a.serve(w, r)
+}
+
+// expired is the answer to an address that is too old.
+func expired(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`)
+}
+
+// cutWriter drops the connection once so many bytes of the body are out.
+type cutWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (w *cutWriter) Write(p []byte) (int, error) {
+	n := min(len(p), w.left)
+	_, _ = w.ResponseWriter.Write(p[:n])
+	w.left -= n
+	if n < len(p) {
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, nil
+}
+
+// cut serves the recording up to the n-th byte of the answer and drops the connection.
+func (a *archive) cut(w http.ResponseWriter, r *http.Request, n int) {
+	a.serve(&cutWriter{w, n}, r)
+}
+
+func (a *archive) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	return socketClient(t, a.api.URL, opts...)
+}
+
+// firstly answers the first request so, and the others as usual.
+func firstly(answer func(w http.ResponseWriter, r *http.Request)) func(int, http.ResponseWriter, *http.Request) bool {
+	return func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n == 1 {
+			answer(w, r)
+		}
+		return n == 1
+	}
+}
+
+// seen returns the requests that storage has seen.
+func (a *archive) seen() []*http.Request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.requests)
+}
+
+func (a *archive) ranges() []string {
+	var ranges []string
+	for _, r := range a.seen() {
+		ranges = append(ranges, strings.TrimSpace(r.Header.Get("Range")+" "+r.Header.Get("If-Range")))
+	}
+	return ranges
+}
+
+func fileContent(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// fileNames lists a directory.
+func fileNames(t *testing.T, path string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(path)
+	require.NoError(t, err)
+	list := []string{}
+	for _, entry := range entries {
+		list = append(list, entry.Name())
+	}
+	return list
+}
+
+// storageAt answers for the service that a recording lies there, and lets all else through.
+func storageAt(address string) roundTripper {
+	return func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.String(), testBase) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` + address + "/" + canary + "?signature=" + canary + `"}`))}, nil
+		}
+		transport := &http.Transport{DisableKeepAlives: true}
+		return transport.RoundTrip(r)
+	}
+}
+
+// canary stands in every field that may hold a secret or a patient's data; canaryPatient in every number that names a patient.
+const (
+	canary              = "CANARY"
+	canaryPatient int64 = 9876598765432 // too long to occur in a time or an address
+)
+
+// assertSilent fails when a text holds a canary in any of the spellings that fmt gives it.
+func assertSilent(t *testing.T, text, how string) {
+	t.Helper()
+	for _, spelling := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), fmt.Sprintf("% x", canary), strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"), fmt.Sprint(canaryPatient), fmt.Sprintf("%x", canaryPatient)} {
+		assert.NotContains(t, text, spelling, how)
+	}
+}
+
+var verbs = []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "% x", "%-10s"}
+
+// unwrapped returns what an error wraps, as a crash reporter sees it.
+func unwrapped(err error) []error {
+	switch parent := err.(type) { //nolint:errorlint // a step of the walk
+	case interface{ Unwrap() error }:
+		if inner := parent.Unwrap(); inner != nil {
+			return []error{inner}
+		}
+	case interface{ Unwrap() []error }:
+		return parent.Unwrap()
+	}
+	return nil
+}
+
+// chain returns an error and all that it wraps.
+func chain(err error) []error {
+	all := []error{err}
+	for _, inner := range unwrapped(err) {
+		all = append(all, chain(inner)...)
+	}
+	return all
+}
+
+// assertRoundTrip encodes a value in each of encoding/json's ways and expects to read an equal one back.
+func assertRoundTrip[T any](t *testing.T, value T) {
+	t.Helper()
+	plain, err := json.Marshal(value)
+	require.NoError(t, err)
+	indented, err := json.MarshalIndent(value, "", "  ")
+	require.NoError(t, err)
+	var unescaped bytes.Buffer
+	encoder := json.NewEncoder(&unescaped)
+	encoder.SetEscapeHTML(false)
+	require.NoError(t, encoder.Encode(value))
+	for _, stored := range [][]byte{plain, indented, unescaped.Bytes()} {
+		var back T
+		require.NoError(t, json.Unmarshal(stored, &back), string(stored))
+		assert.Equal(t, value, back, string(stored))
+	}
+	var list []T
+	require.NoError(t, json.Unmarshal([]byte("["+string(plain)+"]"), &list))
+	assert.Equal(t, []T{value}, list)
+}
+
+// decodingErrors is all that an error of an answer that does not decode may say: constant words, described keys, numbers.
+var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the response is 200 OK with (no body|application/json), but not what the service describes: (` +
+	`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
+	`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
+	`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
+	`want (an? (object|whole number|number|boolean|date-time|record with an id)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
+	`|it holds no (id|list|usable url)|it is (another record than the one asked for|empty))` +
+	`(; it may or may not have been carried out: ask Notes\.FindCreated before creating again|; an attempt may have had its effect: read the record before trying again)?$`)
+
+// checkDecoding expects either a value or an error whose text holds nothing of the answer.
+func checkDecoding(t *testing.T, value any, err error) {
+	t.Helper()
+	if err == nil {
+		require.NotNil(t, value)
+		return
+	}
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	require.Nil(t, value)
+	require.Regexp(t, decodingErrors, err.Error())
+}
+
+// checkStored expects that a value encodes, and that what was encoded decodes to the same value.
+func checkStored[T any](t *testing.T, value T) {
+	t.Helper()
+	stored, err := json.Marshal(value)
+	require.NoError(t, err)
+	var back T
+	require.NoError(t, json.Unmarshal(stored, &back), "%s", stored)
+	require.Equal(t, value, back, "%s", stored)
+}
+
+// part is one part of a multipart body.
+type part struct {
+	disposition string
+	contentType string
+	body        string
+}
+
+// checkParts compares a multipart body part by part, in order.
+func checkParts(want ...part) func(t *testing.T, contentType string, body []byte) {
+	return func(t *testing.T, contentType string, body []byte) {
+		t.Helper()
+		kind, params, err := mime.ParseMediaType(contentType)
+		if err != nil || kind != "multipart/form-data" {
+			t.Errorf("content type %q: %v", contentType, err)
+			return
+		}
+		var got []part
+		for reader := multipart.NewReader(bytes.NewReader(body), params["boundary"]); ; {
+			p, err := reader.NextRawPart()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Errorf("multipart body: %v", err)
+				return
+			}
+			content, _ := io.ReadAll(p)
+			got = append(got, part{p.Header.Get("Content-Disposition"), p.Header.Get("Content-Type"), string(content)})
+		}
+		assert.Equal(t, want, got)
+	}
+}
+
+// deskNote is one note of a service that a test's clinician edits behind the program's back.
+type deskNote struct {
+	Name          string    `json:"name"`
+	Transcription string    `json:"transcription"`
+	Analysis      string    `json:"analysis"`
+	UpdatedAt     time.Time `json:"updated_at,omitzero"`
+	PatientID     int64     `json:"patient_id,omitzero"`
+	Has           struct {
+		Content       bool `json:"content"`
+		Transcription bool `json:"transcription"`
+		Signed        bool `json:"signed"`
+	} `json:"has"`
+}
+
+// desk is the service: it holds note 9, and each write meets the next fault, if there is one.
+type desk struct {
+	mu      sync.Mutex
+	note    deskNote
+	gone    bool
+	written []string // methods of the writes that came
+	tokens  map[string]bool
+	// fault says how a write goes: whether it is carried out, and its status, 0 for a response that is lost.
+	faults []deskFault
+	reads  []int // statuses of the next reads; 0: as it should
+	clock  time.Duration
+	short  bool // responses to writes leave texts out
+}
+
+type deskFault struct {
+	acts   bool
+	status int
+	then   func(*deskNote) // what somebody else does before the program comes back
+}
+
+func newDesk() *desk {
+	d := &desk{tokens: map[string]bool{}}
+	d.note = deskNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts", UpdatedAt: time.Now().Add(-time.Hour).UTC()}
+	d.note.Has.Content, d.note.Has.Transcription = true, true
+	return d
+}
+
+func (d *desk) render(w http.ResponseWriter, status int, note deskNote) {
+	document, _ := json.Marshal(struct {
+		ID int64 `json:"id"`
+		deskNote
+		CreatedAt time.Time `json:"created_at"`
+	}{9, note, time.Now().Add(-2 * time.Hour)})
+	w.Header().Set("Date", time.Now().Add(d.clock).UTC().Format(http.TimeFormat))
+	w.WriteHeader(status)
+	_, _ = w.Write(document)
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tokens[r.Header.Get("Authorization")] = true
+	if r.Method == http.MethodGet {
+		status := 0
+		if len(d.reads) > 0 {
+			status, d.reads = d.reads[0], d.reads[1:]
+		}
+		switch {
+		case status != 0:
+			w.WriteHeader(status)
+		case d.gone:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			d.render(w, http.StatusOK, d.note)
+		}
+		return
+	}
+	d.written = append(d.written, r.Method)
+	fault := deskFault{acts: true, status: http.StatusOK}
+	if len(d.faults) > 0 {
+		fault, d.faults = d.faults[0], d.faults[1:]
+	}
+	if fault.acts {
+		d.act(r)
+	}
+	written := d.note
+	if fault.then != nil {
+		fault.then(&d.note)
+	}
+	switch {
+	case fault.status == 0:
+		panic(http.ErrAbortHandler)
+	case fault.status != http.StatusOK:
+		w.WriteHeader(fault.status)
+	case r.Method == http.MethodDelete:
+		_, _ = io.WriteString(w, `{"message":"deleted"}`)
+	default:
+		if d.short {
+			written.Transcription, written.Analysis = "", ""
+		}
+		d.render(w, http.StatusOK, written)
+	}
+}
+
+// act carries a write out.
+func (d *desk) act(r *http.Request) {
+	switch {
+	case r.Method == http.MethodDelete:
+		d.gone = true
+	case strings.HasSuffix(r.URL.Path, "/sign"):
+		d.note.Has.Signed = true
+		d.note.UpdatedAt = time.Now().Add(d.clock).UTC()
+	default:
+		body, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(body, &d.note)
+		d.note.UpdatedAt = time.Now().Add(d.clock).UTC()
+	}
+}
+
+// byClinician is somebody else's edit, now.
+func (d *desk) byClinician(n *deskNote) {
+	n.Analysis = "the clinician's words"
+	n.UpdatedAt = time.Now().Add(d.clock).UTC()
+}
+
+func (d *desk) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	srv := socketHandler(t, d.ServeHTTP)
+	inStep := clinicaldoc.WithHTTPClient(&http.Client{Transport: deskTransport{d, socketTransport(t)}})
+	return socketClient(t, srv.URL, append([]clinicaldoc.Option{inStep}, opts...)...)
+}
+
+// deskTransport keeps the test in step with the desk, whose handler may still be at work when its connection has ended.
+type deskTransport struct {
+	desk *desk
+	http.RoundTripper
+}
+
+func (s deskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.inStep()
+	defer s.inStep()
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// inStep returns how many writes came, when no handler is at work.
+func (s deskTransport) inStep() int {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	return len(s.desk.written)
+}
+
+// edits are the three that change a note, for what holds for all of them.
+func edits() map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error {
+	return map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error{
+		"update": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
+			_, err := c.Notes.Update(ctx, 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")}, opts...)
+			return err
+		},
+		"sign": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
+			_, err := c.Notes.Sign(ctx, 9, opts...)
+			return err
+		},
+		"delete": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
+			_, err := c.Notes.Delete(ctx, 9, opts...)
+			return err
+		},
+	}
+}
+
+// hookLog is what hooks were told, as a tree: what the context of one led to stands below it.
+type hookLog struct {
+	mu       sync.Mutex
+	all      hookEntry
+	calls    []clinicaldoc.CallResult
+	attempts []clinicaldoc.AttemptResult
+	infos    []clinicaldoc.AttemptInfo
+}
+
+type hookEntry struct {
+	text  string
+	ends  int // how often its end was told
+	below []*hookEntry
+}
+
+type hookKey struct{}
+
+// traceparent is the same for all attempts, so that requests can be compared whole.
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+func (l *hookLog) begin(ctx context.Context, text string) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entry := &hookEntry{text: text}
+	parent, ok := ctx.Value(hookKey{}).(*hookEntry)
+	if !ok {
+		parent = &l.all
+	}
+	parent.below = append(parent.below, entry)
+	return context.WithValue(ctx, hookKey{}, entry)
+}
+
+func (l *hookLog) end(ctx context.Context, text string) *hookEntry {
+	entry, ok := ctx.Value(hookKey{}).(*hookEntry)
+	if !ok {
+		entry = &hookEntry{}
+		l.all.below = append(l.all.below, entry)
+	}
+	entry.text += text
+	entry.ends++
+	return entry
+}
+
+func (l *hookLog) hooks() clinicaldoc.Hooks {
+	return clinicaldoc.Hooks{
+		CallStart: func(ctx context.Context, call clinicaldoc.CallInfo) context.Context {
+			return l.begin(ctx, call.Operation)
+		},
+		AttemptStart: func(ctx context.Context, a clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+			return l.begin(ctx, fmt.Sprintf("%d: %s %s", a.Number, a.Method, a.Route)), clinicaldoc.TraceContext{Traceparent: traceparent}
+		},
+		AttemptEnd: func(ctx context.Context, a clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.end(ctx, hookText(r.StatusCode, r.ErrorType, r.OutcomeUnknown))
+			l.attempts, l.infos = append(l.attempts, r), append(l.infos, a)
+		},
+		CallEnd: func(ctx context.Context, call clinicaldoc.CallInfo, r clinicaldoc.CallResult) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.end(ctx, hookText(0, r.ErrorType, r.OutcomeUnknown))
+			l.calls = append(l.calls, r)
+		},
+	}
+}
+
+func (l *hookLog) option() clinicaldoc.Option { return clinicaldoc.WithHooks(l.hooks()) }
+
+func hookText(status int, errorType string, unknown bool) string {
+	text := ""
+	if status != 0 {
+		text += fmt.Sprint(" ", status)
+	}
+	if errorType != "" {
+		text += " (" + errorType + ")"
+	}
+	if unknown {
+		text += " unknown"
+	}
+	return text
+}
+
+// String is the tree, and empties the log.
+func (l *hookLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var b strings.Builder
+	var write func(entries []*hookEntry, indent string)
+	write = func(entries []*hookEntry, indent string) {
+		for _, entry := range entries {
+			fmt.Fprintf(&b, "\n%s%s", indent, entry.text)
+			if entry.ends != 1 {
+				fmt.Fprintf(&b, " ENDED %d TIMES", entry.ends)
+			}
+			write(entry.below, indent+"\t")
+		}
+	}
+	write(l.all.below, "\t\t")
+	l.all, l.calls, l.attempts, l.infos = hookEntry{}, nil, nil, nil
+	return b.String() + "\n"
+}
+
+// h2Server is an httptest server that speaks HTTP/2.
+func h2Server(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	if tr, ok := srv.Client().Transport.(*http.Transport); assert.True(t, ok) {
+		tr.ExpectContinueTimeout = 10 * time.Second
+	}
+	return srv
+}
+
+// The frames of HTTP/2 that a test needs to misbehave. Requests are told apart by their stream alone, so that their
+// compressed header need not be understood.
+const (
+	frameData         = 0x0
+	frameHeaders      = 0x1
+	frameReset        = 0x3
+	frameSettings     = 0x4
+	frameGoAway       = 0x7
+	frameWindowUpdate = 0x8
+
+	flagAck        = 0x1 // of settings
+	flagEndStream  = 0x1 // of data and headers
+	flagEndHeaders = 0x4
+
+	codeProtocolError = 0x1
+	codeRefusedStream = 0x7
+
+	clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+)
+
+// frameServer is a TLS listener whose n-th connection runs the n-th script, the last one all that follow. It returns its
+// URL, an HTTP client that trusts it, and a count of connections.
+func frameServer(t *testing.T, scripts ...func(*h2Conn)) (string, *http.Client, func() int) {
+	t.Helper()
+	certificate := h2Server(t, func(http.ResponseWriter, *http.Request) {})
+	config := certificate.TLS.Clone()
+	config.NextProtos = []string{"h2"}
+	var listen net.ListenConfig
+	plain, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln := tls.NewListener(plain, config)
+	tr := socketTransport(t)
+	tr.TLSClientConfig = certificate.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	tr.ForceAttemptHTTP2 = true
+	var mu sync.Mutex
+	var open []net.Conn
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			script := scripts[min(len(open), len(scripts)-1)]
+			open = append(open, conn)
+			mu.Unlock()
+			running.Go(func() {
+				defer conn.Close()
+				serveFrames(conn, script)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		tr.CloseIdleConnections()
+		mu.Lock()
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		running.Wait()
+	})
+	return "https://" + plain.Addr().String(), &http.Client{Transport: tr}, func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(open)
+	}
+}
+
+// h2Conn is a server's end of an HTTP/2 connection.
+type h2Conn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func serveFrames(conn net.Conn, script func(*h2Conn)) {
+	in := bufio.NewReader(conn)
+	if _, err := io.ReadFull(in, make([]byte, len(clientPreface))); err != nil {
+		return
+	}
+	c := &h2Conn{conn, in}
+	c.frame(frameSettings, 0, 0, nil)
+	script(c)
+	_, _ = io.Copy(io.Discard, in) // the client closes; a close from here could overtake the last frames
+}
+
+func (c *h2Conn) frame(kind, flags byte, stream uint32, payload []byte) {
+	frame := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
+	frame = append(frame, flags)
+	frame = binary.BigEndian.AppendUint32(frame, stream)
+	_, _ = c.Write(append(frame, payload...))
+}
+
+func (c *h2Conn) next() (kind, flags byte, stream uint32, payload []byte, err error) {
+	var head [9]byte
+	if _, err = io.ReadFull(c.in, head[:]); err != nil {
+		return 0, 0, 0, nil, err
+	}
+	length := binary.BigEndian.Uint32(head[:4])
+	payload = make([]byte, length>>8)
+	_, err = io.ReadFull(c.in, payload)
+	return byte(length), head[4], binary.BigEndian.Uint32(head[5:]) &^ (1 << 31), payload, err
+}
+
+// request waits for a request's header and returns its stream; with whole, for all of its body too. The body is what has
+// come until its end, a reset or the connection's end.
+func (c *h2Conn) request(whole bool) (stream uint32, body []byte, ended bool) {
+	for {
+		kind, flags, id, payload, err := c.next()
+		if err != nil {
+			return stream, body, false
+		}
+		switch {
+		case kind == frameSettings && flags&flagAck == 0:
+			c.frame(frameSettings, flagAck, 0, nil)
+		case kind == frameReset:
+			return id, body, false
+		case kind == frameHeaders && !whole:
+			return id, nil, flags&flagEndStream != 0
+		case kind == frameHeaders && flags&flagEndStream == 0:
+			c.frame(frameHeaders, flagEndHeaders, id, []byte("\x08\x03100")) // :status 100, whether it was asked for or not
+		case kind == frameData:
+			body = append(body, payload...)
+			if len(payload) > 0 {
+				size := binary.BigEndian.AppendUint32(nil, uint32(len(payload)))
+				c.frame(frameWindowUpdate, 0, 0, size)
+				c.frame(frameWindowUpdate, 0, id, size)
+			}
+		}
+		if (kind == frameHeaders || kind == frameData) && flags&flagEndStream != 0 {
+			return id, body, true
+		}
+	}
+}
+
+// respond sends a complete response with the status 200.
+func (c *h2Conn) respond(stream uint32, body string) {
+	c.frame(frameHeaders, flagEndHeaders, stream, []byte{0x88})
+	c.frame(frameData, flagEndStream, stream, []byte(body))
+}
+
+// goAway says that streams beyond last were not looked at.
+func (c *h2Conn) goAway(last uint32) {
+	c.frame(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), 0))
+}
+
+func (c *h2Conn) resetStream(stream, code uint32) {
+	c.frame(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))
+}
+
+// stageFields are the fields of a note in each stage; %s stands for updated_at.
+var stageFields = map[clinicaldoc.Stage]string{
+	clinicaldoc.StageUploaded:     `"has":{"transcription":false,"content":false,"signed":false}`,
+	clinicaldoc.StageTranscribing: `"has":{"transcription":false,"content":false,"signed":false},"transcription_started_at":"2026-01-02T03:04:06Z"`,
+	clinicaldoc.StageTranscribed:  `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words."`,
+	clinicaldoc.StageAnalysing:    `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words.","analysis_started_at":"2026-01-02T03:04:08Z"`,
+	clinicaldoc.StageComplete:     `"has":{"transcription":true,"content":true,"signed":false},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
+	clinicaldoc.StageSigned:       `"has":{"transcription":true,"content":true,"signed":true},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
+	clinicaldoc.StageFailed:       `"has":{},"error_state":"synthetic secret of a patient"`,
+}
+
+// noteIn is a note's JSON in the given stage, with a time of its own for each stage.
+func noteIn(id int64, stage clinicaldoc.Stage) string {
+	return noteAt(id, stage, slices.Index(stagesInOrder, stage)+1)
+}
+
+// noteAt is a note's JSON in the given stage, changed so many seconds after it was made.
+func noteAt(id int64, stage clinicaldoc.Stage, second int) string {
+	return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"created_at":"2026-01-02T03:04:05Z","updated_at":%q,%s}`,
+		id, time.Date(2026, 1, 2, 3, 4, 5+second, 0, time.UTC).Format(time.RFC3339), stageFields[stage])
+}
+
+// poll is one request that a polled service saw.
+type poll struct {
+	at   time.Duration // since the start
+	path string        // with its query
+}
+
+// polled is a service in virtual time. Its answer is decided by the number of the request (from 1) and the time passed.
+type polled struct {
+	started time.Time
+	took    time.Duration // by each request
+	answer  func(n int, at time.Duration, r *http.Request) *reply
+
+	mu    sync.Mutex // a download asks for two things at once
+	polls []poll
+}
+
+// reply is an answer to be given.
+type reply struct{ *http.Response }
+
+func made(r *http.Request, code int, body string, header ...string) *reply {
+	return &reply{madeResponse(r, code, body, header...)} //nolint:bodyclose // the client closes it
+}
+
+func (p *polled) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(p.took)
+	at := time.Since(p.started)
+	p.mu.Lock()
+	p.polls = append(p.polls, poll{at, r.URL.RequestURI()})
+	n := len(p.polls)
+	p.mu.Unlock()
+	resp := p.answer(n, at, r)
+	if resp == nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return resp.Response, nil
+}
+
+// pauses are the times between polls.
+func (p *polled) pauses() []time.Duration {
+	var pauses []time.Duration
+	for i := 1; i < len(p.polls); i++ {
+		pauses = append(pauses, p.polls[i].at-p.polls[i-1].at)
+	}
+	return pauses
+}
+
+// newPolled returns a service in virtual time and a client of it. The client has its retries, which polls must not use.
+func newPolled(t *testing.T, answer func(n int, at time.Duration, r *http.Request) *reply, opts ...clinicaldoc.Option) (*polled, *clinicaldoc.Client) {
+	t.Helper()
+	p := &polled{started: time.Now(), answer: answer}
+	opts = append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: p})}, opts...)
+	client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", opts...)
+	require.NoError(t, err)
+	return p, client
+}
+
+// always answers every poll alike.
+func always(status int, body string, header ...string) func(int, time.Duration, *http.Request) *reply {
+	return func(_ int, _ time.Duration, r *http.Request) *reply {
+		return made(r, status, body, header...)
+	}
+}
+
+// inOrder answers the n-th poll with the n-th text: a note, or nothing for a lost answer. The last one stays.
+func inOrder(bodies ...string) func(int, time.Duration, *http.Request) *reply {
+	return func(n int, _ time.Duration, r *http.Request) *reply {
+		body := bodies[min(n, len(bodies))-1]
+		if body == "" {
+			return nil
+		}
+		return made(r, http.StatusOK, body)
+	}
+}
+
+// stagesInOrder are the stages that can be waited for, as they follow each other.
+var stagesInOrder = []clinicaldoc.Stage{
+	clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageTranscribed,
+	clinicaldoc.StageAnalysing, clinicaldoc.StageComplete, clinicaldoc.StageSigned,
+}
+
+// shelf is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered, newest first.
+type shelf struct {
+	t     *testing.T
+	mu    sync.Mutex
+	notes []shelved // in the order of their making
+	lists int       // pages that were asked for
+	users int       // how often the user was
+
+	post    func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
+	list    func(rows []string, r *http.Request) string                 // nil: numbered pages
+	onList  func()                                                      // before each page
+	fail    func(list int) int                                          // status of the list of that number; 0: it succeeds
+	instead func(list int, r *http.Request) *http.Response              // of the list of that number; nil: it is given
+	oldest  bool                                                        // first, whatever is asked for
+	ahead   time.Duration                                               // of its clock
+	zone    time.Duration                                               // its times are local, given as if they were UTC
+	age     time.Duration                                               // in a cache, of every list
+	noDate  bool
+	noUser  bool // GET /user fails
+	busy    int  // so often GET /user fails before it succeeds, in a way that passes
+}
+
+// shelved is a note of the shelf; what is zero is not told, but for the user, who is the client's.
+type shelved struct {
+	id            int64
+	name          string
+	patient, size int64 // -1: a patient without an id, -2: two patients
+	user          int64 // -1: not told
+	made          time.Time
+}
+
+const (
+	shelfUser    = 2
+	shelfPatient = 4711
+
+	shelfRetryAfter = 30 * time.Second
+)
+
+func newShelf(t *testing.T) *shelf {
+	t.Helper()
+	return &shelf{t: t}
+}
+
+// visit is the note that the tests create: a name, a patient, five bytes of a recording.
+func visit() clinicaldoc.CreateNoteParams {
+	return clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: shelfPatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
+}
+
+// visited is the note that visit makes, now.
+func visited() shelved {
+	return shelved{name: "Visit", patient: shelfPatient, size: 5, made: time.Now()}
+}
+
+func (n shelved) ago(d time.Duration) shelved { n.made = n.made.Add(-d); return n }
+
+func (n shelved) named(name string) shelved { n.name = name; return n }
+
+func (n shelved) sized(size int64) shelved { n.size = size; return n }
+
+func (n shelved) by(user int64) shelved { n.user = user; return n }
+
+// keep puts notes on the shelf and returns the last one's id.
+func (s *shelf) keep(notes ...shelved) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range notes {
+		n.id = int64(len(s.notes) + 1)
+		s.notes = append(s.notes, n)
+	}
+	return int64(len(s.notes))
+}
+
+// change changes a note, or removes it.
+func (s *shelf) change(id int64, how func(*shelved)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.notes {
+		if s.notes[i].id == id {
+			how(&s.notes[i])
+		}
+	}
+}
+
+func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	s.t.Helper()
+	transport := httpmock.NewMockTransport()
+	transport.RegisterNoResponder(httpmock.NewNotFoundResponder(s.t.Error))
+	transport.RegisterResponder(http.MethodPost, testBase+notesPath, s.create)
+	transport.RegisterResponder(http.MethodGet, testBase+notesPath, s.page)
+	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
+	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
+		s.users++
+		if s.users <= s.busy {
+			return s.respond(r, http.StatusServiceUnavailable, `{"message":"Service Unavailable"}`), nil
+		}
+		if s.noUser {
+			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
+		}
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+	})
+	return clientOn(s.t, &http.Client{Transport: transport}, opts...)
+}
+
+func (s *shelf) respond(r *http.Request, status int, body string) *http.Response {
+	resp := httpmock.NewStringResponse(status, body)
+	resp.Request = r
+	resp.Header.Set("Content-Type", "application/json")
+	if !s.noDate {
+		resp.Header.Set("Date", time.Now().Add(s.ahead-s.age).UTC().Format(http.TimeFormat))
+	}
+	if s.age > 0 {
+		resp.Header.Set("Age", strconv.Itoa(int(s.age.Seconds())))
+	}
+	return resp
+}
+
+func (s *shelf) create(r *http.Request) (*http.Response, error) {
+	sent := shelved{}
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, err
+	}
+	for part, err := parts.NextPart(); err == nil; part, err = parts.NextPart() {
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return nil, err
+		}
+		switch part.FormName() {
+		case "name":
+			sent.name = string(content)
+		case "patient_id":
+			sent.patient, _ = strconv.ParseInt(string(content), 10, 64)
+		case "file":
+			sent.size = int64(len(content))
+		}
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return nil, err
+	}
+	if s.post == nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return s.post(r, sent)
+}
+
+// commit keeps a note that was sent and returns the response of its create.
+func (s *shelf) commit(r *http.Request, sent shelved) *http.Response {
+	sent.made = time.Now()
+	sent.id = s.keep(sent)
+	return s.respond(r, http.StatusCreated, s.json(sent))
+}
+
+func (s *shelf) json(n shelved) string {
+	fields := []string{fmt.Sprintf(`"id":%d,"name":%q`, n.id, n.name)}
+	switch {
+	case n.patient == -1:
+		fields = append(fields, `"patient":{"name":"not told"}`)
+	case n.patient == -2:
+		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d},"patient_id":5`, shelfPatient))
+	case n.patient > 0:
+		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d}`, n.patient))
+	}
+	if n.size != 0 {
+		fields = append(fields, fmt.Sprintf(`"audio":{"size":%d}`, n.size))
+	}
+	if n.user >= 0 {
+		fields = append(fields, fmt.Sprintf(`"user_id":%d`, cmp.Or(n.user, shelfUser)))
+	}
+	if !n.made.IsZero() {
+		fields = append(fields, fmt.Sprintf(`"created_at":%q`, n.made.Add(s.ahead+s.zone).UTC().Format("2006-01-02T15:04:05.000000Z")))
+	}
+	return "{" + strings.Join(fields, ",") + "}"
+}
+
+func (s *shelf) read(r *http.Request) (*http.Response, error) {
+	id := httpmock.MustGetSubmatchAsInt(r, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.notes {
+		if n.id == id {
+			return s.respond(r, http.StatusOK, s.json(n)), nil
+		}
+	}
+	return s.respond(r, http.StatusNotFound, `{"message":"Resource not found"}`), nil
+}
+
+func (s *shelf) page(r *http.Request) (*http.Response, error) {
+	if s.onList != nil {
+		s.onList()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists++
+	if s.instead != nil {
+		if resp := s.instead(s.lists, r); resp != nil {
+			return resp, nil
+		}
+	}
+	if s.fail != nil {
+		if status := s.fail(s.lists); status != 0 {
+			resp := s.respond(r, status, `{"message":"Canary"}`)
+			resp.Header.Set("Retry-After", strconv.Itoa(int(shelfRetryAfter.Seconds())))
+			return resp, nil
+		}
+	}
+	notes := slices.Clone(s.notes)
+	if patient := r.URL.Query().Get("patient_id"); patient != "" {
+		notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
+	}
+	notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.id == 0 })
+	slices.SortStableFunc(notes, func(a, b shelved) int { return a.made.Compare(b.made) })
+	if !s.oldest {
+		slices.Reverse(notes)
+	}
+	rows := make([]string, len(notes))
+	for i, n := range notes {
+		rows[i] = s.json(n)
+	}
+	if s.list == nil {
+		return s.respond(r, http.StatusOK, numbered(rows, r)), nil
+	}
+	return s.respond(r, http.StatusOK, s.list(rows, r)), nil
+}
+
+func pageOf(r *http.Request) int {
+	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+	return page
+}
+
+// cut returns the rows of a page, of which the first has the number 0.
+func cut(rows []string, page, size int) string {
+	from := min(page*size, len(rows))
+	return strings.Join(rows[from:min(from+size, len(rows))], ",")
+}
+
+func numbered(rows []string, r *http.Request) string {
+	page := max(pageOf(r), 1)
+	return fmt.Sprintf(`{"data":[%s],"links":{},"meta":{"current_page":%d,"last_page":%d,"total":%d}}`,
+		cut(rows, page-1, 100), page, max(1, (len(rows)+99)/100), len(rows))
+}
+
+// lose makes a create whose response is lost.
+func lose(t *testing.T, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) *lostCreate {
+	t.Helper()
+	note, err := client.Notes.Create(t.Context(), params)
+	require.Nil(t, note)
+	var lost *lostCreate
+	require.ErrorAs(t, err, &lost)
+	return lost
+}
+
+// requireUndecided demands that nothing was decided, for that reason, and returns what can be asked again.
+func requireUndecided(t *testing.T, note *clinicaldoc.ProgressNote, err error, reason string) *lostCreate {
+	t.Helper()
+	require.Nil(t, note)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	require.NotErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	require.ErrorContains(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot tell whether the note was created: ")
+	require.ErrorContains(t, err, reason)
+	var again *lostCreate
+	require.ErrorAs(t, err, &again)
+	return again
+}
+
+type (
+	findParams = clinicaldoc.FindCreatedParams
+	lostCreate = clinicaldoc.OutcomeUnknownError //nolint:errname // what it stands for in these tests
+)
+
+const defaultSettle = 10 * time.Minute
+
+func ago(e *lostCreate, d time.Duration) {
+	e.SentAt, e.LostAt = e.SentAt.Add(-d), e.LostAt.Add(-d)
+}
+
+const socketToken = "synthetic-token-0001"
+
+// socketPolicy repeats as often as the default does, without making a test wait.
+var socketPolicy = clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 2 * time.Millisecond}
+
+// socketNote is a note as the service gives it.
+func socketNote(id int64) string {
+	return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"patient":{"id":7},"has":{"content":false,"transcription":false,"signed":false},`+
+		`"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`, id)
+}
+
+// socketTransport is a transport of the test's own, whose connections end with the test.
+func socketTransport(t *testing.T) *http.Transport {
+	t.Helper()
+	tr := &http.Transport{ExpectContinueTimeout: 10 * time.Second, MaxIdleConnsPerHost: 64}
+	t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// socketClient is a client with a transport of its own and waits too short to notice.
+func socketClient(t *testing.T, baseURL string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	all := append([]clinicaldoc.Option{
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: socketTransport(t)}),
+		clinicaldoc.WithRetry(socketPolicy),
+		clinicaldoc.WithStallTimeout(20 * time.Second),
+	}, opts...)
+	c, err := clinicaldoc.NewClient(baseURL, socketToken, all...)
+	require.NoError(t, err)
+	return c
+}
+
+// socketContext bounds a test that would otherwise hang.
+func socketContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// socketHandler serves with httptest until the test ends.
+func socketHandler(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// socketReset closes the connection of a handler so that the peer sees a reset.
+func socketReset(t *testing.T, w http.ResponseWriter) {
+	t.Helper()
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if assert.NoError(t, err) {
+		resetConn(conn)
+	}
+}
+
+func resetConn(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// socketSteps answers the n-th request with the n-th step; the last step answers all that follow.
+type socketSteps struct {
+	mu    sync.Mutex
+	seen  []string // method and path
+	steps []http.HandlerFunc
+}
+
+func newSocketSteps(handlers ...http.HandlerFunc) *socketSteps { return &socketSteps{steps: handlers} }
+
+func (s *socketSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	step := s.steps[min(len(s.seen), len(s.steps)-1)]
+	s.seen = append(s.seen, r.Method+" "+r.URL.Path)
+	s.mu.Unlock()
+	step(w, r)
+}
+
+func (s *socketSteps) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.seen...)
+}
+
+// socketStatus answers with a status and a body.
+func socketStatus(code int, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// socketLost takes the whole request and then breaks the connection without an answer.
+func socketLost(t *testing.T) http.HandlerFunc {
+	t.Helper()
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		socketReset(t, w)
+	}
+}
+
+// rawServer is a TCP listener whose n-th connection runs the n-th script. A connection too many fails the test.
+type rawServer struct {
+	URL      string
+	accepted atomic.Int32
+	finished sync.WaitGroup
+	scripts  sync.WaitGroup
+}
+
+func newRawServer(t *testing.T, scripts ...func(*rawConn)) *rawServer {
+	t.Helper()
+	var config net.ListenConfig
+	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &rawServer{URL: "http://" + ln.Addr().String()}
+	var mu sync.Mutex
+	var open []net.Conn
+	s.finished.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			n := int(s.accepted.Add(1))
+			if !assert.LessOrEqual(t, n, len(scripts), "a connection too many") {
+				_ = conn.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, conn)
+			mu.Unlock()
+			s.scripts.Add(1)
+			s.finished.Go(func() {
+				defer s.scripts.Done()
+				defer conn.Close()
+				scripts[n-1](&rawConn{t: t, Conn: conn, in: bufio.NewReader(conn)})
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		s.finished.Wait()
+	})
+	return s
+}
+
+// wait waits for the ends of the connections' scripts.
+func (s *rawServer) wait() { s.scripts.Wait() }
+
+// rawConn is one scripted connection.
+type rawConn struct {
+	net.Conn
+	t  *testing.T
+	in *bufio.Reader
+}
+
+// head reads a request up to the end of its header.
+func (c *rawConn) head() *http.Request {
+	r, err := http.ReadRequest(c.in)
+	if err != nil {
+		return &http.Request{Header: http.Header{}, Body: http.NoBody}
+	}
+	return r
+}
+
+// request reads a whole request and returns it with its body.
+func (c *rawConn) request() (*http.Request, []byte) {
+	r := c.head()
+	if r.Header.Get("Expect") != "" {
+		c.send("HTTP/1.1 100 Continue\r\n\r\n")
+	}
+	body, _ := io.ReadAll(r.Body)
+	return r, body
+}
+
+func (c *rawConn) send(text string) { _, _ = io.WriteString(c.Conn, text) }
+
+// answer sends a complete answer.
+func (c *rawConn) answer(code int, body string, header ...string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\nContent-Length: %d\r\n", code, http.StatusText(code), len(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		fmt.Fprintf(&b, "%s: %s\r\n", header[i], header[i+1])
+	}
+	c.send(b.String() + "\r\n" + body)
+}
+
+// untilClosed waits for the peer to close.
+func (c *rawConn) untilClosed() { _, _ = io.Copy(io.Discard, c.in) }
+
+// sentForm is a multipart request as the server sees it.
+type sentForm struct {
+	length           int64 // of Content-Length; -1: chunked
+	transferEncoding []string
+	expect           string
+	fields           map[string]string
+	fileName         string
+	fileType         string
+	file             []byte
+}
+
+// readForm reads a multipart request with the standard library's reader, which is strict about the envelope.
+func readForm(r *http.Request) (sentForm, error) {
+	form := sentForm{length: r.ContentLength, transferEncoding: r.TransferEncoding, expect: r.Header.Get("Expect"), fields: map[string]string{}}
+	body := &countedReader{r: r.Body}
+	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return form, err
+	}
+	parts := multipart.NewReader(body, params["boundary"])
+	for {
+		part, err := parts.NextRawPart()
+		if err == io.EOF { //nolint:errorlint // the reader's documented end
+			break
+		}
+		if err != nil {
+			return form, err
+		}
+		data, err := io.ReadAll(part)
+		if err != nil {
+			return form, err
+		}
+		if part.FormName() != "file" {
+			form.fields[part.FormName()] = string(data)
+			continue
+		}
+		_, disposition, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+		if err != nil {
+			return form, err
+		}
+		form.fileName, form.fileType, form.file = disposition["filename"], part.Header.Get("Content-Type"), data
+	}
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return form, err
+	}
+	if form.length >= 0 && form.length != body.n {
+		return form, fmt.Errorf("Content-Length %d, body %d", form.length, body.n)
+	}
+	return form, nil
+}
+
+type countedReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// syntheticAudio is a recording of the given size. Its bytes repeat after a length that is no buffer's, so that a part
+// that is missing, doubled or misplaced shows.
+type syntheticAudio int64
+
+var audioPattern = func() []byte {
+	pattern := make([]byte, 65537)
+	for i := range pattern {
+		pattern[i] = byte(i ^ i>>8)
+	}
+	return pattern
+}()
+
+func (size syntheticAudio) ReadAt(p []byte, off int64) (int, error) {
+	n := int(min(int64(len(p)), max(0, int64(size)-off)))
+	for done := 0; done < n; {
+		done += copy(p[done:n], audioPattern[(off+int64(done))%int64(len(audioPattern)):])
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (size syntheticAudio) bytes() []byte {
+	b, _ := io.ReadAll(io.NewSectionReader(size, 0, int64(size)))
+	return b
+}
+
+// socketParams is a create with a recording of the given size.
+func socketParams(size int64) clinicaldoc.CreateNoteParams {
+	return clinicaldoc.CreateNoteParams{
+		Name: "Synthetic note", PatientID: 7, PromptID: 3,
+		Audio: clinicaldoc.AudioReaderAt("synthetic.wav", syntheticAudio(size), size),
+	}
+}
+
+// madeResponse is an answer made by a roundTripper.
+func madeResponse(r *http.Request, code int, body string, header ...string) *http.Response {
+	resp := &http.Response{
+		StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)), Request: r,
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		resp.Header.Set(header[i], header[i+1])
+	}
+	return resp
+}
+
+// requireUnknown demands that a create reports an unknown outcome, with all that FindCreated needs.
+func requireUnknown(t *testing.T, err error, params clinicaldoc.CreateNoteParams, started time.Time) *clinicaldoc.OutcomeUnknownError {
+	t.Helper()
+	var unknown *clinicaldoc.OutcomeUnknownError
+	require.ErrorAs(t, err, &unknown)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.Equal(t, params.Name, unknown.Params.Name)
+	assert.Equal(t, params.PatientID, unknown.Params.PatientID)
+	assert.Same(t, params.Audio, unknown.Params.Audio)
+	assert.WithinRange(t, unknown.SentAt, started, time.Now())
+	return unknown
+}
+
+// timedClient is a client in virtual time, whose transport is a function, with the default retry policy.
+func timedClient(t *testing.T, transport roundTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	all := append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})}, opts...)
+	c, err := clinicaldoc.NewClient("https://api.clinic.test", socketToken, all...)
+	require.NoError(t, err)
+	return c
+}
+
+// slowReader gives 10 bytes after each pause.
+type slowReader struct {
+	text  string
+	pause time.Duration
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	if r.text == "" {
+		return 0, io.EOF
+	}
+	time.Sleep(r.pause)
+	n := copy(p[:min(len(p), 10)], r.text)
+	r.text = r.text[n:]
+	return n, nil
+}
+
+// closedAddress is an address of this machine where nobody listens.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// badReader fails with an error that names a file, at the first read or when it has given something.
+type badReader struct{ given bool }
+
+func (r *badReader) Read(p []byte) (int, error) {
+	if !r.given {
+		r.given = true
+		return copy(p, canary), nil
+	}
+	return 0, &os.PathError{Op: "read", Path: canary, Err: errors.New(canary)}
+}
+
+func (r *badReader) ReadAt([]byte, int64) (int, error) { return 0, errors.New(canary) }
+
+func (r *badReader) Write([]byte) (int, error) { return 0, errors.New(canary) }
+
+// badCallback is a limiter and a token source that fail.
+type badCallback struct{ err error }
+
+func (c badCallback) Wait(context.Context) error { return c.err }
+
+func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
 // Hooks learn when calls and their attempts begin and end, for traces and metrics; module otelclinicaldoc has them for
@@ -208,7 +207,7 @@ func (h *hookedCall) End(ctx context.Context, a *exchange.Attempt) {
 	case a.Status == 0:
 		result.ErrorType = errorType(ctx, errUnfinished)
 	}
-	result.OutcomeUnknown = result.ErrorType != "" && h.op.effect != retry.Reads && !a.Outcome().NotProcessed()
+	result.OutcomeUnknown = result.ErrorType != "" && h.op.effect != exchange.Reads && !a.Outcome().NotProcessed()
 	h.hooks.AttemptEnd(ctx, h.attempt(), result)
 }
 

@@ -11,10 +11,9 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/losses"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
@@ -22,12 +21,12 @@ import (
 type NotesService struct{ client *Client }
 
 var (
-	createNote = operation{"Notes.Create", http.MethodPost, "/v1/progress-notes", retry.Creates}
-	listNotes  = operation{"Notes.List", http.MethodGet, "/v1/progress-notes", retry.Reads}
-	getNote    = operation{"Notes.Get", http.MethodGet, "/v1/progress-notes/{id}", retry.Reads}
-	updateNote = operation{"Notes.Update", http.MethodPut, "/v1/progress-notes/{id}", retry.Repeatable}
-	deleteNote = operation{"Notes.Delete", http.MethodDelete, "/v1/progress-notes/{id}", retry.Repeatable}
-	signNote   = operation{"Notes.Sign", http.MethodPut, "/v1/progress-notes/{id}/sign", retry.Repeatable}
+	createNote = operation{"Notes.Create", http.MethodPost, "/v1/progress-notes", exchange.Creates}
+	listNotes  = operation{"Notes.List", http.MethodGet, "/v1/progress-notes", exchange.Reads}
+	getNote    = operation{"Notes.Get", http.MethodGet, "/v1/progress-notes/{id}", exchange.Reads}
+	updateNote = operation{"Notes.Update", http.MethodPut, "/v1/progress-notes/{id}", exchange.Repeatable}
+	deleteNote = operation{"Notes.Delete", http.MethodDelete, "/v1/progress-notes/{id}", exchange.Repeatable}
+	signNote   = operation{"Notes.Sign", http.MethodPut, "/v1/progress-notes/{id}/sign", exchange.Repeatable}
 )
 
 // CreateNoteParams says what note to create. Zero fields are not sent: the service says what it misses.
@@ -60,7 +59,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	defer func() { _ = upload.closer.Close() }()
 	ctx, hooked := s.client.startCall(ctx, createNote.name)
 	defer hooked.end(ctx, hooked.pending(&err))
-	defer s.client.losses.Begin(losses.Of(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
+	defer s.client.losses.Begin(creates.NewCreate(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
 	r := request{op: createNote, hooked: hooked, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
 	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
 	s.client.rememberCreated(note)
@@ -186,7 +185,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
-func (p UpdateNoteParams) encode() (sending.JSON, error) {
+func (p UpdateNoteParams) encode() (exchange.JSON, error) {
 	for name, text := range map[string]*string{"Name": p.Name, "Transcription": p.Transcription, "Analysis": p.Analysis} {
 		if text != nil && !utf8.ValidString(*text) {
 			return nil, invalid("Notes.Update: "+name, "is not valid UTF-8")

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-querystring/query"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/walk"
 )
 
 // Page is one page of a list.
@@ -202,7 +202,7 @@ func (m PageMeta) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (m PageMeta) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.PageMeta", m) }
 
-// noteList is the one iterator over pages. How pages are walked through, and what is proof of the end, is internal/walk's.
+// noteList is the one iterator over pages. How pages are walked through, and what is proof of the end, is internal/list's.
 type noteList struct {
 	service  *NotesService
 	params   ListNotesParams
@@ -229,8 +229,8 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 		if l.params.Sort == SortOldest {
 			slices.Reverse(orders[:])
 		}
-		for visit, err := range walk.Through(ctx, walk.List[fetchedPage]{
-			Fetch: l.fetch, Start: walk.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
+		for visit, err := range list.Through(ctx, list.List[fetchedPage]{
+			Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
 			Verify: l.params.Verify, MaxSize: maxPerPage, Orders: orders, Ended: hooked.walked(ctx),
 		}) {
 			if l.response != nil {
@@ -249,7 +249,7 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 	}
 }
 
-func (l noteList) fetch(ctx context.Context, at walk.Position, responded func()) (walk.Page, fetchedPage, error) {
+func (l noteList) fetch(ctx context.Context, at list.Position, responded func()) (list.Page, fetchedPage, error) {
 	var got fetchedPage
 	opts := append(slices.Clip(l.opts), whenResponded(responded))
 	if l.response != nil {
@@ -257,10 +257,10 @@ func (l noteList) fetch(ctx context.Context, at walk.Position, responded func())
 	}
 	page, err := l.service.List(ctx, l.params.at(at), opts...)
 	if err != nil {
-		return walk.Page{}, got, err
+		return list.Page{}, got, err
 	}
 	got.Page = page
-	read := walk.Page{
+	read := list.Page{
 		Rows: make([]int64, len(page.Items)), SaysIfMore: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
 		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
 	}
@@ -271,7 +271,7 @@ func (l noteList) fetch(ctx context.Context, at walk.Position, responded func())
 }
 
 // at are the params that ask for the page at that position.
-func (p ListNotesParams) at(position walk.Position) ListNotesParams {
+func (p ListNotesParams) at(position list.Position) ListNotesParams {
 	p.Page, p.Cursor = position.Number, position.Cursor
 	if position.Order != "" {
 		p.Sort, p.PerPage = Sort(position.Order), position.Size
@@ -281,12 +281,12 @@ func (p ListNotesParams) at(position walk.Position) ListNotesParams {
 
 // after are the params that ask for the page after the one they ask for, given its cursor.
 func (p ListNotesParams) after(cursor string) ListNotesParams {
-	return p.at(walk.Position{Number: p.Page, Cursor: p.Cursor}.After(cursor))
+	return p.at(list.Position{Number: p.Page, Cursor: p.Cursor}.After(cursor))
 }
 
 // listError gives a list that cannot be shown to be whole its public error.
 func listError(err error) error {
-	reason, ok := errors.AsType[*walk.IncompleteError](err)
+	reason, ok := errors.AsType[*list.IncompleteError](err)
 	if !ok {
 		return err
 	}

@@ -13,8 +13,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
@@ -61,7 +59,7 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 // operation names an endpoint and what calling it twice would do.
 type operation struct {
 	name, method, route string
-	effect              retry.Effect
+	effect              exchange.Effect
 }
 
 // request is one call of an operation.
@@ -70,7 +68,7 @@ type request struct {
 	path  string // under the base URL; {id} in it stands for the record's
 	id    int64
 	query url.Values
-	body  sending.Body // nil: none
+	body  exchange.Body // nil: none
 
 	hooked *hookedCall // nil: it is a call by itself
 
@@ -185,7 +183,7 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 	case exchange.Network, exchange.Content: // below; the second is only a stream's
 	}
 	detail := redact.Cause(a.Cause)
-	if a.Sent == retry.Partly {
+	if a.Sent == exchange.Partly {
 		detail = cutUpload(a.Cause) + detail
 	}
 	return r.noResponse(detail, a)
@@ -213,7 +211,7 @@ func (r *request) statusError(c *Client, a *exchange.Attempt) error {
 	e := &Error{
 		StatusCode: a.Status,
 		RequestID:  requestID(a.Header),
-		RetryAfter: retry.After(a.Header.Get("Retry-After"), time.Now()),
+		RetryAfter: exchange.RetryAfter(a.Header.Get("Retry-After"), time.Now()),
 		Operation:  r.op.name,
 		Method:     r.op.method,
 		Route:      r.op.route,
@@ -266,9 +264,9 @@ func (r *request) saysGone(status int) bool {
 // mark says of a failed call that it may have been carried out all the same.
 func (r *request) mark(call *exchange.Call, err error) error {
 	switch {
-	case !call.Unsure || r.op.effect == retry.Reads || errors.Is(err, errAlreadyDone):
+	case !call.Unsure || r.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
 		return err
-	case r.op.effect == retry.Creates:
+	case r.op.effect == exchange.Creates:
 		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}
 	}
 	return &maybeDoneError{err}

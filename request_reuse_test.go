@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-type slowDocument struct{ sending.JSON }
+type slowDocument struct{ exchange.JSON }
 
 func (slowDocument) Streamed() bool { return true }
 

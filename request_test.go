@@ -1,9 +1,32 @@
 package clinicaldoc_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/hashicorp/go-retryablehttp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -50,5 +73,2151 @@ func TestAnySuccessStatusIsSuccess(t *testing.T) {
 			_, err := e.call(t.Context(), serve(t, request))
 			require.NoError(t, err, "%s %d", e.operation, status)
 		}
+	}
+}
+
+func TestCreateIsRetriedAfterARefusedDial(t *testing.T) {
+	t.Parallel()
+	script := newSocketSteps(socketStatus(http.StatusCreated, socketNote(11)))
+	srv := socketHandler(t, script.ServeHTTP)
+	var config net.ListenConfig
+	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	refusing := ln.Addr().String()
+	require.NoError(t, ln.Close())
+
+	var dials atomic.Int32
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) <= 2 {
+			addr = refusing
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	var response clinicaldoc.Response
+	note, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+		Notes.Create(socketContext(t), socketParams(64), clinicaldoc.WithResponse(&response))
+	require.NoError(t, err)
+	assert.EqualValues(t, 11, note.ID)
+	assert.Equal(t, 3, response.Attempts)
+	assert.Len(t, script.requests(), 1)
+}
+
+func TestCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	tr := socketTransport(t)
+	tr.DialContext = func(_ context.Context, network, _ string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+		Notes.Create(socketContext(t), socketParams(64))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+// brokenConn fails its writes from a moment on, as a connection does that the peer reset while it was idle.
+type brokenConn struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (c brokenConn) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, &net.OpError{Op: "write", Net: "tcp", Err: syscall.ECONNRESET}
+	}
+	return c.Conn.Write(p)
+}
+
+func TestCreateOnAReusedConnectionThatIsDead(t *testing.T) {
+	t.Parallel()
+	script := newSocketSteps(socketStatus(http.StatusOK, socketNote(5)), socketStatus(http.StatusCreated, socketNote(12)))
+	srv := socketHandler(t, script.ServeHTTP)
+	var broken atomic.Bool
+	var dials atomic.Int32
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if dials.Add(1) == 1 {
+			return brokenConn{conn, &broken}, err
+		}
+		return conn, err
+	}
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	_, err := c.Notes.Get(socketContext(t), 5)
+	require.NoError(t, err)
+	broken.Store(true)
+	note, err := c.Notes.Create(socketContext(t), socketParams(64))
+	require.NoError(t, err)
+	assert.EqualValues(t, 12, note.ID)
+	assert.Equal(t, []string{"GET /v1/progress-notes/5", "POST /v1/progress-notes"}, script.requests())
+}
+
+func TestCreateOnAConnectionClosedWhileIdle(t *testing.T) {
+	t.Parallel()
+	srv := newRawServer(t, func(c *rawConn) {
+		c.request()
+		c.answer(http.StatusOK, socketNote(5))
+	}, func(c *rawConn) {
+		c.request()
+		c.answer(http.StatusCreated, socketNote(12))
+		c.untilClosed()
+	})
+	// net/http closes its end when it has seen the close, and takes the connection for nothing more from then on.
+	noticed := make(chan struct{}, 2)
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return closeNoticed{conn, noticed}, err
+	}
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}), once)
+	_, err := c.Notes.Get(socketContext(t), 5)
+	require.NoError(t, err)
+	<-noticed
+	note, err := c.Notes.Create(socketContext(t), socketParams(64))
+	require.NoError(t, err)
+	assert.EqualValues(t, 12, note.ID)
+	assert.EqualValues(t, 2, srv.accepted.Load())
+}
+
+type closeNoticed struct {
+	net.Conn
+	noticed chan<- struct{}
+}
+
+func (c closeNoticed) Close() error {
+	c.noticed <- struct{}{}
+	return c.Conn.Close()
+}
+
+const cutSize = 16 << 20 // more than the sockets' buffers hold, so that the end of it cannot have left
+
+func cutUpload(c *rawConn) {
+	r := c.head()
+	if r.Header.Get("Expect") != "" {
+		c.send("HTTP/1.1 100 Continue\r\n\r\n")
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, 64<<10)
+	resetConn(c.Conn)
+}
+
+func TestCreateCutWithinTheBodyIsRetriedOnce(t *testing.T) {
+	t.Parallel()
+	params := socketParams(cutSize)
+
+	t.Run("then it works", func(t *testing.T) {
+		t.Parallel()
+		var size atomic.Int64
+		srv := newRawServer(t, cutUpload, func(c *rawConn) {
+			_, body := c.request()
+			size.Store(int64(len(body)))
+			c.answer(http.StatusCreated, socketNote(13))
+			c.untilClosed()
+		})
+		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		require.NoError(t, err)
+		assert.EqualValues(t, 13, note.ID)
+		assert.Greater(t, size.Load(), int64(cutSize))
+	})
+	t.Run("and again", func(t *testing.T) {
+		t.Parallel()
+		srv := newRawServer(t, cutUpload, cutUpload) // a third connection fails the test
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Contains(t, err.Error(), "within the upload")
+		assert.EqualValues(t, 2, srv.accepted.Load())
+	})
+	t.Run("without retries", func(t *testing.T) {
+		t.Parallel()
+		srv := newRawServer(t, cutUpload)
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params, clinicaldoc.WithoutRetry())
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	})
+}
+
+func TestCreateWhoseResponseIsLost(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*rawConn){
+		"reset":                func(c *rawConn) { resetConn(c.Conn) },
+		"closed":               func(*rawConn) {},
+		"cut status line":      func(c *rawConn) { c.send("HTTP/1.1 20") },
+		"not HTTP":             func(c *rawConn) { c.send("SSH-2.0-synthetic\r\n\r\n") },
+		"cut body":             func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1") },
+		"cut chunked body":     func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n") },
+		"cut body, no retries": func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newRawServer(t, func(c *rawConn) {
+				c.request()
+				end(c)
+			})
+			params, started := socketParams(64), time.Now()
+			var opts []clinicaldoc.CallOption
+			if name == "cut body, no retries" {
+				opts = append(opts, clinicaldoc.WithoutRetry())
+			}
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params, opts...)
+			requireUnknown(t, err, params, started)
+			assert.EqualValues(t, 1, srv.accepted.Load())
+		})
+	}
+}
+
+func TestCreateByStatus(t *testing.T) {
+	t.Parallel()
+	type outcome int
+	const (
+		refused outcome = iota
+		unknown
+	)
+	for _, tc := range []struct {
+		code int
+		want outcome
+		is   error
+	}{
+		{http.StatusInternalServerError, unknown, clinicaldoc.ErrServer},
+		{http.StatusNotImplemented, unknown, clinicaldoc.ErrServer},
+		{http.StatusBadGateway, unknown, clinicaldoc.ErrServer},
+		{http.StatusServiceUnavailable, unknown, clinicaldoc.ErrServer}, // a proxy's 503 promises nothing
+		{http.StatusGatewayTimeout, unknown, clinicaldoc.ErrServer},
+		{http.StatusFound, unknown, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusSeeOther, unknown, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusMovedPermanently, refused, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusTemporaryRedirect, refused, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusPermanentRedirect, refused, clinicaldoc.ErrUnexpectedResponse},
+		{http.StatusBadRequest, refused, nil},
+		{http.StatusUnauthorized, refused, clinicaldoc.ErrUnauthorized},
+		{http.StatusForbidden, refused, clinicaldoc.ErrForbidden},
+		{http.StatusNotFound, refused, clinicaldoc.ErrNotFound},
+		{http.StatusRequestTimeout, refused, nil},
+		{http.StatusConflict, refused, clinicaldoc.ErrConflict},
+		{http.StatusRequestEntityTooLarge, refused, clinicaldoc.ErrTooLarge},
+		{http.StatusUnprocessableEntity, refused, clinicaldoc.ErrValidation},
+	} {
+		t.Run(fmt.Sprint(tc.code), func(t *testing.T) {
+			t.Parallel()
+			script := newSocketSteps(socketStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere", "Retry-After", "0"))
+			srv := socketHandler(t, script.ServeHTTP)
+			params, started := socketParams(64), time.Now()
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+			var answered *clinicaldoc.Error
+			require.ErrorAs(t, err, &answered)
+			assert.Equal(t, tc.code, answered.StatusCode)
+			if tc.is != nil {
+				require.ErrorIs(t, err, tc.is)
+			}
+			if tc.want == unknown {
+				requireUnknown(t, err, params, started)
+			} else {
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+			}
+			assert.Equal(t, []string{"POST /v1/progress-notes"}, script.requests())
+		})
+	}
+}
+
+func TestCreateWhoseResponseIsNoNote(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"HTML":       socketStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
+		"empty":      socketStatus(http.StatusCreated, ""),
+		"no content": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"object":     socketStatus(http.StatusOK, "{}"),
+		"list":       socketStatus(http.StatusOK, "[]"),
+		"id 0":       socketStatus(http.StatusOK, `{"id":0,"name":"Synthetic"}`),
+		"half":       socketStatus(http.StatusOK, `{"id":1,"name":"Syn`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := newSocketSteps(answer)
+			srv := socketHandler(t, script.ServeHTTP)
+			params, started := socketParams(64), time.Now()
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+			requireUnknown(t, err, params, started)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			assert.Len(t, script.requests(), 1)
+		})
+	}
+}
+
+func TestCreateIsRetriedAfter429(t *testing.T) {
+	t.Parallel()
+	limited := socketStatus(http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`, "Retry-After", "0")
+	t.Run("then it works", func(t *testing.T) {
+		t.Parallel()
+		script := newSocketSteps(limited, limited, socketStatus(http.StatusCreated, socketNote(14)))
+		srv := socketHandler(t, script.ServeHTTP)
+		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
+		require.NoError(t, err)
+		assert.EqualValues(t, 14, note.ID)
+		assert.Len(t, script.requests(), 3)
+	})
+	t.Run("to the end", func(t *testing.T) {
+		t.Parallel()
+		script := newSocketSteps(limited)
+		srv := socketHandler(t, script.ServeHTTP)
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
+		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Len(t, script.requests(), 4)
+	})
+	t.Run("then the answer is lost", func(t *testing.T) {
+		t.Parallel()
+		script := newSocketSteps(limited, socketLost(t))
+		srv := socketHandler(t, script.ServeHTTP)
+		params, started := socketParams(1<<10), time.Now()
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		requireUnknown(t, err, params, started)
+		assert.Len(t, script.requests(), 2)
+	})
+}
+
+func TestCreateThroughATransportWithoutTrace(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("synthetic transport failure")
+	for _, tc := range []struct {
+		name     string
+		attempts int32
+		unknown  bool
+		take     func(r *http.Request)
+	}{
+		{"whole body taken", 1, true, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
+		{"exactly the announced bytes taken", 1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) }},
+		{"a byte of the closing delimiter taken", 1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-67) }},
+		{"all but the closing delimiter taken", 2, false, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-68) }},
+		{"nothing taken", 2, false, func(*http.Request) {}},
+		{"whole body taken, half a trace", 1, true, func(r *http.Request) {
+			httptrace.ContextClientTrace(r.Context()).GetConn("127.0.0.1:1")
+			_, _ = io.Copy(io.Discard, r.Body)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var attempts atomic.Int32
+			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+				attempts.Add(1)
+				tc.take(r)
+				return nil, broken
+			})
+			_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+				Notes.Create(socketContext(t), socketParams(100<<10))
+			require.ErrorIs(t, err, broken)
+			assert.Equal(t, tc.attempts, attempts.Load())
+			assert.Equal(t, tc.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+		})
+	}
+}
+
+func TestFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
+	t.Parallel()
+	// A transport may read on after it has failed. What it reads then must not complete a request that is being repeated.
+	var attempts atomic.Int32
+	var late atomic.Int64
+	proceed, finished := make(chan struct{}), make(chan struct{})
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if attempts.Add(1) == 1 {
+			_, _ = io.CopyN(io.Discard, r.Body, 100)
+			go func() {
+				defer close(finished)
+				<-proceed
+				n, _ := io.Copy(io.Discard, r.Body)
+				late.Store(n)
+			}()
+			return nil, errors.New("synthetic timeout")
+		}
+		close(proceed)
+		<-finished
+		_, _ = io.Copy(io.Discard, r.Body)
+		return madeResponse(r, http.StatusCreated, "{}"), nil
+	})
+	c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	err := c.Do(socketContext(t), http.MethodPost, "/v1/synthetic", bytes.Repeat([]byte("x"), 1000), nil)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, attempts.Load())
+	assert.Zero(t, late.Load())
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestBytesThatComeTooLateGoNowhere(t *testing.T) {
+	t.Parallel()
+	// A read of the source is under way when the call ends as not sent: what it brings then would complete the request.
+	ctx, cancel := context.WithCancel(socketContext(t))
+	defer cancel()
+	released, finished := make(chan struct{}), make(chan struct{})
+	source := readerFunc(func(p []byte) (int, error) {
+		cancel()
+		<-released
+		return copy(p, "synthetic"), io.EOF
+	})
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+		defer close(finished)
+		_, _ = r.Body.Read(make([]byte, 4<<10)) // what stands before the audio
+		late, err := io.Copy(io.Discard, r.Body)
+		assert.Zero(t, late)
+		assert.Error(t, err)
+		return nil, context.Canceled
+	})
+	c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	_, err := c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
+	close(released)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	<-finished
+}
+
+func TestGetIsRetriedAfterTransientFailures(t *testing.T) {
+	t.Parallel()
+	cut := func(header string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if assert.NoError(t, err) {
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n"+header+"\r\n\r\n5\r\n{\"id\"\r\n")
+				_ = conn.Close()
+			}
+		}
+	}
+	good := socketStatus(http.StatusOK, socketNote(9))
+	for _, tc := range []struct {
+		name     string
+		first    http.HandlerFunc
+		repeated bool
+	}{
+		{"reset", socketLost(t), true},
+		{"truncated", cut("Content-Length: 400"), true},
+		{"truncated chunks", cut("Transfer-Encoding: chunked"), true},
+		{"408", socketStatus(http.StatusRequestTimeout, ""), true},
+		{"425", socketStatus(http.StatusTooEarly, ""), true},
+		{"429", socketStatus(http.StatusTooManyRequests, ""), true},
+		{"500", socketStatus(http.StatusInternalServerError, ""), true},
+		{"502", socketStatus(http.StatusBadGateway, ""), true},
+		{"503", socketStatus(http.StatusServiceUnavailable, ""), true},
+		{"504", socketStatus(http.StatusGatewayTimeout, ""), true},
+		{"400", socketStatus(http.StatusBadRequest, ""), false},
+		{"401", socketStatus(http.StatusUnauthorized, ""), false},
+		{"403", socketStatus(http.StatusForbidden, ""), false},
+		{"404", socketStatus(http.StatusNotFound, ""), false},
+		{"409", socketStatus(http.StatusConflict, ""), false},
+		{"422", socketStatus(http.StatusUnprocessableEntity, ""), false},
+		{"501", socketStatus(http.StatusNotImplemented, ""), false},
+		{"505", socketStatus(http.StatusHTTPVersionNotSupported, ""), false},
+		{"200 that is no note", socketStatus(http.StatusOK, "{}"), false},
+		{"200 that is another note", socketStatus(http.StatusOK, socketNote(10)), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			script := newSocketSteps(tc.first, good)
+			srv := socketHandler(t, script.ServeHTTP)
+			note, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+			if tc.repeated {
+				require.NoError(t, err)
+				assert.EqualValues(t, 9, note.ID)
+				assert.Len(t, script.requests(), 2)
+				return
+			}
+			require.Error(t, err)
+			assert.Len(t, script.requests(), 1)
+		})
+	}
+}
+
+func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	hold := make(chan struct{})
+	var waiting atomic.Int32
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/progress-notes/1": // held until all are connected, so that each has a connection of its own
+			if waiting.Add(1) == 8 {
+				close(hold)
+			}
+			<-hold
+			socketStatus(http.StatusOK, socketNote(1))(w, r)
+		case "/v1/progress-notes/2":
+			socketStatus(http.StatusInternalServerError, "")(w, r)
+		default:
+			socketStatus(http.StatusOK, socketNote(3))(w, r)
+		}
+	})
+	tr := socketTransport(t)
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		connections.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	ctx := socketContext(t)
+	failures := make(chan error, 8)
+	for range 8 {
+		go func() {
+			_, err := c.Notes.Get(ctx, 1)
+			failures <- err
+		}()
+	}
+	for range 8 {
+		require.NoError(t, <-failures)
+	}
+	before := connections.Load()
+	require.EqualValues(t, 8, before)
+
+	_, err := c.Notes.Get(ctx, 2) // fails four times
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = c.Notes.Get(cancelled, 3)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = c.Notes.Get(ctx, 3)
+	require.NoError(t, err)
+	assert.Equal(t, before, connections.Load())
+}
+
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	const size = 5 << 20
+	var protocol atomic.Int32
+	srv := h2Server(t, func(w http.ResponseWriter, r *http.Request) {
+		protocol.Store(int32(r.ProtoMajor))
+		if r.Method == http.MethodPost {
+			form, err := readForm(r)
+			assert.NoError(t, err)
+			assert.Equal(t, syntheticAudio(size).bytes(), form.file)
+			assert.Greater(t, form.length, int64(size))
+		}
+		socketStatus(http.StatusOK, socketNote(9))(w, r)
+	})
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()))
+	_, err := c.Notes.Create(socketContext(t), socketParams(size))
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, protocol.Load())
+	_, err = c.Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+
+	t.Run("refused early", func(t *testing.T) {
+		t.Parallel()
+		refusing := h2Server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
+		var sent int64
+		c := socketClient(t, refusing.URL, clinicaldoc.WithHTTPClient(refusing.Client()),
+			clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { sent = a.BytesSent }))
+		_, err := c.Notes.Create(socketContext(t), socketParams(size))
+		require.ErrorIs(t, err, clinicaldoc.ErrTooLarge)
+		assert.Zero(t, sent)
+	})
+	t.Run("stream reset after the whole request", func(t *testing.T) {
+		t.Parallel()
+		var requests atomic.Int32
+		aborting := h2Server(t, func(_ http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			panic(http.ErrAbortHandler)
+		})
+		_, err := socketClient(t, aborting.URL, clinicaldoc.WithHTTPClient(aborting.Client())).Notes.Create(socketContext(t), socketParams(100))
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.EqualValues(t, 1, requests.Load())
+	})
+}
+
+func TestHTTP2RefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	// Each connection is met with GOAWAY before its stream: net/http would connect again without pause or end.
+	url, httpClient, connections := frameServer(t, func(c *h2Conn) {
+		c.request(false)
+		c.goAway(0)
+		_ = c.Close()
+	})
+	_, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Get(socketContext(t), 9)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	assert.LessOrEqual(t, connections(), 4*11, "eleven connections for each of four attempts")
+}
+
+func TestBackoffGrowsWithJitter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		distinct := map[time.Duration]bool{}
+		for range 20 {
+			var at []time.Time
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				at = append(at, time.Now())
+				return madeResponse(r, http.StatusBadGateway, ""), nil
+			})
+			_, err := c.Notes.Get(t.Context(), 9)
+			require.ErrorIs(t, err, clinicaldoc.ErrServer)
+			require.Len(t, at, 4)
+			for i, full := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
+				wait := at[i+1].Sub(at[i])
+				assert.GreaterOrEqual(t, wait, full/2)
+				assert.LessOrEqual(t, wait, full)
+				distinct[wait] = true
+			}
+		}
+		assert.Greater(t, len(distinct), 30, "clients that fail together must not come back together")
+	})
+}
+
+func TestRetryAfterIsHeeded(t *testing.T) {
+	t.Parallel()
+	const never = -1
+	for _, tc := range []struct {
+		value       string
+		least, most time.Duration // never: no second attempt
+	}{
+		{"7", 7 * time.Second, 7 * time.Second},
+		{"30", 30 * time.Second, 30 * time.Second},
+		{"31", never, never},
+		{"3600", never, never},
+		{"9300000000", never, never},           // overflows a duration
+		{"99999999999999999999", never, never}, // and a 64-bit number
+		{"0", 250 * time.Millisecond, 500 * time.Millisecond},
+		{"-5", 250 * time.Millisecond, 500 * time.Millisecond},
+		{"1.5", 250 * time.Millisecond, 500 * time.Millisecond},
+		{"soon", 250 * time.Millisecond, 500 * time.Millisecond},
+		{"", 250 * time.Millisecond, 500 * time.Millisecond},
+		{"Mon, 02 Jan 1995 15:04:05 GMT", 250 * time.Millisecond, 500 * time.Millisecond},
+		{"date in 12s", 12 * time.Second, 12 * time.Second},
+		{"date in 90s", never, never},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", never, never},
+	} {
+		for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			t.Run(fmt.Sprintf("%d %s", code, tc.value), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					value := tc.value
+					if in, isDate := strings.CutPrefix(value, "date in "); isDate {
+						d, err := time.ParseDuration(in)
+						require.NoError(t, err)
+						value = time.Now().Add(d).UTC().Format(http.TimeFormat)
+					}
+					start, attempts := time.Now(), 0
+					c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+						if attempts++; attempts > 1 {
+							return madeResponse(r, http.StatusOK, socketNote(9)), nil
+						}
+						return madeResponse(r, code, `{"message":"synthetic"}`, "Retry-After", value), nil
+					})
+					_, err := c.Notes.Get(t.Context(), 9)
+					waited := time.Since(start)
+					if tc.least == never {
+						var answered *clinicaldoc.Error
+						require.ErrorAs(t, err, &answered)
+						assert.Equal(t, "synthetic", answered.Message)
+						assert.Greater(t, answered.RetryAfter, 30*time.Second)
+						assert.Zero(t, waited)
+						assert.Equal(t, 1, attempts)
+						return
+					}
+					require.NoError(t, err)
+					assert.GreaterOrEqual(t, waited, tc.least)
+					assert.LessOrEqual(t, waited, tc.most)
+				})
+			})
+		}
+	}
+}
+
+func TestPauseThatDoesNotFitTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		start, attempts := time.Now(), 0
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			attempts++
+			return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "6"), nil
+		})
+		_, err := c.Notes.Get(ctx, 9)
+		var answered *clinicaldoc.Error
+		require.ErrorAs(t, err, &answered)
+		assert.Equal(t, 6*time.Second, answered.RetryAfter)
+		assert.Zero(t, time.Since(start), "there is nothing to wait for")
+		assert.Equal(t, 1, attempts)
+		assert.NotErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestContextEndsDuringThePause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		start := time.Now()
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "10"), nil
+		})
+		for _, call := range []func() error{
+			func() error { _, err := c.Notes.Get(ctx, 9); return err },
+		} {
+			err := call()
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+			var answered *clinicaldoc.Error
+			require.ErrorAs(t, err, &answered)
+			assert.Equal(t, 3*time.Second, time.Since(start))
+		}
+	})
+}
+
+func TestCreateWhoseContextEndsDuringThePause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "10"), nil
+		})
+		_, err := c.Notes.Create(ctx, socketParams(10))
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+		assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "a 429 was not acted upon")
+	})
+}
+
+func TestNoRetries(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		option []clinicaldoc.Option
+		call   []clinicaldoc.CallOption
+	}{
+		"MaxRetries 0": {option: []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})}},
+		"WithoutRetry": {call: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start, attempts := time.Now(), 0
+				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					attempts++
+					return madeResponse(r, http.StatusServiceUnavailable, `{"message":"synthetic"}`, "Retry-After", "1"), nil
+				}, tc.option...)
+				_, err := c.Notes.Get(t.Context(), 9, tc.call...)
+				var answered *clinicaldoc.Error
+				require.ErrorAs(t, err, &answered)
+				assert.Equal(t, "synthetic", answered.Message)
+				assert.Equal(t, 1, attempts)
+				assert.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestLimiterIsAskedBeforeEachAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked, attempts := 0, 0
+		refusal := errors.New("synthetic: budget spent")
+		limiter := limiterFunc(func(context.Context) error {
+			if asked++; asked == 4 {
+				return refusal
+			}
+			return nil
+		})
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			attempts++
+			return madeResponse(r, http.StatusBadGateway, ""), nil
+		}, clinicaldoc.WithLimiter(limiter))
+		_, err := c.Notes.Get(t.Context(), 9)
+		require.ErrorIs(t, err, refusal)
+		assert.Equal(t, 4, asked)
+		assert.Equal(t, 3, attempts)
+	})
+}
+
+func TestResponseSizeIsBounded(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	padded := func(size int) string {
+		note := socketNote(9)
+		return note + strings.Repeat(" ", size-len(note))
+	}
+	endless := func(w http.ResponseWriter, _ *http.Request) {
+		block := []byte(strings.Repeat(" ", 32<<10))
+		for {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}
+	bomb := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, padded(64<<20))
+		_ = z.Close()
+	}
+	for _, tc := range []struct {
+		name   string
+		answer http.HandlerFunc
+		fits   bool
+	}{
+		{"at the limit", socketStatus(http.StatusOK, padded(limit)), true},
+		{"a byte beyond", socketStatus(http.StatusOK, padded(limit+1)), false},
+		{"endless", endless, false},
+		{"gzip bomb", bomb, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			script := newSocketSteps(tc.answer)
+			srv := socketHandler(t, script.ServeHTTP)
+			var response clinicaldoc.Response
+			_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
+			assert.LessOrEqual(t, len(response.Body), limit)
+			assert.Len(t, script.requests(), 1, "asking again would bring the same")
+			if tc.fits {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+			assert.Contains(t, err.Error(), "WithMaxResponseSize")
+		})
+	}
+}
+
+func TestCreateWithAnOversizedResponseIsUnknown(t *testing.T) {
+	t.Parallel()
+	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(10)).Notes.Create(socketContext(t), socketParams(10))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+func TestErrorBodyIsCut(t *testing.T) {
+	t.Parallel()
+	t.Run("long", func(t *testing.T) {
+		t.Parallel()
+		srv := socketHandler(t, socketStatus(http.StatusNotFound, `{"message":"synthetic"}`+strings.Repeat(" ", 1<<20)))
+		var response clinicaldoc.Response
+		_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
+		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+		assert.Len(t, response.Body, 64<<10)
+	})
+	t.Run("endless", func(t *testing.T) {
+		t.Parallel()
+		srv := newRawServer(t, func(c *rawConn) {
+			c.request()
+			c.send("HTTP/1.1 404 Not Found\r\n\r\n")
+			for block := strings.Repeat("x", 32<<10); ; {
+				if _, err := io.WriteString(c.Conn, block); err != nil {
+					return
+				}
+			}
+		})
+		_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	})
+	t.Run("broken off", func(t *testing.T) {
+		t.Parallel()
+		srv := newRawServer(t, func(c *rawConn) {
+			c.request()
+			c.send("HTTP/1.1 422 Unprocessable Content\r\nContent-Length: 500\r\nX-Request-Id: synthetic-1\r\n\r\n{\"mess")
+		})
+		_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+		require.ErrorIs(t, err, clinicaldoc.ErrValidation)
+		assert.Contains(t, err.Error(), "synthetic-1")
+	})
+	t.Run("longer than a small limit", func(t *testing.T) {
+		t.Parallel()
+		srv := socketHandler(t, socketStatus(http.StatusNotFound, strings.Repeat("x", 1000)))
+		var response clinicaldoc.Response
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(100)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
+		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+		assert.Len(t, response.Body, 100)
+	})
+}
+
+func TestTruncatedResponsesToTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]string{"length": "Content-Length: 500", "chunks": "Transfer-Encoding: chunked"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cut := func(c *rawConn) {
+				c.request()
+				c.send("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n5\r\n{\"id\"\r\n")
+			}
+			srv := newRawServer(t, cut, cut, cut, cut)
+			_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			assert.EqualValues(t, 4, srv.accepted.Load())
+		})
+	}
+}
+
+func TestResponsesAreBoundedByDefault(t *testing.T) {
+	t.Parallel()
+	endless := func(status int) (int64, error) {
+		body := new(endlessBody)
+		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: body, Request: r}, nil
+		})
+		_, err := client.Notes.Get(t.Context(), 7)
+		return body.read, err
+	}
+	read, err := endless(http.StatusOK)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	require.ErrorContains(t, err, "it is longer than the limit of WithMaxResponseSize")
+	assert.EqualValues(t, 64<<20+1, read, "one byte more tells that it is too long")
+
+	read, err = endless(http.StatusNotFound)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	assert.EqualValues(t, 64<<10+1, read)
+}
+
+func TestDeepResponsesAreRefused(t *testing.T) {
+	t.Parallel()
+	for depth, fits := range map[int]bool{999: true, 1000: false} { // the note itself is one level
+		patient := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		_, err := get(t, withField(`"patient":`+patient))
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Contains(t, err.Error(), "nested too deeply")
+	}
+	for depth, fits := range map[int]bool{10_000: true, 10_001: false} {
+		var out any
+		answer := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		err := fuzzClient(t, answerWith(http.StatusOK, "application/json", []byte(answer))).Do(t.Context(), http.MethodGet, "/v1/other", nil, &out)
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	}
+}
+
+// The transport is the SDK's own, which no other test uses on sockets.
+func TestHeadersAreBoundedByDefault(t *testing.T) {
+	t.Parallel()
+	for size, fits := range map[int]bool{900 << 10: true, 1100 << 10: false} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for range size >> 10 {
+				w.Header().Add("X-Padding", strings.Repeat("x", 1<<10))
+			}
+			_, _ = io.WriteString(w, smallNote)
+		}))
+		t.Cleanup(srv.Close)
+		client, err := clinicaldoc.NewClient(srv.URL, testToken, once)
+		require.NoError(t, err)
+		_, err = client.Notes.Get(t.Context(), 7)
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "the response's header is too large")
+	}
+}
+
+func TestStalledAttemptsEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("no response", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+			_, err := c.Notes.Get(t.Context(), 9)
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), "no byte moved for 1m0s")
+			assert.Equal(t, time.Minute, time.Since(start))
+		})
+	})
+	t.Run("a slow answer that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				resp := madeResponse(r, http.StatusOK, "")
+				resp.Body = io.NopCloser(&slowReader{text: socketNote(9), pause: 20 * time.Second})
+				return resp, nil
+			})
+			_, err := c.Notes.Get(t.Context(), 9)
+			require.NoError(t, err)
+			assert.Greater(t, time.Since(start), 6*time.Minute)
+		})
+	})
+	t.Run("a slow upload that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				buffer := make([]byte, 1000)
+				for {
+					if _, err := r.Body.Read(buffer); err != nil {
+						break
+					}
+					time.Sleep(50 * time.Second)
+				}
+				if r.Context().Err() != nil {
+					return nil, r.Context().Err()
+				}
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			})
+			_, err := c.Notes.Create(t.Context(), socketParams(20_000))
+			require.NoError(t, err)
+		})
+	})
+	t.Run("a slow update that moves", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				for buffer := make([]byte, 30<<10); ; {
+					if _, err := r.Body.Read(buffer); err != nil {
+						break
+					}
+					time.Sleep(50 * time.Second)
+				}
+				if r.Context().Err() != nil {
+					return nil, r.Context().Err()
+				}
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			}, once)
+			_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new(strings.Repeat("x", 64<<10))})
+			require.NoError(t, err)
+		})
+	})
+}
+
+// witness is a server that notes what it was given.
+type witness struct {
+	*httptest.Server
+	mu            sync.Mutex
+	requests      []string
+	authorization []string
+	bodies        int
+}
+
+func newWitness(t *testing.T, secure bool, answer http.HandlerFunc) *witness {
+	t.Helper()
+	w := &witness{}
+	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.mu.Lock()
+		w.requests = append(w.requests, r.Method+" "+r.URL.Path)
+		w.authorization = append(w.authorization, r.Header.Get("Authorization"))
+		if len(body) > 0 {
+			w.bodies++
+		}
+		w.mu.Unlock()
+		answer(rw, r)
+	})
+	if secure {
+		w.Server = httptest.NewTLSServer(handler)
+	} else {
+		w.Server = httptest.NewServer(handler)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// sockMethods is one call per method, each of which a redirect must not turn into something else.
+var redirectMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
+	http.MethodGet: func(t *testing.T, c *clinicaldoc.Client) error {
+		_, err := c.Notes.Get(socketContext(t), 9)
+		return err
+	},
+	http.MethodHead: func(t *testing.T, c *clinicaldoc.Client) error {
+		return c.Do(socketContext(t), http.MethodHead, "/v1/progress-notes/9", nil, nil)
+	},
+	http.MethodPost: func(t *testing.T, c *clinicaldoc.Client) error {
+		_, err := c.Notes.Create(socketContext(t), socketParams(64))
+		return err
+	},
+	http.MethodPut: func(t *testing.T, c *clinicaldoc.Client) error {
+		_, err := c.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("Synthetic")})
+		return err
+	},
+	http.MethodPatch: func(t *testing.T, c *clinicaldoc.Client) error {
+		return c.Do(socketContext(t), http.MethodPatch, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"}, nil)
+	},
+	http.MethodDelete: func(t *testing.T, c *clinicaldoc.Client) error {
+		_, err := c.Notes.Delete(socketContext(t), 9)
+		return err
+	},
+	"GET with a body": func(t *testing.T, c *clinicaldoc.Client) error {
+		return c.Do(socketContext(t), http.MethodGet, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"}, nil)
+	},
+}
+
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	for method, call := range redirectMethods {
+		for _, code := range []int{301, 302, 303, 307, 308} {
+			for _, kind := range []string{"same origin", "relative", "other port", "other name", "downgrade", "user info", "user info, other host", "no location", "bad location", "opaque", "scheme-relative"} {
+				t.Run(fmt.Sprintf("%s %d %s", method, code, kind), func(t *testing.T) {
+					t.Parallel()
+					checkRedirect(t, method, code, kind, call)
+				})
+			}
+		}
+	}
+}
+
+func checkRedirect(t *testing.T, method string, code int, kind string, call func(*testing.T, *clinicaldoc.Client) error) {
+	t.Helper()
+	foreign := newWitness(t, false, socketStatus(http.StatusOK, socketNote(9)))
+	_, foreignPort, _ := strings.Cut(strings.TrimPrefix(foreign.URL, "http://"), ":")
+	var location string
+	home := newWitness(t, kind == "downgrade", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			socketStatus(http.StatusOK, socketNote(9))(w, r)
+			return
+		}
+		if location != "" {
+			w.Header().Set("Location", location)
+		}
+		w.WriteHeader(code)
+	})
+	followed := method == http.MethodGet || method == http.MethodHead
+	switch kind {
+	case "same origin":
+		location = home.URL + "/moved"
+	case "relative":
+		location = "/moved"
+	default:
+		followed = false
+	}
+	switch kind {
+	case "other port", "downgrade":
+		location = foreign.URL + "/moved"
+	case "other name":
+		location = "http://localhost:" + foreignPort + "/moved"
+	case "user info":
+		location = strings.Replace(home.URL, "://", "://synthetic:secret@", 1) + "/moved"
+	case "user info, other host":
+		location = strings.Replace(home.URL, "://", "://"+strings.TrimPrefix(home.URL, "http://")+"@", 1)
+		location = location[:strings.Index(location, "@")+1] + strings.TrimPrefix(foreign.URL, "http://") + "/moved"
+	case "bad location":
+		location = "http://[::1/%zz"
+	case "opaque":
+		location = "http:" + strings.TrimPrefix(foreign.URL, "http://") + "/moved"
+	case "scheme-relative":
+		location = strings.TrimPrefix(foreign.URL, "http:") + "/moved"
+	}
+
+	err := call(t, socketClient(t, home.URL, clinicaldoc.WithHTTPClient(home.Client())))
+	if followed {
+		require.NoError(t, err)
+	} else {
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		var answered *clinicaldoc.Error
+		require.ErrorAs(t, err, &answered)
+		assert.Equal(t, code, answered.StatusCode)
+		assert.NotContains(t, err.Error(), "moved")
+	}
+	assert.Empty(t, foreign.requests, "the foreign origin was asked")
+	want := 1
+	if followed {
+		want = 2
+	}
+	assert.Len(t, home.requests, want)
+	assert.LessOrEqual(t, home.bodies, 1, "a body is never sent again")
+	for _, authorization := range home.authorization {
+		assert.Equal(t, "Bearer "+socketToken, authorization)
+	}
+}
+
+func TestRedirectsAreBounded(t *testing.T) {
+	t.Parallel()
+	for hops, followed := range map[int]bool{5: true, 6: false} {
+		t.Run(fmt.Sprint(hops), func(t *testing.T) {
+			t.Parallel()
+			left := hops
+			home := newWitness(t, false, func(w http.ResponseWriter, r *http.Request) {
+				if left == 0 {
+					socketStatus(http.StatusOK, socketNote(9))(w, r)
+					return
+				}
+				left--
+				http.Redirect(w, r, fmt.Sprintf("/hop/%d", left), http.StatusFound)
+			})
+			_, err := socketClient(t, home.URL).Notes.Get(socketContext(t), 9)
+			if followed {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+				assert.Contains(t, err.Error(), "redirects in a circle, or too often")
+			}
+			assert.Len(t, home.requests, 6)
+		})
+	}
+}
+
+func TestRedirectThatLeavesHalfway(t *testing.T) {
+	t.Parallel()
+	foreign := newWitness(t, false, socketStatus(http.StatusOK, socketNote(9)))
+	home := newWitness(t, false, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/half" {
+			http.Redirect(w, r, foreign.URL+"/v1/progress-notes/9", http.StatusFound)
+			return
+		}
+		http.Redirect(w, r, "/half", http.StatusFound)
+	})
+	_, err := socketClient(t, home.URL).Notes.Get(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	assert.Empty(t, foreign.requests)
+	assert.Len(t, home.requests, 2)
+}
+
+// These tests keep allocations from creeping in; internal/dev/benchmarks tells what they mean. Each limit is what the call needs
+// and one for a pool that the collector has emptied. Times are never tested.
+
+// raceSlack is for the pools that the race detector empties.
+func raceSlack() float64 {
+	info, _ := debug.ReadBuildInfo()
+	if info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 5
+	}
+	return 0
+}
+
+// canned answers every request with the same document, in this process and without a goroutine.
+type canned string
+
+func (c canned) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+		_ = req.Body.Close()
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK,
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(bytes.NewReader([]byte(c))),
+		Request:    req,
+	}, nil
+}
+
+func allocations(t *testing.T, answer string, call func(*clinicaldoc.Client) error) float64 {
+	t.Helper()
+	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(answer)}))
+	require.NoError(t, err)
+	return testing.AllocsPerRun(50, func() {
+		if err := call(client); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// assertAllocations bounds the allocations of a call; members that are not described must not add to them.
+func assertAllocations(t *testing.T, limit float64, answer func(note string) string, call func(*clinicaldoc.Client) error) {
+	t.Helper()
+	for _, note := range []string{describedNote, richNote} {
+		assert.LessOrEqual(t, allocations(t, answer(note), call), limit+raceSlack())
+	}
+}
+
+func alone(note string) string { return note }
+
+func TestAllocationsOfGet(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+	assertAllocations(t, 24, alone, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.Get(t.Context(), 7)
+		return err
+	})
+}
+
+func TestAllocationsOfEdits(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+	params := clinicaldoc.UpdateNoteParams{Name: new("Edited"), Analysis: new("Edited, too")}
+	assertAllocations(t, 31, alone, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.Update(t.Context(), 7, params)
+		return err
+	})
+	assertAllocations(t, 25, alone, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.Sign(t.Context(), 7)
+		return err
+	})
+	assertAllocations(t, 22, func(string) string { return `{"message":"Deleted."}` }, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.Delete(t.Context(), 7)
+		return err
+	})
+}
+
+const pageRows = 100
+
+func fullPage(note string) string {
+	return `{"data":[` + strings.TrimSuffix(strings.Repeat(note+",", pageRows), ",") +
+		`],"links":{"next":null},"meta":{"current_page":1,"last_page":1,"per_page":100,"total":100}}`
+}
+
+// A note of a page costs two allocations: one for its texts, one for template and audio.
+func TestAllocationsOfPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+	assertAllocations(t, 35+2*pageRows, fullPage, func(c *clinicaldoc.Client) error {
+		_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: pageRows})
+		return err
+	})
+}
+
+// The texts of a note share memory with each other, and with no other note's.
+func TestANoteDoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+	const size = 100 << 10
+	note := `{"id":7,"name":"Synthetic note","transcription":"` + strings.Repeat("x", size) + `"}`
+	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(fullPage(note))}))
+	require.NoError(t, err)
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what is pooled takes two
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	before := heap()
+	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: pageRows})
+	require.NoError(t, err)
+	kept := page.Items[50]
+	assert.Less(t, heap()-before, int64(20*size), "one note of a hundred")
+	assert.Len(t, kept.Transcription, size)
+}
+
+// A list must not take many times the memory that its response does.
+func TestMemoryOfSenselessLists(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+	tests := map[string]struct {
+		row  string
+		rows int
+		path string
+	}{
+		"rows without an id": {"{}", 4 << 20 / 3, "[0]: want a record with an id"},
+		"too many rows":      {`{"id":7}`, 8 << 20 / 9, "[100000]: want the end of the list"},
+	}
+	for name, test := range tests {
+		for path, answer := range map[string]string{
+			"data":   `{"data":[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]}`,
+			"":       `[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]`,
+			"tokens": `{"tokens":[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]}`,
+		} {
+			client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(answer)}))
+			require.NoError(t, err)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if path == "tokens" {
+				_, err = client.Tokens.List(t.Context())
+			} else {
+				_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+			}
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
+			require.ErrorContains(t, err, path+test.path, name)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(300<<20), "%s in %q", name, path)
+		}
+	}
+}
+
+// blank is a response of so many bytes.
+type blank int64
+
+func (size blank) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(io.LimitReader(new(endlessBody), int64(size))), Request: req}, nil
+}
+
+// memory returns what one more response of the given size makes the process allocate, and what is held in the end.
+func memory(t *testing.T, size int64) (allocated, held int64) {
+	t.Helper()
+	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: blank(size)}))
+	require.NoError(t, err)
+	measure := func() (stats runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats
+	}
+	get := func() { require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/other", nil, nil)) }
+	first := measure()
+	for range 8 { // every buffer that is kept has grown
+		get()
+	}
+	before := measure()
+	get()
+	after := measure()
+	return int64(after.TotalAlloc - before.TotalAlloc), int64(after.HeapAlloc) - int64(first.HeapAlloc)
+}
+
+func TestMemoryOfResponsesIsReusedButNotKeptForHugeOnes(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+	allocated, _ := memory(t, 1<<19)
+	assert.Less(t, allocated, int64(1<<18), "the memory of a usual response is used again")
+	_, held := memory(t, 3<<20)
+	assert.Less(t, held, int64(1<<20), "the memory of a huge one is given back")
+}
+
+// retrying is a transport that sends everything up to five times, as some programs' do.
+func retrying(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		var body []byte
+		if r.Body != nil {
+			var err error
+			if body, err = io.ReadAll(r.Body); err != nil {
+				return nil, err
+			}
+		}
+		for attempt := 1; ; attempt++ {
+			again := r.Clone(r.Context())
+			if r.Body != nil {
+				again.Body = io.NopCloser(bytes.NewReader(body))
+			}
+			resp, err := next.RoundTrip(again)
+			if attempt == 5 || err == nil && resp.StatusCode < 500 {
+				return resp, err
+			}
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+		}
+	})
+}
+
+func retryingLibrary(next http.RoundTripper) http.RoundTripper {
+	c := retryablehttp.NewClient()
+	c.HTTPClient = &http.Client{Transport: next}
+	c.Logger, c.RetryWaitMin, c.RetryWaitMax = nil, time.Millisecond, time.Millisecond
+	return c.StandardClient().Transport
+}
+
+func TestCreateThroughATransportThatRetries(t *testing.T) {
+	t.Parallel()
+	ends := map[string]http.HandlerFunc{
+		"502":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"reset": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	}
+	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{"library": retryingLibrary, "own": retrying} {
+		for protocol, serve := range map[string]func(*testing.T, http.HandlerFunc) *httptest.Server{"HTTP/1.1": socketHandler, "HTTP/2": h2Server} {
+			for end, answer := range ends {
+				for what, size := range map[string]int64{"small": 100, "announced": 2 << 20} {
+					t.Run(strings.Join([]string{name, protocol, end, what}, " "), func(t *testing.T) {
+						t.Parallel()
+						var notes atomic.Int32
+						srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+							if _, err := io.Copy(io.Discard, r.Body); err == nil {
+								notes.Add(1)
+							}
+							answer(w, r)
+						})
+						c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: wrap(srv.Client().Transport)}))
+						params, started := socketParams(size), time.Now()
+						_, err := c.Notes.Create(socketContext(t), params)
+						requireUnknown(t, err, params, started)
+						assert.EqualValues(t, 1, notes.Load(), "one call, one note")
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestReadsThroughATransportThatRetries(t *testing.T) {
+	t.Parallel()
+	script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, socketNote(9)))
+	srv := socketHandler(t, script.ServeHTTP)
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retrying(socketTransport(t))}), once)
+	_, err := c.Notes.Get(socketContext(t), 9)
+	require.NoError(t, err, "what may be sent twice, a transport may send twice")
+}
+
+func TestDoWithoutABodyIsNotRepeatedByNetHTTP(t *testing.T) {
+	t.Parallel()
+	var received atomic.Int32
+	url, httpClient, _ := frameServer(t, func(c *h2Conn) {
+		for {
+			stream, _, ended := c.request(true)
+			if !ended {
+				return
+			}
+			received.Add(1)
+			c.resetStream(stream, codeProtocolError)
+		}
+	})
+	err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient), once).Do(socketContext(t), http.MethodPost, "/v1/synthetic", nil, nil)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.EqualValues(t, 1, received.Load())
+}
+
+func TestCreateThatHTTP2Refuses(t *testing.T) {
+	t.Parallel()
+	create := func(c *h2Conn) {
+		for {
+			stream, _, ended := c.request(true)
+			if !ended {
+				return
+			}
+			c.respond(stream, socketNote(41))
+		}
+	}
+	for name, tc := range map[string]struct {
+		refuse func(*h2Conn)
+		sure   bool
+	}{
+		"GOAWAY above the last stream": {func(c *h2Conn) { c.request(true); c.goAway(0) }, true},
+		"GOAWAY in the middle":         {func(c *h2Conn) { c.request(false); c.goAway(0) }, true},
+		"REFUSED_STREAM": {func(c *h2Conn) {
+			stream, _, _ := c.request(true)
+			c.resetStream(stream, codeRefusedStream)
+			c.goAway(stream)
+		}, true},
+		"GOAWAY at the last stream": {func(c *h2Conn) {
+			stream, _, _ := c.request(true)
+			c.goAway(stream)
+			_ = c.Close()
+		}, false},
+		"PROTOCOL_ERROR": {func(c *h2Conn) {
+			stream, _, _ := c.request(true)
+			c.resetStream(stream, codeProtocolError)
+		}, false},
+	} {
+		for what, size := range map[string]int64{"small": 100, "announced": 2 << 20} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				url, httpClient, _ := frameServer(t, tc.refuse, create)
+				params, started := socketParams(size), time.Now()
+				note, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Create(socketContext(t), params)
+				if tc.sure {
+					require.NoError(t, err)
+					assert.EqualValues(t, 41, note.ID)
+					return
+				}
+				requireUnknown(t, err, params, started)
+			})
+		}
+	}
+}
+
+func TestParallelUploadsKeepTheirHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	const parallel, size = 50, 1<<20 + 1
+	var connections atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		assert.NoError(t, err)
+		assert.Greater(t, n, int64(size))
+		socketStatus(http.StatusCreated, socketNote(42))(w, r)
+	}))
+	srv.EnableHTTP2 = true
+	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()), once)
+	_, err := c.Notes.Create(socketContext(t), socketParams(size))
+	require.NoError(t, err)
+	before := connections.Load()
+	failures := make(chan error, parallel)
+	for range parallel {
+		go func() {
+			_, err := c.Notes.Create(socketContext(t), socketParams(size))
+			failures <- err
+		}()
+	}
+	for range parallel {
+		require.NoError(t, <-failures)
+	}
+	assert.Equal(t, before, connections.Load(), "an upload gives its connection back")
+}
+
+func TestConnectionOfARefusedUploadIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	// Some servers take what is left of the upload for the next request.
+	for name, body := range map[string]string{"with a body": `{"message":"synthetic"}`, "without": ""} {
+		for what, size := range map[string]int64{"small": 10, "larger": 200 << 10, "announced": 2 << 20} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				srv := newRawServer(t,
+					func(c *rawConn) {
+						r := c.head()
+						if r.Header.Get("Expect") != "" {
+							c.send("HTTP/1.1 100 Continue\r\n\r\n")
+						}
+						_, _ = io.CopyN(io.Discard, r.Body, 5)
+						c.answer(http.StatusRequestEntityTooLarge, body)
+						c.untilClosed()
+					},
+					func(c *rawConn) { c.request(); c.answer(http.StatusOK, socketNote(9)); c.untilClosed() })
+				c := socketClient(t, srv.URL)
+				_, err := c.Notes.Create(socketContext(t), socketParams(size))
+				require.ErrorIs(t, err, clinicaldoc.ErrTooLarge)
+				_, err = c.Notes.Get(socketContext(t), 9)
+				require.NoError(t, err)
+				assert.EqualValues(t, 2, srv.accepted.Load())
+			})
+		}
+	}
+}
+
+func TestConnectionOfARefusedUploadIsNotClosedUnderAnother(t *testing.T) {
+	t.Parallel()
+	// Only one connection is allowed, so that the next request waits for it and gets it the moment it is free.
+	var notes atomic.Int32
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("refuse") != "" {
+			socketStatus(http.StatusUnprocessableEntity, `{"message":"synthetic"}`)(w, r)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		notes.Add(1)
+		socketStatus(http.StatusCreated, socketNote(43))(w, r)
+	})
+	tr := socketTransport(t)
+	tr.MaxConnsPerHost = 1
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	var all sync.WaitGroup
+	var created atomic.Int32
+	for i := range 40 {
+		all.Go(func() {
+			var opts []clinicaldoc.CallOption
+			if i%2 == 0 {
+				opts = append(opts, clinicaldoc.WithQuery("refuse", "1"))
+			}
+			_, err := c.Notes.Create(socketContext(t), socketParams(100), opts...)
+			assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was cut off by the refusal of another") //nolint:testifylint // in a goroutine
+			if err == nil {
+				created.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, notes.Load(), created.Load())
+}
+
+func TestUploadsAreNotAnnouncedWhereThatIsIgnored(t *testing.T) {
+	t.Parallel()
+	var expects []string
+	srv := newRawServer(t, func(c *rawConn) {
+		for range 3 {
+			r := c.head()
+			expects = append(expects, r.Header.Get("Expect"))
+			_, _ = io.Copy(io.Discard, r.Body)
+			c.answer(http.StatusCreated, socketNote(44))
+		}
+	})
+	tr := socketTransport(t)
+	tr.ExpectContinueTimeout = 50 * time.Millisecond
+	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	for range 3 {
+		_, err := c.Notes.Create(socketContext(t), socketParams(2<<20))
+		require.NoError(t, err)
+	}
+	srv.wait()
+	assert.Equal(t, []string{"100-continue", "", ""}, expects)
+}
+
+func TestUploadsAreAnnouncedWhereThatIsHeeded(t *testing.T) {
+	t.Parallel()
+	srv, forms := formServer(t)
+	c := socketClient(t, srv.URL)
+	for range 2 {
+		_, err := c.Notes.Create(socketContext(t), socketParams(2<<20))
+		require.NoError(t, err)
+		assert.Equal(t, "100-continue", (<-forms).expect)
+	}
+}
+
+func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 20
+	drain := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Body != nil {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return nil, err
+			}
+		}
+		return madeResponse(r, http.StatusCreated, socketNote(45)), nil
+	})
+	for end, stop := range map[string]func(){"panic": func() { panic("synthetic") }, "Goexit": runtime.Goexit} {
+		for name, create := range map[string]func(t *testing.T){
+			"RoundTripper": func(t *testing.T) {
+				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, io.EOF })
+				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(10))
+			},
+			"RoundTripper of a read": func(t *testing.T) {
+				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, io.EOF })
+				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Get(socketContext(t), 9)
+			},
+			"OnProgress": func(t *testing.T) {
+				params := socketParams(size)
+				params.OnProgress = func(sent, _ int64) {
+					if sent > 0 {
+						stop()
+					}
+				}
+				srv := socketHandler(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+			},
+			"source over HTTP/1.1": func(t *testing.T) {
+				srv := socketHandler(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
+			},
+			"source over HTTP/2": func(t *testing.T) {
+				srv := h2Server(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+				_, _ = socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client())).
+					Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
+			},
+			"observer": func(t *testing.T) {
+				c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: drain}),
+					clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { stop() }))
+				_, _ = c.Notes.Create(socketContext(t), socketParams(10))
+			},
+			"limiter": func(t *testing.T) {
+				c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: drain}),
+					clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { stop(); return nil })))
+				_, _ = c.Notes.Create(socketContext(t), socketParams(10))
+			},
+		} {
+			t.Run(name+" "+end, func(t *testing.T) {
+				t.Parallel()
+				if end == "panic" {
+					assert.PanicsWithValue(t, "synthetic", func() { create(t) })
+				} else {
+					assert.True(t, exits(func() { create(t) }))
+				}
+			})
+		}
+	}
+}
+
+// endingAudio is a recording whose second part never comes.
+type endingAudio func()
+
+func (stop endingAudio) ReadAt(p []byte, off int64) (int, error) {
+	if off > 0 {
+		stop()
+	}
+	return syntheticAudio(64<<20).ReadAt(p, off)
+}
+
+func TestTransportsThatReturnNothing(t *testing.T) {
+	t.Parallel()
+	for name, response := range map[string]func(*http.Request) *http.Response{
+		"no response": func(*http.Request) *http.Response { return nil },
+		"no status":   func(r *http.Request) *http.Response { return madeResponse(r, 0, "") },
+		"no body": func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusCreated, Request: r}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var attempts atomic.Int32
+			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+				attempts.Add(1)
+				if r.Body != nil {
+					_, _ = io.Copy(io.Discard, r.Body)
+				}
+				return response(r), nil
+			})
+			c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+			params, started := socketParams(10), time.Now()
+			_, err := c.Notes.Create(socketContext(t), params)
+			requireUnknown(t, err, params, started)
+			assert.EqualValues(t, 1, attempts.Load(), "it may have been carried out")
+			_, err = c.Notes.Get(socketContext(t), 9)
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestStreamWhoseEndHasLeftIsWhole(t *testing.T) {
+	t.Parallel()
+	// Nothing but the end of file was not read: a server that goes by the closing delimiter has all it needs.
+	var attempts atomic.Int32
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+		attempts.Add(1)
+		tail := commitTail(t, r.Header.Get("Content-Type"))
+		got, block := "", make([]byte, 1000)
+		for !strings.HasSuffix(got, tail) {
+			n, err := r.Body.Read(block)
+			if !assert.NoError(t, err) { //nolint:testifylint // in the transport
+				break
+			}
+			got += string(block[:n])
+		}
+		return nil, errors.New("synthetic")
+	})
+	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+		Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.EqualValues(t, 1, attempts.Load())
+}
+
+func TestAudioComesFirst(t *testing.T) {
+	t.Parallel()
+	// A server that acts on what it has of an upload has neither name nor patient while the audio is on its way.
+	var body string
+	tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+		all, _ := io.ReadAll(r.Body)
+		body = string(all)
+		return madeResponse(r, http.StatusCreated, socketNote(46)), nil
+	})
+	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(10))
+	require.NoError(t, err)
+	file := strings.Index(body, `name="file"`)
+	require.Positive(t, file)
+	for _, field := range []string{`name="name"`, `name="patient_id"`, `name="prompt_id"`} {
+		assert.Greater(t, strings.Index(body, field), file)
+	}
+}
+
+func TestResponseSizeWithoutALimit(t *testing.T) {
+	t.Parallel()
+	srv := socketHandler(t, socketStatus(http.StatusOK, socketNote(9)))
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(math.MaxInt64)).Notes.Get(socketContext(t), 9)
+	require.NoError(t, err)
+}
+
+func TestStallTimeoutWithoutALimit(t *testing.T) {
+	t.Parallel()
+	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(math.MaxInt64)).Notes.Create(socketContext(t), socketParams(100<<10))
+	require.NoError(t, err)
+}
+
+func TestCauseOfTheCallersContext(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("synthetic: the program ends")
+	for name, transport := range map[string]func(cancel func()) roundTripper{
+		"before": func(cancel func()) roundTripper {
+			cancel()
+			return func(*http.Request) (*http.Response, error) { assert.Fail(t, "nothing may be sent"); return nil, nil }
+		},
+		"while it is sent": func(cancel func()) roundTripper {
+			return func(r *http.Request) (*http.Response, error) {
+				cancel()
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+		},
+		"between attempts": func(cancel func()) roundTripper {
+			return func(r *http.Request) (*http.Response, error) {
+				time.AfterFunc(time.Second, cancel)
+				return madeResponse(r, http.StatusBadGateway, "", "Retry-After", "10"), nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				c := timedClient(t, transport(func() { cancel(cause) }))
+				_, err := c.Notes.Get(ctx, 9)
+				require.ErrorIs(t, err, cause)
+				require.ErrorIs(t, err, context.Canceled)
+				assert.NotContains(t, err.Error(), "the program ends")
+				assert.Equal(t, 1, strings.Count(err.Error(), context.Canceled.Error()), err)
+			})
+		})
+	}
+}
+
+func TestTimeoutOfTheCallersHTTPClientIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tr := roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
+		c := timedClient(t, tr, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr, Timeout: 5 * time.Second}), once)
+		start := time.Now()
+		_, err := c.Notes.Get(t.Context(), 9)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Contains(t, err.Error(), "Timeout of the http.Client")
+		assert.Equal(t, 5*time.Second, time.Since(start))
+	})
+}
+
+func TestResponseThatDripsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			resp := madeResponse(r, http.StatusOK, "")
+			resp.Body = io.NopCloser(&slowReader{text: strings.Repeat(" ", 100_000), pause: 59 * time.Second})
+			return resp, nil
+		}, once)
+		start := time.Now()
+		_, err := c.Notes.Get(t.Context(), 9)
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), "too slowly")
+		assert.Less(t, time.Since(start), 12*time.Minute)
+	})
+}
+
+func TestUploadOnItsWayIsNoStall(t *testing.T) {
+	t.Parallel()
+	// All has left as far as can be seen here, and lies in buffers that the server empties at its own pace.
+	for name, tc := range map[string]struct {
+		size  int64
+		after time.Duration
+		works bool
+	}{
+		"much, within its time": {4 << 20, 110 * time.Second, true},
+		"much, and too late":    {4 << 20, 130 * time.Second, false},
+		"little":                {1 << 10, 70 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					select {
+					case <-time.After(tc.after):
+						return madeResponse(r, http.StatusCreated, socketNote(47)), nil
+					case <-r.Context().Done():
+						return nil, r.Context().Err()
+					}
+				})
+				_, err := c.Notes.Create(t.Context(), socketParams(tc.size))
+				assert.Equal(t, tc.works, err == nil, err)
+				assert.Equal(t, !tc.works, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+			})
+		})
+	}
+}
+
+func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// It took a quarter of an hour to leave, and so may take that to arrive.
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			for block := make([]byte, 1000); ; time.Sleep(50 * time.Second) {
+				if _, err := r.Body.Read(block); err != nil {
+					break
+				}
+			}
+			time.Sleep(10 * time.Minute)
+			return madeResponse(r, http.StatusCreated, socketNote(47)), r.Context().Err()
+		})
+		_, err := c.Notes.Create(t.Context(), socketParams(20_000))
+		require.NoError(t, err)
+	})
+}
+
+func TestInterimResponsesAreBounded(t *testing.T) {
+	t.Parallel()
+	srv := newRawServer(t, func(c *rawConn) {
+		c.request()
+		for {
+			if _, err := io.WriteString(c.Conn, "HTTP/1.1 103 Early Hints\r\nLink: </synthetic>\r\n\r\n"); err != nil {
+				return
+			}
+		}
+	})
+	params, started := socketParams(10), time.Now()
+	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+	requireUnknown(t, err, params, started)
+	assert.Contains(t, err.Error(), "interim responses without end")
+}
+
+func TestInterimResponseInsteadOf100(t *testing.T) {
+	t.Parallel()
+	// A 103 comes where a 100 was asked for: the body follows when the transport has waited long enough.
+	srv := newRawServer(t, func(c *rawConn) {
+		r := c.head()
+		c.send("HTTP/1.1 103 Early Hints\r\n\r\n")
+		_, _ = io.Copy(io.Discard, r.Body)
+		c.answer(http.StatusCreated, socketNote(48))
+		c.untilClosed()
+	})
+	tr := socketTransport(t)
+	tr.ExpectContinueTimeout = 50 * time.Millisecond
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(2<<20))
+	require.NoError(t, err)
+}
+
+func TestNilCallOptionIsRefused(t *testing.T) {
+	t.Parallel()
+	_, httpClient := newScript(t)
+	c := clientOn(t, httpClient)
+	for _, e := range endpoints() {
+		_, err := e.call(t.Context(), c, nil)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
+	}
+	require.ErrorIs(t, c.Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, nil), clinicaldoc.ErrInvalidArgument)
+}
+
+func TestRateLimitResetIsJudgedByItsMagnitude(t *testing.T) {
+	t.Parallel()
+	// The clock of synctest starts at midnight UTC, 1 January 2000: 946684800.
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Time{
+		"946684840":            start.Add(40 * time.Second), // in seconds
+		"946684840000":         start.Add(40 * time.Second),
+		"946684840000000":      start.Add(40 * time.Second),
+		"946684840000000000":   start.Add(40 * time.Second),
+		"40":                   start.Add(40 * time.Second),
+		"1":                    start.Add(time.Second),
+		"86400":                start.Add(24 * time.Hour),
+		"2678400":              start.Add(31 * 24 * time.Hour), // the longest that is believed
+		"2678401":              {},
+		"949363200":            start.Add(31 * 24 * time.Hour),
+		"949363201":            {},
+		"949363201000":         {},
+		"99999999":             {},
+		"100000000":            time.Unix(1e8, 0).UTC(), // passed long ago
+		"99999999999":          {},
+		"100000000000":         time.UnixMilli(1e11).UTC(),
+		"100000000000000":      time.UnixMicro(1e14).UTC(),
+		"100000000000000000":   time.Unix(0, 1e17).UTC(),
+		"946684700":            start.Add(-100 * time.Second),
+		"9223372036854775807":  {},
+		"9223372036854775808":  {},
+		"-5":                   {},
+		"0":                    {},
+		"":                     {},
+		"soon":                 {},
+		"40.5":                 {},
+		"2000-01-01T00:00:40Z": {},
+	} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1), "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "3", "X-RateLimit-Reset", value))
+				var response clinicaldoc.Response
+				_, err := client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response))
+				require.NoError(t, err)
+				assert.Equal(t, clinicaldoc.RateLimit{Limit: 60, Remaining: 3, Reset: want}, response.RateLimit)
+			})
+		})
+	}
+}
+
+func TestRateLimitResetGoesByTheServicesClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1), "X-RateLimit-Reset", "40", "Date", "Sat, 01 Jan 2000 10:00:00 GMT"))
+		var response clinicaldoc.Response
+		_, err := client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response))
+		require.NoError(t, err)
+		assert.Equal(t, time.Date(2000, 1, 1, 10, 0, 40, 0, time.UTC), response.RateLimit.Reset)
+	})
+}
+
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		header map[string]string
+		want   string
+	}{
+		"none":           {nil, ""},
+		"usual":          {map[string]string{"X-Request-Id": "0b9f-1"}, "0b9f-1"},
+		"correlation":    {map[string]string{"X-Correlation-Id": "c-1"}, "c-1"},
+		"load balancer":  {map[string]string{"X-Amzn-Trace-Id": "Root=1-5759e988;Self=1"}, "Root=1-5759e988;Self=1"},
+		"proxy":          {map[string]string{"Cf-Ray": "230b030023ae2822-SJC"}, "230b030023ae2822-SJC"},
+		"first one wins": {map[string]string{"X-Request-Id": "a", "Cf-Ray": "b"}, "a"},
+		"the usual one":  {map[string]string{"X-Request-Id": "a", "X-Correlation-Id": "b"}, "a"},
+		"unfit for logs": {map[string]string{"X-Request-Id": "two words", "Cf-Ray": "b"}, "b"},
+		"long":           {map[string]string{"X-Request-Id": strings.Repeat("a", 128)}, strings.Repeat("a", 128)},
+		"too long":       {map[string]string{"X-Request-Id": strings.Repeat("a", 129)}, ""},
+	} {
+		assert.Equal(t, tt.want, answeredWith(t, call{status: 500, answerHeader: tt.header}).RequestID, name)
+	}
+}
+
+func TestResponseTellsOfFailures(t *testing.T) {
+	t.Parallel()
+	client := serve(t,
+		call{url: "/user", status: http.StatusTooManyRequests, response: `{"message":"m"}`, answerHeader: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "many"}},
+		call{url: "/user", fail: errors.New("reset")},
+	)
+	response := clinicaldoc.Response{StatusCode: 1, Body: []byte("stale")}
+	_, err := client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
+	require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+	assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+	assert.JSONEq(t, `{"message":"m"}`, string(response.Body))
+	assert.Equal(t, 1, response.Attempts)
+	assert.Equal(t, clinicaldoc.RateLimit{}, response.RateLimit)
+
+	_, err = client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
+	require.Error(t, err)
+	assert.Equal(t, clinicaldoc.Response{Attempts: 1}, response, "nothing of an earlier answer stays")
+}
+
+func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
+	t.Parallel()
+	answered := &clinicaldoc.Error{StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}}, Operation: "Notes.Create", Method: "POST", Route: "/r"}
+	attempt := clinicaldoc.Attempt{Operation: "Notes.Create", Method: "POST", Route: "/r", Number: 1, StatusCode: 422, Duration: time.Second, Err: answered}
+	encoded, err := json.Marshal(attempt)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"Operation":"Notes.Create","Method":"POST","Route":"/r","Number":1,"StatusCode":422,"Duration":1000000000,"RequestID":"","BytesSent":0,"BytesReceived":0,"Err":"`+
+		answered.Error()+`"}`, string(encoded))
+	attempt.Err = errors.New(canary)
+	encoded, err = json.Marshal(attempt)
+	require.NoError(t, err)
+	assert.NotContains(t, string(encoded)+attempt.LogValue().String(), canary)
+	attempt.Err = nil
+	encoded, err = json.Marshal(&attempt)
+	require.NoError(t, err)
+	assert.NotContains(t, string(encoded), "Err")
+}
+
+func TestLoggerAndObserverAllowList(t *testing.T) {
+	t.Parallel()
+	const canary = "Canary"
+	var text, encoded strings.Builder
+	var seen []clinicaldoc.Attempt
+	log := slog.New(slog.NewMultiHandler(
+		slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}),
+		slog.NewJSONHandler(&encoded, &slog.HandlerOptions{Level: slog.LevelDebug}),
+	))
+	path := "/v1/progress-notes/7"
+	requestID := map[string]string{"X-Request-Id": "req-9", "X-Debug": canary}
+	rows := `[{"id":1,"patient_id":4711},{"id":2,"patient_id":4711}]`
+	note := `{"id":7,"name":"` + canary + `","patient":{"id":4711,"name":"` + canary + `"}}`
+	body := `{"name":"` + canary + `"}`
+	client := serveWith(t, []clinicaldoc.Option{
+		clinicaldoc.WithLogger(log),
+		clinicaldoc.WithObserver(func(ctx context.Context, a clinicaldoc.Attempt) {
+			assert.Equal(t, "call", ctx.Value(contextKey{}))
+			seen = append(seen, a)
+		}),
+	},
+		call{method: "PUT", url: path + "?q=" + canary, body: body, header: map[string]string{"X-Custom": canary}, response: note, answerHeader: requestID},
+		call{url: path, status: http.StatusUnprocessableEntity, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":[]}}`},
+		call{url: path, fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
+		call{url: path, response: `{"id":7,"name":` + canary + `}`, answerHeader: map[string]string{"X-Request-Id": "two words " + canary, "Content-Type": canary + " x"}},
+		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=4711&per_page=1", response: rows},
+	)
+	ctx := context.WithValue(t.Context(), contextKey{}, "call")
+	_, err := client.Notes.Update(ctx, 7, clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary), clinicaldoc.WithHeader("X-Custom", canary))
+	require.NoError(t, err)
+	for range 3 {
+		_, err = client.Notes.Get(ctx, 7)
+		require.Error(t, err)
+	}
+	_, err = client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Cursor: canary})
+	require.NoError(t, err)
+
+	for i := range seen {
+		assert.Positive(t, seen[i].Duration)
+		seen[i].Duration = 0
+	}
+	require.Len(t, seen, 5)
+	require.ErrorIs(t, seen[1].Err, clinicaldoc.ErrValidation)
+	require.Error(t, seen[2].Err)
+	assert.Contains(t, seen[2].Err.Error(), "no response")
+	seen[1].Err, seen[2].Err = nil, nil
+	get := clinicaldoc.Attempt{Operation: "Notes.Get", Method: http.MethodGet, Route: "/v1/progress-notes/{id}", Number: 1}
+	invalid, lost, garbled := get, get, get
+	invalid.StatusCode, invalid.BytesReceived = http.StatusUnprocessableEntity, seen[1].BytesReceived
+	garbled.StatusCode, garbled.BytesReceived = http.StatusOK, seen[3].BytesReceived
+	assert.Positive(t, invalid.BytesReceived)
+	assert.Equal(t, []clinicaldoc.Attempt{
+		{
+			Operation: "Notes.Update", Method: http.MethodPut, Route: "/v1/progress-notes/{id}", Number: 1, StatusCode: http.StatusOK,
+			RequestID: "req-9", BytesSent: int64(len(body)), BytesReceived: int64(len(note)),
+		},
+		invalid, lost, garbled,
+		{Operation: "Notes.List", Method: http.MethodGet, Route: "/v1/progress-notes", Number: 1, StatusCode: http.StatusOK, BytesReceived: int64(len(rows))},
+	}, seen)
+
+	for _, out := range []string{text.String(), encoded.String()} {
+		assert.NotContains(t, out, canary)
+		assert.NotContains(t, out, "4711")
+		assert.NotContains(t, out, testToken)
+		assert.Contains(t, out, "req-9")
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	require.Len(t, lines, 6)
+	assert.Contains(t, lines[0], "level=DEBUG")
+	assert.Contains(t, lines[1], "level=WARN")
+	assert.Contains(t, lines[1], "fields: name]")
+	assert.Contains(t, lines[2], "level=WARN")
+	assert.Contains(t, lines[5], "ignored the page size")
+	allowed := []string{"time", "level", "msg", "operation", "method", "route", "attempt", "status", "duration", "request_id", "bytes_sent", "bytes_received", "error", "asked", "rows"}
+	for line := range strings.Lines(encoded.String()) {
+		assert.Subset(t, allowed, keys(t, line))
 	}
 }

@@ -2,12 +2,17 @@ package clinicaldoc_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -780,5 +785,976 @@ func TestWaitEndsAtOnceOnAMisconfiguration(t *testing.T) {
 		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
 		_ = requireWaitError(t, err, http.ErrSchemeMismatch)
 		assert.Equal(t, 1, requests)
+	})
+}
+
+// ward is a service with many notes, listed newest (highest id) first.
+type ward struct {
+	notes  []int64                                                  // ids, in order
+	stage  func(id int64, at time.Duration) clinicaldoc.Stage       // how far a note is
+	list   func(n int, r *http.Request) *reply                      // answers the n-th list call instead; nil: as usual
+	get    func(id int64, at time.Duration, r *http.Request) *reply // answers reads instead; nil: as usual
+	row    func(id int64, stage clinicaldoc.Stage) string           // how a row looks; nil: as the note
+	cursor bool
+
+	lists, gets int
+	reads       map[int64]int
+	perTick     map[time.Duration]int
+}
+
+func (w *ward) answer(_ int, at time.Duration, r *http.Request) *reply {
+	w.perTick[at]++
+	if id, ok := strings.CutPrefix(r.URL.Path, "/v1/progress-notes/"); ok {
+		w.gets++
+		n, _ := strconv.ParseInt(id, 10, 64)
+		w.reads[n]++
+		if w.get != nil {
+			if resp := w.get(n, at, r); resp != nil {
+				return resp
+			}
+		}
+		if _, found := slices.BinarySearch(w.notes, n); !found {
+			return made(r, 404, `{"message":"Resource not found"}`)
+		}
+		return made(r, 200, noteIn(n, w.stage(n, at)))
+	}
+	w.lists++
+	if w.list != nil {
+		if resp := w.list(w.lists, r); resp != nil {
+			return resp
+		}
+	}
+	query := r.URL.Query()
+	perPage, _ := strconv.Atoi(query.Get("per_page"))
+	page, _ := strconv.Atoi(query.Get("page") + query.Get("cursor"))
+	page = max(page, 1)
+	ids := slices.Clone(w.notes)
+	slices.Reverse(ids)
+	from, to := min((page-1)*perPage, len(ids)), min(page*perPage, len(ids))
+	rows := []string{}
+	for _, id := range ids[from:to] {
+		row := w.row
+		if row == nil {
+			row = noteIn
+		}
+		rows = append(rows, row(id, w.stage(id, at)))
+	}
+	meta := fmt.Sprintf(`{"current_page":%d,"last_page":%d,"per_page":%d}`, page, (len(ids)+perPage-1)/perPage, perPage)
+	if w.cursor {
+		meta = `{"next_cursor":null}`
+		if to < len(ids) {
+			meta = fmt.Sprintf(`{"next_cursor":"%d"}`, page+1)
+		}
+	}
+	return made(r, 200, `{"data":[`+strings.Join(rows, ",")+`],"meta":`+meta+`}`)
+}
+
+// newWard opens a ward with the notes 1 to n. Each is transcribing and completes after so many seconds as its id says.
+func newWard(t *testing.T, n int) (*ward, *polled, *clinicaldoc.Client) {
+	t.Helper()
+	w := &ward{reads: map[int64]int{}, perTick: map[time.Duration]int{}}
+	for id := range n {
+		w.notes = append(w.notes, int64(id+1))
+	}
+	w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
+		if at >= time.Duration(id)*time.Second {
+			return clinicaldoc.StageComplete
+		}
+		return clinicaldoc.StageTranscribing
+	}
+	service, client := newPolled(t, w.answer)
+	return w, service, client
+}
+
+// completeAfter gives all notes one stage, until so much time has passed and they are complete.
+func completeAfter(d time.Duration, before clinicaldoc.Stage) func(int64, time.Duration) clinicaldoc.Stage {
+	return func(_ int64, at time.Duration) clinicaldoc.Stage {
+		if at >= d {
+			return clinicaldoc.StageComplete
+		}
+		return before
+	}
+}
+
+// outcome is how WaitAll's notes ended: nil for success.
+func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids []int64, params clinicaldoc.WaitParams) map[int64]error {
+	t.Helper()
+	ends := map[int64]error{}
+	for note, err := range client.Notes.WaitAll(ctx, ids, params) {
+		var id int64
+		if err == nil {
+			id = note.ID
+			assert.Equal(t, clinicaldoc.StageComplete, note.Stage())
+			assert.Equal(t, "Synthetic analysis.", note.Analysis, "the whole note is yielded")
+		} else {
+			var waited *clinicaldoc.WaitError
+			require.ErrorAs(t, err, &waited)
+			id = waited.ID
+			assert.Equal(t, waited.Note, note, "the last note comes with the error")
+		}
+		_, before := ends[id]
+		assert.False(t, before, "every note ends once")
+		ends[id] = err
+	}
+	return ends
+}
+
+// ticks is the number of different times at which requests came.
+func (w *ward) ticks() int { return len(w.perTick) }
+
+// assertRate demands that after each pause no more was asked than so many requests and ten reads for each second of it, or
+// twenty.
+func (w *ward) assertRate(t *testing.T, more int) {
+	t.Helper()
+	times := slices.Sorted(maps.Keys(w.perTick))
+	for i, at := range times[1:] {
+		assert.LessOrEqual(t, w.perTick[at], more+max(20, int(10*(at-times[i]).Seconds())), "after %s", at-times[i])
+	}
+}
+
+func TestWaitAllListsOncePerTick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 60)
+		ids := slices.Clone(w.notes)
+		ids = append(ids, 1, 2, 3) // a note given twice counts once
+		ends := outcome(t.Context(), t, client, ids, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 60)
+		for id, err := range ends {
+			require.NoError(t, err, id)
+		}
+		assert.LessOrEqual(t, w.lists, w.ticks())
+		assert.LessOrEqual(t, w.gets, 60+5, "each at its end, and a few where a list is no cheaper")
+		assert.Len(t, ids, 63, "the caller's ids are not changed")
+	})
+}
+
+func TestWaitAllYieldsEachNoteAsItEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, _, client := newWard(t, 30)
+		started := time.Now()
+		last := int64(0)
+		for note, err := range client.Notes.WaitAll(t.Context(), []int64{30, 3, 17, 9, 24}, clinicaldoc.WaitParams{}) {
+			require.NoError(t, err)
+			assert.Greater(t, note.ID, last, "in the order in which they end")
+			assert.Less(t, time.Since(started), time.Duration(note.ID+7)*time.Second, "soon after")
+			last = note.ID
+		}
+		assert.Equal(t, int64(30), last)
+	})
+}
+
+func TestWaitAllCoversSeveralPages(t *testing.T) {
+	t.Parallel()
+	for _, cursor := range []bool{false, true} {
+		t.Run(fmt.Sprint("cursor ", cursor), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, _, client := newWard(t, 450)
+				w.cursor = cursor
+				w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
+				// The newest 250 fill two pages and a half.
+				ends := outcome(t.Context(), t, client, w.notes[200:], clinicaldoc.WaitParams{})
+				assert.Len(t, ends, 250)
+				assert.Equal(t, 3*w.ticks(), w.lists)
+				assert.LessOrEqual(t, w.gets, 250+w.ticks(), "each at its end, and one per tick to see whether rows tell it")
+			})
+		})
+	}
+}
+
+func TestWaitAllFindsOldNotes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 450)
+		w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
+		// All fifty stand on the fourth page.
+		ends := outcome(t.Context(), t, client, w.notes[60:110], clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 50)
+		assert.Equal(t, 4*w.ticks(), w.lists)
+		assert.LessOrEqual(t, w.gets, 50+w.ticks())
+	})
+}
+
+func TestWaitAllReadsSinglyWhereThatIsCheaper(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 450)
+		w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
+		// Three notes on different pages, all beyond the first.
+		ends := outcome(t.Context(), t, client, []int64{10, 120, 200}, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 3)
+		assert.LessOrEqual(t, w.lists, 3, "one look, no more than reading would have cost")
+		assert.LessOrEqual(t, w.gets, 3*w.ticks())
+		w.lists, w.gets = 0, 0
+		outcome(t.Context(), t, client, []int64{449, 450}, clinicaldoc.WaitParams{})
+		assert.Zero(t, w.lists, "two notes are read")
+	})
+}
+
+func TestWaitAllBoundsSingleReads(t *testing.T) {
+	t.Parallel()
+	for _, interval := range []time.Duration{50 * time.Millisecond, 2 * time.Second, 20 * time.Second} {
+		t.Run(interval.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const n = 400
+				w, _, client := newWard(t, n)
+				w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
+				w.stage = completeAfter(time.Hour, clinicaldoc.StageTranscribing)
+				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{Interval: interval})
+				assert.Len(t, ends, n)
+				for id, err := range ends {
+					require.NoError(t, err, id)
+				}
+				assert.Equal(t, 3, w.lists, "a list that fails three times is not asked again")
+				assert.Equal(t, n+1, w.perTick[0], "all are looked at before the first pause")
+				w.assertRate(t, 1)
+				fewest, most := slices.Min(slices.Collect(maps.Values(w.reads))), slices.Max(slices.Collect(maps.Values(w.reads)))
+				assert.LessOrEqual(t, most-fewest, 1, "all take their turn")
+				assert.Greater(t, fewest, 30, "as many as the pause allows")
+			})
+		})
+	}
+}
+
+func TestWaitAllTakesOneReadForEachFinishedNote(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		n   int
+		row func(int64, clinicaldoc.Stage) string
+	}{
+		"30": {n: 30}, "1000": {n: 1000}, "3000": {n: 3000}, "10000": {n: 10_000},
+		"rows without texts and flags": {1000, func(id int64, _ clinicaldoc.Stage) string {
+			return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","created_at":"2024-05-01T10:00:00Z"}`, id)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := tt.n
+				w, service, client := newWard(t, n)
+				w.row = tt.row
+				w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+				service.took = 20 * time.Millisecond
+				started := time.Now()
+				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{Interval: 300 * time.Millisecond})
+				assert.Len(t, ends, n)
+				for id, err := range ends {
+					require.NoError(t, err, id)
+				}
+				assert.Equal(t, n, w.gets)
+				assert.LessOrEqual(t, w.lists, 10)
+				assert.Equal(t, time.Duration(w.gets+w.lists)*service.took, time.Since(started), "no pause")
+			})
+		})
+	}
+}
+
+func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, limit, window = 3000, 50, 5 * time.Second
+		w, service, client := newWard(t, n)
+		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		usual := service.answer
+		began, used := -window, 0
+		service.answer = func(n int, at time.Duration, r *http.Request) *reply {
+			if at >= began+window {
+				began, used = at.Truncate(window), 0
+			}
+			if used++; used > limit {
+				rest := began + window - at
+				return made(r, 429, `{}`, "Retry-After", strconv.Itoa(int((rest + time.Second - 1).Seconds())))
+			}
+			return usual(n, at, r)
+		}
+		started := time.Now()
+		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{MaxFailures: 1})
+		assert.Len(t, ends, n)
+		for id, err := range ends {
+			require.NoError(t, err, id)
+		}
+		const windows = n/limit + 3
+		assert.LessOrEqual(t, time.Since(started), windows*window, "as fast as the service allows")
+		assert.LessOrEqual(t, len(service.polls), n+10+windows, "one request is refused in each window")
+	})
+}
+
+func TestWaitAllReadsAllThatEndTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 500)
+		w.stage = completeAfter(10*time.Second, clinicaldoc.StageAnalysing)
+		ends := map[time.Duration]int{}
+		started := time.Now()
+		for _, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
+			require.NoError(t, err)
+			ends[time.Since(started)]++
+		}
+		assert.Equal(t, []int{500}, slices.Collect(maps.Values(ends)), "in one tick")
+		assert.LessOrEqual(t, w.gets, 500+w.ticks())
+	})
+}
+
+func TestWaitAllEndsWithADeadService(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		answer func(int, time.Duration, *http.Request) *reply
+		target error
+	}{
+		"500":       {always(500, `{}`), clinicaldoc.ErrServer},
+		"lost":      {inOrder(""), io.ErrUnexpectedEOF},
+		"HTML":      {always(200, "<html>"), clinicaldoc.ErrUnexpectedResponse},
+		"429":       {always(429, `{}`), clinicaldoc.ErrRateLimited},
+		"429 asked": {always(429, `{}`, "Retry-After", "100"), clinicaldoc.ErrRateLimited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, service, client := newWard(t, 5000)
+				service.answer = tt.answer
+				started := time.Now()
+				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+				assert.Len(t, ends, 5000)
+				for _, err := range ends {
+					require.ErrorIs(t, err, tt.target)
+				}
+				assert.LessOrEqual(t, len(service.polls), 3*11+3, "no stampede of single reads")
+				assert.Less(t, time.Since(started), 30*time.Minute)
+				assert.Greater(t, time.Since(started), 3*time.Minute)
+			})
+		})
+	}
+}
+
+func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 600)
+		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
+		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+			if id <= 60 {
+				return made(r, 500, `{}`)
+			}
+			return nil
+		}
+		w.stage = completeAfter(5*time.Minute, clinicaldoc.StageAnalysing)
+		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 600)
+		for id, err := range ends {
+			if id <= 60 {
+				require.ErrorIs(t, err, clinicaldoc.ErrServer, id)
+			} else {
+				require.NoError(t, err, id)
+			}
+		}
+	})
+}
+
+func TestWaitAllDoesNotLetUnreadableNotesKeepOthersBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 5)
+		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
+			switch {
+			case id <= 5: // the list shows their ends
+				return made(r, 500, `{}`)
+			case at > 2*time.Minute:
+				return made(r, 200, noteIn(id, clinicaldoc.StageComplete))
+			}
+			return made(r, 200, noteIn(id, clinicaldoc.StageAnalysing))
+		}
+		started := time.Now()
+		done := 0
+		for note, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 4, 5, 1001, 1002}, clinicaldoc.WaitParams{MaxFailures: 500}) {
+			require.NoError(t, err)
+			assert.Greater(t, note.ID, int64(1000))
+			assert.Less(t, time.Since(started), 10*time.Minute)
+			if done++; done == 2 {
+				break
+			}
+		}
+	})
+}
+
+func TestWaitAllGoesOnWithTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 40)
+		w.notes = slices.DeleteFunc(w.notes, func(id int64) bool { return id == 5 }) // it vanished
+		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+			if id == 41 {
+				return made(r, 403, `{}`) // it is somebody else's
+			}
+			return nil
+		}
+		usual := w.stage
+		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
+			if id == 8 && at > 8*time.Second {
+				return clinicaldoc.StageFailed
+			}
+			return usual(id, at)
+		}
+		ends := outcome(t.Context(), t, client, []int64{3, 5, 8, 30, 40, 41}, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 6)
+		for _, id := range []int64{3, 30, 40} {
+			require.NoError(t, ends[id], id)
+		}
+		require.ErrorIs(t, ends[5], clinicaldoc.ErrNotFound)
+		require.ErrorIs(t, ends[41], clinicaldoc.ErrForbidden)
+		require.ErrorIs(t, ends[8], clinicaldoc.ErrProcessingFailed)
+	})
+}
+
+func TestWaitAllWorksWithoutTheList(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]func(int, *http.Request) *reply{
+		"not there":  func(_ int, r *http.Request) *reply { return made(r, 404, `{}`) },
+		"HTML":       func(_ int, r *http.Request) *reply { return made(r, 200, `<html>`) },
+		"no rows":    func(_ int, r *http.Request) *reply { return made(r, 200, `{"message":"ok"}`) },
+		"broken row": func(_ int, r *http.Request) *reply { return made(r, 200, `{"data":[{"name":"x"}]}`) },
+		"other page": func(_ int, r *http.Request) *reply {
+			return made(r, 200, `{"data":[],"meta":{"current_page":9}}`)
+		},
+		"500":   func(_ int, r *http.Request) *reply { return made(r, 500, `{}`) },
+		"empty": func(_ int, r *http.Request) *reply { return made(r, 200, `{"data":[]}`) },
+		"others' row": func(_ int, r *http.Request) *reply {
+			return made(r, 200, `{"data":[{"id":99}],"links":{"next":"x"}}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, _, client := newWard(t, 9)
+				w.list = list
+				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+				assert.Len(t, ends, 9)
+				for id, err := range ends {
+					require.NoError(t, err, id)
+				}
+				assert.LessOrEqual(t, w.lists, 10)
+				if name != "500" {
+					assert.GreaterOrEqual(t, w.perTick[0], 1+9, "the notes are read instead, at once")
+				}
+			})
+		})
+	}
+}
+
+func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 9)
+		w.list = func(_ int, r *http.Request) *reply {
+			return made(r, 200, `{"data":[{"id":99}],"meta":{"next_cursor":"same"}}`)
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 9)
+		assert.Equal(t, 2, w.lists)
+	})
+}
+
+func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 30)
+		var failed []time.Duration
+		w.list = func(n int, r *http.Request) *reply {
+			if n%3 == 0 {
+				return nil
+			}
+			failed = append(failed, time.Since(service.started))
+			return made(r, 502, `<html>`)
+		}
+		ends := outcome(t.Context(), t, client, w.notes[10:], clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 20)
+		for id, err := range ends {
+			require.NoError(t, err, id)
+		}
+		assert.Greater(t, len(failed), 4)
+		for _, at := range failed {
+			assert.Equal(t, 1, w.perTick[at], "no single reads while the service is in trouble")
+		}
+	})
+}
+
+func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
+	t.Parallel()
+	t.Run("rows without flags", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 10)
+			w.row = func(id int64, stage clinicaldoc.Stage) string {
+				return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], `"audio":null`)
+			}
+			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+			assert.Len(t, ends, 10)
+			assert.Equal(t, 1, w.lists, "the first note that is read tells more than its row")
+		})
+	})
+	t.Run("rows without texts", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 10)
+			w.row = func(id int64, stage clinicaldoc.Stage) string {
+				return strings.NewReplacer(`"Synthetic words."`, `""`, `"Synthetic analysis."`, `""`).Replace(noteIn(id, stage))
+			}
+			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+			assert.Len(t, ends, 10)
+			assert.LessOrEqual(t, w.gets, 10+3, "each is read once, at its end")
+		})
+	})
+	t.Run("rows that really are untouched cost one read per tick", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 50)
+			w.stage = completeAfter(5*time.Minute, clinicaldoc.StageUploaded)
+			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+			assert.Len(t, ends, 50)
+			assert.Equal(t, w.ticks(), w.lists)
+			assert.LessOrEqual(t, w.gets, 50+w.ticks())
+		})
+	})
+}
+
+// A row that shows an end is not yielded: the note is read once, and that is yielded.
+func TestWaitAllYieldsWhatGetGives(t *testing.T) {
+	t.Parallel()
+	t.Run("an excerpt in the row", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 50)
+			w.row = func(id int64, stage clinicaldoc.Stage) string {
+				return strings.NewReplacer("Synthetic words.", "Synth...", "Synthetic analysis.", "Synth...").Replace(noteIn(id, stage))
+			}
+			var last *clinicaldoc.ProgressNote
+			params := clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { last = n }}
+			count := 0
+			for note, err := range client.Notes.WaitAll(t.Context(), w.notes, params) {
+				require.NoError(t, err)
+				assert.Equal(t, "Synthetic words.", note.Transcription)
+				assert.Equal(t, "Synthetic analysis.", note.Analysis)
+				assert.Same(t, last, note, "OnUpdate was called with it")
+				count++
+			}
+			assert.Equal(t, 50, count)
+			assert.LessOrEqual(t, w.gets, 50+5)
+		})
+	})
+	t.Run("a failed note", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 5)
+			w.stage = func(int64, time.Duration) clinicaldoc.Stage { return clinicaldoc.StageFailed }
+			w.row = func(id int64, stage clinicaldoc.Stage) string {
+				return strings.ReplaceAll(noteIn(id, stage), "synthetic secret of a patient", "failed")
+			}
+			for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{}) {
+				require.ErrorIs(t, err, clinicaldoc.ErrProcessingFailed)
+				assert.Equal(t, "synthetic secret of a patient", *note.ErrorState)
+			}
+			assert.Equal(t, 5, w.gets)
+			assert.Equal(t, 1, w.ticks(), "its row has told its end")
+		})
+	})
+	t.Run("when the context ends, where it was read", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 5)
+			w.stage = completeAfter(time.Hour, clinicaldoc.StageTranscribed)
+			w.row = func(id int64, stage clinicaldoc.Stage) string {
+				return strings.ReplaceAll(noteIn(id, stage), "Synthetic words.", "")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			for note, err := range client.Notes.WaitAll(ctx, w.notes, clinicaldoc.WaitParams{}) {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, "Synthetic words.", note.Transcription, "a row does not replace the note that it is a row of")
+			}
+			assert.LessOrEqual(t, w.gets, w.ticks())
+		})
+	})
+	t.Run("a row that is ahead of its note", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 100)
+			w.stage = completeAfter(10*time.Minute, clinicaldoc.StageAnalysing)
+			w.row = func(id int64, _ clinicaldoc.Stage) string { return noteIn(id, clinicaldoc.StageComplete) }
+			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+			assert.Len(t, ends, 100)
+			assert.Equal(t, 1+100, w.perTick[0])
+			w.assertRate(t, 1)
+			assert.Equal(t, 1, w.lists, "such a list is not believed")
+		})
+	})
+	t.Run("when the row goes away", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 3)
+			w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+			w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+				if id == 2 {
+					return made(r, 404, `{}`) // deleted between list and read
+				}
+				return nil
+			}
+			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+			assert.Len(t, ends, 3)
+			require.ErrorIs(t, ends[2], clinicaldoc.ErrNotFound)
+			require.NoError(t, ends[1])
+			require.NoError(t, ends[3])
+		})
+	})
+}
+
+func TestWaitAllNoticesAListThatNeverShowsTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		hidden  string
+		updates int // of a note at most: as first seen, its row's new time, and as complete
+	}{"with updated_at": {"", 3}, "without": {`"updated_at"`, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, _, client := newWard(t, 20)
+				w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
+					if at >= 20*time.Second+time.Duration(id)*time.Second {
+						return clinicaldoc.StageComplete
+					}
+					return clinicaldoc.StageTranscribing
+				}
+				w.row = func(id int64, stage clinicaldoc.Stage) string { // times, but no flags
+					row := strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[clinicaldoc.StageTranscribing])
+					return strings.ReplaceAll(row, cmp.Or(tt.hidden, "none"), `"x"`)
+				}
+				updates := map[int64]int{}
+				started := time.Now()
+				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }})
+				assert.Len(t, ends, 20)
+				for id, err := range ends {
+					require.NoError(t, err, id)
+				}
+				assert.Less(t, time.Since(started), time.Minute)
+				assert.LessOrEqual(t, w.lists, 12, "not asked any more once that is seen")
+				for id, n := range updates {
+					assert.GreaterOrEqual(t, n, 2, id)
+					assert.LessOrEqual(t, n, tt.updates, id)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 90)
+		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
+			if id == 80 && at >= time.Minute || at >= time.Hour {
+				return clinicaldoc.StageComplete
+			}
+			return clinicaldoc.StageTranscribing
+		}
+		w.row = func(id int64, stage clinicaldoc.Stage) string { // its time tells that something has changed, but not what
+			return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[clinicaldoc.StageTranscribing])
+		}
+		started := time.Now()
+		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
+			require.NoError(t, err)
+			assert.Equal(t, int64(80), note.ID)
+			assert.Less(t, time.Since(started), time.Minute+3*time.Second)
+			break
+		}
+	})
+}
+
+func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 20)
+		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+			if w.gets == 1 {
+				return made(r, 200, noteIn(id, clinicaldoc.StageComplete)) // it ended just after it was listed
+			}
+			return nil
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 20)
+		assert.Equal(t, w.ticks(), w.lists)
+	})
+}
+
+func TestWaitAllTellsOfChangedRows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 20)
+		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
+			return noteAt(id, stage, 10+int(time.Since(service.started)/(20*time.Second)))
+		}
+		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
+			return made(r, 200, w.row(id, w.stage(id, at)))
+		}
+		updates := map[int64]int{}
+		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }})
+		assert.Len(t, ends, 20)
+		for id, n := range updates {
+			assert.Equal(t, 4, n, "note %d at 0, 20 and 40 seconds, and when it is complete", id)
+		}
+	})
+}
+
+func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 30)
+		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
+			if id == 15 && at == 0 {
+				return made(r, 200, noteIn(id, clinicaldoc.StageComplete), "Retry-After", "100")
+			}
+			return nil
+		}
+		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 30)
+		assert.Equal(t, 30, w.gets)
+		assert.Equal(t, 1, w.lists, "what is known to have ended is not listed again")
+		assert.Equal(t, map[time.Duration]int{0: 1 + 15, 100 * time.Second: 15}, w.perTick)
+		assert.Len(t, service.polls, 31)
+	})
+}
+
+func TestWaitAllEndsWithItsContextInTheMiddleOfATick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 1000)
+		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		service.took = 10 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		ends := outcome(ctx, t, client, w.notes, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 1000)
+		assert.LessOrEqual(t, len(service.polls), 101)
+		failed := 0
+		for _, err := range ends {
+			if err != nil {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				failed++
+			}
+		}
+		assert.GreaterOrEqual(t, failed, 900)
+	})
+}
+
+func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 5)
+		for _, ids := range [][]int64{{0}, {1, -1}, {1, 2, 0}} {
+			yields := 0
+			for note, err := range client.Notes.WaitAll(t.Context(), ids, clinicaldoc.WaitParams{}) {
+				yields++
+				assert.Nil(t, note)
+				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+			}
+			assert.Equal(t, 1, yields)
+		}
+		assert.Empty(t, outcome(t.Context(), t, client, nil, clinicaldoc.WaitParams{}))
+		assert.Empty(t, service.polls)
+		assert.Zero(t, w.lists)
+	})
+}
+
+func TestWaitAllEndsAllThatRemain(t *testing.T) {
+	t.Parallel()
+	t.Run("deadline", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			w, _, client := newWard(t, 40)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			started := time.Now()
+			ends := outcome(ctx, t, client, w.notes, clinicaldoc.WaitParams{})
+			assert.Len(t, ends, 40)
+			assert.Equal(t, 20*time.Second, time.Since(started))
+			require.NoError(t, ends[10])
+			for id := int64(21); id <= 40; id++ {
+				require.ErrorIs(t, ends[id], context.DeadlineExceeded)
+			}
+		})
+	})
+	t.Run("revoked token", func(t *testing.T) {
+		for _, n := range []int{1, 40} {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w, service, client := newWard(t, n)
+					usual := service.answer
+					service.answer = func(n int, at time.Duration, r *http.Request) *reply {
+						if n > 1 {
+							return made(r, 401, `{}`)
+						}
+						return usual(n, at, r)
+					}
+					ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+					assert.Len(t, ends, n)
+					for id, err := range ends {
+						if id > 2 {
+							require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+						}
+					}
+					assert.LessOrEqual(t, len(service.polls), 2)
+				})
+			})
+		}
+	})
+	t.Run("too many failures", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			_, service, client := newWard(t, 5)
+			service.answer = always(500, `{}`)
+			ends := outcome(t.Context(), t, client, []int64{1, 2, 3, 4, 5}, clinicaldoc.WaitParams{MaxFailures: 4})
+			assert.Len(t, ends, 5)
+			for _, err := range ends {
+				require.ErrorIs(t, err, clinicaldoc.ErrServer)
+			}
+			assert.LessOrEqual(t, len(service.polls), 3+2*5)
+		})
+	})
+}
+
+func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 10)
+		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.get = func(id int64, at time.Duration, r *http.Request) *reply { // 77 is not in the list
+			return made(r, 200, noteAt(id, w.stage(id, at), 1))
+		}
+		var refused []time.Duration
+		w.list = func(n int, r *http.Request) *reply {
+			if n < 2 || n > 5 {
+				return nil
+			}
+			refused = append(refused, time.Since(service.started))
+			return made(r, 429, `{}`, "Retry-After", "600")
+		}
+		ends := outcome(t.Context(), t, client, append(slices.Clone(w.notes), 77), clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 11)
+		require.Len(t, refused, 4)
+		assert.Equal(t, 600*time.Second, refused[1]-refused[0])
+		for _, at := range refused {
+			assert.Equal(t, 1, w.perTick[at], "no other request follows a refusal")
+		}
+		assert.Equal(t, 6, w.ticks())
+		assert.Equal(t, 6, w.lists, "a list that is refused for the rate is not given up")
+	})
+}
+
+func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, client := newWard(t, 30)
+		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
+		w.get = func(_ int64, at time.Duration, r *http.Request) *reply {
+			if at == 0 && w.gets > 10 {
+				return made(r, 429, `{}`) // and for how long is not said
+			}
+			return nil
+		}
+		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{MaxFailures: 1})
+		assert.Len(t, ends, 30)
+		for id, err := range ends {
+			require.NoError(t, err, id)
+		}
+		assert.Equal(t, 1+10+1, w.perTick[0])
+		assert.Equal(t, 31, w.gets)
+	})
+}
+
+func TestWaitAllStopsWithTheLoop(t *testing.T) {
+	t.Parallel()
+	t.Run("break", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			_, service, client := newWard(t, 30)
+			all := client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{})
+			assert.Empty(t, service.polls)
+			for range all {
+				break
+			}
+			polls := len(service.polls)
+			time.Sleep(time.Hour)
+			assert.Len(t, service.polls, polls)
+			for range all {
+				break
+			}
+			assert.Len(t, service.polls, polls+2, "all have ended; the list and the first note are asked for")
+			count := 0
+			for range all { // it can be ranged over again
+				count++
+			}
+			assert.Equal(t, 4, count)
+		})
+	})
+	t.Run("break when all end at once", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			_, service, client := newWard(t, 30)
+			service.answer = always(401, `{}`)
+			for _, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{}) {
+				require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+				break
+			}
+			assert.Len(t, service.polls, 1)
+		})
+	})
+	t.Run("panic", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			_, service, client := newWard(t, 30)
+			assert.Panics(t, func() {
+				for range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{}) {
+					panic("synthetic")
+				}
+			})
+			polls := len(service.polls)
+			time.Sleep(time.Hour)
+			assert.Len(t, service.polls, polls)
+		})
+	})
+}
+
+func TestWaitingForManyNotesIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newWard(t, 120)
+		w.stage = func(int64, time.Duration) clinicaldoc.Stage { return clinicaldoc.StageTranscribing }
+		ids := append(slices.Clone(w.notes[:5]), w.notes[110:]...)
+		for id := int64(1000); id < 1030; id++ {
+			ids = append(ids, id) // not in the list
+		}
+		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+			if id < 1000 {
+				return nil
+			}
+			return made(r, 200, noteIn(id, clinicaldoc.StageUploaded))
+		}
+		updates := 0
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		ends := outcome(ctx, t, client, ids, clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { updates++ }})
+		assert.Len(t, ends, 45)
+		for id, err := range ends {
+			require.ErrorIs(t, err, context.DeadlineExceeded, id)
+		}
+		assert.LessOrEqual(t, w.ticks(), 200, "the schedule is that of Wait")
+		assert.Equal(t, 2*w.ticks(), w.lists)
+		w.assertRate(t, 2+1)
+		assert.Equal(t, 45, updates)
+		t.Logf("%d requests in %d ticks", len(service.polls), w.ticks())
 	})
 }

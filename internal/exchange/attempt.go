@@ -7,19 +7,15 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/buffers"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 // try is what an attempt takes to be sent, in one object. It is never used for another: a transport may hold on to all of it.
 type try struct {
 	request http.Request
 	target  url.URL
-	state   sending.State
+	state   SendState
 }
 
 // attempt goes through the steps once, and leaves what came of it in Last.
@@ -63,15 +59,15 @@ func (c *Call) steps(ctx context.Context, a *Attempt) {
 	}
 	state := &t.state
 	traced := c.begin(ctx, a, t.request.Header)
-	timed, cancel := stall.WithTimeout(traced, c.Peer.Timeout)
+	timed, cancel := WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()
-	state.Once, state.BeforeCommit = c.Effect == retry.Creates, c.BeforeCommit
+	state.Once, state.BeforeCommit = c.Effect == Creates, c.BeforeCommit
 	a.Started = time.Now()
 	t.request = *t.request.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
 	resp, err := c.send(&t.request, state) //nolint:bodyclose // read and take do
-	a.Sent = retry.Wholly                  // if it responds, it has what it wants
+	a.Sent = Wholly                        // if it responds, it has what it wants
 	switch {
 	case err != nil:
 		a.Sent = state.Settle(err)
@@ -126,7 +122,7 @@ const (
 )
 
 // send delivers the request: a streamed body in company.
-func (c *Call) send(out *http.Request, state *sending.State) (*http.Response, error) {
+func (c *Call) send(out *http.Request, state *SendState) (*http.Response, error) {
 	state.Attach(out, c.Body, !c.Peer.ignoresExpect.Load())
 	if c.Body == nil || !c.Body.Streamed() {
 		return c.deliver(out, state)
@@ -135,7 +131,7 @@ func (c *Call) send(out *http.Request, state *sending.State) (*http.Response, er
 }
 
 // deliver sends the request, without the announcement if the server rejects that, and follows redirects where allowed.
-func (c *Call) deliver(out *http.Request, state *sending.State) (*http.Response, error) {
+func (c *Call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
 	for hops := 0; ; hops++ {
 		resp, err := c.Peer.Transport.RoundTrip(out)
 		switch {
@@ -166,7 +162,7 @@ func (c *Call) deliver(out *http.Request, state *sending.State) (*http.Response,
 
 // read takes the response in, up to the limit, and ends what is left of the sending. A refusal that breaks off or is too
 // long is a refusal all the same.
-func (c *Call) read(resp *http.Response, a *Attempt, state *sending.State) error {
+func (c *Call) read(resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
 	succeeded, limit := success(resp.StatusCode), c.Peer.MaxBody
 	if !succeeded {
@@ -176,14 +172,14 @@ func (c *Call) read(resp *http.Response, a *Attempt, state *sending.State) error
 		}
 	}
 	if c.buffer == nil {
-		c.buffer = buffers.Take()
+		c.buffer = getBuffer()
 	}
 	c.buffer.Reset()
 	state.Watchdog.Bound(maxReadTime)
 	body, release := c.plainBody(resp)
 	defer release()
 	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
-	c.reader = stall.Reader{Reader: body, Watchdog: &state.Watchdog, Left: max(limit, limit+1)}
+	c.reader = WatchedReader{Reader: body, Watchdog: &state.Watchdog, Left: max(limit, limit+1)}
 	n, err := c.buffer.ReadFrom(&c.reader)
 	a.BytesReceived = n
 	state.Close()

@@ -10,8 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
 // The next size in which Go hands out memory is an eighth more, for every call.
@@ -30,7 +28,7 @@ func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 	}
 	var attempts []weak.Pointer[Attempt]
 	for range 20 {
-		c := newCall(retry.Reads, func(*http.Request) (*http.Response, error) { return responds(200, "synthetic"), nil })
+		c := newCall(Reads, func(*http.Request) (*http.Response, error) { return responds(200, "synthetic"), nil })
 		require.NoError(t, c.Do(t.Context()))
 		attempts = append(attempts, weak.Make(c.Last))
 		c.Release()

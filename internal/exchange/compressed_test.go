@@ -12,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
 )
 
 func packed(t *testing.T, text string) []byte {
@@ -59,7 +57,7 @@ func TestCompressionIsUndone(t *testing.T) {
 				standard.DisableCompression = tc.disabled
 			}
 			for range 3 { // what undoes it is used again, also after a failure
-				c := &Call{Peer: peer, Method: tc.method, URL: target, Effect: retry.Reads, Explain: ExplainFunc(func(a *Attempt) error { return a.Cause })}
+				c := &Call{Peer: peer, Method: tc.method, URL: target, Effect: Reads, Explain: ExplainFunc(func(a *Attempt) error { return a.Cause })}
 				err := c.Do(t.Context())
 				require.ErrorIs(t, err, tc.err)
 				assert.Equal(t, tc.want, string(c.Last.Body))

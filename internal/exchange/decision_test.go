@@ -15,8 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
 
 type transport func(*http.Request) (*http.Response, error)
@@ -31,7 +29,7 @@ func status(r *http.Request, code int) *http.Response {
 func newCall(send transport) *exchange.Call {
 	return &exchange.Call{
 		Peer:   &exchange.Peer{Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour},
-		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: retry.Reads, MaxRetries: 3,
+		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: exchange.Reads, MaxRetries: 3,
 		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return a }),
 	}
 }
@@ -106,16 +104,16 @@ func TestAContextThatEndedMeanwhileIsTold(t *testing.T) {
 // Only a create is left alone after the second cut: what may be sent twice is sent as often as is allowed.
 func TestABodyThatIsCut(t *testing.T) {
 	t.Parallel()
-	for effect, attempts := range map[retry.Effect]int{retry.Repeatable: 4, retry.Creates: 2} {
+	for effect, attempts := range map[exchange.Effect]int{exchange.Repeatable: 4, exchange.Creates: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			call := newCall(func(r *http.Request) (*http.Response, error) {
 				_, err := r.Body.Read(make([]byte, 10))
 				require.NoError(t, err)
 				return nil, io.ErrUnexpectedEOF
 			})
-			call.Method, call.Effect, call.Body = http.MethodPost, effect, sending.JSON(strings.Repeat("x", 100<<10))
+			call.Method, call.Effect, call.Body = http.MethodPost, effect, exchange.JSON(strings.Repeat("x", 100<<10))
 			require.Error(t, call.Do(t.Context()))
-			assert.Equal(t, retry.Partly, call.Last.Sent)
+			assert.Equal(t, exchange.Partly, call.Last.Sent)
 			assert.Equal(t, attempts, call.Attempts)
 		})
 	}

@@ -29,12 +29,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/buffers"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 // Peer is the server that calls go to, and what they share.
@@ -61,10 +55,10 @@ type Call struct {
 	Peer       *Peer
 	Method     string
 	URL        *url.URL
-	Header     http.Header  // beside those that every request has
-	Body       sending.Body // nil: none
-	Stream     Stream       // instead of URL, Header, Body and Authorization; nil: the response is read into memory
-	Effect     retry.Effect
+	Header     http.Header // beside those that every request has
+	Body       Body        // nil: none
+	Stream     Stream      // instead of URL, Header, Body and Authorization; nil: the response is read into memory
+	Effect     Effect
 	MaxRetries int
 
 	Authorization func(context.Context) (string, error) // instead of the peer's; nil: the peer's
@@ -90,11 +84,11 @@ type Call struct {
 	again    bool          // the last attempt may be retried
 	ended    error         // it might, but for this
 	wait     time.Duration // before the retry
-	next     retry.Next    // what the stream said of the last attempt
+	next     Next          // what the stream said of the last attempt
 	cuts     int           // attempts that ended within the body
 	spread   float64       // of back-off, between 0 and 1
 	buffer   *bytes.Buffer // holds the response's body
-	reader   stall.Reader  // of that
+	reader   WatchedReader // of that
 	first    Attempt       // nearly always the only one
 }
 
@@ -115,7 +109,7 @@ type Retrier interface {
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
 // context, BeforeRetry or Prepare ended is a [*Stopped] around it.
 func (c *Call) Do(ctx context.Context) error {
-	c.spread = jitter.Float64(ctx)
+	c.spread = Jitter(ctx)
 	retries := c.MaxRetries
 	if c.Stream != nil {
 		retries = math.MaxInt // the stream counts by itself
@@ -171,7 +165,7 @@ func (s *Stopped) Error() string { return "stopped between attempts: " + s.Reaso
 // Release gives back the memory of the response's body, which must not be used any more.
 func (c *Call) Release() {
 	if c.buffer != nil {
-		buffers.GiveBack(c.buffer)
+		putBuffer(c.buffer)
 	}
 	c.buffer = nil
 	if c.Last != nil {
@@ -197,7 +191,7 @@ func (c *Call) mayRetry(ctx context.Context) (bool, error) {
 		}
 	case !c.Effect.MayRetry(outcome) || c.Body != nil && !c.Body.Replayable():
 		return false, nil
-	case c.Effect == retry.Creates && outcome.Status == 0 && outcome.Sent == retry.Partly:
+	case c.Effect == Creates && outcome.Status == 0 && outcome.Sent == Partly:
 		// A server that cuts an upload often means to refuse it; one more try tells.
 		if c.cuts++; c.cuts > 1 {
 			return false, nil
@@ -221,9 +215,9 @@ func (c *Call) pause() time.Duration {
 	case c.Stream != nil:
 		retries, asked = c.next.Failures-1, c.next.RetryAfter
 	default:
-		asked = retry.After(c.Last.Header.Get("Retry-After"), time.Now())
+		asked = RetryAfter(c.Last.Header.Get("Retry-After"), time.Now())
 	}
-	return retry.Wait(retries, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
+	return Pause(retries, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
 }
 
 func (c *Call) beforeRetry(req *http.Request) error {

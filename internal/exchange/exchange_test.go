@@ -1,4 +1,3 @@
-//nolint:bodyclose // the responses are made here and have nothing to close
 package exchange
 
 import (
@@ -16,9 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +24,7 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // newCall is a call whose attempts the function serves.
-func newCall(effect retry.Effect, serve transport) *Call {
+func newCall(effect Effect, serve transport) *Call {
 	origin := &url.URL{Scheme: "https", Host: "api.clinic.test"}
 	target := *origin
 	target.Path = "/v1/synthetic"
@@ -57,7 +53,7 @@ func responds(status int, body string, header ...string) *http.Response {
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	c := newCall(retry.Reads, nil)
+	c := newCall(Reads, nil)
 	require.NoError(t, c.limit(t.Context()))
 	refusal := errors.New("synthetic")
 	c.Peer.Limit = func(context.Context) error { return refusal }
@@ -82,10 +78,10 @@ func TestAuthorize(t *testing.T) {
 
 func TestHeader(t *testing.T) {
 	t.Parallel()
-	c := newCall(retry.Reads, nil)
+	c := newCall(Reads, nil)
 	c.Header = http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
 	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(""))
-	c.Body = sending.JSON("{}")
+	c.Body = JSON("{}")
 	header := c.header("Bearer secret")
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
 	assert.Equal(t, []string{"application/json"}, header["Content-Type"])
@@ -97,7 +93,7 @@ func TestHeader(t *testing.T) {
 func sent(t *testing.T, c *Call, serve transport) (*http.Response, error) {
 	t.Helper()
 	c.Peer.Transport = serve
-	state := &sending.State{Once: c.Effect == retry.Creates}
+	state := &SendState{Once: c.Effect == Creates}
 	ctx := state.Watchdog.Guard(t.Context(), time.Minute)
 	t.Cleanup(state.Watchdog.Stop)
 	out := (&http.Request{Method: c.Method, URL: c.URL, Header: http.Header{}}).WithContext(ctx)
@@ -107,21 +103,21 @@ func sent(t *testing.T, c *Call, serve transport) (*http.Response, error) {
 
 func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
 	t.Parallel()
-	small, large := sending.JSON(`{"a":1}`), sending.JSON(strings.Repeat(" ", sending.SmallSize+1))
+	small, large := JSON(`{"a":1}`), JSON(strings.Repeat(" ", SmallSize+1))
 	for _, tc := range []struct {
-		effect retry.Effect
-		body   sending.Body
+		effect Effect
+		body   Body
 		again  bool
 		known  bool // to net/http, which then sends it with the header
 		expect string
 	}{
-		{retry.Repeatable, small, true, true, ""},
-		{retry.Repeatable, large, true, false, ""},
-		{retry.Creates, small, false, false, ""},
-		{retry.Creates, large, false, false, ""},
-		{retry.Creates, sending.JSON(make([]byte, sending.ExpectSize)), false, false, ""},
-		{retry.Creates, sending.JSON(make([]byte, sending.ExpectSize+1)), false, false, "100-continue"},
-		{retry.Repeatable, sending.JSON(make([]byte, sending.ExpectSize+1)), true, false, ""},
+		{Repeatable, small, true, true, ""},
+		{Repeatable, large, true, false, ""},
+		{Creates, small, false, false, ""},
+		{Creates, large, false, false, ""},
+		{Creates, JSON(make([]byte, ExpectSize)), false, false, ""},
+		{Creates, JSON(make([]byte, ExpectSize+1)), false, false, "100-continue"},
+		{Repeatable, JSON(make([]byte, ExpectSize+1)), true, false, ""},
 	} {
 		c := newCall(tc.effect, nil)
 		c.Method, c.Body = http.MethodPost, tc.body
@@ -155,7 +151,7 @@ func isNopCloser(r io.ReadCloser) bool {
 
 func TestSendFollowsRedirects(t *testing.T) {
 	t.Parallel()
-	c := newCall(retry.Reads, nil)
+	c := newCall(Reads, nil)
 	var asked []string
 	resp, err := sent(t, c, func(r *http.Request) (*http.Response, error) {
 		asked = append(asked, r.URL.Path)
@@ -169,8 +165,8 @@ func TestSendFollowsRedirects(t *testing.T) {
 
 func TestSendWithoutTheAnnouncement(t *testing.T) {
 	t.Parallel()
-	c := newCall(retry.Creates, nil)
-	c.Method, c.Body = http.MethodPost, sending.JSON(make([]byte, sending.ExpectSize+1))
+	c := newCall(Creates, nil)
+	c.Method, c.Body = http.MethodPost, JSON(make([]byte, ExpectSize+1))
 	var expects []string
 	serve := func(r *http.Request) (*http.Response, error) {
 		expects = append(expects, r.Header.Get("Expect"))
@@ -208,10 +204,10 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCall(retry.Reads, nil)
+			c := newCall(Reads, nil)
 			defer c.Release()
 			c.Peer.MaxBody = tc.max
-			a, state := new(Attempt), new(sending.State)
+			a, state := new(Attempt), new(SendState)
 			state.Watchdog.Guard(t.Context(), time.Minute)
 			defer state.Watchdog.Stop()
 			resp := &http.Response{StatusCode: tc.status, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
@@ -249,13 +245,13 @@ func TestJudge(t *testing.T) {
 		"caller":    {over, over, Context, ended, true},
 		"both":      {over, stalled, Context, ended, true},
 	} {
-		a := &Attempt{Sent: retry.Wholly}
-		a.judge(tc.ctx, tc.watched, new(sending.State), lost)
+		a := &Attempt{Sent: Wholly}
+		a.judge(tc.ctx, tc.watched, new(SendState), lost)
 		assert.Equal(t, tc.step, a.Step, name)
 		require.ErrorIs(t, a.Cause, tc.cause, name)
 		assert.Equal(t, tc.step == Context, errors.Is(a.Cause, context.Canceled), name)
 		assert.Equal(t, tc.permanent, a.permanent, name)
-		assert.Equal(t, retry.Wholly, a.Sent, name)
+		assert.Equal(t, Wholly, a.Sent, name)
 	}
 }
 
@@ -266,29 +262,29 @@ func TestMayRetry(t *testing.T) {
 		defer cancel()
 		over, end := context.WithCancel(t.Context())
 		end()
-		partly, lost := &Attempt{Sent: retry.Partly}, &Attempt{Sent: retry.Wholly}
+		partly, lost := &Attempt{Sent: Partly}, &Attempt{Sent: Wholly}
 		responded := func(status int, retryAfter string) *Attempt {
-			return &Attempt{Status: status, Sent: retry.Wholly, Header: http.Header{"Retry-After": {retryAfter}}}
+			return &Attempt{Status: status, Sent: Wholly, Header: http.Header{"Retry-After": {retryAfter}}}
 		}
 		for name, tc := range map[string]struct {
 			ctx    context.Context
-			effect retry.Effect
+			effect Effect
 			last   *Attempt
 			want   bool
 		}{
-			"502 of a read":               {t.Context(), retry.Reads, responded(502, ""), true},
-			"502 of a create":             {t.Context(), retry.Creates, responded(502, ""), false},
-			"429 of a create":             {t.Context(), retry.Creates, responded(429, ""), true},
-			"no status of a create":       {t.Context(), retry.Creates, responded(0, ""), false},
-			"asked for what the limit is": {t.Context(), retry.Reads, responded(429, "10"), true},
-			"asked for more than that":    {t.Context(), retry.Reads, responded(429, "11"), false},
-			"asked for less than is left": {soon, retry.Reads, responded(429, "4"), true},
-			"asked for more than is left": {soon, retry.Reads, responded(429, "5"), false},
-			"context over":                {over, retry.Reads, responded(502, ""), false},
-			"cut within a create":         {t.Context(), retry.Creates, partly, true},
-			"lost create":                 {t.Context(), retry.Creates, lost, false},
-			"lost read":                   {t.Context(), retry.Reads, lost, true},
-			"permanent":                   {t.Context(), retry.Reads, &Attempt{permanent: true}, false},
+			"502 of a read":               {t.Context(), Reads, responded(502, ""), true},
+			"502 of a create":             {t.Context(), Creates, responded(502, ""), false},
+			"429 of a create":             {t.Context(), Creates, responded(429, ""), true},
+			"no status of a create":       {t.Context(), Creates, responded(0, ""), false},
+			"asked for what the limit is": {t.Context(), Reads, responded(429, "10"), true},
+			"asked for more than that":    {t.Context(), Reads, responded(429, "11"), false},
+			"asked for less than is left": {soon, Reads, responded(429, "4"), true},
+			"asked for more than is left": {soon, Reads, responded(429, "5"), false},
+			"context over":                {over, Reads, responded(502, ""), false},
+			"cut within a create":         {t.Context(), Creates, partly, true},
+			"lost create":                 {t.Context(), Creates, lost, false},
+			"lost read":                   {t.Context(), Reads, lost, true},
+			"permanent":                   {t.Context(), Reads, &Attempt{permanent: true}, false},
 		} {
 			c := newCall(tc.effect, nil)
 			c.Attempts, c.Last = 1, tc.last
@@ -297,7 +293,7 @@ func TestMayRetry(t *testing.T) {
 			assert.Equal(t, tc.want, again, name)
 		}
 
-		c := newCall(retry.Creates, nil)
+		c := newCall(Creates, nil)
 		c.Attempts, c.Last = 1, partly
 		for _, want := range []bool{true, false} {
 			again, _ := c.mayRetry(t.Context())
@@ -309,13 +305,13 @@ func TestMayRetry(t *testing.T) {
 	})
 }
 
-type spent struct{ sending.JSON }
+type spent struct{ JSON }
 
 func (spent) Replayable() bool { return false }
 
 func TestPause(t *testing.T) {
 	t.Parallel()
-	c := newCall(retry.Reads, nil)
+	c := newCall(Reads, nil)
 	c.spread = 0.5
 	c.Attempts, c.Last = 1, &Attempt{}
 	assert.Equal(t, 750*time.Millisecond, c.pause())
@@ -333,7 +329,7 @@ func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{429, 503, 429, 200}
-		c := newCall(retry.Repeatable, func(*http.Request) (*http.Response, error) {
+		c := newCall(Repeatable, func(*http.Request) (*http.Response, error) {
 			status := statuses[0]
 			statuses = statuses[1:]
 			return responds(status, ""), nil
@@ -351,7 +347,7 @@ func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCall(retry.Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
+		c := newCall(Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
 		defer c.Release()
 		enough := errors.New("synthetic")
 		c.BeforeRetry = retrier(func(*Attempt) error { return enough })
@@ -363,7 +359,7 @@ func TestStopped(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		c = newCall(retry.Reads, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
+		c = newCall(Reads, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
 		defer c.Release()
 		require.ErrorAs(t, c.Do(ctx), &stopped)
 		require.ErrorIs(t, stopped.Reason, context.Canceled)
@@ -374,7 +370,7 @@ func TestAttemptsAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		c := newCall(retry.Reads, func(*http.Request) (*http.Response, error) {
+		c := newCall(Reads, func(*http.Request) (*http.Response, error) {
 			time.Sleep(2 * time.Second)
 			if tries++; tries == 1 {
 				return nil, errors.New("synthetic")
@@ -408,7 +404,7 @@ func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
 		Limit:     func(c *Call) { c.Peer.Limit = func(context.Context) error { return refusal } },
 		Authorize: func(c *Call) { c.Peer.Authorization = func(context.Context) (string, error) { return "", refusal } },
 	} {
-		c := newCall(retry.Creates, func(*http.Request) (*http.Response, error) { assert.Fail(t, "sent"); return nil, refusal })
+		c := newCall(Creates, func(*http.Request) (*http.Response, error) { assert.Fail(t, "sent"); return nil, refusal })
 		prepare(c)
 		require.ErrorIs(t, c.Do(t.Context()), refusal)
 		assert.Equal(t, step, c.Last.Step)

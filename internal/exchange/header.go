@@ -3,22 +3,19 @@ package exchange
 import (
 	"maps"
 	"net/http"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
 
 const jsonType = "application/json"
 
 // header returns the headers of one attempt. Most are alike, and net/http's own transport never changes those of a request.
 func (c *Call) header(authorization string) http.Header {
-	_, document := c.Body.(sending.JSON)
+	_, document := c.Body.(JSON)
 	_, standard := c.Peer.Transport.(*http.Transport)
 	usual := standard && c.Authorization == nil && c.Hook == nil && len(c.Header) == 0 && c.Method != http.MethodHead
 	switch {
 	case usual && c.Body == nil:
 		return c.Peer.usualHeaders(authorization).bare
-	case usual && document && c.Effect != retry.Creates:
+	case usual && document && c.Effect != Creates:
 		return c.Peer.usualHeaders(authorization).document
 	case c.Body == nil:
 		return newHeader(c.Header, c.Peer.UserAgent, authorization, "", c.unpacks())

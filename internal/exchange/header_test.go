@@ -11,9 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
 
 // peerAt is a server on a socket, reached through net/http's own transport.
@@ -47,7 +44,7 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 	token := "Bearer first"
 	peer.Authorization = func(context.Context) (string, error) { return token, nil }
 	send := func(method string, prepare func(*Call)) http.Header {
-		c := &Call{Peer: peer, Method: method, URL: target, Effect: retry.Repeatable, Explain: ExplainFunc(func(a *Attempt) error { return a })}
+		c := &Call{Peer: peer, Method: method, URL: target, Effect: Repeatable, Explain: ExplainFunc(func(a *Attempt) error { return a })}
 		prepare(c)
 		defer c.Release()
 		require.NoError(t, c.Do(t.Context()))
@@ -62,7 +59,7 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 		return header
 	}
 	bare := func(*Call) {}
-	document := func(c *Call) { c.Body = sending.JSON("{}") }
+	document := func(c *Call) { c.Body = JSON("{}") }
 	for range 2 {
 		assert.Equal(t, usual("Bearer first"), send(http.MethodGet, bare))
 		assert.Equal(t, with("Content-Type", "application/json"), send(http.MethodPut, document))
@@ -82,7 +79,7 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 func TestHeadersAreSharedWithNoOtherTransport(t *testing.T) {
 	t.Parallel()
 	for range 2 {
-		c := newCall(retry.Reads, func(r *http.Request) (*http.Response, error) {
+		c := newCall(Reads, func(r *http.Request) (*http.Response, error) {
 			assert.NotContains(t, r.Header, "Accept-Encoding", "it may undo no compression")
 			assert.NotContains(t, r.Header, "X-Synthetic")
 			r.Header.Set("X-Synthetic", "1")
@@ -96,7 +93,7 @@ func TestHeadersAreSharedWithNoOtherTransport(t *testing.T) {
 
 //nolint:paralleltest // AllocsPerRun counts the allocations of all goroutines.
 func TestUsualHeadersCostNothing(t *testing.T) {
-	c := newCall(retry.Reads, nil)
+	c := newCall(Reads, nil)
 	c.Peer.Transport = new(http.Transport)
 	assert.Zero(t, testing.AllocsPerRun(100, func() { c.header("Bearer synthetic") }))
 }

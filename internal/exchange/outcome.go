@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/sending"
 )
 
 // Attempt is what one attempt came to.
@@ -25,7 +23,7 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 
 	permanent bool // the failure will be the same next time
 	Step      Step // that failed; None for a response
-	Sent      retry.Sent
+	Sent      Sent
 
 	Cause error // why it failed
 	Ended error // of the caller's context, if that was over too
@@ -53,8 +51,8 @@ const (
 func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
 
 // Outcome is what the retry decision goes by.
-func (a *Attempt) Outcome() retry.Outcome {
-	return retry.Outcome{Status: a.Status, Sent: a.Sent, Permanent: a.permanent}
+func (a *Attempt) Outcome() Outcome {
+	return Outcome{Status: a.Status, Sent: a.Sent, Permanent: a.permanent}
 }
 
 // response tells the retry loop of the attempt. It has no headers, or http.Client would follow a redirect; send has done so
@@ -70,7 +68,7 @@ func success(status int) bool { return status >= 200 && status <= 299 }
 
 // judge finds the cause of an attempt without a response where it is told best: by the stream, at our own end, in the
 // caller's context, in the watchdog, or else in the transport's error.
-func (a *Attempt) judge(ctx, watched context.Context, state *sending.State, err error) {
+func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err error) {
 	a.Ended = redact.ContextErr(ctx)
 	refused, failed := state.Failure()
 	cause := context.Cause(watched)
@@ -78,14 +76,14 @@ func (a *Attempt) judge(ctx, watched context.Context, state *sending.State, err 
 	case a.Step == Content:
 		a.Cause = err
 	case refused != nil:
-		a.Step, a.Cause, a.Sent, a.permanent = Commit, refused, retry.Partly, true
+		a.Step, a.Cause, a.Sent, a.permanent = Commit, refused, Partly, true
 	case failed != nil:
-		a.Step, a.Cause, a.Sent, a.permanent = Source, failed, retry.Partly, true
+		a.Step, a.Cause, a.Sent, a.permanent = Source, failed, Partly, true
 	case a.Ended != nil:
 		a.Step, a.Cause, a.permanent = Context, a.Ended, true
 	case cause != nil:
 		a.Step, a.Cause = Network, cause
 	default:
-		a.Step, a.Cause, a.permanent = Network, err, retry.Permanent(err)
+		a.Step, a.Cause, a.permanent = Network, err, Permanent(err)
 	}
 }

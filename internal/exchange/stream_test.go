@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/stall"
 )
 
 // scripted is a stream that keeps a diary.
@@ -25,7 +23,7 @@ type scripted struct {
 	diary   []string
 	prepare func(n int) error
 	takes   []error // by attempt; beyond them it is complete
-	next    retry.Next
+	next    exchange.Next
 	taken   int
 }
 
@@ -46,7 +44,7 @@ func (s *scripted) Request(ctx context.Context) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, http.MethodGet, "https://storage.clinic.test/7", nil)
 }
 
-func (s *scripted) Take(_ context.Context, resp *http.Response, _ stall.Watch) (int64, error) {
+func (s *scripted) Take(_ context.Context, resp *http.Response, _ exchange.Watch) (int64, error) {
 	s.note("take " + fmt.Sprint(resp.StatusCode))
 	n, _ := io.Copy(io.Discard, resp.Body)
 	if s.taken++; s.taken <= len(s.takes) {
@@ -57,7 +55,7 @@ func (s *scripted) Take(_ context.Context, resp *http.Response, _ stall.Watch) (
 
 func (s *scripted) Judged(err error) bool { return errors.Is(err, errJudged) }
 
-func (s *scripted) Next(err error, maxRetries int) retry.Next {
+func (s *scripted) Next(err error, maxRetries int) exchange.Next {
 	s.note(fmt.Sprintf("next %v of %d", err, maxRetries))
 	return s.next
 }
@@ -83,7 +81,7 @@ func streaming(s *scripted, status int) *exchange.Call {
 func TestAStreamTakesPartInEveryAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: retry.Next{Retry: true, Failures: 1}}
+		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1}}
 		call := streaming(s, http.StatusFound)
 		var received []int64
 		call.Report = func(_ context.Context, a *exchange.Attempt) {
@@ -104,15 +102,15 @@ func TestAStreamTakesPartInEveryAttempt(t *testing.T) {
 func TestAStreamSaysHowLongToWait(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		next        retry.Next
+		next        exchange.Next
 		least, most time.Duration
 		fails       bool
 	}{
-		"at once":         {next: retry.Next{Retry: true, AtOnce: true}},
-		"first failure":   {next: retry.Next{Retry: true, Failures: 1}, least: time.Second / 2, most: time.Second},
-		"third failure":   {next: retry.Next{Retry: true, Failures: 3}, least: 2 * time.Second, most: 4 * time.Second},
-		"asked for":       {next: retry.Next{Retry: true, Failures: 1, RetryAfter: 9 * time.Second}, least: 9 * time.Second, most: 9 * time.Second},
-		"asked too much":  {next: retry.Next{Retry: true, Failures: 1, RetryAfter: 11 * time.Second}, fails: true},
+		"at once":         {next: exchange.Next{Retry: true, AtOnce: true}},
+		"first failure":   {next: exchange.Next{Retry: true, Failures: 1}, least: time.Second / 2, most: time.Second},
+		"third failure":   {next: exchange.Next{Retry: true, Failures: 3}, least: 2 * time.Second, most: 4 * time.Second},
+		"asked for":       {next: exchange.Next{Retry: true, Failures: 1, RetryAfter: 9 * time.Second}, least: 9 * time.Second, most: 9 * time.Second},
+		"asked too much":  {next: exchange.Next{Retry: true, Failures: 1, RetryAfter: 11 * time.Second}, fails: true},
 		"nothing follows": {fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +131,7 @@ func TestWhatStopsAStreamBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	noAddress := errors.New("synthetic: no address")
 	for failing := range 2 {
-		s := &scripted{takes: []error{errJudged}, next: retry.Next{Retry: true, AtOnce: true}}
+		s := &scripted{takes: []error{errJudged}, next: exchange.Next{Retry: true, AtOnce: true}}
 		s.prepare = func(n int) error {
 			if n == failing {
 				return noAddress

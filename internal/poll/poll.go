@@ -5,8 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/retry"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 // The bounds of every wait.
@@ -66,9 +65,9 @@ func (s *Schedule) Sleep(ctx context.Context) error {
 // random, so that many waits do not poll together. After failures it also grows with their number.
 func (s *Schedule) pause(ctx context.Context) time.Duration {
 	shortest, longest := s.bounds(time.Since(s.began))
-	pause := shortest + time.Duration(jitter.Float64(ctx)*float64(longest-shortest+1))
+	pause := shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))
 	if s.failures > 0 {
-		pause = max(pause, retry.Backoff(ctx, s.failures-1, s.interval, s.maxInterval, 0))
+		pause = max(pause, exchange.Backoff(ctx, s.failures-1, s.interval, s.maxInterval, 0))
 	}
 	return pause
 }

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jitter"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 // world is one day of a clinic. Everything in it comes from the seed.
@@ -137,7 +137,7 @@ func (b *being) draws(purpose string) *draws {
 
 // context gives the SDK its randomness: from the instant, so that no order of questions matters.
 func (b *being) context(ctx context.Context) context.Context {
-	return jitter.With(ctx, func() float64 {
+	return exchange.WithJitter(ctx, func() float64 {
 		return drawsAt(b.world.seed, uint64(b.number), uint64(time.Now().UnixNano())).float()
 	})
 }

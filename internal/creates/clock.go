@@ -1,0 +1,130 @@
+package creates
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Made is when a note was made, held against when the lost create was sent.
+type Made int
+
+// When a note can have been made, from impossible to certain.
+const (
+	MadeOutside    Made = iota // of the window
+	MadeEarlier                // before it was sent, in the window
+	MadeJustBefore             // before it was sent, by minutes
+	MadePerhaps                // before it was sent, by seconds which the clocks may be apart
+	MadeUnclear                // the clocks disagree, the service does not tell, or it was later than it can have taken
+	MadeSince                  // not before it was sent, by both clocks
+)
+
+const (
+	// slack is how far a service's times can be off without a word: local times, given as if they were UTC.
+	slack = 26 * 3600
+	// MostBehind is how far the time of a place can be behind UTC: one without a zone may be that of any place.
+	MostBehind = 12 * 3600
+	// justBefore is how much earlier a note may seem to be that was made since.
+	justBefore = 15 * 60
+)
+
+// Clocks is the time at which a response came, in whole seconds: few services tell more.
+type Clocks struct {
+	Now    int64         // by our clock
+	Ahead  int64         // how far the service's clock is ahead of ours, going by the nearest it can be
+	Spread int64         // how much less that may be: Date tells whole seconds, and a response takes its time
+	Known  bool          // the service gave its time
+	Cached time.Duration // how long the response had been in a cache
+	Behind int64         // how far its times may be behind UTC without saying so
+}
+
+// ReadClocks takes the service's time from a response that was asked for and came at these times of ours. A Date between
+// the two agrees with our clock.
+func ReadClocks(h http.Header, asked, came time.Time) Clocks {
+	c := Clocks{Now: came.Unix()}
+	const longest = 1 << 31 // what RFC 9111 gives an Age that is too large
+	if age, err := strconv.ParseInt(h.Get("Age"), 10, 64); err == nil && age > 0 {
+		c.Cached = time.Duration(min(age, longest)) * time.Second
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return c
+	}
+	c.Known = true
+	now := date.Add(c.Cached).Unix()
+	switch {
+	case now < asked.Unix():
+		c.Ahead = now - asked.Unix()
+	case now > came.Unix():
+		c.Ahead = now - came.Unix()
+	}
+	c.Spread = c.Ahead - (now - came.Unix()) + 1
+	return c
+}
+
+// Window is the time in which the note of a lost create can have been made.
+type Window struct{ sent, settled, end int64 }
+
+// NewWindow returns the window of a create that was sent and could be done with at these times.
+func NewWindow(sent, settled time.Time) Window {
+	return Window{sent.Unix(), settled.Unix(), settled.Unix() + slack}
+}
+
+// Clock tells what the clocks say of the time of sending.
+func (w Window) Clock(c Clocks) Clock {
+	switch {
+	case w.sent > c.Now:
+		return SentInFuture
+	case w.sent > c.Now+c.Ahead:
+		return SentAheadOfService
+	}
+	return ClocksAgree
+}
+
+// Made tells when a note was made, going by what the service gives as its time of creation.
+func (w Window) Made(created time.Time, c Clocks) Made {
+	at := created.Unix()
+	earliest := w.sent + min(c.Ahead, 0)
+	ours, theirs, past := at >= w.sent, at >= w.sent+c.Ahead, at <= min(c.Now, w.settled)+c.Ahead
+	switch {
+	case created.IsZero():
+		return MadeUnclear
+	case at < earliest-slack || at > w.end+max(c.Ahead, 0):
+		return MadeOutside
+	case ours && theirs && past && c.Known:
+		return MadeSince
+	case ours || theirs:
+		return MadeUnclear
+	case at >= w.sent+c.Ahead-c.Spread:
+		return MadePerhaps
+	case at >= earliest-justBefore-c.Behind:
+		return MadeJustBefore
+	}
+	return MadeEarlier
+}
+
+// Order watches whether notes really come newest first: a service that does not know the sort parameter's name says
+// nothing. The zero value has seen none.
+type Order struct {
+	oldest  int64
+	begun   bool
+	fell    bool
+	unknown bool // a note was out of order, or its time is not known
+}
+
+// Add takes in the next note's time of creation.
+func (o *Order) Add(created time.Time) {
+	at := created.Unix()
+	switch {
+	case created.IsZero() || o.begun && at > o.oldest:
+		o.unknown = true
+	case o.begun && at < o.oldest:
+		o.fell = true
+	}
+	o.oldest, o.begun = at, true
+}
+
+// Past reports whether all that follows is surely older than the window.
+func (o *Order) Past(w Window, c Clocks) bool {
+	return o.fell && !o.unknown && o.oldest < w.sent+min(c.Ahead, 0)-slack
+}

@@ -1,0 +1,164 @@
+package creates
+
+// Evidence is what looking for the note of a lost create has shown.
+type Evidence struct {
+	Named      Named  // what the id that the response held led to
+	Look       Look   // how far the list was seen, and why that is proof
+	Clock      Clock  // what the clocks say of the time it was sent
+	Settled    bool   // the service surely had done with it when the list was asked for
+	UniqueName bool   // the caller vouches that no other note ever had its name
+	Others     Others // what else this client creates for the same patient
+	Forgot     bool   // this client no longer knows all that it has learned since it was sent
+	Fitting    int    // notes in which everything fits
+	Rivals     bool   // notes that may be it as well, as far as is known
+	Resembling bool   // notes that forbid to say that there is none
+}
+
+// Named is what the id that the response held led to.
+type Named int
+
+// What an id can lead to.
+const (
+	NotNamed   Named = iota // the response held none
+	NamedHere               // the note is there, the patient's, and resembles what was sent
+	NamedOther              // the note is another patient's, of another time, excluded, or found for another create
+	NamedGone               // there is no such note
+)
+
+// Look is how far the list was seen.
+type Look int
+
+// How far a list can be seen, from nothing to proof.
+const (
+	LookRefused    Look = iota // the service refuses to list, or what it lists cannot be used
+	LookFailing                // the list failed in a way that may pass
+	LookUnproven               // what was seen may not be all
+	LookToEnd                  // the service named the end, or gave an empty page
+	LookPastWindow             // the rows came newest first, to one older than the lost note can be
+)
+
+// Clock is what the clocks say of the time at which the create was sent.
+type Clock int
+
+// What the clocks can say.
+const (
+	ClocksAgree        Clock = iota // it was in the past
+	SentAheadOfService              // it is in the future by the service's clock, in the past by ours
+	SentInFuture                    // it is in the future by our own clock
+)
+
+// Others is what other creates of this client, for the same patient, can explain.
+type Others int
+
+// What others there can be.
+const (
+	NoOthers       Others = iota
+	OthersUnderWay        // of another name or size
+	EqualUnderWay         // of the same name and size: the note may be its
+	EqualLost             // as the one before, and its response was lost as well
+)
+
+// Add takes a note into account, in the list or, when gone, no longer there but seen before.
+func (e *Evidence) Add(n Note, gone bool) {
+	switch {
+	case gone:
+	case n.Fits(e.UniqueName):
+		e.Fitting++
+	case n.Rivals(e.UniqueName):
+		e.Rivals = true
+	}
+	e.Resembling = e.Resembling || n.Resembles(e.UniqueName)
+}
+
+// Note is what one note of the list is like, held against what was to be created.
+type Note struct {
+	Patient bool // it is the patient's; for a create without a patient, it names none
+	Name    Name
+	Size    Size
+	User    User
+	Made    Made
+	Known   Known
+}
+
+// Name compares a note's name to the one that was sent.
+type Name int
+
+// How names can compare.
+const (
+	NameOther   Name = iota
+	NameSimilar      // shortened, or written in another way
+	NameUnsent       // none was sent, so that the service may have made one up
+	NameEqual        // white space at the ends aside
+)
+
+// Size compares the size of a note's recording to that of the one that was sent.
+type Size int
+
+// How sizes can compare.
+const (
+	SizeOther    Size = iota
+	SizeUntold        // nothing can be compared
+	SizeOneSided      // a recording was sent, and only one side tells a size
+	SizeEqual
+)
+
+// User compares the note's user to the one whose token asks.
+type User int
+
+// How users can compare.
+const (
+	UserOther  User = iota
+	UserUntold      // the note names none, or it is not known who asks
+	UserOwn
+)
+
+// Known is what this client knows of a note.
+type Known int
+
+// What can be known.
+const (
+	Unexplained Known = iota
+	Explained         // a Create returned it, or the caller excluded it
+	Claimed           // it was found for another lost create
+)
+
+// Fits reports whether everything says that this is the note. A unique name alone does.
+func (n Note) Fits(unique bool) bool {
+	if !n.Patient || n.Known != Unexplained {
+		return false
+	}
+	if unique {
+		return n.Name == NameEqual
+	}
+	described := n.Name == NameEqual && (n.Size == SizeEqual || n.Size == SizeOneSided) || n.Name == NameUnsent && n.Size == SizeEqual
+	return described && n.User == UserOwn && n.Made == MadeSince
+}
+
+// Rivals reports whether this may be the note just as well, so that another that fits is not the only explanation.
+func (n Note) Rivals(unique bool) bool {
+	if !n.Patient || n.Known == Explained || n.Fits(unique) {
+		return false
+	}
+	if unique {
+		return n.Name == NameEqual
+	}
+	named := n.Name == NameEqual || n.Name == NameUnsent
+	since := n.Made == MadeSince || n.Made == MadeUnclear || n.Made == MadePerhaps && n.Known != Claimed
+	return named && n.Size != SizeOther && n.User != UserOther && since
+}
+
+// Resembles reports whether the note forbids to say that none was created: by its name or its size, or because the patient's
+// user made it at about that time and nothing explains it, so that it may have been renamed and re-encoded.
+func (n Note) Resembles(unique bool) bool {
+	inWindow := n.Made != MadeOutside
+	switch {
+	case n.Known == Explained:
+		return false
+	case unique:
+		return n.Name == NameEqual || n.Name == NameSimilar && inWindow
+	case !inWindow:
+		return false
+	}
+	about := n.Made >= MadeJustBefore
+	return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther
+}

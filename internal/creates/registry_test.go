@@ -1,0 +1,160 @@
+package creates_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+)
+
+func view(m *creates.Registry, l creates.Loss) creates.View {
+	v := m.View(l)
+	if len(v.Claimed) == 0 {
+		v.Claimed = nil
+	}
+	return v
+}
+
+func TestCreatesUnderWay(t *testing.T) {
+	t.Parallel()
+	mine := creates.NewCreate(7, "Visit", 5).Lost(noon)
+	for _, tc := range []struct {
+		name  string
+		other creates.Create
+		want  creates.View
+	}{
+		{"equal", creates.NewCreate(7, "Visit", 5), creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
+		{"white space aside", creates.NewCreate(7, " Visit ", 5), creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
+		{"a size not known", creates.NewCreate(7, "Visit", -1), creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
+		{"another size", creates.NewCreate(7, "Visit", 6), creates.View{UnderWay: true, AlikeUnderWay: true}},
+		{"another name", creates.NewCreate(7, "Other", 5), creates.View{UnderWay: true}},
+		{"another patient", creates.NewCreate(8, "Visit", 5), creates.View{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var m creates.Registry
+			m.Add(mine)
+			end := m.Begin(tc.other)
+			assert.Equal(t, tc.want, view(&m, mine))
+			second := m.Begin(tc.other)
+			end()
+			assert.Equal(t, tc.want, view(&m, mine), "the second one still is")
+			second()
+			assert.Equal(t, creates.View{}, view(&m, mine))
+		})
+	}
+}
+
+func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
+	t.Parallel()
+	var m creates.Registry
+	mine := creates.NewCreate(7, "Visit", -1).Lost(noon)
+	m.Begin(creates.NewCreate(7, "Visit", 5))
+	m.Add(creates.NewCreate(7, "Visit", 6).Lost(noon))
+	assert.Equal(t, creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true, EqualLost: true, AlikeLost: true}, view(&m, mine))
+}
+
+func TestOtherLosses(t *testing.T) {
+	t.Parallel()
+	visit := creates.NewCreate(7, "Visit", 5)
+	mine := visit.Lost(noon)
+	later := noon.Add(time.Minute)
+	for _, tc := range []struct {
+		name  string
+		other creates.Loss
+		want  creates.View
+	}{
+		{"the same", visit.Lost(noon), creates.View{}},
+		{"equal", visit.Lost(later), creates.View{EqualLost: true, AlikeLost: true}},
+		{"equal, before", visit.Lost(noon.Add(-time.Minute)), creates.View{EqualLost: true, AlikeLost: true}},
+		{"another size", creates.NewCreate(7, "Visit", 6).Lost(later), creates.View{AlikeLost: true}},
+		{"another name", creates.NewCreate(7, "Other", 5).Lost(later), creates.View{}},
+		{"another patient", creates.NewCreate(8, "Visit", 5).Lost(later), creates.View{}},
+		{"of another day", visit.Lost(noon.Add(26 * time.Hour)), creates.View{}},
+		{"of the other day", visit.Lost(noon.Add(-26 * time.Hour)), creates.View{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var m creates.Registry
+			m.Add(mine)
+			m.Add(tc.other)
+			assert.Equal(t, tc.want, view(&m, mine))
+			m.Remove(tc.other)
+			assert.Equal(t, creates.View{}, view(&m, mine), "it made no note")
+		})
+	}
+}
+
+func TestOneNoteForOneLoss(t *testing.T) {
+	t.Parallel()
+	var m creates.Registry
+	a, b := creates.NewCreate(7, "Visit", 5).Lost(noon), creates.NewCreate(7, "Visit", 5).Lost(noon.Add(time.Second))
+	m.Add(a)
+	m.Add(b)
+	assert.True(t, m.Claim(a, 70))
+	assert.True(t, m.Claim(a, 70), "asked twice, the same note")
+	assert.False(t, m.Claim(b, 70))
+	assert.Equal(t, creates.View{Note: 70, EqualLost: true, AlikeLost: true}, view(&m, a))
+	assert.Equal(t, creates.View{Claimed: map[int64]bool{70: true}}, view(&m, b), "what it made is known")
+	assert.True(t, m.Claim(b, 71))
+	assert.Equal(t, creates.View{Note: 71, Claimed: map[int64]bool{70: true}}, view(&m, b))
+	// One of another process is remembered from when it is found.
+	c := creates.NewCreate(7, "Visit", 5).Lost(noon.Add(time.Hour))
+	assert.True(t, m.Claim(c, 72))
+	assert.EqualValues(t, 72, m.View(c).Note)
+}
+
+func TestItSaysWhatItForgot(t *testing.T) {
+	t.Parallel()
+	var m creates.Registry
+	of := func(i int) creates.Loss {
+		return creates.NewCreate(int64(i+1), "Visit", 5).Lost(noon.Add(time.Duration(i) * time.Second))
+	}
+	for i := range creates.MaxUnresolved {
+		m.Add(of(i))
+		m.Add(of(i)) // once is enough
+	}
+	assert.False(t, m.View(of(0)).Forgot)
+	assert.True(t, m.Claim(of(0), 70))
+	m.Add(of(creates.MaxUnresolved))
+	assert.Zero(t, m.View(of(0)).Note, "the oldest made room")
+	assert.True(t, m.View(of(1)).Forgot, "it may have had the same note")
+	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5).Lost(noon.Add(27*time.Hour))).Forgot)
+}
+
+func TestTheLatestThatWasForgottenCounts(t *testing.T) {
+	t.Parallel()
+	var m creates.Registry
+	late := noon.Add(100 * time.Hour)
+	m.Add(creates.NewCreate(1, "Visit", 5).Lost(late))
+	for i := range creates.MaxUnresolved + 1 {
+		m.Add(creates.NewCreate(int64(i+2), "Visit", 5).Lost(noon))
+	}
+	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5).Lost(late)).Forgot)
+}
+
+func TestManyGoroutinesShareIt(t *testing.T) {
+	t.Parallel()
+	var m creates.Registry
+	var claims sync.Map
+	var workers sync.WaitGroup
+	for worker := range 8 {
+		workers.Go(func() {
+			for i := range 100 {
+				l := creates.NewCreate(7, "Visit", 5).Lost(noon.Add(time.Duration(100*worker+i) * time.Second))
+				end := m.Begin(creates.NewCreate(7, "Visit", 5))
+				m.Add(l)
+				m.View(l)
+				if m.Claim(l, int64(i)) {
+					_, twice := claims.LoadOrStore(i, worker)
+					assert.False(t, twice, i)
+				}
+				end()
+			}
+		})
+	}
+	workers.Wait()
+}

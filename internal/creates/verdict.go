@@ -1,0 +1,98 @@
+// Package creates decides what became of a create whose response was lost, from evidence alone. It makes no request and
+// keeps no patient's data, so that all of it can be printed.
+package creates
+
+// Verdict is what the evidence allows to say.
+type Verdict struct {
+	Outcome Outcome
+	Reason  Reason // why it is undecided; empty otherwise
+	Wait    bool   // looking once more, later, may decide it
+}
+
+// Outcome is what became of the create.
+type Outcome int
+
+// The outcomes. Without evidence nothing is decided.
+const (
+	Undecided Outcome = iota
+	Found
+	NotCreated
+)
+
+// Decide is the verdict on a lost create. It is the first line of this table that applies:
+//
+//	the response named a note, which is there and can be it    found
+//	the response named a note, which cannot be it              undecided
+//	the response named a note, which is gone                   undecided; wait while it may be on its way to a replica
+//	the list failed                                            undecided; wait if that may pass
+//	a note fits, an equal create of this client is under way   undecided; wait for it to tell its note
+//	several notes fit, or one and a rival                      undecided
+//	a note fits, an equal create of this client is lost too    undecided
+//	a note fits, and its name is unique                        found
+//	it was sent in the future by this machine's clock          undecided
+//	the list was not seen to a proven end or past the window   undecided
+//	it was sent in the future by the service's clock           undecided; wait until it is settled
+//	a note fits, but the memory of this client has gaps        undecided
+//	a note fits                                                found
+//	a note may be it, but not all of it is known               undecided; wait for a create under way that may explain it
+//	a note resembles it, or nothing explains a note            undecided; wait as above, and until it is settled
+//	the service may still be at work                           undecided; wait until it is settled
+//	none of these                                              not created
+func Decide(e Evidence) Verdict {
+	one := e.Fitting == 1
+	underWay := e.Others == OthersUnderWay || e.Others == EqualUnderWay
+	switch {
+	case e.Named == NamedHere:
+		return Verdict{Outcome: Found}
+	case e.Named == NamedOther:
+		return Verdict{Reason: OtherNote}
+	case e.Named == NamedGone:
+		return Verdict{Reason: Gone, Wait: !e.Settled}
+	case e.Look == LookFailing || e.Look == LookRefused:
+		return Verdict{Reason: NoList, Wait: e.Look == LookFailing}
+	case e.Fitting > 0 && e.Others == EqualUnderWay:
+		return Verdict{Reason: UnderWay, Wait: true}
+	case e.Fitting > 1 || one && e.Rivals:
+		return Verdict{Reason: Several}
+	case one && e.Others == EqualLost:
+		return Verdict{Reason: LostTwice}
+	case one && e.UniqueName:
+		return Verdict{Outcome: Found}
+	case e.Clock == SentInFuture:
+		return Verdict{Reason: Future}
+	case e.Look != LookToEnd && e.Look != LookPastWindow:
+		return Verdict{Reason: Unproven}
+	case e.Clock == SentAheadOfService:
+		return Verdict{Reason: Future, Wait: !e.Settled}
+	case one && e.Forgot:
+		return Verdict{Reason: Forgotten}
+	case one:
+		return Verdict{Outcome: Found}
+	case e.Rivals:
+		return Verdict{Reason: Incomplete, Wait: underWay}
+	case e.Resembling:
+		return Verdict{Reason: Resembles, Wait: !e.Settled || underWay}
+	case !e.Settled:
+		return Verdict{Reason: Unsettled, Wait: true}
+	}
+	return Verdict{Outcome: NotCreated}
+}
+
+// Reason says why nothing is decided, in words that may be printed.
+type Reason string
+
+// The reasons.
+const (
+	OtherNote  Reason = "the response named a note that cannot be it: another patient's, of another time, excluded, or found for another create; a person has to look"
+	Gone       Reason = "the response named a note that is not there, or no longer; a person has to look"
+	NoList     Reason = "the notes could not be read"
+	UnderWay   Reason = "a note fits, but an equal create of this client is still under way and may have made it"
+	Several    Reason = "several notes fit; a person has to look"
+	LostTwice  Reason = "a note fits, but the response of an equal create was lost too; a person has to look"
+	Future     Reason = "it was sent in the future by this machine's clock or by the service's; check the clocks"
+	Unproven   Reason = "the list cannot be shown to be whole; does WithQueryNames name the service's parameters?"
+	Forgotten  Reason = "a note fits, but this client has made too many since to know that none of them explains it; a person has to look"
+	Incomplete Reason = "a note may be it, but not enough of it is known (its user, its size, when it was made), or it was found for another create; a person has to look"
+	Resembles  Reason = "a note resembles it, or was made since by the same user and nothing explains it; a person has to look"
+	Unsettled  Reason = "no such note yet, but the service may still be at work"
+)

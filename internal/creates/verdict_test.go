@@ -1,0 +1,263 @@
+package creates_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+)
+
+type (
+	evidence = creates.Evidence
+	note     = creates.Note
+)
+
+// everyEvidence is the product of all values that the fields of the evidence can have; two notes that fit stand for more.
+func everyEvidence(yield func(evidence) bool) {
+	list := []evidence{{}}
+	vary := func(values int, set func(*evidence, int)) {
+		var next []evidence
+		for _, e := range list {
+			for value := range values {
+				set(&e, value)
+				next = append(next, e)
+			}
+		}
+		list = next
+	}
+	vary(int(creates.NamedGone)+1, func(e *evidence, v int) { e.Named = creates.Named(v) })
+	vary(int(creates.LookPastWindow)+1, func(e *evidence, v int) { e.Look = creates.Look(v) })
+	vary(int(creates.SentInFuture)+1, func(e *evidence, v int) { e.Clock = creates.Clock(v) })
+	vary(2, func(e *evidence, v int) { e.Settled = v == 1 })
+	vary(2, func(e *evidence, v int) { e.UniqueName = v == 1 })
+	vary(int(creates.EqualLost)+1, func(e *evidence, v int) { e.Others = creates.Others(v) })
+	vary(2, func(e *evidence, v int) { e.Forgot = v == 1 })
+	vary(3, func(e *evidence, v int) { e.Fitting = v })
+	vary(2, func(e *evidence, v int) { e.Rivals = v == 1 })
+	vary(2, func(e *evidence, v int) { e.Resembling = v == 1 })
+	for _, e := range list {
+		if !yield(e) {
+			return
+		}
+	}
+}
+
+// proven is the strongest evidence there is that no note was created.
+var proven = evidence{Look: creates.LookToEnd, Settled: true}
+
+func TestEveryVerdictRestsOnEvidence(t *testing.T) {
+	t.Parallel()
+	seen := map[creates.Outcome]int{}
+	for e := range everyEvidence {
+		v := creates.Decide(e)
+		seen[v.Outcome]++
+		switch v.Outcome {
+		case creates.Found:
+			requireFound(t, e)
+		case creates.NotCreated:
+			require.Equal(t, creates.NotNamed, e.Named, "the service gave it an id: %+v", e)
+			require.True(t, e.Settled, "%+v", e)
+			require.Contains(t, []creates.Look{creates.LookToEnd, creates.LookPastWindow}, e.Look, "%+v", e)
+			require.Equal(t, creates.ClocksAgree, e.Clock, "%+v", e)
+			require.False(t, e.Resembling || e.Rivals || e.Fitting > 0, "%+v", e)
+		default:
+			require.NotEmpty(t, v.Reason, "%+v", e)
+			continue
+		}
+		require.Empty(t, v.Reason, "%+v", e)
+		require.False(t, v.Wait, "%+v", e)
+	}
+	assert.Len(t, seen, 3)
+	assert.Equal(t, 4*5*3*2*2*4*2*3*2*2, seen[creates.Found]+seen[creates.NotCreated]+seen[creates.Undecided])
+}
+
+func requireFound(t *testing.T, e evidence) {
+	t.Helper()
+	if e.Named == creates.NamedHere {
+		return
+	}
+	require.Equal(t, creates.NotNamed, e.Named, "%+v", e)
+	require.Equal(t, 1, e.Fitting, "exactly one: %+v", e)
+	require.False(t, e.Rivals, "no other explanation is left: %+v", e)
+	require.NotContains(t, []creates.Others{creates.EqualUnderWay, creates.EqualLost}, e.Others, "%+v", e)
+	require.NotContains(t, []creates.Look{creates.LookRefused, creates.LookFailing}, e.Look, "%+v", e)
+	if !e.UniqueName {
+		require.NotEqual(t, creates.LookUnproven, e.Look, "another may be out of sight: %+v", e)
+		require.Equal(t, creates.ClocksAgree, e.Clock, "%+v", e)
+		require.False(t, e.Forgot, "%+v", e)
+	}
+}
+
+// What is enough to decide is decided: caution alone would never find anything.
+func TestEnoughEvidenceDecides(t *testing.T) {
+	t.Parallel()
+	for e := range everyEvidence {
+		want := creates.Undecided
+		unnamed := e.Named == creates.NotNamed
+		seen := e.Look == creates.LookToEnd || e.Look == creates.LookPastWindow
+		alone := e.Fitting == 1 && !e.Rivals && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
+		switch {
+		case e.Named == creates.NamedHere,
+			unnamed && alone && e.UniqueName && (seen || e.Look == creates.LookUnproven),
+			unnamed && alone && seen && e.Clock == creates.ClocksAgree && !e.Forgot:
+			want = creates.Found
+		case unnamed && seen && e.Settled && e.Clock == creates.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling:
+			want = creates.NotCreated
+		}
+		require.Equal(t, want, creates.Decide(e).Outcome, "%+v", e)
+	}
+}
+
+// It waits only while time can change the evidence: the service's work, a list that fails, a create under way.
+func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
+	t.Parallel()
+	for e := range everyEvidence {
+		underWay := e.Others == creates.OthersUnderWay || e.Others == creates.EqualUnderWay
+		if creates.Decide(e).Wait {
+			require.True(t, !e.Settled || e.Look == creates.LookFailing || underWay, "nothing is left to wait for: %+v", e)
+		}
+		if e.Named != creates.NotNamed {
+			require.Equal(t, e.Named == creates.NamedGone && !e.Settled, creates.Decide(e).Wait, "%+v", e)
+			continue
+		}
+		several := e.Fitting > 1 && e.Others != creates.EqualUnderWay && e.Look != creates.LookFailing
+		if several || e.Look == creates.LookRefused {
+			require.False(t, creates.Decide(e).Wait, "%+v", e)
+		}
+		if e.Look == creates.LookFailing || e.Look != creates.LookRefused && e.Fitting > 0 && e.Others == creates.EqualUnderWay {
+			require.True(t, creates.Decide(e).Wait, "%+v", e)
+		}
+		explained := proven
+		explained.UniqueName, explained.Forgot, explained.Resembling, explained.Rivals, explained.Others = e.UniqueName, e.Forgot, e.Resembling, e.Rivals, e.Others
+		require.Equal(t, underWay && (e.Resembling || e.Rivals), creates.Decide(explained).Wait, "a create under way may explain it: %+v", explained)
+		nothingYet := e
+		nothingYet.Look, nothingYet.Clock, nothingYet.Settled, nothingYet.Fitting, nothingYet.Rivals = creates.LookToEnd, creates.ClocksAgree, false, 0, false
+		require.True(t, creates.Decide(nothingYet).Wait, "the note may still come: %+v", nothingYet)
+	}
+}
+
+// everyNote is the product of all values that the fields of a note can have.
+func everyNote(yield func(note) bool) {
+	for _, patient := range []bool{false, true} {
+		for name := range creates.NameEqual + 1 {
+			for size := range creates.SizeEqual + 1 {
+				for user := range creates.UserOwn + 1 {
+					for made := range creates.MadeSince + 1 {
+						for known := range creates.Claimed + 1 {
+							if !yield(note{patient, name, size, user, made, known}) {
+								return
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func decide(unique bool, notes ...note) creates.Outcome {
+	e := proven
+	e.UniqueName = unique
+	for _, n := range notes {
+		e.Add(n, false)
+	}
+	return creates.Decide(e).Outcome
+}
+
+// One note in the list and all else in order: the rule, said of the note itself.
+func TestOneNoteInTheList(t *testing.T) {
+	t.Parallel()
+	seen := map[creates.Outcome]int{}
+	for n := range everyNote {
+		outcome := decide(false, n)
+		seen[outcome]++
+		switch outcome {
+		case creates.Found:
+			require.True(t, n.Patient, "%+v", n)
+			require.Equal(t, creates.Unexplained, n.Known, "%+v", n)
+			require.Contains(t, []creates.Name{creates.NameEqual, creates.NameUnsent}, n.Name, "%+v", n)
+			require.Contains(t, []creates.Size{creates.SizeEqual, creates.SizeOneSided}, n.Size, "%+v", n)
+			require.True(t, n.Name == creates.NameEqual || n.Size == creates.SizeEqual, "something tells it from others: %+v", n)
+			require.Equal(t, creates.UserOwn, n.User, "%+v", n)
+			require.Equal(t, creates.MadeSince, n.Made, "%+v", n)
+		case creates.NotCreated:
+			if n.Known == creates.Explained || n.Made == creates.MadeOutside {
+				continue
+			}
+			require.Equal(t, creates.NameOther, n.Name, "%+v", n)
+			require.NotEqual(t, creates.SizeEqual, n.Size, "%+v", n)
+			require.True(t, n.Made == creates.MadeEarlier || !n.Patient || n.User == creates.UserOther, "nothing explains it: %+v", n)
+		default:
+			require.NotEqual(t, creates.Explained, n.Known, "it says nothing of the lost one: %+v", n)
+			require.NotEqual(t, creates.MadeOutside, n.Made, "%+v", n)
+		}
+	}
+	assert.Equal(t, 3, seen[creates.Found], "a name with a size on both sides or on one, or no name and a size")
+}
+
+func TestOneNoteInTheListByItsUniqueName(t *testing.T) {
+	t.Parallel()
+	for n := range everyNote {
+		want := creates.NotCreated
+		switch {
+		case n.Known == creates.Explained:
+		case n.Name == creates.NameEqual && n.Patient && n.Known == creates.Unexplained:
+			want = creates.Found
+		case n.Name == creates.NameEqual, n.Name == creates.NameSimilar && n.Made != creates.MadeOutside:
+			want = creates.Undecided
+		}
+		require.Equal(t, want, decide(true, n), "%+v", n)
+	}
+}
+
+// A note that everything fits, and any other beside it.
+func TestTheOnlyExplanation(t *testing.T) {
+	t.Parallel()
+	fits := note{Patient: true, Name: creates.NameEqual, Size: creates.SizeEqual, User: creates.UserOwn, Made: creates.MadeSince}
+	require.Equal(t, creates.Found, decide(false, fits))
+	for other := range everyNote {
+		named := other.Patient && other.Known != creates.Explained && other.Name == creates.NameEqual
+		require.Equal(t, !named, decide(true, fits, other) == creates.Found, "%+v", other)
+		if other.Name == creates.NameUnsent {
+			continue // then the first one's would be, too
+		}
+		possible := named && other.Size != creates.SizeOther && other.User != creates.UserOther && other.Made != creates.MadeOutside &&
+			other.Made != creates.MadeEarlier && other.Made != creates.MadeJustBefore && (other.Made != creates.MadePerhaps || other.Known != creates.Claimed)
+		require.Equal(t, !possible, decide(false, fits, other) == creates.Found, "%+v", other)
+	}
+}
+
+func TestWhatFitsIsNoRivalOfItself(t *testing.T) {
+	t.Parallel()
+	for n := range everyNote {
+		for _, unique := range []bool{false, true} {
+			require.False(t, n.Fits(unique) && n.Rivals(unique), "%+v", n)
+		}
+	}
+}
+
+// For a create without a patient, a patient's note of another name and size is none of its.
+func TestAPatientsNoteDoesNotResembleOneWithoutAPatient(t *testing.T) {
+	t.Parallel()
+	other := note{Name: creates.NameOther, Size: creates.SizeOther, User: creates.UserOwn, Made: creates.MadeSince}
+	assert.Equal(t, creates.NotCreated, decide(false, other))
+	other.Patient = true
+	assert.Equal(t, creates.Undecided, decide(false, other))
+}
+
+// A note that was there once cannot be returned, and forbids to say that it never was.
+func TestANoteThatIsGone(t *testing.T) {
+	t.Parallel()
+	for n := range everyNote {
+		for _, unique := range []bool{false, true} {
+			e := proven
+			e.UniqueName = unique
+			e.Add(n, true)
+			gone := creates.Decide(e).Outcome
+			require.NotEqual(t, creates.Found, gone, "%+v", n)
+			require.Equal(t, decide(unique, n) == creates.NotCreated, gone == creates.NotCreated, "%+v", n)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+// Package download brings one recording from storage, over any number of attempts: a download that is cut goes on where it
+// was. It knows nothing of notes, and makes no attempts by itself. Whoever drives a [Download] calls, for each attempt,
+// Prepare, Request, the transport, and Take with what comes back; after a failed one it asks Next what may follow, and
+// after the one that completed the recording CheckSize. In the end it calls Stop.
+package download
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Source is what a download is told of the recording by others than storage.
+type Source struct {
+	Address   func(context.Context) (Address, error) // asks for a fresh address
+	Size      func(context.Context) int64            // asks for the recording's size; below 1: not told; nil: it does not matter
+	PlainHTTP func(*url.URL) bool                    // whether a recording may come from there without TLS
+	UserAgent string
+	Progress  func(received, total int64) // nil: nobody wants to know
+}
+
+// Address is where the recording can be fetched for a while.
+type Address struct {
+	URL       string
+	ExpiresAt time.Time // zero: not known
+}
+
+// Target is where a download goes: a [Writer] or a [Part].
+type Target interface {
+	Write(p []byte) (int, error)
+	// begin is told what recording the bytes from the first on belong to.
+	begin(recording) error
+	// rewind drops all that was written. An error means that it cannot.
+	rewind() error
+	// left is what an earlier call left in the target: of what recording, how much, and its first bytes up to headSize.
+	left() (recording, int64, []byte)
+}
+
+// recording is what tells one recording from another.
+type recording struct {
+	etag  string // strong, or empty: then nothing can be appended later
+	total int64  // as storage tells it; -1: it does not
+}
+
+// Download is one recording on its way from storage.
+type Download struct {
+	source Source
+	to     Target
+
+	recording
+	received int64  // bytes that the target has
+	head     []byte // the first of them, up to headSize
+	furthest int64  // the most it ever had
+	counted  int64  // furthest when Next was asked last
+	reported progress
+	asked    *question // for the size; nil before
+
+	address  Address // zero: to be asked for
+	tried    bool    // the address was used
+	renewed  bool    // a refused address was replaced since the last new byte
+	failures int     // attempts since the last new byte
+}
+
+type progress struct{ received, total int64 }
+
+// New begins a download, or goes on with what an earlier one left in the target.
+func New(source Source, to Target) *Download {
+	d := &Download{source: source, to: to, reported: progress{received: -1}}
+	d.recording, d.received, d.head = to.left()
+	d.furthest, d.counted = d.received, d.received
+	return d
+}
+
+// Received is how many bytes of the recording the target has.
+func (d *Download) Received() int64 { return d.received }
+
+// Prepare gets ready for an attempt: an address that may still be good, and a target that can be gone on with. It may
+// take calls to the service; what those fail with is returned as it is.
+func (d *Download) Prepare(ctx context.Context) error {
+	if err := d.findAddress(ctx); err != nil {
+		return err
+	}
+	if d.received > 0 && d.etag == "" {
+		return d.restart("the download was cut and storage gives no strong ETag to go on by")
+	}
+	return nil
+}
+
+// findAddress asks for an address when there is none or the one there is has expired. One that was not tried yet is not
+// judged by this machine's clock.
+func (d *Download) findAddress(ctx context.Context) error {
+	if d.address.URL != "" {
+		expires := d.address.ExpiresAt
+		if !d.tried || expires.IsZero() || time.Now().Before(expires) {
+			return nil
+		}
+	}
+	address, err := d.source.Address(ctx)
+	d.address, d.tried = address, false
+	return err
+}
+
+// Request builds the request for what is missing. It carries nothing of the caller's but the address: storage refuses a
+// token beside a signature, and has no business with one.
+func (d *Download) Request(ctx context.Context) (*http.Request, error) {
+	d.tried = true
+	u, err := url.Parse(d.address.URL)
+	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
+		return nil, unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
+	}
+	u.Fragment = ""
+	req := (&http.Request{
+		Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {d.source.UserAgent}},
+	}).WithContext(ctx)
+	if d.received > 0 {
+		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
+		req.Header["If-Range"] = []string{d.etag}
+	}
+	return req, nil
+}
+
+// Next decides what may follow the attempt that failed with err. It must be asked once after each. Failures count anew
+// with every new byte, and so does the one fresh address, with which the next attempt is made at once.
+func (d *Download) Next(err error, maxRetries int) exchange.Next {
+	if d.furthest > d.counted {
+		d.failures, d.renewed = 0, false
+	}
+	d.counted = d.furthest
+	failed, known := errors.AsType[*Error](err)
+	switch {
+	case known && failed.Then == Renew && !d.renewed && maxRetries > 0:
+		d.renewed, d.address = true, Address{}
+		return exchange.Next{Retry: true, AtOnce: true}
+	case !known || failed.Then != Retry || d.failures >= maxRetries:
+		return exchange.Next{}
+	}
+	d.failures++
+	return exchange.Next{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
+}
+
+// Judged reports whether the error is the download's own, and not that of a request or a response that broke off.
+func (d *Download) Judged(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return ok && failed.Kind != Broken
+}
+
+// start is called with the first byte of a recording at hand. What the target has of another one is dropped.
+func (d *Download) start(r recording) error {
+	if err := d.restart("storage responded with the whole recording instead of the rest"); err != nil {
+		return err
+	}
+	d.recording = r
+	if err := d.to.begin(r); err != nil {
+		return failed("the target failed: "+redact.Cause(err), err)
+	}
+	return nil
+}
+
+// restart drops what the target has.
+func (d *Download) restart(why string) error {
+	if d.received == 0 {
+		return nil
+	}
+	if err := d.to.rewind(); err != nil {
+		return &Error{Kind: Changed, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
+	}
+	d.received, d.head, d.recording = 0, nil, recording{total: -1}
+	return nil
+}
+
+// CheckSize holds a complete recording against what is known of it elsewhere.
+func (d *Download) CheckSize(ctx context.Context) error {
+	if size := d.knownSize(ctx); size > 0 && size != d.received {
+		return &Error{Kind: SizeMismatch, Text: "the recording is complete by what storage tells, but its length is not what the service says"}
+	}
+	return nil
+}
+
+// length is the recording's: as storage tells it, else as others were heard to, else -1.
+func (d *Download) length() int64 {
+	if d.total < 0 {
+		return d.heardSize()
+	}
+	return d.total
+}
+
+func (d *Download) report() {
+	now := progress{d.received, d.length()}
+	if d.source.Progress != nil && now != d.reported {
+		d.reported = now
+		d.source.Progress(now.received, now.total)
+	}
+}

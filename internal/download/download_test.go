@@ -1,0 +1,147 @@
+package download
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+)
+
+func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
+	t.Parallel()
+	d := newTest(io.Discard)
+	broken := Break(io.ErrUnexpectedEOF)
+	for n := 1; n <= 3; n++ {
+		assert.Equal(t, exchange.Next{Retry: true, Failures: n}, d.Next(broken, 3))
+	}
+	assert.Equal(t, exchange.Next{}, d.Next(broken, 3))
+	d.furthest++
+	assert.Equal(t, exchange.Next{Retry: true, Failures: 1}, d.Next(broken, 3))
+	assert.Equal(t, exchange.Next{Retry: true, Failures: 2}, d.Next(broken, 3), "the byte counts once")
+}
+
+func TestNextAsksForOneFreshAddress(t *testing.T) {
+	t.Parallel()
+	refusal := &Error{Kind: Refused, Then: Renew}
+	d := newTest(io.Discard)
+	asked := 0
+	d.source.Address = func(context.Context) (Address, error) {
+		asked++
+		return Address{URL: "https://storage.clinic.test/7"}, nil
+	}
+	require.NoError(t, d.Prepare(t.Context()))
+	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
+	require.NoError(t, d.Prepare(t.Context()))
+	assert.Equal(t, 2, asked)
+	assert.Equal(t, exchange.Next{}, d.Next(refusal, 1))
+	d.furthest++
+	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
+	assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(refusal, 0), "without retries none at all")
+}
+
+func TestNextStopsWhereNothingHelps(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Kind: Changed}, unexpected(textDocument)} {
+		assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(err, 3))
+	}
+	after := &Error{Kind: Refused, Then: Retry, RetryAfter: time.Minute}
+	assert.Equal(t, exchange.Next{Retry: true, Failures: 1, RetryAfter: time.Minute}, newTest(io.Discard).Next(after, 3))
+	assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(after, 0))
+}
+
+func TestWhatMayFollowAStatus(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]Then{
+		301: Stop, 304: Stop, 307: Stop, 400: Renew, 401: Renew, 403: Renew, 404: Renew, 405: Stop, 408: Retry, 410: Stop, 412: Stop, 425: Retry, 429: Retry,
+		500: Retry, 501: Stop, 502: Retry, 503: Retry, 504: Retry, 505: Stop,
+	} {
+		resp := respond(status, bytes.NewReader([]byte("https://storage.clinic.test/7?X-Amz-Signature=SYNTHETIC")), -1, "Retry-After", "7", "X-Request-Id", "1")
+		_, err := take(t, newTest(io.Discard), resp)
+		var failure *Error
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, Refused, failure.Kind, status)
+		assert.Equal(t, want, failure.Then, status)
+		assert.Equal(t, status, failure.Status)
+		assert.Equal(t, 7*time.Second, failure.RetryAfter)
+		assert.Equal(t, "1", failure.Header.Get("X-Request-Id"))
+		assert.NotContains(t, failure.Error(), "SYNTHETIC")
+		silent := status == 304 || status > 404 && status < 429
+		assert.Equal(t, !silent, strings.Contains(failure.Error(), ";"), "it says what it may mean: %d", status)
+	}
+	for _, status := range []int{201, 202, 204, 299} {
+		_, err := take(t, newTest(io.Discard), respond(status, http.NoBody, 0))
+		var failure *Error
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, Unexpected, failure.Kind, status)
+	}
+}
+
+func TestARequestIsForWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	d := newTest(io.Discard)
+	d.source.UserAgent = "synthetic/1"
+	d.source.Address = func(context.Context) (Address, error) {
+		return Address{URL: "https://storage.clinic.test/7?a=b#fragment"}, nil
+	}
+	for _, received := range []int{0, 100, 300} {
+		require.NoError(t, d.Prepare(t.Context()))
+		req, err := d.Request(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "https://storage.clinic.test/7?a=b", req.URL.String())
+		want := http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {"synthetic/1"}}
+		status, header := http.StatusOK, []string{"ETag", `"1"`}
+		switch received {
+		case 100:
+			want["Range"], want["If-Range"] = []string{"bytes=100-"}, []string{`"1"`}
+			status, header = http.StatusPartialContent, append(header, "Content-Range", "bytes 100-999/1000")
+		case 300:
+			want["Range"], want["If-Range"] = []string{"bytes=300-"}, []string{`"1"`}
+		}
+		assert.Equal(t, want, req.Header)
+		if received == 300 {
+			break
+		}
+		_, err = take(t, d, respond(status, cutAfter(audio(1000)[received:], 100+received), int64(1000-received), header...))
+		require.Error(t, err)
+	}
+}
+
+func TestAddressesThatAreNotUsed(t *testing.T) {
+	t.Parallel()
+	for address, used := range map[string]bool{
+		"https://storage.clinic.test/7": true, "http://allowed.clinic.test/7": true, "http://storage.clinic.test/7": false,
+		"https://user:secret@storage.clinic.test/7": false, "ftp://allowed.clinic.test/7": false, "https://%zz": false,
+	} {
+		d := newTest(io.Discard)
+		d.source.PlainHTTP = func(u *url.URL) bool { return u.Host == "allowed.clinic.test" }
+		d.source.Address = func(context.Context) (Address, error) { return Address{URL: address}, nil }
+		require.NoError(t, d.Prepare(t.Context()))
+		_, err := d.Request(t.Context())
+		assert.Equal(t, used, err == nil, address)
+		if err != nil {
+			assert.NotContains(t, err.Error(), "secret")
+		}
+	}
+}
+
+func TestATargetThatCannotGoOnIsRewoundFirst(t *testing.T) {
+	t.Parallel()
+	d := newTest(new(bytes.Buffer))
+	_, err := take(t, d, respond(200, cutAfter(audio(1000), 100), 1000))
+	require.Error(t, err)
+	err = d.Prepare(t.Context())
+	var failure *Error
+	require.ErrorAs(t, err, &failure)
+	assert.Equal(t, Changed, failure.Kind)
+	assert.Equal(t, int64(100), d.Received())
+}

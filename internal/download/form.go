@@ -1,0 +1,74 @@
+package download
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+)
+
+// headSize is how much of its beginning a recording is judged by.
+const headSize = 512
+
+const (
+	textDocument = "storage responded with a document instead of a recording"
+	textEmpty    = "storage responded with an empty recording"
+)
+
+// checkForm refuses what its headers say is no recording: compressed bytes and documents.
+func checkForm(h http.Header, uncompressed bool) error {
+	encoding := h.Get("Content-Encoding")
+	if uncompressed || encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return unexpected("storage responded with compressed bytes although that was ruled out")
+	}
+	kind := mediaType(h)
+	for _, document := range []string{"/html", "/xhtml+xml", "/xml", "+xml", "/json", "+json"} {
+		if strings.HasSuffix(kind, document) {
+			return unexpected(textDocument)
+		}
+	}
+	return nil
+}
+
+func mediaType(h http.Header) string {
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(kind))
+}
+
+// isRecording judges what storage sends by its beginning: pages and errors come under any type. What is called audio may
+// be a text all the same if it is no JSON, HTML or XML.
+func isRecording(mediaType string, head []byte) bool {
+	if strings.HasPrefix(mediaType, "audio/") {
+		return !isDocument(head)
+	}
+	return !isDocument(head) && !isText(head)
+}
+
+// isDocument recognises JSON, HTML and XML.
+func isDocument(head []byte) bool {
+	kind := http.DetectContentType(head) // knows pages also in other encodings than UTF-8
+	if strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml") {
+		return true
+	}
+	if !isText(head) {
+		return false
+	}
+	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	return len(text) > 0 && strings.IndexByte("<{[", text[0]) >= 0 || json.Valid(text)
+}
+
+// isText reports whether the bytes are UTF-8 without control characters; the last character may be cut off.
+func isText(head []byte) bool {
+	for len(head) > 0 {
+		r, size := utf8.DecodeRune(head)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return !utf8.FullRune(head)
+		case r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r), r == 0x7f:
+			return false
+		}
+		head = head[size:]
+	}
+	return true
+}

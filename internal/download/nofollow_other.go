@@ -1,0 +1,5 @@
+//go:build !unix
+
+package download
+
+const noFollow = 0 // openRegular compares what it opened

@@ -1,0 +1,286 @@
+package download
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Part is the beginning of a recording in a file beside the one that it will become. A companion of a fixed name says
+// what it is a part of, and whoever has that locked owns both. The part's own name is random and stands in the companion:
+// no file is opened, emptied or removed but one that an earlier call made.
+type Part struct {
+	path      string // of the whole recording
+	file      *os.File
+	companion *os.File
+	info      partInfo
+	size      int64
+	head      []byte // the first bytes that an earlier call left, up to headSize
+	finished  bool
+}
+
+// partInfo is what the companion says. Its first two members are written once and never change: they are readable even
+// if a crash tears the others.
+type partInfo struct {
+	Format string `json:"format"`
+	Part   string `json:"part"` // what the part's name ends with
+	Of     string `json:"of"`   // the recording
+	ETag   string `json:"etag"`
+	Total  int64  `json:"total"` // -1: not known
+	Size   int64  `json:"size"`  // how much of it is surely on disk
+}
+
+const (
+	partFormat     = "clinicaldoc-part"
+	partPrefix     = `{"format":"` + partFormat + `","part":"`
+	partDigits     = 16
+	maxCompanion   = 4 << 10
+	checkpointSize = 16 << 20 // how much of a part may be lost in a crash
+)
+
+var (
+	errNotOurs    = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
+	errNotRegular = safeError("the part beside it is another thing than a file")
+)
+
+// OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
+// [filelock.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is
+// in the way.
+func OpenPart(path, of string) (*Part, error) {
+	companion, err := filelock.Open(beside(path, ".json"))
+	if err != nil {
+		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
+	}
+	p := &Part{path: path, companion: companion, info: partInfo{Format: partFormat, Of: of, Total: -1}}
+	if err := p.open(); err != nil {
+		if p.file != nil {
+			_ = p.file.Close()
+		}
+		_ = filelock.Close(companion)
+		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
+	}
+	return p, nil
+}
+
+// beside is the name of a file that belongs to a download to path.
+func beside(path, suffix string) string {
+	dir, base := filepath.Split(path)
+	return dir + "." + base + ".clinicaldoc-part" + suffix
+}
+
+func (p *Part) partPath() string { return beside(p.path, "-"+p.info.Part) }
+
+func (p *Part) open() error {
+	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
+	if err != nil {
+		return err
+	}
+	if len(bytes.Trim(text, "\x00")) == 0 { // it is new, or a crash left nothing in it
+		return p.create()
+	}
+	var ours bool
+	if p.info.Part, ours = partName(text); !ours {
+		return errNotOurs
+	}
+	p.file, err = openRegular(p.partPath())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p.create()
+	case err != nil:
+		return err
+	}
+	return p.resume(text)
+}
+
+// partName reads from a companion what the name of its part ends with, if a download wrote it.
+func partName(text []byte) (string, bool) {
+	rest, ours := bytes.CutPrefix(text, []byte(partPrefix))
+	if !ours || len(rest) <= partDigits || rest[partDigits] != '"' {
+		return "", false
+	}
+	name := string(rest[:partDigits])
+	_, err := hex.DecodeString(name)
+	return name, err == nil
+}
+
+// create makes an empty part. The companion names it first, so that no crash leaves a part that nobody knows.
+func (p *Part) create() error {
+	random := make([]byte, partDigits/2)
+	_, _ = rand.Read(random) // never fails
+	p.info.Part = hex.EncodeToString(random)
+	err := p.describe()
+	if err == nil {
+		err = p.companion.Sync()
+	}
+	if err == nil {
+		p.file, err = os.OpenFile(p.partPath(), os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	}
+	if err != nil {
+		_ = filelock.Remove(p.companion) // it names nothing
+	}
+	return err
+}
+
+// openRegular opens a file, not what a link of that name leads to.
+func openRegular(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_RDWR|noFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := file.Stat()
+	if err == nil {
+		var named fs.FileInfo
+		if named, err = os.Lstat(name); err == nil && (!opened.Mode().IsRegular() || !os.SameFile(opened, named)) {
+			err = errNotRegular
+		}
+	}
+	if err == nil {
+		err = tolerate(file.Chmod(0o600)) // it may have been copied
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// tolerate drops the error of a file system that keeps no permissions, as FAT and SMB shares do not.
+func tolerate(chmod error) error {
+	if errors.Is(chmod, fs.ErrPermission) || errors.Is(chmod, errors.ErrUnsupported) {
+		return nil
+	}
+	return chmod
+}
+
+// resume goes on with the part as far as it surely is of the same recording, or empties it.
+func (p *Part) resume(text []byte) error {
+	stat, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	var left partInfo
+	err = json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
+	sane := isStrongTag(left.ETag) && left.Size > 0 && (left.Total == -1 || left.Total >= left.Size)
+	if err != nil || left.Of != p.info.Of || !sane || left.Size > stat.Size() {
+		return p.rewind()
+	}
+	p.info, p.size = left, left.Size
+	if p.size == left.Total {
+		p.size-- // so that storage is asked once more whether this is still the recording
+	}
+	if err := p.file.Truncate(p.size); err != nil {
+		return err
+	}
+	p.head = make([]byte, min(p.size, headSize))
+	if _, err := p.file.ReadAt(p.head, 0); err != nil {
+		return err
+	}
+	_, err = p.file.Seek(p.size, io.SeekStart)
+	return err
+}
+
+func (p *Part) left() (recording, int64, []byte) {
+	return recording{p.info.ETag, p.info.Total}, p.size, p.head
+}
+
+func (p *Part) Write(b []byte) (int, error) {
+	n, err := p.file.Write(b)
+	p.size += int64(n)
+	if err == nil && p.size-p.info.Size >= checkpointSize {
+		err = p.checkpoint()
+	}
+	return n, err
+}
+
+func (p *Part) begin(r recording) error {
+	p.info.ETag, p.info.Total = r.etag, r.total
+	return p.checkpoint()
+}
+
+// rewind forgets the part before it empties it, so that no crash leaves an old description with new bytes.
+func (p *Part) rewind() error {
+	p.size, p.info.ETag, p.info.Total = 0, "", -1
+	if err := p.describe(); err != nil {
+		return err
+	}
+	if err := p.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := p.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// checkpoint brings the part to disk, then says so.
+func (p *Part) checkpoint() error {
+	if err := p.file.Sync(); err != nil {
+		return err
+	}
+	return p.describe()
+}
+
+// describe replaces what the companion says without emptying it in between.
+func (p *Part) describe() error {
+	p.info.Size = p.size
+	text, err := json.Marshal(p.info)
+	if err != nil {
+		return err
+	}
+	if _, err := p.companion.WriteAt(text, 0); err != nil {
+		return err
+	}
+	return p.companion.Truncate(int64(len(text)))
+}
+
+// Leave keeps the part for the next call, or nothing if it cannot be gone on with. Failures of that cost only time. After
+// Finish it does nothing.
+func (p *Part) Leave() {
+	if p.finished {
+		return
+	}
+	if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
+		_ = p.file.Close()
+		_ = filelock.Close(p.companion)
+		return
+	}
+	_ = p.file.Close()
+	_ = os.Remove(p.partPath())
+	_ = filelock.Remove(p.companion)
+}
+
+// Finish gives the complete recording its name.
+func (p *Part) Finish() error {
+	p.finished = true
+	err := p.checkpoint()
+	if closed := p.file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(p.partPath(), p.path)
+	}
+	if err != nil {
+		_ = filelock.Close(p.companion)
+		return failed("the file could not be completed: "+redact.Cause(err), err)
+	}
+	syncDirectory(filepath.Dir(p.path))
+	if err := filelock.Remove(p.companion); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failed("the file could not be completed: "+redact.Cause(err), err)
+	}
+	return nil
+}
+
+// syncDirectory brings a new name to disk where the system can do that.
+func syncDirectory(path string) {
+	if directory, err := os.Open(path); err == nil {
+		_ = directory.Sync()
+		_ = directory.Close()
+	}
+}

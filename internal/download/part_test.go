@@ -1,0 +1,106 @@
+package download
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+)
+
+const of = "note 7 of https://api.clinic.test"
+
+// begun is a part with some bytes of a recording in it.
+func begun(t *testing.T, path string, content []byte) *Part {
+	t.Helper()
+	p, err := OpenPart(path, of)
+	require.NoError(t, err)
+	require.NoError(t, p.begin(recording{`"1"`, 1000}))
+	_, err = p.Write(content)
+	require.NoError(t, err)
+	return p
+}
+
+func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	data := audio(700)
+	p := begun(t, path, data)
+	_, err := OpenPart(path, of)
+	require.ErrorIs(t, err, filelock.ErrHeld)
+	name := p.partPath()
+	p.Leave()
+
+	p, err = OpenPart(path, of)
+	require.NoError(t, err)
+	assert.Equal(t, name, p.partPath())
+	known, size, head := p.left()
+	assert.Equal(t, recording{`"1"`, 1000}, known)
+	assert.Equal(t, int64(700), size)
+	assert.Equal(t, data[:headSize], head)
+	require.NoError(t, p.rewind())
+	p.Leave()
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Empty(t, left, "an empty part is of no use")
+
+	p = begun(t, path, data)
+	assert.NotEqual(t, name, p.partPath(), "every part has a name of its own")
+	require.NoError(t, os.Remove(p.partPath()))
+	p.Leave()
+	p, err = OpenPart(path, of)
+	require.NoError(t, err)
+	_, size, _ = p.left()
+	assert.Zero(t, size, "its companion alone is nothing to go on from")
+	p.Leave()
+}
+
+func TestACompanionSaysWhoseItIsAtEveryMoment(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	p := begun(t, path, audio(700))
+	for _, tag := range []string{`"a much longer ETag than the one before"`, `"1"`} {
+		p.info.ETag = tag
+		require.NoError(t, p.describe())
+		text, err := os.ReadFile(p.companion.Name())
+		require.NoError(t, err)
+		for n := len(partPrefix) + partDigits + 1; n <= len(text); n++ {
+			name, ours := partName(text[:n])
+			assert.True(t, ours, "a crash may leave no more than this: %s", text[:n])
+			assert.Equal(t, p.info.Part, name)
+		}
+		assert.True(t, json.Valid(text), "nothing of a longer one before it remains")
+	}
+	p.Leave()
+}
+
+func TestAPartThatCannotBeMadeLeavesNoCompanion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, err := OpenPart(filepath.Join(dir, strings.Repeat("a", 225)), of) // its part's name would be too long
+	require.Error(t, err)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestAFileSystemMayKeepNoPermissions(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{nil, syscall.EPERM, syscall.EACCES, errors.ErrUnsupported, syscall.ENOSYS} {
+		if err != nil {
+			err = &fs.PathError{Op: "chmod", Path: "visit.wav", Err: err}
+		}
+		require.NoError(t, tolerate(err))
+	}
+	for _, err := range []error{syscall.EIO, fs.ErrClosed, fs.ErrNotExist} {
+		require.ErrorIs(t, tolerate(err), err)
+	}
+}

@@ -1,0 +1,23 @@
+//go:build unix
+
+package download
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAPipeIsNoPart(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	p := begun(t, path, audio(700))
+	p.Leave()
+	require.NoError(t, os.Remove(p.partPath()))
+	require.NoError(t, syscall.Mkfifo(p.partPath(), 0o600))
+	_, err := OpenPart(path, of)
+	require.ErrorIs(t, err, errNotRegular)
+}

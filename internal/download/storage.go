@@ -1,0 +1,233 @@
+package download
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Take judges the response by its status and writes what it brings to the target. It returns how many bytes the body
+// gave. A nil error means that the recording is complete. The body stays open.
+func (d *Download) Take(ctx context.Context, resp *http.Response, watch exchange.Watch) (int64, error) {
+	var skip int64
+	var err error
+	switch resp.StatusCode {
+	case http.StatusOK:
+		skip, err = d.acceptWhole(ctx, resp, watch)
+	case http.StatusPartialContent:
+		err = d.acceptRest(resp)
+	case http.StatusRequestedRangeNotSatisfiable:
+		return 0, d.acceptEnd(resp)
+	default:
+		return 0, refused(resp)
+	}
+	if err != nil {
+		return 0, err
+	}
+	d.askSize(ctx)
+	return d.receive(resp, skip, watch)
+}
+
+// acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
+// skipped: some storages know no ranges.
+func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch exchange.Watch) (skip int64, err error) {
+	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
+		return 0, err
+	}
+	now := recording{strongTag(resp.Header), resp.ContentLength}
+	if now.total == 0 {
+		return 0, unexpected(textEmpty)
+	}
+	if now.total < 0 {
+		watch.Pause() // a slow service is not a stalled storage
+		size := d.knownSize(ctx)
+		watch.Progress()
+		if size < 0 && !marksEnd(resp) {
+			return 0, unexpected("neither storage nor the service tells the recording's length, so that a cut would not be noticed")
+		}
+	}
+	if now == d.recording && now.etag != "" {
+		return d.received, nil
+	}
+	return 0, d.start(now)
+}
+
+// marksEnd reports whether the response's body has an end that differs from a cut.
+func marksEnd(resp *http.Response) bool {
+	return resp.ProtoMajor >= 2 || len(resp.TransferEncoding) > 0
+}
+
+// acceptRest judges a response that goes on where the download was. It must be of the same recording to a byte.
+func (d *Download) acceptRest(resp *http.Response) error {
+	if d.received == 0 {
+		return unexpected("storage responded with a part of the recording to a request for all of it")
+	}
+	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
+		return err
+	}
+	start, total := contentRange(resp.Header)
+	if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {
+		return d.restartNext("storage responded with a part that does not fit")
+	}
+	d.total = total
+	return nil
+}
+
+// acceptEnd judges the response that there is nothing beyond what was received.
+func (d *Download) acceptEnd(resp *http.Response) error {
+	_, total := contentRange(resp.Header)
+	tag := resp.Header.Get("ETag")
+	switch {
+	case d.received == 0:
+		return unexpected("storage refused a request without a range as one with an unsatisfiable range")
+	case total == d.received && (d.total < 0 || d.total == total) && (tag == "" || tag == d.etag):
+		d.total = total
+		d.report()
+		return nil
+	}
+	return d.restartNext("storage has less of the recording than was received already")
+}
+
+// restartNext makes the next attempt begin with the first byte, because what storage has is not what it began with.
+func (d *Download) restartNext(why string) error {
+	if err := d.restart(why); err != nil {
+		return err
+	}
+	return &Error{Kind: Unexpected, Text: why, Then: Retry}
+}
+
+// refused judges any other status. What storage says in the body may repeat the address and is not kept.
+func refused(resp *http.Response) error {
+	status := resp.StatusCode
+	if status >= 200 && status <= 299 {
+		return unexpected("storage responded " + statusText(status) + " instead of a recording")
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
+	err := &Error{
+		Kind: Refused, Text: "storage responded " + statusText(status) + refusalAdvice(status),
+		Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header.Get("Retry-After"), time.Now()),
+	}
+	switch {
+	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
+		err.Then = Renew
+	case exchange.Reads.MayRetry(exchange.Outcome{Status: status}):
+		err.Then = Retry
+	}
+	return err
+}
+
+func refusalAdvice(status int) string {
+	switch {
+	case status >= 300 && status <= 399 && status != http.StatusNotModified:
+		return "; redirects of storage are not followed"
+	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
+		return " to the recording's temporary address; it has expired, or the recording is gone, or is not to be had from here"
+	case status >= 500, status == http.StatusTooManyRequests:
+		return "; trying later may help"
+	}
+	return ""
+}
+
+// pieces are the buffers of downloads.
+var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// receive writes the response's body to the target, but for its first bytes if those are to be skipped.
+func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch) (count int64, err error) {
+	d.report()
+	piece, _ := pieces.Get().(*[64 << 10]byte)
+	defer pieces.Put(piece)
+	for count < skip {
+		n, err := resp.Body.Read(piece[:min(skip-count, int64(len(piece)))])
+		if n > 0 {
+			count += int64(n)
+			watch.Progress()
+		}
+		if err != nil && count < skip {
+			return count, cut(err)
+		}
+	}
+	held := 0 // bytes of the piece that are not written yet
+	for {
+		n, err := resp.Body.Read(piece[held:])
+		if n > 0 {
+			count, held = count+int64(n), held+n
+			watch.Progress()
+		}
+		complete := d.complete(resp, int64(held), err == io.EOF) // the bare one: only that ends a body well
+		if err == nil && !complete && len(d.head)+held < headSize && isText(piece[:held]) {
+			continue // too little to judge it by
+		}
+		watch.Pause() // a slow writer is not a stalled storage
+		if err := d.put(piece[:held], mediaType(resp.Header), complete); err != nil {
+			return count, err
+		}
+		watch.Progress()
+		held = 0
+		switch {
+		case complete:
+			return count, nil
+		case err != nil:
+			return count, cut(err)
+		}
+	}
+}
+
+// complete reports whether the recording ends with what was received and the bytes at hand.
+func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
+	if d.total >= 0 {
+		return d.received+held == d.total
+	}
+	return ended && (marksEnd(resp) || d.received+held == d.heardSize())
+}
+
+// cut is a body that ended too early.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return Break(err)
+}
+
+// put judges the recording by its beginning, once enough of that is there, and writes the bytes to the target.
+func (d *Download) put(p []byte, mediaType string, complete bool) error {
+	if complete && d.received == 0 && len(p) == 0 {
+		return unexpected(textEmpty)
+	}
+	if missing := headSize - len(d.head); missing > 0 {
+		d.head = append(d.head, p[:min(missing, len(p))]...)
+		if (complete || len(d.head) == headSize || !isText(d.head)) && !isRecording(mediaType, d.head) {
+			_ = d.restart("") // nobody needs what an earlier attempt wrote of it
+			return unexpected(textDocument)
+		}
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	return d.write(p)
+}
+
+func (d *Download) write(p []byte) error {
+	if after := d.received + int64(len(p)); d.length() >= 0 && after > d.length() {
+		if d.total < 0 {
+			return &Error{Kind: SizeMismatch, Text: "the recording is longer than the service says"}
+		}
+		return unexpected("the recording is longer than storage said")
+	}
+	n, err := d.to.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	d.received += int64(max(n, 0))
+	d.furthest = max(d.furthest, d.received)
+	d.report()
+	if err != nil {
+		return failed("the recording could not be written: "+redact.Cause(err), err)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package download
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+)
+
+// tracked is a watch that can be looked at.
+type tracked struct {
+	progress int
+	paused   bool
+}
+
+func (w *tracked) Progress() { w.progress, w.paused = w.progress+1, false }
+func (w *tracked) Pause()    { w.paused = true }
+
+// newTest is a download to w of a recording whose size nobody tells.
+func newTest(w io.Writer) *Download {
+	return New(Source{
+		Address:   func(context.Context) (Address, error) { return Address{URL: "https://storage.clinic.test/7"}, nil },
+		Size:      func(context.Context) int64 { return -1 },
+		PlainHTTP: func(*url.URL) bool { return false },
+	}, NewWriter(w))
+}
+
+// reply is a response of storage.
+type reply struct {
+	status   int
+	body     io.Reader
+	length   int64    // -1: not told
+	header   []string // keys and values
+	unmarked bool     // without a length, its end is that of the connection
+}
+
+func respond(status int, body io.Reader, length int64, header ...string) reply {
+	return reply{status: status, body: body, length: length, header: header}
+}
+
+// take gives a reply to a download, under the watch if there is one.
+func take(t *testing.T, d *Download, r reply, watches ...exchange.Watch) (int64, error) {
+	t.Helper()
+	resp := &http.Response{StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: r.length, Header: http.Header{}, Body: io.NopCloser(r.body)}
+	if r.length < 0 && !r.unmarked {
+		resp.TransferEncoding = []string{"chunked"}
+	}
+	for i := 0; i+1 < len(r.header); i += 2 {
+		resp.Header.Set(r.header[i], r.header[i+1])
+	}
+	return d.Take(t.Context(), resp, append(watches, new(tracked))[0])
+}
+
+// audio is made of bytes that are no text.
+func audio(size int) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(i ^ i>>8)
+	}
+	return b
+}
+
+func TestTakeSkipsWhatIsThereToAByte(t *testing.T) {
+	t.Parallel()
+	data := audio(40)
+	for at := 1; at < len(data); at++ {
+		for _, length := range []int64{40, -1} {
+			var got bytes.Buffer
+			d := newTest(&got)
+			_, err := take(t, d, respond(200, io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(io.ErrUnexpectedEOF)), length, "ETag", `"1"`))
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			require.Equal(t, int64(at), d.Received())
+			watch := new(tracked)
+			n, err := take(t, d, respond(200, iotest.OneByteReader(bytes.NewReader(data)), length, "ETag", `"1"`), watch)
+			require.NoError(t, err, at)
+			assert.Equal(t, int64(40), n)
+			assert.Equal(t, data, got.Bytes(), fmt.Sprint(at, length))
+			assert.GreaterOrEqual(t, watch.progress, 40, "every byte is progress, skipped or not")
+		}
+	}
+}
+
+func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
+	t.Parallel()
+	data := audio(1000)
+	pieces := func() io.Reader { // the first piece ends where the service says the recording does
+		return io.MultiReader(bytes.NewReader(data[:800]), bytes.NewReader(data[800:]))
+	}
+	for name, tt := range map[string]struct {
+		size   int64
+		length int64
+		marked bool // the end of the body is
+		kind   Kind
+		none   bool // no error
+		got    int
+	}{
+		"told":                            {size: 1000, length: 1000, none: true, got: 1000},
+		"told by storage alone":           {size: -1, length: 1000, none: true, got: 1000},
+		"told otherwise":                  {size: 800, length: 1000, kind: SizeMismatch, got: 1000},
+		"longer than told":                {size: 1000, length: 900, kind: Unexpected, got: 800},
+		"marked":                          {size: 1000, length: -1, marked: true, none: true, got: 1000},
+		"marked, nobody tells":            {size: -1, length: -1, marked: true, none: true, got: 1000},
+		"marked, the service says less":   {size: 800, length: -1, marked: true, kind: SizeMismatch, got: 800},
+		"marked, the service says more":   {size: 1001, length: -1, marked: true, kind: SizeMismatch, got: 1000},
+		"unmarked":                        {size: 1000, length: -1, none: true, got: 1000},
+		"unmarked, nobody tells":          {size: -1, length: -1, kind: Unexpected},
+		"unmarked, the service says less": {size: 800, length: -1, kind: SizeMismatch, got: 800},
+		"unmarked, the service says more": {size: 1001, length: -1, kind: Broken, got: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got bytes.Buffer
+			d := newTest(&got)
+			asked := 0
+			d.source.Size = func(context.Context) int64 { asked++; return tt.size }
+			resp := respond(200, pieces(), tt.length)
+			resp.unmarked = !tt.marked
+			_, err := take(t, d, resp)
+			if err == nil {
+				err = d.CheckSize(t.Context())
+			}
+			d.Stop()
+			assert.Equal(t, data[:tt.got], append([]byte{}, got.Bytes()...))
+			assert.LessOrEqual(t, asked, 1, "the service is asked once")
+			if tt.none {
+				require.NoError(t, err)
+				return
+			}
+			var failure *Error
+			require.ErrorAs(t, err, &failure)
+			assert.Equal(t, tt.kind, failure.Kind)
+		})
+	}
+}
+
+func TestStorageIsNotBlamedForTheTimeOfOthers(t *testing.T) {
+	t.Parallel()
+	watch := new(tracked)
+	d := newTest(writerFunc(func(p []byte) (int, error) {
+		assert.True(t, watch.paused, "a slow writer")
+		return len(p), nil
+	}))
+	d.source.Size = func(context.Context) int64 {
+		assert.True(t, watch.paused, "a slow service")
+		return -1
+	}
+	body := bytes.NewReader(audio(100_000))
+	_, err := take(t, d, respond(200, readerFunc(func(p []byte) (int, error) {
+		assert.False(t, watch.paused, "a slow storage")
+		return body.Read(p)
+	}), -1), watch)
+	require.NoError(t, err)
+}
+
+// The size is asked for when the recording flows, neither before nor afterwards, and what is not needed any more ends.
+func TestTheSizeIsAskedForWhileTheRecordingFlows(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 206} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newTest(io.Discard)
+			d.recording, d.received = recording{`"synthetic"`, 200}, 100
+			flows, asked := make(chan struct{}), make(chan struct{})
+			d.source.Size = func(ctx context.Context) int64 {
+				close(asked)
+				select {
+				case <-flows:
+				case <-ctx.Done():
+				}
+				return 200
+			}
+			defer d.Stop()
+			body := bytes.NewReader(audio(200))
+			if status == 206 {
+				body = bytes.NewReader(audio(200)[100:])
+			}
+			_, err := take(t, d, respond(status, readerFunc(func(p []byte) (int, error) {
+				select {
+				case <-asked:
+				case <-time.After(time.Minute):
+					return 0, errors.New("nobody asks")
+				}
+				return body.Read(p)
+			}), 200, "ETag", `"synthetic"`, "Content-Range", "bytes 100-199/200"))
+			require.NoError(t, err)
+			close(flows)
+			require.NoError(t, d.CheckSize(t.Context()))
+		})
+	}
+
+	d := newTest(io.Discard)
+	ended := false
+	d.source.Size = func(ctx context.Context) int64 {
+		<-ctx.Done()
+		ended = true
+		return -1
+	}
+	_, err := take(t, d, respond(200, bytes.NewReader(audio(100)), 200))
+	require.Error(t, err)
+	d.Stop()
+	assert.True(t, ended)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestASizeThatNobodyTellsIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{0, -1, -7} {
+		asked := 0
+		d := newTest(io.Discard)
+		d.source.Size = func(context.Context) int64 { asked++; return size }
+		for range 3 {
+			require.NoError(t, d.CheckSize(t.Context()))
+		}
+		assert.Equal(t, 1, asked)
+	}
+}

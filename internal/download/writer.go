@@ -1,0 +1,63 @@
+package download
+
+import "io"
+
+// Writer is a caller's writer as a target.
+type Writer struct {
+	w        io.Writer
+	rewinder rewinder // nil when the writer cannot be rewound
+	base     int64    // where the recording begins
+	written  int64
+}
+
+type rewinder interface {
+	io.Seeker
+	Truncate(size int64) error
+}
+
+// NewWriter makes a target of w. It can be rewound if w has Seek and Truncate, and ends with the recording.
+func NewWriter(w io.Writer) *Writer {
+	t := &Writer{w: w}
+	if r, ok := w.(rewinder); ok {
+		if base, err := r.Seek(0, io.SeekCurrent); err == nil { // a pipe is an *os.File too
+			t.rewinder, t.base = r, base
+		}
+	}
+	return t
+}
+
+func (t *Writer) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	t.written += int64(max(n, 0))
+	return n, err
+}
+
+func (t *Writer) left() (recording, int64, []byte) { return recording{total: -1}, 0, nil }
+
+func (t *Writer) begin(recording) error { return nil }
+
+const (
+	errNoRewind = safeError("it has no Seek and Truncate")
+	errNotAtEnd = safeError("it holds more than the recording where that was written")
+)
+
+// rewind drops the recording's bytes if they are the last ones: what the file holds besides is not ours to drop. In a file
+// opened to append they are elsewhere than its offset says.
+func (t *Writer) rewind() error {
+	if t.rewinder == nil {
+		return errNoRewind
+	}
+	end, err := t.rewinder.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if end != t.base+t.written {
+		return errNotAtEnd
+	}
+	if err := t.rewinder.Truncate(t.base); err != nil {
+		return err
+	}
+	t.written = 0
+	_, err = t.rewinder.Seek(t.base, io.SeekStart)
+	return err
+}

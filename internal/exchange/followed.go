@@ -1,0 +1,168 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	kernelBuffers = 4 << 20 // what may have left us and not arrived
+	leastRate     = 64 << 10
+)
+
+// followedBody is the body of one attempt as net/http takes it, until stop.
+type followedBody struct {
+	state     *SendState
+	announced bool // by Expect: 100-continue
+	streamed  bool
+
+	reading chan struct{} // full while the source is read
+	head    io.Reader     // nil when it has been read
+	tail    []byte
+	begun   time.Time // when the first byte was asked for
+	stopped atomic.Bool
+	quit    chan struct{} // closed by stop
+	taken   atomic.Int64
+	before  atomic.Int64 // the latest read: these have left, as net/http reads on when it has written
+	whole   atomic.Bool  // the last bytes have begun to leave
+}
+
+// Close leaves the source to whoever owns it.
+func (b *followedBody) Close() error { return nil }
+
+func (b *followedBody) Read(p []byte) (int, error) {
+	b.reading <- struct{}{}
+	defer func() { <-b.reading }()
+	if b.begun.IsZero() {
+		if err := b.awaitContinue(); err != nil {
+			return 0, err
+		}
+		b.begun = time.Now()
+	}
+	if b.stopped.Load() {
+		return 0, errCallOver
+	}
+	b.before.Store(b.taken.Load())
+	select {
+	case b.state.progress <- struct{}{}:
+	default:
+	}
+	n, err := b.next(p)
+	switch taken := b.taken.Add(int64(n)); {
+	case n > 0 && len(b.tail) == 0:
+		// Nothing has to move until the server has worked through what is on its way.
+		sending := time.Since(b.begun) - time.Duration(b.state.held.Load())
+		b.state.Watchdog.Allow(sending + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
+	case n > 0:
+		b.state.Watchdog.Progress()
+	}
+	if b.stopped.Load() {
+		return 0, errCallOver // asked after whole is set: Settle has seen that, or these bytes go nowhere
+	}
+	return n, err
+}
+
+// awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save the
+// connection. A transport of the caller's may return the response only when it has seen the end of the body.
+func (b *followedBody) awaitContinue() error {
+	if !b.announced || !b.state.waits.Load() || !b.state.responded.Load() {
+		return nil
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-b.state.goOn:
+		return nil
+	case <-b.quit:
+	case <-timer.C:
+	}
+	return errCallOver
+}
+
+// left is how many bytes have left.
+func (b *followedBody) left() int64 {
+	if b.whole.Load() {
+		return b.taken.Load()
+	}
+	return b.before.Load()
+}
+
+func (b *followedBody) next(p []byte) (int, error) {
+	if b.head != nil {
+		n, err := b.readHead(p)
+		switch {
+		case errors.Is(err, io.EOF):
+			b.head, err = nil, nil
+		case err != nil:
+			b.state.fail(err)
+		}
+		if n > 0 || err != nil || b.head != nil {
+			return n, err
+		}
+	}
+	if !b.whole.Load() {
+		if err := b.state.commit(b.quit); err != nil {
+			return 0, err
+		}
+		b.whole.Store(true)
+	}
+	if len(b.tail) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.tail)
+	b.tail = b.tail[n:]
+	return n, nil
+}
+
+// fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
+func (s *SendState) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
+
+// readHead is the reader's Read. In net/http's goroutine nobody could recover a panic of a caller's reader.
+func (b *followedBody) readHead(p []byte) (n int, err error) {
+	if !b.streamed {
+		return b.head.Read(p)
+	}
+	Guard(func() { n, err = b.head.Read(p) }, func(w *Guarded) {
+		b.state.wrecked.Store(w)
+		if w.Exited() {
+			b.state.hangUp() // net/http's goroutine ends with it, and nobody else would end the request
+		}
+		b.state.Watchdog.Cancel(errCallOver)
+		b.head, n, err = nil, 0, errCallOver
+	})
+	return n, err
+}
+
+// grace is how long the end of an attempt waits for what is under way: the caller may reuse the source afterwards, but a
+// read of a pipe may block for ever.
+const grace = time.Second
+
+// stop ends the reading and reports whether nobody reads the source any more. After it reads fail, so that what was
+// concluded stays true. Only the first call waits.
+func (b *followedBody) stop() (free bool) {
+	first := b.stopped.CompareAndSwap(false, true)
+	if first {
+		close(b.quit)
+	}
+	select {
+	case b.reading <- struct{}{}:
+		<-b.reading
+		return true
+	default:
+	}
+	return first && b.freeWithin(grace)
+}
+
+func (b *followedBody) freeWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case b.reading <- struct{}{}:
+		<-b.reading
+		return true
+	case <-timer.C:
+		return false
+	}
+}

@@ -1,0 +1,117 @@
+package exchange
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Effect says what sending a request twice does at the server.
+type Effect int
+
+// The effects, from harmless to harmful.
+const (
+	Reads      Effect = iota // nothing
+	Repeatable               // the same end state as sending it once
+	Creates                  // a second thing
+)
+
+// Sent says how much of a request the server can have received.
+type Sent uint8
+
+// The send states. A server can process a request only when it has all of it.
+const (
+	Never Sent = iota
+	Partly
+	Wholly
+)
+
+// Outcome is what one attempt came to.
+type Outcome struct {
+	Status    int  // of the response; 0 when there was none
+	Sent      Sent // matters only without a response
+	Permanent bool // the failure will be the same next time
+}
+
+// NotProcessed reports whether the server surely did not act on the request.
+func (o Outcome) NotProcessed() bool {
+	switch {
+	case o.Status == 0:
+		return o.Sent != Wholly
+	case o.Status < 300, o.Status >= 500:
+		return false
+	case o.Status < 400:
+		// A 302 or 303 may follow an action that was carried out; the others say that it has to be asked elsewhere.
+		return o.Status == http.StatusMovedPermanently || o.Status == http.StatusTemporaryRedirect || o.Status == http.StatusPermanentRedirect
+	}
+	return true
+}
+
+// MayRetry reports whether a request of this effect may be sent again after the outcome.
+func (e Effect) MayRetry(o Outcome) bool {
+	switch {
+	case o.Permanent:
+		return false
+	case o.Status == http.StatusTooManyRequests:
+		return true
+	case e == Creates:
+		return o.Status == 0 && o.NotProcessed()
+	case o.Status == 0:
+		return true
+	}
+	return transient(o.Status)
+}
+
+// transient lists the statuses that often pass by themselves.
+func transient(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return true
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return false
+	}
+	return status >= 500
+}
+
+// Next is what may follow a failed attempt.
+type Next struct {
+	Retry      bool          // another attempt may be made
+	AtOnce     bool          // without a pause
+	Failures   int           // in a row, for the length of the pause
+	RetryAfter time.Duration // what the server asked for
+}
+
+// Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
+// half of it random so that many clients do not come back together, and never less than what the server asked for.
+func Backoff(ctx context.Context, n int, least, most, retryAfter time.Duration) time.Duration {
+	return Pause(n, least, most, retryAfter, Jitter(ctx))
+}
+
+// Pause is Backoff whose random part is given, between 0 and 1.
+func Pause(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
+	wait := most
+	if n < 62 && least <= most>>n {
+		wait = least << n
+	}
+	half := wait / 2
+	return max(wait-half+time.Duration(spread*float64(half)), retryAfter)
+}
+
+// RetryAfter reads a Retry-After header: seconds or a date. What is absent, in the past or not understood gives 0; what is
+// too large for a duration gives the largest.
+func RetryAfter(value string, now time.Time) time.Duration {
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	if value == "" || strings.Trim(value, "0123456789") != "" {
+		return 0
+	}
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || seconds > math.MaxInt64/uint64(time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(seconds) * time.Second
+}

@@ -1,0 +1,183 @@
+package exchange_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+)
+
+func TestMayRetryByEffect(t *testing.T) {
+	t.Parallel()
+	type outcome = exchange.Outcome
+	for _, tc := range []struct {
+		outcome                    outcome
+		reads, repeatable, creates bool
+		notProcessed               bool
+	}{
+		{outcome{Sent: exchange.Never}, true, true, true, true},
+		{outcome{Sent: exchange.Partly}, true, true, true, true},
+		{outcome{Sent: exchange.Wholly}, true, true, false, false},
+		{outcome{Sent: exchange.Never, Permanent: true}, false, false, false, true},
+		{outcome{Sent: exchange.Wholly, Permanent: true}, false, false, false, false},
+		{outcome{Status: 101, Sent: exchange.Wholly}, false, false, false, false},
+		{outcome{Status: 200, Sent: exchange.Wholly}, false, false, false, false},
+		{outcome{Status: 301}, false, false, false, true},
+		{outcome{Status: 302}, false, false, false, false},
+		{outcome{Status: 303}, false, false, false, false},
+		{outcome{Status: 304}, false, false, false, false},
+		{outcome{Status: 307}, false, false, false, true},
+		{outcome{Status: 308}, false, false, false, true},
+		{outcome{Status: 400}, false, false, false, true},
+		{outcome{Status: 404}, false, false, false, true},
+		{outcome{Status: 408}, true, true, false, true},
+		{outcome{Status: 425}, true, true, false, true},
+		{outcome{Status: 429}, true, true, true, true},
+		{outcome{Status: 429, Permanent: true}, false, false, false, true},
+		{outcome{Status: 500}, true, true, false, false},
+		{outcome{Status: 501}, false, false, false, false},
+		{outcome{Status: 502}, true, true, false, false},
+		{outcome{Status: 503}, true, true, false, false},
+		{outcome{Status: 505}, false, false, false, false},
+		{outcome{Status: 599}, true, true, false, false},
+	} {
+		name := fmt.Sprintf("%+v", tc.outcome)
+		assert.Equal(t, tc.reads, exchange.Reads.MayRetry(tc.outcome), name)
+		assert.Equal(t, tc.repeatable, exchange.Repeatable.MayRetry(tc.outcome), name)
+		assert.Equal(t, tc.creates, exchange.Creates.MayRetry(tc.outcome), name)
+		assert.Equal(t, tc.notProcessed, tc.outcome.NotProcessed(), name)
+	}
+}
+
+func TestACreateIsNeverRepeatedAfterItMayHaveBeenProcessed(t *testing.T) {
+	t.Parallel()
+	for status := range 600 {
+		for _, sent := range []exchange.Sent{exchange.Never, exchange.Partly, exchange.Wholly} {
+			o := exchange.Outcome{Status: status, Sent: sent}
+			if exchange.Creates.MayRetry(o) {
+				assert.True(t, o.NotProcessed(), "%+v", o)
+			}
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	const least, most = 500 * time.Millisecond, 30 * time.Second
+	for n, full := range []time.Duration{least, 2 * least, 4 * least, 8 * least, 16 * least, 32 * least, most, most} {
+		for range 200 {
+			wait := exchange.Backoff(t.Context(), n, least, most, 0)
+			assert.GreaterOrEqual(t, wait, full/2)
+			assert.LessOrEqual(t, wait, full)
+		}
+	}
+	for _, n := range []int{61, 62, 63, 64, 1000, math.MaxInt} {
+		wait := exchange.Backoff(t.Context(), n, least, most, 0)
+		assert.GreaterOrEqual(t, wait, most/2, "no overflow at %d", n)
+		assert.LessOrEqual(t, wait, most)
+	}
+	assert.Equal(t, time.Minute, exchange.Backoff(t.Context(), 0, least, most, time.Minute), "never less than asked for")
+	assert.Zero(t, exchange.Backoff(t.Context(), 3, 0, 0, 0))
+	assert.EqualValues(t, 4, exchange.Pause(1, 2, 5, 0, 1), "doubled as long as that is not too much")
+	assert.Equal(t, time.Duration(1), exchange.Backoff(t.Context(), 0, 1, 1, 0))
+	assert.LessOrEqual(t, exchange.Backoff(t.Context(), 5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
+}
+
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "0": 0, "5": 5 * time.Second, "-1": 0, "1.5": 0, "+5": 0, " 5": 0, "5s": 0, "soon": 0,
+		"9223372036":           9223372036 * time.Second,
+		"9223372037":           math.MaxInt64,
+		"9300000000":           math.MaxInt64,
+		"18446744073709551616": math.MaxInt64,
+		now.Add(90 * time.Second).Format(http.TimeFormat):   90 * time.Second,
+		now.Add(90 * time.Second).Format(time.ANSIC):        90 * time.Second,
+		"Friday, 02-Jan-26 03:04:15 GMT":                    10 * time.Second,
+		now.Add(-time.Hour).Format(http.TimeFormat):         0,
+		now.AddDate(5000, 0, 0).Format(http.TimeFormat):     math.MaxInt64,
+		now.AddDate(0, 0, 1).Format("2006-01-02T15:04:05Z"): 0,
+	} {
+		assert.Equal(t, want, exchange.RetryAfter(value, now), value)
+	}
+}
+
+func TestPermanent(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		x509.UnknownAuthorityError{},
+		tls.RecordHeaderError{},
+		http.ErrSchemeMismatch,
+		&net.DNSError{IsNotFound: true},
+		&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}},
+		fmt.Errorf("wrapped: %w", x509.UnknownAuthorityError{}),
+	} {
+		assert.True(t, exchange.Permanent(err), "%T", err)
+	}
+	for _, err := range []error{
+		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNREFUSED, syscall.ECONNRESET, errors.New("synthetic"),
+		&net.DNSError{IsTimeout: true}, &net.DNSError{IsTemporary: true}, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+	} {
+		assert.False(t, exchange.Permanent(err), "%T", err)
+	}
+}
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	const least, most = time.Second, 10 * time.Second
+	for _, tc := range []struct {
+		n      int
+		asked  time.Duration
+		spread float64
+		want   time.Duration
+	}{
+		{0, 0, 0, 500 * time.Millisecond},
+		{0, 0, 1, time.Second},
+		{1, 0, 0.5, 1500 * time.Millisecond},
+		{3, 0, 1, 8 * time.Second},
+		{4, 0, 1, most},
+		{61, 0, 1, most},
+		{62, 0, 1, most},
+		{1000, 0, 0, most / 2},
+		{0, 3 * time.Second, 0, 3 * time.Second},
+		{5, time.Second, 1, most},
+		{0, math.MaxInt64, 1, math.MaxInt64},
+	} {
+		assert.Equal(t, tc.want, exchange.Pause(tc.n, least, most, tc.asked, tc.spread), "%+v", tc)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for text, refused := range map[string]bool{
+		"http2: Transport received Server's graceful shutdown GOAWAY":                                                         true,
+		"stream error: stream ID 3; REFUSED_STREAM":                                                                           true,
+		"stream error: stream ID 3; REFUSED_STREAM; received from peer":                                                       true,
+		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body": true,
+		"http2: Transport: cannot retry err [stream error: stream ID 7; REFUSED_STREAM; received from peer] after Request":    true,
+		"stream error: stream ID 3; PROTOCOL_ERROR; received from peer":                                                       false,
+		"stream error: stream ID 3; INTERNAL_ERROR":                                                                           false,
+		"stream error: stream ID ; REFUSED_STREAM":                                                                            false,
+		"http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR":                               false,
+		"malformed HTTP response \"stream error: stream ID 3; REFUSED_STREAM\"":                                               false,
+		" stream error: stream ID 3; REFUSED_STREAM":                                                                          false,
+		"synthetic\nstream error: stream ID 3; REFUSED_STREAM":                                                                false,
+		"": false,
+	} {
+		assert.Equal(t, refused, exchange.Refused(errors.New(text)), text)
+	}
+	assert.False(t, exchange.Refused(nil))
+}

@@ -1,0 +1,409 @@
+package exchange_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+)
+
+// streamed is a body of a head and a tail.
+type streamed struct {
+	head io.Reader
+	tail string
+}
+
+func (b streamed) ContentType() string       { return "text/plain" }
+func (b streamed) Size() int64               { return -1 }
+func (b streamed) Open() (io.Reader, []byte) { return b.head, []byte(b.tail) }
+func (b streamed) Replayable() bool          { return true }
+func (b streamed) Streamed() bool            { return true }
+
+func newState(t *testing.T) (context.Context, *exchange.SendState) {
+	t.Helper()
+	state := &exchange.SendState{Once: true}
+	ctx := state.Watchdog.Guard(t.Context(), time.Minute)
+	t.Cleanup(state.Watchdog.Stop)
+	t.Cleanup(state.Stop)
+	return ctx, state
+}
+
+func TestJSONWithholdsItsLastByte(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{`{"a":1}`: {`{"a":1`, `}`}, `1`: {"", "1"}, "": {"", ""}} {
+		body := exchange.JSON(text)
+		head, tail := body.Open()
+		read, err := io.ReadAll(head)
+		require.NoError(t, err)
+		assert.Equal(t, want, [2]string{string(read), string(tail)})
+		assert.EqualValues(t, len(text), body.Size())
+		whole, err := io.ReadAll(body.Reader())
+		require.NoError(t, err)
+		assert.Equal(t, text, string(whole))
+	}
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("synthetic")
+	refused := errors.New("stream error: stream ID 3; REFUSED_STREAM; received from peer")
+	for name, tc := range map[string]struct {
+		err           error
+		bare          bool // without a body
+		dials, writes bool // as the transport says
+		reads         int  // bytes of the body
+		want          exchange.Sent
+		sent          int64
+	}{
+		"never dialled":                      {lost, false, true, false, 0, exchange.Never, 0},
+		"header only":                        {lost, false, true, true, 0, exchange.Partly, 0},
+		"a part":                             {lost, false, true, true, 3, exchange.Partly, 3},
+		"all but the end":                    {lost, false, true, true, 4, exchange.Partly, 4},
+		"a byte of the end":                  {lost, false, true, true, 5, exchange.Wholly, 5},
+		"all":                                {lost, false, true, true, 7, exchange.Wholly, 7},
+		"all, but no header":                 {lost, false, true, false, 7, exchange.Wholly, 7},
+		"refused":                            {refused, false, true, true, 7, exchange.Never, 7},
+		"refused, says an unknown transport": {refused, false, false, false, 7, exchange.Wholly, 7},
+		"an unknown transport":               {lost, false, false, false, 0, exchange.Partly, 0},
+		"no body, never dialled":             {lost, true, true, false, 0, exchange.Never, 0},
+		"no body":                            {lost, true, true, true, 0, exchange.Wholly, 0},
+		"no body, an unknown transport":      {lost, true, false, false, 0, exchange.Wholly, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, state := newState(t)
+			trace := state.Trace()
+			if tc.dials {
+				trace.GetConn("")
+			}
+			if tc.writes {
+				trace.WroteHeaders()
+			}
+			if !tc.bare {
+				body := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+				_, err := io.ReadFull(body, make([]byte, tc.reads))
+				require.NoError(t, err)
+			}
+			assert.Equal(t, tc.want, state.Settle(tc.err))
+			assert.Equal(t, tc.sent, state.BytesSent())
+		})
+	}
+}
+
+func TestSettledBodyGivesNoMore(t *testing.T) {
+	t.Parallel()
+	_, state := newState(t)
+	body := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+	state.Settle(errors.New("synthetic"))
+	n, err := body.Read(make([]byte, 10))
+	require.Error(t, err)
+	assert.Zero(t, n)
+}
+
+func TestBodySettledWhileItIsReadGivesNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, state := newState(t)
+		pipe, feed := io.Pipe()
+		body := state.Follow(streamed{pipe, "end"}, false)
+		read := make(chan int)
+		go func() {
+			n, err := body.Read(make([]byte, 10))
+			assert.Error(t, err)
+			read <- n
+		}()
+		synctest.Wait()
+		settled := make(chan exchange.Sent)
+		go func() { settled <- state.Settle(errors.New("synthetic")) }()
+		synctest.Wait()
+		_, err := feed.Write([]byte("late"))
+		require.NoError(t, err)
+		assert.Zero(t, <-read, "what was concluded would no longer be true")
+		assert.Equal(t, exchange.Partly, <-settled)
+	})
+}
+
+func TestEarlierBodyGivesNoMore(t *testing.T) {
+	t.Parallel()
+	_, state := newState(t)
+	earlier := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+	later := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+	_, err := earlier.Read(make([]byte, 10))
+	require.Error(t, err)
+	all, err := io.ReadAll(later)
+	require.NoError(t, err)
+	assert.Equal(t, "headend", string(all))
+}
+
+func TestSecondSendingIsEnded(t *testing.T) {
+	t.Parallel()
+	for name, once := range map[string]bool{"must not be sent twice": true, "may be": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, state := newState(t)
+			state.Once = once
+			trace := state.Trace()
+			ours, theirs := net.Pipe()
+			defer ours.Close()
+			defer theirs.Close()
+			body := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+			trace.GetConn("")
+			trace.GetConn("") // nothing has left: a connection that was dead, perhaps
+			require.NoError(t, ctx.Err())
+			trace.WroteHeaders()
+			trace.GetConn("")
+			require.NoError(t, ctx.Err())
+			_, _ = body.Read(make([]byte, 1))
+			trace.GetConn("")
+			if !once {
+				require.NoError(t, ctx.Err())
+				return
+			}
+			require.Error(t, ctx.Err())
+			trace.GotConn(httptrace.GotConnInfo{Conn: ours})
+			_, err := ours.Write([]byte("x"))
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded, "HTTP/1.1 cannot write before it notices")
+			assert.Equal(t, exchange.Partly, state.Settle(errors.New("stream error: stream ID 3; REFUSED_STREAM")), "the refusal may be of the second")
+		})
+	}
+}
+
+func TestRetiredConnection(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]func(retire, wrote func()){
+		"written, then refused": func(retire, wrote func()) { wrote(); retire() },
+		"refused, then written": func(retire, wrote func()) { retire(); wrote() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, state := newState(t)
+			trace := state.Trace()
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			trace.GotConn(httptrace.GotConnInfo{Conn: ours})
+			order(state.Retire, func() { trace.WroteRequest(httptrace.WroteRequestInfo{}) })
+			_, err := ours.Write([]byte("x"))
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			go func() { _, _ = theirs.Write([]byte("response")) }()
+			n, err := ours.Read(make([]byte, 10))
+			require.NoError(t, err, "the response can be read")
+			assert.Equal(t, 8, n)
+			state.Close()
+			_, err = ours.Read(make([]byte, 10))
+			assert.ErrorIs(t, err, io.ErrClosedPipe)
+		})
+	}
+	t.Run("still being written", func(t *testing.T) {
+		t.Parallel()
+		_, state := newState(t)
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		defer theirs.Close()
+		state.Trace().GotConn(httptrace.GotConnInfo{Conn: ours})
+		state.Retire()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		_, err := ours.Write([]byte("x"))
+		assert.NoError(t, err, "net/http would give up the response")
+	})
+	t.Run("not retired", func(t *testing.T) {
+		t.Parallel()
+		_, state := newState(t)
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		defer theirs.Close()
+		state.Trace().GotConn(httptrace.GotConnInfo{Conn: ours})
+		state.Close()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		_, err := ours.Write([]byte("x"))
+		assert.NoError(t, err)
+	})
+}
+
+func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, then := range map[string]struct {
+			do   func(*exchange.SendState, *httptrace.ClientTrace)
+			gets string
+		}{
+			"continue": {func(_ *exchange.SendState, trace *httptrace.ClientTrace) { trace.Got100Continue() }, "headend"},
+			"interim":  {func(_ *exchange.SendState, trace *httptrace.ClientTrace) { _ = trace.Got1xxResponse(103, nil) }, "headend"},
+			"over":     {func(state *exchange.SendState, _ *httptrace.ClientTrace) { state.Close() }, ""},
+		} {
+			_, state := newState(t)
+			trace := state.Trace()
+			body := state.Follow(streamed{strings.NewReader("head"), "end"}, true)
+			trace.Wait100Continue()
+			trace.GotFirstResponseByte()
+			got := make(chan string)
+			go func() {
+				all, _ := io.ReadAll(body)
+				got <- string(all)
+			}()
+			synctest.Wait()
+			assert.Zero(t, state.BytesSent(), name)
+			then.do(state, trace)
+			assert.Equal(t, then.gets, <-got, name)
+		}
+	})
+}
+
+func TestInterimResponsesAreCounted(t *testing.T) {
+	t.Parallel()
+	_, state := newState(t)
+	trace := state.Trace()
+	trace.Wait100Continue()
+	assert.True(t, state.IgnoredExpect())
+	for range 10 {
+		require.NoError(t, trace.Got1xxResponse(103, nil))
+	}
+	assert.False(t, state.IgnoredExpect())
+	assert.Error(t, trace.Got1xxResponse(103, nil))
+}
+
+func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	ctx, state := newState(t)
+	trace := state.Trace()
+	for range 10 {
+		trace.GetConn("")
+	}
+	require.NoError(t, ctx.Err())
+	trace.GetConn("")
+	assert.Error(t, ctx.Err())
+}
+
+// accompany delivers a body by reading it.
+func accompany(ctx context.Context, state *exchange.SendState, source io.Reader, progress func(int64)) (string, error) {
+	body := state.Follow(streamed{source, "end"}, false)
+	var got bytes.Buffer
+	_, err := state.Accompany(ctx, progress, func() (*http.Response, error) { //nolint:bodyclose // there is none
+		if _, err := io.CopyBuffer(&got, onlyReader{body}, make([]byte, 2)); err != nil {
+			return nil, err
+		}
+		return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody}, nil
+	})
+	state.Close()
+	return got.String(), err
+}
+
+type onlyReader struct{ io.Reader }
+
+func TestAccompany(t *testing.T) {
+	t.Parallel()
+	ctx, state := newState(t)
+	var told []int64
+	var before int
+	state.BeforeCommit = func(context.Context) error { before = len(told); return nil }
+	got, err := accompany(ctx, state, onlyReader{strings.NewReader("head")}, func(sent int64) { told = append(told, sent) })
+	require.NoError(t, err)
+	assert.Equal(t, "headend", got)
+	assert.EqualValues(t, 0, told[0])
+	assert.EqualValues(t, 7, told[len(told)-1])
+	assert.IsIncreasing(t, told)
+	assert.Positive(t, before)
+}
+
+func TestAccompanyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, sender := range map[string]func(context.Context, io.Reader){
+			"blocked source":            func(_ context.Context, body io.Reader) { _, _ = io.Copy(io.Discard, body) },
+			"transport without context": func(context.Context, io.Reader) { time.Sleep(time.Hour) },
+		} {
+			ctx, state := newState(t)
+			pipe, feed := io.Pipe()
+			body := state.Follow(streamed{pipe, "end"}, false)
+			start := time.Now()
+			_, err := state.Accompany(ctx, nil, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
+				sender(ctx, body)
+				return nil, errors.New("synthetic")
+			})
+			var stalled *exchange.StallError
+			require.ErrorAs(t, err, &stalled, name)
+			state.Settle(err)
+			assert.Equal(t, 61*time.Second, time.Since(start), "the stall and a moment of grace: %s", name)
+			_ = feed.Close()
+			time.Sleep(2 * time.Hour)
+		}
+	})
+}
+
+func TestAccompanyHandsOverWhatTheSourceDoes(t *testing.T) {
+	t.Parallel()
+	ctx, state := newState(t)
+	assert.PanicsWithValue(t, "synthetic", func() {
+		_, _ = accompany(ctx, state, ending(func() { panic("synthetic") }), nil)
+	})
+	ctx, state = newState(t)
+	exited := make(chan bool)
+	go func() {
+		returned := false
+		defer func() { exited <- !returned }()
+		_, _ = accompany(ctx, state, ending(runtime.Goexit), nil)
+		returned = true
+	}()
+	assert.True(t, <-exited)
+	failure := errors.New("synthetic")
+	ctx, state = newState(t)
+	_, err := accompany(ctx, state, io.MultiReader(strings.NewReader("he"), failing{failure}), nil)
+	require.ErrorIs(t, err, failure)
+	refused, failed := state.Failure()
+	require.NoError(t, refused)
+	assert.Equal(t, failure, failed)
+}
+
+type ending func()
+
+func (end ending) Read([]byte) (int, error) { end(); return 0, io.EOF }
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestAccompanyLeavesTheSourceAloneAfterAPanic(t *testing.T) {
+	t.Parallel()
+	ctx, state := newState(t)
+	var reads atomic.Int32
+	body := state.Follow(streamed{counting{&reads}, "end"}, false)
+	proceed, finished := make(chan struct{}), make(chan error)
+	assert.Panics(t, func() {
+		_, _ = state.Accompany(ctx, func(int64) { panic("synthetic") }, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
+			<-proceed
+			_, err := body.Read(make([]byte, 10))
+			finished <- err
+			return nil, err
+		})
+	})
+	close(proceed)
+	require.Error(t, <-finished)
+	assert.Zero(t, reads.Load())
+}
+
+type counting struct{ reads *atomic.Int32 }
+
+func (c counting) Read(p []byte) (int, error) { c.reads.Add(1); return len(p), nil }
+
+func TestReadsAllocateNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
+	_, state := newState(t)
+	body := state.Follow(streamed{counting{new(atomic.Int32)}, "end"}, false)
+	block := make([]byte, 1000)
+	_, _ = body.Read(block)
+	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = body.Read(block) }))
+	state.Close()
+}

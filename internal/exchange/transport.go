@@ -1,0 +1,98 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-cleanhttp"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+const (
+	pingAfter   = 15 * time.Second // without a frame on an HTTP/2 connection
+	pingTimeout = 15 * time.Second
+)
+
+// NewTransport returns a transport with a pool of its own. No timeout covers a whole transfer, which may take long.
+//
+// A connection of HTTP/2 that says nothing is pinged and given up, or every retry and every later call would go to one that
+// has died without a word.
+func NewTransport() *http.Transport {
+	t := cleanhttp.DefaultPooledTransport()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 512, 256 // what is not kept has to be dialled anew, with its handshake
+	t.MaxResponseHeaderBytes = 1 << 20
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	t.OnProxyConnectResponse = redact.OnProxyConnectResponse
+	t.DialContext = dialer(t.DialContext)
+	return t
+}
+
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+func dialer(next dial) dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		inner, err := next(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &conn{Conn: inner, over: make(chan struct{})}, nil
+	}
+}
+
+// lastWord is how long a failed write is held back at most.
+const lastWord = time.Second
+
+// conn lets the last word of a server be heard. One that refuses an upload responds and closes the connection, which
+// resets it while the upload goes on; net/http then drops the response with the failed write, although it lies there to
+// be read. So the write fails only when there is nothing left to read.
+type conn struct {
+	net.Conn
+	over chan struct{} // closed when nothing more can be read
+	once sync.Once
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.end()
+	}
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if broken(err) {
+		timer := time.NewTimer(lastWord)
+		defer timer.Stop()
+		select {
+		case <-c.over:
+		case <-timer.C:
+		}
+	}
+	return n, err
+}
+
+// Close also ends a write that is held back.
+func (c *conn) Close() error {
+	c.end()
+	return c.Conn.Close()
+}
+
+// SetWriteDeadline is how TLS begins to close: its last record is not worth a wait.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.end()
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *conn) end() { c.once.Do(func() { close(c.over) }) }
+
+// broken reports whether the peer ended the connection. The systems number that differently.
+func broken(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && !op.Timeout() && !errors.Is(err, net.ErrClosed)
+}

@@ -1,0 +1,33 @@
+package exchange
+
+import (
+	"runtime/debug"
+	"strings"
+)
+
+// Devel stands for a version where the build does not tell one: a workspace, a replaced module, a module's own tests.
+const Devel = "devel"
+
+// Version returns the version of a module in this program, without its v.
+func Version(module string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return Devel
+	}
+	return version(info, module)
+}
+
+func version(info *debug.BuildInfo, module string) string {
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path != module {
+			continue
+		}
+		if m.Replace != nil {
+			m = m.Replace // what is required is not what was built
+		}
+		if number, ok := strings.CutPrefix(m.Version, "v"); ok {
+			return number
+		}
+	}
+	return Devel
+}

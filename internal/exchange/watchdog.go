@@ -1,0 +1,130 @@
+package exchange
+
+import (
+	"context"
+	"io"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Watchdog cancels its context when Progress has not been called for a while. Guard starts it.
+type Watchdog struct {
+	ctx     context.Context //nolint:containedctx // the one it cancels
+	after   time.Duration
+	timer   *time.Timer
+	cancel  context.CancelCauseFunc
+	stopped atomic.Bool
+	until   atomic.Int64 // when the work must be over although it moves, in nanoseconds since 1970; 0: never
+}
+
+// Watch is what those who read a response tell a Watchdog.
+type Watch interface {
+	Progress() // something moved
+	Pause()    // until the next Progress nothing is expected to
+}
+
+// Guard returns a context that is cancelled, with an *Error as its cause, once Progress has not been called for the
+// given time. It is called once, before everything else; Stop must be called when the work is over.
+func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
+	w.after = after
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	cancel := w.cancel // not w, which may be a part of something large: a stopped timer is not let go before its time
+	w.timer = time.AfterFunc(after, func() { cancel(&StallError{After: after}) })
+	return w.ctx
+}
+
+// Progress says that something moved. It may be called from any goroutine, also after Stop.
+func (w *Watchdog) Progress() {
+	if until := w.until.Load(); until != 0 && time.Now().UnixNano() > until {
+		w.cancel(errDrips)
+	}
+	w.Allow(0)
+}
+
+// Allow is Progress after which nothing has to move for longer than usual.
+func (w *Watchdog) Allow(longer time.Duration) {
+	if !w.stopped.Load() {
+		w.timer.Reset(max(w.after, w.after+longer)) // the sum may wrap
+	}
+}
+
+// Bound ends work that moves a byte now and then once so many times the patience with a stall have passed.
+func (w *Watchdog) Bound(times int) {
+	if w.after < unboundedPatience {
+		w.until.Store(time.Now().Add(time.Duration(times) * w.after).UnixNano())
+	}
+}
+
+// unboundedPatience is a patience that needs no bound: a thousand of it would not fit a duration.
+const unboundedPatience = math.MaxInt64 / 1000
+
+// WatchedReader gives what is read through it, up to a limit, and each byte is progress. It ends with the work, also if what it
+// reads does not notice.
+type WatchedReader struct {
+	Reader   io.Reader
+	Watchdog *Watchdog
+	Left     int64 // bytes until the limit
+}
+
+func (r *WatchedReader) Read(p []byte) (int, error) {
+	if r.Left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := r.Reader.Read(p[:min(int64(len(p)), r.Left)])
+	r.Left -= int64(n)
+	if n > 0 {
+		r.Watchdog.Progress()
+	}
+	if err == nil && r.Watchdog.ctx.Err() != nil {
+		err = context.Cause(r.Watchdog.ctx)
+	}
+	return n, err
+}
+
+// Pause stops the clock until the next Progress: what happens meanwhile is not the watched work's fault.
+func (w *Watchdog) Pause() { w.timer.Stop() }
+
+// Cancel ends the work at once for another reason than a stall.
+func (w *Watchdog) Cancel(cause error) { w.cancel(cause) }
+
+// Stop ends the watch and releases the context.
+func (w *Watchdog) Stop() {
+	w.stopped.Store(true)
+	w.timer.Stop()
+	w.cancel(nil)
+}
+
+const errDrips = redact.Text("it comes too slowly to be of use")
+
+// StallError is the cause of a context that a Watchdog cancelled.
+type StallError struct{ After time.Duration }
+
+func (e *StallError) Error() string { return "no byte moved for " + e.After.String() }
+
+// SafeText is the error's text: it holds a duration only.
+func (e *StallError) SafeText() string { return e.Error() }
+
+// ErrStalled is matched by every Error.
+var ErrStalled = redact.New("stalled")
+
+// Is matches ErrStalled.
+func (e *StallError) Is(target error) bool { return target == ErrStalled }
+
+// Timeout marks the error as a timeout for callers that ask net.Error's question.
+func (e *StallError) Timeout() bool { return true }
+
+// WithTimeout limits the whole work to d, unless that is 0. Its end matches [context.DeadlineExceeded].
+func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d, timeoutError{"the Timeout of the http.Client given to WithHTTPClient passed"})
+}
+
+type timeoutError struct{ redact.Text }
+
+func (timeoutError) Timeout() bool        { return true }
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }

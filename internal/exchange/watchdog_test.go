@@ -1,0 +1,227 @@
+package exchange_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+)
+
+func TestGuardEndsWorkThatStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		<-ctx.Done()
+		assert.Equal(t, time.Minute, time.Since(start))
+		var cause *exchange.StallError
+		require.ErrorAs(t, context.Cause(ctx), &cause)
+		assert.Equal(t, time.Minute, cause.After)
+		assert.True(t, cause.Timeout())
+		assert.Equal(t, "no byte moved for 1m0s", cause.SafeText())
+	})
+}
+
+func TestProgressKeepsWorkAlive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		for range 100 {
+			time.Sleep(59 * time.Second)
+			require.NoError(t, ctx.Err())
+			watchdog.Progress()
+		}
+		last := time.Now()
+		<-ctx.Done()
+		assert.Equal(t, time.Minute, time.Since(last))
+	})
+}
+
+func TestStopReleasesTheContextWithoutAStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
+		watchdog.Stop()
+		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+		watchdog.Progress() // net/http may still read a body
+		watchdog.Stop()
+		time.Sleep(time.Hour)
+		var cause *exchange.StallError
+		assert.NotErrorAs(t, context.Cause(ctx), &cause)
+	})
+}
+
+func TestCancelGivesItsOwnCause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("synthetic")
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		watchdog.Cancel(cause)
+		time.Sleep(time.Hour)
+		assert.Equal(t, cause, context.Cause(ctx))
+	})
+}
+
+func TestParentEndsTheWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(parent, time.Minute)
+		defer watchdog.Stop()
+		<-ctx.Done()
+		assert.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
+	})
+}
+
+func TestProgressFromManyGoroutines(t *testing.T) {
+	t.Parallel()
+	watchdog := new(exchange.Watchdog)
+	ctx := watchdog.Guard(t.Context(), time.Hour)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				watchdog.Progress()
+			}
+		})
+	}
+	watchdog.Stop()
+	all.Wait()
+	assert.Error(t, ctx.Err())
+}
+
+func TestAllowGivesMoreTimeOnce(t *testing.T) {
+	t.Parallel()
+	for longer, want := range map[time.Duration]time.Duration{0: time.Minute, 30 * time.Second: 90 * time.Second, -time.Second: time.Minute, math.MaxInt64: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			watchdog := new(exchange.Watchdog)
+			ctx := watchdog.Guard(t.Context(), time.Minute)
+			defer watchdog.Stop()
+			time.Sleep(59 * time.Second)
+			start := time.Now()
+			watchdog.Allow(longer)
+			<-ctx.Done()
+			assert.Equal(t, want, time.Since(start), longer)
+		})
+	}
+}
+
+func TestPauseStopsTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		watchdog.Pause()
+		time.Sleep(24 * time.Hour)
+		require.NoError(t, ctx.Err())
+		start := time.Now()
+		watchdog.Progress()
+		<-ctx.Done()
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+func TestBoundEndsWorkThatDrips(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		start := time.Now()
+		watchdog.Bound(10)
+		for ctx.Err() == nil {
+			time.Sleep(50 * time.Second)
+			watchdog.Progress()
+		}
+		assert.Equal(t, 650*time.Second, time.Since(start))
+		assert.Contains(t, context.Cause(ctx).Error(), "too slowly")
+	})
+}
+
+func TestPatienceWithoutEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), math.MaxInt64)
+		defer watchdog.Stop()
+		watchdog.Bound(10)
+		for range 100 {
+			time.Sleep(time.Hour)
+			watchdog.Allow(time.Hour)
+			watchdog.Progress()
+		}
+		assert.NoError(t, ctx.Err())
+	})
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watchdog := new(exchange.Watchdog)
+		ctx := watchdog.Guard(t.Context(), time.Minute)
+		defer watchdog.Stop()
+		pipe, feed := io.Pipe()
+		defer func() { _ = pipe.Close() }()
+		r := &exchange.WatchedReader{Reader: pipe, Watchdog: watchdog, Left: math.MaxInt64}
+		go func() {
+			for range 3 {
+				time.Sleep(50 * time.Second)
+				_, _ = feed.Write([]byte("x"))
+			}
+			time.Sleep(2 * time.Minute)
+			_, _ = feed.Write([]byte("y"))
+			_ = feed.Close()
+		}()
+		for range 3 {
+			n, err := r.Read(make([]byte, 10))
+			require.NoError(t, err)
+			assert.Equal(t, 1, n)
+		}
+		require.NoError(t, ctx.Err(), "bytes are progress")
+		_, err := r.Read(make([]byte, 10))
+		var cause *exchange.StallError
+		require.ErrorAs(t, err, &cause, "it ends with the work, although the pipe knows nothing of that")
+		_, err = io.ReadAll(r)
+		assert.NoError(t, err)
+	})
+}
+
+func TestWithTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		unlimited, cancel := exchange.WithTimeout(t.Context(), 0)
+		defer cancel()
+		_, limited := unlimited.Deadline()
+		assert.False(t, limited)
+
+		ctx, cancel := exchange.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		<-ctx.Done()
+		cause := context.Cause(ctx)
+		require.ErrorIs(t, cause, context.DeadlineExceeded)
+		require.NotErrorIs(t, cause, context.Canceled)
+		assert.Contains(t, cause.Error(), "WithHTTPClient")
+		var timeout interface{ Timeout() bool }
+		require.ErrorAs(t, cause, &timeout)
+		assert.True(t, timeout.Timeout())
+	})
+}

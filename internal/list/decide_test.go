@@ -1,0 +1,86 @@
+package list_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
+)
+
+// matches holds flags against a pattern of y and n, where a dot stands for either.
+func matches(pattern string, flags ...bool) bool {
+	for i, flag := range flags {
+		if pattern[i] == 'y' && !flag || pattern[i] == 'n' && flag {
+			return false
+		}
+	}
+	return len(pattern) == len(flags)
+}
+
+// flagsOf are the bits of a number.
+func flagsOf(bits, n int) []bool {
+	flags := make([]bool, n)
+	for i := range flags {
+		flags[i] = bits>>i&1 == 1
+	}
+	return flags
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	// gap, before, new, told, more, stuck, barren, recount
+	table := map[string]list.Step{
+		"yy......": list.Back,
+		"yn......": list.Lost,
+		"n...n...": list.Last,
+		"n.nny..n": list.Ask,
+		"n.nnyy.y": list.Stall,
+		"n.nnynyy": list.Stall,
+		"n.nnynny": list.Next,
+		"n.nyyy..": list.Stall,
+		"n.nyyny.": list.Stall,
+		"n.nyynn.": list.Next,
+		"n.y.yy..": list.Stall,
+		"n.y.yn..": list.Next,
+	}
+	for bits := range 1 << 8 {
+		f := flagsOf(bits, 8)
+		o := list.Observation{Gap: f[0], Before: f[1], New: f[2], SaysIfMore: f[3], More: f[4], Stuck: f[5], Barren: f[6], Recount: f[7]}
+		rows := 0
+		for pattern, step := range table {
+			if matches(pattern, f...) {
+				rows++
+				assert.Equal(t, step, list.Decide(o), "%+v", o)
+			}
+		}
+		require.Equal(t, 1, rows, "one row of the table for %+v", o)
+	}
+}
+
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	// short, verify, brought, spent
+	table := map[string]list.Ending{
+		"nn..": list.Whole,
+		"nyn.": list.Whole,
+		"nyyn": list.Again,
+		"nyyy": list.Unsettled,
+		"y.yn": list.Again,
+		"y.n.": list.Short,
+		"y.yy": list.Short,
+	}
+	for bits := range 1 << 4 {
+		f := flagsOf(bits, 4)
+		findings := list.Findings{Short: f[0], Verify: f[1], Brought: f[2], Spent: f[3]}
+		rows := 0
+		for pattern, ending := range table {
+			if matches(pattern, f...) {
+				rows++
+				assert.Equal(t, ending, list.Conclude(findings), "%+v", findings)
+			}
+		}
+		require.Equal(t, 1, rows, "one row of the table for %+v", findings)
+	}
+}

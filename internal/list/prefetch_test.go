@@ -1,0 +1,375 @@
+package list_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
+)
+
+// source tells each fetch to the test and waits for its word, so that nothing depends on time.
+type source struct {
+	begun chan int // a fetch has begun
+
+	mu        sync.Mutex
+	responses map[int]chan struct{} // close: the response of that position is here
+	values    map[int]chan struct{} // close: it is worked on
+	cancelled []int
+}
+
+func newSource() *source {
+	return &source{begun: make(chan int), responses: map[int]chan struct{}{}, values: map[int]chan struct{}{}}
+}
+
+func (s *source) gate(gates map[int]chan struct{}, at int) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if gates[at] == nil {
+		gates[at] = make(chan struct{})
+	}
+	return gates[at]
+}
+
+func (s *source) respond(at int) { close(s.gate(s.responses, at)) }
+func (s *source) finish(at int)  { close(s.gate(s.values, at)) }
+
+func (s *source) fetch(ctx context.Context, at int, responded func()) (string, error) {
+	s.begun <- at
+	select {
+	case <-s.gate(s.responses, at):
+	case <-ctx.Done():
+		s.mu.Lock()
+		s.cancelled = append(s.cancelled, at)
+		s.mu.Unlock()
+		return "", ctx.Err()
+	}
+	responded()
+	<-s.gate(s.values, at)
+	return fmt.Sprint("value ", at), nil
+}
+
+// began expects exactly these fetches to begin, in any order.
+func (s *source) began(t *testing.T, want ...int) {
+	t.Helper()
+	var got []int
+	for range want {
+		got = append(got, <-s.begun)
+	}
+	assert.ElementsMatch(t, want, got)
+}
+
+// reading calls Get and returns what to wait for.
+func reading(l *list.Line[int, string], at int) (value func() string) {
+	done := make(chan string)
+	go func() {
+		v, err := l.Get(at)
+		if err != nil {
+			v = err.Error()
+		}
+		done <- v
+	}()
+	return func() string { return <-done }
+}
+
+// before knows of positions below last.
+func before(last int) func(int) (int, bool) {
+	return func(at int) (int, bool) { return at + 1, at+1 < last }
+}
+
+func TestWhatFollowsIsFetchedWhenTheResponseIsHere(t *testing.T) {
+	t.Parallel()
+	s := newSource()
+	line := list.NewLine(t.Context(), 2, s.fetch, before(6))
+	value := reading(line, 1)
+	s.began(t, 1)
+	s.respond(1)
+	s.began(t, 2, 3) // although position 1 is not worked on yet
+	s.finish(1)
+	assert.Equal(t, "value 1", value())
+
+	value = reading(line, 2)
+	s.respond(2)
+	s.began(t, 4)
+	s.finish(2)
+	assert.Equal(t, "value 2", value())
+
+	for _, at := range []int{3, 4, 5} {
+		value = reading(line, at)
+		s.respond(at)
+		if at == 3 {
+			s.began(t, 5)
+		}
+		s.finish(at)
+		assert.Equal(t, fmt.Sprint("value ", at), value())
+	}
+	line.Stop() // would wait for a fetch beyond position 5, which nobody lets begin
+	assert.Empty(t, s.cancelled)
+}
+
+// A response that overtakes the one being waited for must not leave its place unused.
+func TestResponsesThatOvertakeMakeRoom(t *testing.T) {
+	t.Parallel()
+	s := newSource()
+	line := list.NewLine(t.Context(), 2, s.fetch, before(20))
+	value := reading(line, 1)
+	s.began(t, 1)
+	s.respond(1)
+	s.began(t, 2, 3)
+	s.finish(1)
+	assert.Equal(t, "value 1", value())
+
+	value = reading(line, 2)
+	for _, overtaking := range []int{3, 4, 5} {
+		s.respond(overtaking)
+		s.began(t, overtaking+1) // beside position 2, of which nothing is here
+	}
+	s.respond(6) // with 3 to 6 there are enough
+	s.respond(2)
+	for at := 2; at <= 6; at++ {
+		s.finish(at)
+	}
+	assert.Equal(t, "value 2", value())
+	line.LookAhead() // who reads does not wait
+	line.Stop()      // would wait for a fetch that nobody lets begin
+	assert.Empty(t, s.cancelled)
+}
+
+// After a failure nothing more is of use.
+func TestAFailureMakesNoRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var begun []int
+		var mu sync.Mutex
+		line := list.NewLine(t.Context(), 2, func(_ context.Context, at int, responded func()) (int, error) {
+			mu.Lock()
+			begun = append(begun, at)
+			mu.Unlock()
+			switch at {
+			case 2:
+				time.Sleep(time.Minute)
+			case 3:
+				return 0, errors.New("synthetic")
+			}
+			responded()
+			return at, nil
+		}, before(20))
+		for at := 1; at <= 2; at++ {
+			got, err := line.Get(at)
+			require.NoError(t, err)
+			assert.Equal(t, at, got)
+		}
+		synctest.Wait()
+		mu.Lock()
+		slices.Sort(begun)
+		mu.Unlock()
+		assert.Equal(t, []int{1, 2, 3}, begun, "nothing after 3")
+		_, err := line.Get(3)
+		require.Error(t, err)
+		line.Stop()
+	})
+}
+
+func TestLookAheadKeepsToItsDepthAndToWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	for depth := range 4 {
+		s := newSource()
+		known := 0
+		line := list.NewLine(t.Context(), depth, s.fetch, func(at int) (int, bool) { return at + 1, at+1 <= known })
+		s.respond(1)
+		s.finish(1)
+		value := reading(line, 1)
+		s.began(t, 1)
+		assert.Equal(t, "value 1", value())
+		line.LookAhead() // nothing is known yet
+		known = 3
+		line.LookAhead()
+		line.LookAhead() // has nothing to add
+		s.began(t, upTo(2, min(1+depth, 3))...)
+		line.Stop()
+		slices.Sort(s.cancelled)
+		assert.Equal(t, upTo(2, min(1+depth, 3)), s.cancelled)
+	}
+}
+
+func upTo(first, last int) []int {
+	var all []int
+	for i := first; i <= last; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+func TestGetElsewhereGivesTheLineUp(t *testing.T) {
+	t.Parallel()
+	s := newSource()
+	line := list.NewLine(t.Context(), 2, s.fetch, before(100))
+	for _, at := range []int{15, 4} {
+		s.respond(at)
+		s.finish(at)
+	}
+	value := reading(line, 15)
+	s.began(t, 15, 16, 17)
+	assert.Equal(t, "value 15", value())
+
+	value = reading(line, 4)
+	s.began(t, 4, 5, 6)
+	assert.Equal(t, "value 4", value())
+	s.mu.Lock()
+	assert.ElementsMatch(t, []int{16, 17}, s.cancelled)
+	s.mu.Unlock()
+	line.Stop()
+	assert.ElementsMatch(t, []int{16, 17, 5, 6}, s.cancelled)
+}
+
+func TestNothingIsFetchedAfterStop(t *testing.T) {
+	t.Parallel()
+	s := newSource()
+	line := list.NewLine(t.Context(), 3, s.fetch, before(100))
+	line.Stop() // nothing was begun
+	s.respond(1)
+	s.finish(1)
+	value := reading(line, 1)
+	s.began(t, 1, 2, 3, 4)
+	assert.Equal(t, "value 1", value())
+	line.Stop()
+	line.Stop()
+	assert.ElementsMatch(t, []int{2, 3, 4}, s.cancelled, "Stop returns when all have ended")
+}
+
+func TestWithoutDepthTheReaderFetches(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	ctx := context.WithValue(t.Context(), key{}, "reader's")
+	failure := errors.New("synthetic")
+	line := list.NewLine(ctx, 0, func(ctx context.Context, at int, responded func()) (int, error) {
+		responded()
+		assert.Equal(t, "reader's", ctx.Value(key{}))
+		if at == 3 {
+			panic(failure)
+		}
+		return at * at, failure
+	}, func(int) (int, bool) { panic("nothing is looked for ahead") })
+	value, err := line.Get(2)
+	assert.Equal(t, 4, value)
+	require.ErrorIs(t, err, failure)
+	line.LookAhead()
+	assert.PanicsWithValue(t, failure, func() { _, _ = line.Get(3) })
+	line.Stop()
+}
+
+func TestErrorsComeInTheirPlace(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("synthetic")
+	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int, _ func()) (int, error) {
+		if at == 2 {
+			return 20, failure
+		}
+		return at, nil
+	}, before(4))
+	value, err := line.Get(1)
+	require.NoError(t, err)
+	assert.Equal(t, 1, value)
+	line.LookAhead()
+	value, err = line.Get(2)
+	require.ErrorIs(t, err, failure)
+	assert.Equal(t, 20, value, "what came beside the error")
+	line.Stop()
+}
+
+func TestPanicsComeOutAtTheReader(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int{1, 2, 3} {
+		line := list.NewLine(t.Context(), 2, func(_ context.Context, got int, _ func()) (int, error) {
+			if got == at {
+				panic(fmt.Sprint("of ", at))
+			}
+			return got, nil
+		}, before(10))
+		read := func() {
+			defer line.Stop()
+			_, _ = line.Get(1)
+			line.LookAhead()
+			if at < 3 {
+				_, _ = line.Get(2)
+			}
+		}
+		assert.PanicsWithValue(t, fmt.Sprint("of ", at), read, "also of what was never read")
+		line.Stop()
+	}
+}
+
+func TestAGoexitComesOutAtTheReader(t *testing.T) {
+	t.Parallel()
+	line := list.NewLine(t.Context(), 1, func(context.Context, int, func()) (int, error) {
+		runtime.Goexit()
+		return 0, nil
+	}, before(10))
+	ended := make(chan struct{})
+	went := false
+	go func() {
+		defer close(ended)
+		defer line.Stop()
+		_, _ = line.Get(1)
+		went = true
+	}()
+	<-ended
+	assert.False(t, went)
+}
+
+// A panic of one does not come out before the others have ended.
+func TestStopWaitsForAllBeforeItPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		line := list.NewLine(t.Context(), 2, func(ctx context.Context, at int, responded func()) (int, error) {
+			responded()
+			if at == 1 {
+				return at, nil
+			}
+			<-ctx.Done()
+			if at == 2 {
+				panic("of 2")
+			}
+			time.Sleep(time.Second)
+			ended = true
+			return at, nil
+		}, func(at int) (int, bool) { return at + 1, at < 3 })
+		_, err := line.Get(1)
+		require.NoError(t, err)
+		line.LookAhead()
+		synctest.Wait()
+		assert.PanicsWithValue(t, "of 2", line.Stop)
+		assert.True(t, ended)
+	})
+}
+
+// What was read belongs to the reader alone.
+func TestALineHoldsNothingThatWasRead(t *testing.T) {
+	t.Parallel()
+	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int, responded func()) (*[64]int, error) {
+		responded()
+		return &[64]int{at}, nil
+	}, func(at int) (int, bool) { return at + 1, at < 3 })
+	defer line.Stop()
+	read := func(at int) weak.Pointer[[64]int] {
+		value, err := line.Get(at)
+		require.NoError(t, err)
+		require.Equal(t, at, value[0])
+		line.LookAhead()
+		return weak.Make(value)
+	}
+	read(1)
+	second := read(2)
+	assert.Eventually(t, func() bool { runtime.GC(); return second.Value() == nil }, 10*time.Second, time.Millisecond)
+}

@@ -1,0 +1,265 @@
+// Package list goes through a list page by page and does not end before it can say that all rows were seen, or that this
+// cannot be said. It knows rows by their ids alone.
+//
+// A list may change while it is read. Where pages are numbered, rows move to the front when one before them is deleted,
+// and what crosses a page's edge at that moment is never shown. So a page's rows are used only if nothing unseen can lie
+// before them: it is the first page, or it begins with a row that was seen, or it follows the page used last and the list
+// did not shrink in between. Otherwise the page before it is read again. Insertions only make rows come twice.
+package list
+
+import (
+	"context"
+	"iter"
+	"slices"
+)
+
+// List is a list to walk through.
+type List[V any] struct {
+	Fetch   Fetch[V]
+	Start   Position  // of the first page to read
+	Ahead   int       // how many pages may be requested before they are needed
+	Verify  bool      // walk again until a walk brings nothing new
+	MaxSize int       // most rows that a page can be asked for
+	Orders  [2]string // both orders that the list can be asked for, the one that is not wanted first
+
+	Ended func(error) // told how the walk ended, also by a panic of who reads it, which has no error; nil: nobody wants to know
+}
+
+// Fetch asks for a page and says what it tells. It calls responded when the response is here, before it decodes it.
+type Fetch[V any] func(ctx context.Context, at Position, responded func()) (Page, V, error)
+
+// Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
+type Position struct {
+	Number int
+	Cursor string
+
+	// The list asked for in another way than the caller wants it: in this order and with as many rows. Zero: as he does.
+	Order string
+	Size  int
+}
+
+// Page is what a page tells.
+type Page struct {
+	Rows       []int64 // their ids, from 1
+	SaysIfMore bool    // the service says whether another page follows
+	More       bool    // another page follows, or may follow where nothing is known
+	Cursor     string  // of the page that follows; empty: it stands at the next number
+	Total      int     // rows of the list; 0: not known
+	Last       int     // number of the last page; 0: not known
+	Size       int     // rows of a full page; 0: not known
+
+	// What the walk adds.
+	Number  int  // from 1; 0: it stands at a cursor
+	Stuck   bool // there is no way to the page that follows
+	Recount bool // it was asked for only to learn whether pages are counted from 0 or from 1
+}
+
+// Visit is a page that was read.
+type Visit[V any] struct {
+	Value V
+	New   []int // indexes of its rows that are to be shown; no row is shown twice
+}
+
+// IncompleteError says why a list cannot be shown to be whole.
+type IncompleteError struct {
+	Reason Reason
+	Err    error // why asking failed; else nil
+}
+
+func (e *IncompleteError) Error() string { return string(e.Reason) }
+
+// Odd reports whether the service behaves as if it did not know how pages are asked for.
+func (e *IncompleteError) Odd() bool {
+	return e.Reason == NoProgress || e.Reason == Hidden || e.Reason == Untold
+}
+
+// Reason says why a list cannot be shown to be whole.
+type Reason string
+
+// The reasons.
+const (
+	NoProgress  Reason = "page after page brings no new row"
+	BeforeStart Reason = "so many rows were deleted that some may stand before the page it began with"
+	TooFew      Reason = "the service tells of more rows than it gives"
+	Restless    Reason = "walk after walk brings new rows"
+	Hidden      Reason = "more rows exist than its pages show"
+	Untold      Reason = "nothing tells whether more rows exist"
+)
+
+// Through walks through a list. An error is yielded once, with what was fetched beside it, and ends the walk. Nothing is
+// under way any more when it has ended, however it did.
+func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error] {
+	return func(yield func(Visit[V], error) bool) {
+		w := &walker[V]{list: list, trail: NewTrail(list.Start.number(), list.Verify)}
+		w.pages = NewLine(ctx, list.Ahead, func(ctx context.Context, at Position, responded func()) (fetched[V], error) {
+			page, value, err := list.Fetch(ctx, at, responded)
+			page.Recount = at.Number == 1 && list.Start == Position{}
+			return fetched[V]{at.add(page), value}, err
+		}, w.next)
+		if err := w.walk(yield); err != nil {
+			yield(Visit[V]{Value: w.latest.value}, err)
+		}
+	}
+}
+
+type walker[V any] struct {
+	list   List[V]
+	trail  *Trail
+	pages  *Line[Position, fetched[V]]
+	at     Position // of the page read last
+	latest fetched[V]
+}
+
+type fetched[V any] struct {
+	page  Page
+	value V
+}
+
+// walk gets a page, decides from what it tells, yields its new rows and goes on from there. It returns nil at the end and
+// after a break.
+func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
+	defer w.leave(&err)
+	for at := w.list.Start; ; {
+		page, err := w.get(at)
+		if err != nil {
+			return err
+		}
+		step, fresh := w.trail.Judge(page)
+		if step == Next {
+			w.pages.LookAhead() // not earlier: the page may have shown that there is nothing to look for
+		}
+		if !yield(Visit[V]{w.latest.value, fresh}, nil) || w.trail.Enough() {
+			return nil
+		}
+		switch step {
+		case Next:
+			at = at.after(page)
+		case Back:
+			at = Position{Number: w.trail.Before(page)}
+		default:
+			again, err := w.end(step, page)
+			if !again {
+				return err
+			}
+			at = w.list.Start
+		}
+	}
+}
+
+// leave comes last, however the walk ended.
+func (w *walker[V]) leave(err *error) {
+	if w.list.Ended != nil {
+		defer func() { w.list.Ended(*err) }()
+	}
+	w.pages.Stop()
+}
+
+// end finds out what the last page of a walk means.
+func (w *walker[V]) end(step Step, page Page) (again bool, err error) {
+	switch step {
+	case Stall:
+		return false, &IncompleteError{Reason: NoProgress}
+	case Lost:
+		return false, &IncompleteError{Reason: BeforeStart}
+	case Ask:
+		if err := w.confirm(page); err != nil {
+			return false, err
+		}
+	default:
+	}
+	switch w.trail.Finish() {
+	case Again:
+		return true, nil
+	case Short:
+		return false, &IncompleteError{Reason: TooFew}
+	case Unsettled:
+		return false, &IncompleteError{Reason: Restless}
+	default:
+		return false, nil
+	}
+}
+
+// confirm is asked where nothing is known and a page repeats what was seen: because everything came at once, or because
+// the service does not know how pages are asked for. Proof of the first is that the list in its other order begins with
+// the row at which the walk ended; or that more rows than were seen are asked for and none comes, from a service that
+// heeds the size.
+func (w *walker[V]) confirm(repeated Page) error {
+	seen, last := w.trail.Count(), repeated.Rows[len(repeated.Rows)-1]
+	looks := []Position{{Order: w.list.Orders[0], Size: min(seen+1, w.list.MaxSize)}, {Order: w.list.Orders[1], Size: 1}}
+	for _, look := range looks {
+		page, err := w.get(look)
+		switch {
+		case err != nil:
+			return &IncompleteError{Untold, err}
+		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.trail.Seen(id) }):
+			return &IncompleteError{Reason: Hidden}
+		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen < w.list.MaxSize:
+			return nil
+		}
+	}
+	return &IncompleteError{Reason: Untold}
+}
+
+func (w *walker[V]) get(at Position) (Page, error) {
+	got, err := w.pages.Get(at)
+	w.at, w.latest = at, got
+	return got.page, err
+}
+
+// next is the page after another as far as the page read last tells: any up to the last where that is known, else only
+// the one right after it.
+func (w *walker[V]) next(at Position) (Position, bool) {
+	page := w.latest.page
+	next := at.after(page)
+	if page.Last > 0 && page.Cursor == "" {
+		return next, next.Number <= page.Last
+	}
+	return next, at == w.at && page.More
+}
+
+// number is the number of the page, 0 at a cursor.
+func (p Position) number() int {
+	if p.Cursor != "" {
+		return 0
+	}
+	return max(p.Number, 1)
+}
+
+// After is the position of the page that follows, at a cursor if there is one.
+func (p Position) After(cursor string) Position {
+	p.Number, p.Cursor = p.number()+1, cursor
+	if p.Cursor != "" {
+		p.Number = 0
+	}
+	return p
+}
+
+// after is the position of the page that follows. Where nothing is known, the first page is asked for once more, as page 1:
+// if the service counts from 0, that is the second one.
+func (p Position) after(page Page) Position {
+	if p == (Position{}) && !page.SaysIfMore && page.Cursor == "" {
+		return Position{Number: 1}
+	}
+	return p.After(page.Cursor)
+}
+
+// add completes what a page at this position tells.
+func (p Position) add(page Page) Page {
+	page.Number = p.number()
+	page.Stuck = p.after(page) == p
+	switch {
+	case p.Cursor != "" && page.Cursor == "":
+		page.More, page.Stuck = page.SaysIfMore && page.More, true // without a cursor there is no way on
+	case !page.SaysIfMore && page.Last > 0:
+		page.SaysIfMore, page.More = true, page.Number < page.Last
+	}
+	return page
+}
+
+// first is the page's first row, 0 if it has none.
+func (p Page) first() int64 {
+	if len(p.Rows) == 0 {
+		return 0
+	}
+	return p.Rows[0]
+}

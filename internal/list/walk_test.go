@@ -1,0 +1,372 @@
+package list_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shelf serves pages by position and notes which were asked for.
+type shelf struct {
+	mu    sync.Mutex
+	asked []list.Position
+	serve func(at list.Position) (list.Page, error)
+}
+
+func (s *shelf) fetch(_ context.Context, at list.Position, responded func()) (list.Page, string, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, at)
+	s.mu.Unlock()
+	page, err := s.serve(at)
+	if err == nil {
+		responded()
+	}
+	return page, fmt.Sprintf("%+v", at), err
+}
+
+// through walks to the end and returns the rows that were to be shown.
+func (s *shelf) through(t *testing.T, l list.List[string]) (rows []int64, failure error) {
+	t.Helper()
+	l.Fetch, l.MaxSize, l.Orders = s.fetch, 100, [2]string{"other", "own"}
+	for visit, err := range list.Through(t.Context(), l) {
+		require.NoError(t, failure, "nothing comes after an error")
+		if failure = err; err != nil {
+			assert.Empty(t, visit.New)
+			continue
+		}
+		var at list.Position
+		_, err := fmt.Sscanf(visit.Value, "{Number:%d ", &at.Number)
+		require.NoError(t, err)
+		page, err := s.serve(at)
+		require.NoError(t, err)
+		for _, i := range visit.New {
+			rows = append(rows, page.Rows[i])
+		}
+	}
+	return rows, failure
+}
+
+func at(numbers ...int) []list.Position {
+	var positions []list.Position
+	for _, n := range numbers {
+		positions = append(positions, list.Position{Number: n})
+	}
+	return positions
+}
+
+func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
+	t.Parallel()
+	rows := func(number int) []int64 { return []int64{int64(2*number - 1), int64(2 * number)} }
+	tests := map[string]struct {
+		serve func(at list.Position) (list.Page, error)
+		asked []list.Position
+	}{
+		"last page known": {
+			func(at list.Position) (list.Page, error) {
+				n := max(at.Number, 1)
+				return list.Page{Rows: rows(n), SaysIfMore: true, More: n < 4, Last: 4}, nil
+			}, at(0, 2, 3, 4),
+		},
+		"last page known, next not": {
+			func(at list.Position) (list.Page, error) {
+				return list.Page{Rows: rows(max(at.Number, 1)), More: true, Last: 2}, nil
+			}, at(0, 2),
+		},
+		"next page told": {
+			func(at list.Position) (list.Page, error) {
+				n := max(at.Number, 1)
+				return list.Page{Rows: rows(n), SaysIfMore: true, More: n < 3}, nil
+			}, at(0, 2, 3),
+		},
+		"nothing told": {
+			func(at list.Position) (list.Page, error) {
+				if n := max(at.Number, 1); n < 3 {
+					return list.Page{Rows: rows(n), More: true}, nil
+				}
+				return list.Page{}, nil
+			}, at(0, 1, 2, 3),
+		},
+		"nothing told, counted from 0": {
+			func(at list.Position) (list.Page, error) {
+				if at.Number < 3 {
+					return list.Page{Rows: rows(at.Number + 1), More: true}, nil
+				}
+				return list.Page{}, nil
+			}, at(0, 1, 2, 3),
+		},
+		"everything at once": {
+			func(at list.Position) (list.Page, error) {
+				page := list.Page{Rows: []int64{1, 2, 3}, More: true}
+				if at.Order == "other" {
+					slices.Reverse(page.Rows)
+				}
+				return page, nil
+			}, append(at(0, 1, 2), list.Position{Order: "other", Size: 4}),
+		},
+	}
+	for name, tt := range tests {
+		for _, ahead := range []int{0, 1, 2, 64} {
+			t.Run(fmt.Sprint(name, ahead), func(t *testing.T) {
+				t.Parallel()
+				s := &shelf{serve: tt.serve}
+				_, err := s.through(t, list.List[string]{Ahead: ahead})
+				require.NoError(t, err)
+				assert.ElementsMatch(t, tt.asked, s.asked)
+			})
+		}
+	}
+}
+
+func TestPagesCountedFromZeroAreAllRead(t *testing.T) {
+	t.Parallel()
+	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+		if at.Number > 2 {
+			return list.Page{}, nil
+		}
+		return list.Page{Rows: []int64{int64(at.Number + 1)}, More: true}, nil
+	}}
+	rows, err := s.through(t, list.List[string]{})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2, 3}, rows)
+	s.asked = nil
+	_, err = s.through(t, list.List[string]{Start: list.Position{Number: 1}})
+	require.NoError(t, err)
+	assert.Equal(t, at(1, 2, 3), s.asked, "who names the first page is not asked twice")
+}
+
+func TestPagesAheadWaitForTheDecision(t *testing.T) {
+	t.Parallel()
+	// Where the last page is not known, a page is requested only when the one before it has said that it follows.
+	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+		n := int64(max(at.Number, 1))
+		return list.Page{Rows: []int64{n}, SaysIfMore: true, More: n < 2}, nil
+	}}
+	rows, err := s.through(t, list.List[string]{Ahead: 8})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 2}, rows)
+	assert.Equal(t, at(0, 2), s.asked)
+}
+
+func TestThroughStartsWhereItIsTold(t *testing.T) {
+	t.Parallel()
+	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+		return list.Page{Rows: []int64{int64(at.Number)}, SaysIfMore: true, More: at.Number < 5, Last: 5}, nil
+	}}
+	rows, err := s.through(t, list.List[string]{Start: list.Position{Number: 4}})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{4, 5}, rows)
+
+	cursors := map[string]list.Page{
+		"a": {Rows: []int64{1}, SaysIfMore: true, More: true, Cursor: "b"},
+		"b": {Rows: []int64{2}, SaysIfMore: true, More: true, Cursor: "c"},
+		"c": {Rows: []int64{3}}, // says nothing, which without a cursor is the end
+	}
+	s = &shelf{serve: func(at list.Position) (list.Page, error) { return cursors[at.Cursor], nil }}
+	for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Start: list.Position{Cursor: "a"}, Ahead: 2}) {
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []list.Position{{Cursor: "a"}, {Cursor: "b"}, {Cursor: "c"}}, s.asked)
+}
+
+func TestWhatASilentServiceHides(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("synthetic")
+	// A list of 40 rows of which every page shows the first 15. What else the service heeds differs.
+	cut := func(rows []int64, n int) []int64 { return rows[:min(n, len(rows))] }
+	upTo := func(n int, reversed bool) []int64 {
+		rows := make([]int64, n)
+		for i := range rows {
+			rows[i] = int64(i + 1)
+		}
+		if reversed {
+			slices.Reverse(rows)
+		}
+		return rows
+	}
+	tests := map[string]struct {
+		rows         int
+		size, order  bool // heeded
+		fails        error
+		reason       list.Reason // empty: whole
+		looks, shown int
+	}{
+		"40, heeds the size":        {rows: 40, size: true, reason: list.Hidden, looks: 1, shown: 15},
+		"40, heeds the order":       {rows: 40, order: true, reason: list.Hidden, looks: 1, shown: 15},
+		"40, heeds both":            {rows: 40, size: true, order: true, reason: list.Hidden, looks: 1, shown: 15},
+		"40, heeds nothing":         {rows: 40, reason: list.Untold, looks: 2, shown: 15},
+		"40, refuses to be asked":   {rows: 40, fails: failure, reason: list.Untold, looks: 1, shown: 15},
+		"15, heeds the size":        {rows: 15, size: true, looks: 2, shown: 15},
+		"15, heeds the order":       {rows: 15, order: true, looks: 1, shown: 15},
+		"16, heeds the order":       {rows: 16, order: true, reason: list.Hidden, looks: 1, shown: 15},
+		"16, heeds the size":        {rows: 16, size: true, reason: list.Hidden, looks: 1, shown: 15},
+		"15, heeds nothing":         {rows: 15, reason: list.Untold, looks: 2, shown: 15},
+		"a single row":              {rows: 1, looks: 1, shown: 1},
+		"emptied in the meantime":   {rows: 0, size: true, order: true, looks: 1, shown: 15},
+		"100 pages, heeds the size": {rows: 1500, size: true, reason: list.Hidden, looks: 1, shown: 15},
+	}
+	for name, tt := range tests {
+		for _, ahead := range []int{0, 2} {
+			t.Run(fmt.Sprint(name, ahead), func(t *testing.T) {
+				t.Parallel()
+				s := &shelf{serve: func(at list.Position) (list.Page, error) {
+					rows := cut(upTo(tt.rows, false), 15)
+					if tt.rows == 0 {
+						rows = upTo(15, false)
+					}
+					if at.Order != "" {
+						size := 15
+						if tt.size {
+							size = at.Size
+						}
+						rows = cut(upTo(tt.rows, tt.order && at.Order == "other"), size)
+						if tt.fails != nil {
+							return list.Page{}, tt.fails
+						}
+					}
+					return list.Page{Rows: rows, More: len(rows) > 0}, nil
+				}}
+				rows, err := s.through(t, list.List[string]{Ahead: ahead})
+				assert.Len(t, rows, tt.shown)
+				assert.Len(t, s.asked, 3+tt.looks)
+				if tt.reason == "" {
+					require.NoError(t, err)
+					return
+				}
+				var incomplete *list.IncompleteError
+				require.ErrorAs(t, err, &incomplete)
+				assert.Equal(t, tt.reason, incomplete.Reason)
+				assert.Equal(t, string(tt.reason), err.Error())
+				assert.Equal(t, tt.fails, incomplete.Err)
+				assert.True(t, incomplete.Odd())
+			})
+		}
+	}
+}
+
+func TestASecondWalkEndsWhenNothingIsMissing(t *testing.T) {
+	t.Parallel()
+	rows := []int64{1, 2, 3, 4, 5, 6}
+	s := &shelf{}
+	s.serve = func(at list.Position) (list.Page, error) {
+		n := max(at.Number, 1)
+		page := numbered(n, len(rows), rows[3*(n-1):min(3*n, len(rows))]...)
+		if n == 1 && len(s.asked) == 1 {
+			rows = slices.Insert(rows, 0, 7) // pushes 6 to a third page
+		}
+		return page, nil
+	}
+	var shown int
+	for visit, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch}) {
+		require.NoError(t, err)
+		shown += len(visit.New)
+	}
+	assert.Equal(t, 7, shown)
+	assert.Equal(t, at(0, 2, 3, 0), s.asked, "the first page is enough to find what was inserted")
+}
+
+func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
+	t.Parallel()
+	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+		if at.Order != "" {
+			return list.Page{Rows: []int64{1}, More: true}, nil
+		}
+		return list.Page{Rows: []int64{1, 2, 3}, More: true}, nil
+	}}
+	_, err := s.through(t, list.List[string]{})
+	require.NoError(t, err)
+	assert.Equal(t, append(at(0, 1, 2), list.Position{Order: "other", Size: 4}, list.Position{Order: "own", Size: 1}), s.asked)
+}
+
+func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
+	t.Parallel()
+	// 150 rows, all pages the first 100, which is the most that can be asked for; the order is not heeded.
+	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+		n := 100
+		if at.Size > 0 {
+			n = at.Size
+		}
+		rows := make([]int64, n)
+		for i := range rows {
+			rows[i] = int64(i + 1)
+		}
+		return list.Page{Rows: rows, More: true}, nil
+	}}
+	rows, err := s.through(t, list.List[string]{})
+	assert.Len(t, rows, 100)
+	var incomplete *list.IncompleteError
+	require.ErrorAs(t, err, &incomplete)
+	assert.Equal(t, list.Untold, incomplete.Reason)
+	assert.Equal(t, []list.Position{{}, {Number: 1}, {Number: 2}, {Order: "other", Size: 100}, {Order: "own", Size: 1}}, s.asked)
+}
+
+func TestEveryReasonOfAnIncompleteList(t *testing.T) {
+	t.Parallel()
+	once := func(pages ...list.Page) func(list.Position) (list.Page, error) {
+		next := 0
+		return func(list.Position) (list.Page, error) {
+			page := pages[min(next, len(pages)-1)]
+			next++
+			return page, nil
+		}
+	}
+	tests := map[list.Reason]struct {
+		serve func(list.Position) (list.Page, error)
+		list  list.List[string]
+		odd   bool
+	}{
+		list.NoProgress: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), list.List[string]{}, true},
+		list.BeforeStart: {
+			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)), list.List[string]{Start: list.Position{Number: 2}}, false,
+		},
+		list.TooFew: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, Total: 2}), list.List[string]{}, false},
+		list.Restless: {
+			once(list.Page{Rows: []int64{1}, SaysIfMore: true}, list.Page{Rows: []int64{2}, SaysIfMore: true}, list.Page{Rows: []int64{3}, SaysIfMore: true},
+				list.Page{Rows: []int64{4}, SaysIfMore: true}, list.Page{Rows: []int64{5}, SaysIfMore: true}),
+			list.List[string]{Verify: true}, false,
+		},
+	}
+	for reason, tt := range tests {
+		s := &shelf{serve: tt.serve}
+		tt.list.Fetch = s.fetch
+		var failure error
+		for _, err := range list.Through(t.Context(), tt.list) {
+			failure = err
+		}
+		var incomplete *list.IncompleteError
+		require.ErrorAs(t, failure, &incomplete, reason)
+		assert.Equal(t, reason, incomplete.Reason)
+		assert.Equal(t, tt.odd, incomplete.Odd(), reason)
+	}
+}
+
+func TestAnErrorEndsTheWalk(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("synthetic")
+	for ahead := range 3 {
+		s := &shelf{serve: func(at list.Position) (list.Page, error) {
+			if at.Number == 3 {
+				return list.Page{}, failure
+			}
+			return list.Page{Rows: []int64{int64(max(at.Number, 1))}, SaysIfMore: true, More: true, Last: 9}, nil
+		}}
+		l := list.List[string]{Fetch: s.fetch, Ahead: ahead}
+		var values []string
+		var errs []error
+		for visit, err := range list.Through(t.Context(), l) {
+			values, errs = append(values, visit.Value), append(errs, err)
+		}
+		require.Equal(t, []error{nil, nil, failure}, errs)
+		assert.Contains(t, values[2], "Number:3", "what was fetched beside the error")
+	}
+}
