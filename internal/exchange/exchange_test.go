@@ -1,3 +1,4 @@
+//nolint:bodyclose // the responses are made here and have nothing to close
 package exchange
 
 import (
