@@ -99,14 +99,22 @@ func WithTokenSource(source TokenSource) Option {
 }
 
 // RetryPolicy says how often and how soon a failed attempt is retried. Without [WithRetry] it is 3 retries, waiting
-// from 500 ms to 30 s.
+// from 500 ms to 30 s, or what Retry-After asks for; a wait that exceeds MaxWait or the context's deadline is not begun.
+// What may be retried is not configurable:
+//
+//   - Reads, after 408, 425, 429, 5xx but 501 and 505, and failures of the connection that may pass.
+//   - Updates, deletions and signing likewise. After a lost response the note is read first, and is not written again if
+//     its updated_at shows a change ([*ConflictError]). What may have been carried out although the call failed matches
+//     [ErrOutcomeUnknown].
+//   - Creating a note only when the service cannot have processed it: nothing or only a part was sent, or the status was
+//     429. When the outcome is not known, the error is an [*OutcomeUnknownError].
 type RetryPolicy struct {
 	MaxRetries int           // attempts after the first; 0: none
 	MinWait    time.Duration // before the first retry, doubled for each further one; 0: the default
 	MaxWait    time.Duration // the longest wait; a service that asks for more gets no retry; 0: the default
 }
 
-// WithRetry replaces the retry policy. What may be retried at all is not configurable: see the package documentation.
+// WithRetry replaces the retry policy.
 func WithRetry(policy RetryPolicy) Option {
 	return func(c *config) error {
 		policy := policy // an option may serve several clients at once

@@ -15,12 +15,17 @@ const thisModule = "github.com/clinicaldoc/clinicaldoc-go"
 // goOutput returns the words that a go command prints.
 func goOutput(t *testing.T, args ...string) []string {
 	t.Helper()
+	return strings.Fields(goText(t, args...))
+}
+
+func goText(t *testing.T, args ...string) string {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
 	out, err := cmd.Output()
 	require.NoError(t, err, "%v", args)
-	return strings.Fields(string(out))
+	return string(out)
 }
 
 // What the package links is what every program that imports it has to trust.

@@ -30,6 +30,17 @@ func TestTheOverviewOpensWithTheWayOfANote(t *testing.T) {
 	buildOutside(t, outside.Programs("```go\n"+program+"```"))
 }
 
+// A reader of go doc sees a note's life first, and then, without much scrolling, what there is.
+func TestTheNamesFollowTheOverview(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(goText(t, "doc", "."), "\n")
+	for begin, most := range map[string]int{"    note, err = client.Notes.Sign(": 40, "const ": 60} {
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, begin) })
+		assert.Positive(t, at, begin)
+		assert.Less(t, at, most, begin)
+	}
+}
+
 // printing are methods that fmt, slog and the encoders call. Nobody calls them, and so nobody needs to read them first.
 var printing = []string{
 	"Error", "SafeText", "Unwrap", "Is", "String", "GoString", "Format", "LogValue",
