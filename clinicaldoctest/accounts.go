@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-func (s *Server) me(c call) answer {
+func (s *state) me(c call) answer {
 	return success(s.variant().wrapped(s.userObject(c.user)))
 }
 
-func (s *Server) listTokens(c call) answer {
+func (s *state) listTokens(c call) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var own []token
@@ -28,7 +28,7 @@ func (s *Server) listTokens(c call) answer {
 	return success(object{"tokens": records})
 }
 
-func (s *Server) revokeToken(c call) answer {
+func (s *state) revokeToken(c call) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for secret, t := range s.tokens {

@@ -14,7 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -30,6 +32,7 @@ type audio struct {
 	uploadedAt  time.Time
 	expiresAt   time.Time
 	content     []byte // where there is no disk
+	silent      bool   // seeded silence, which needs neither
 }
 
 // assumedBitrate is used to estimate the duration of anything but WAV.
@@ -43,7 +46,7 @@ type storageError struct{ error }
 
 // saveAudio keeps a recording, on disk or in memory. Of the uploaded file's
 // name only a known extension is kept.
-func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now time.Time) (*audio, error) {
+func (s *state) saveAudio(content io.Reader, fileName, contentType string, now time.Time) (*audio, error) {
 	extension := strings.ToLower(filepath.Ext(fileName))
 	if !slices.Contains(audioExtensions, extension) {
 		extension = ".bin"
@@ -57,7 +60,7 @@ func (s *Server) saveAudio(content io.Reader, fileName, contentType string, now 
 	}
 	hash := sha256.New()
 	save := s.saveToDisk
-	if s.dir == "" {
+	if s.srv.dir == "" {
 		save = s.saveToMemory
 	}
 	if err := save(a, io.TeeReader(content, hash)); err != nil {
@@ -78,7 +81,7 @@ func (a *audio) toldSize(stored StoredAudio) int64 {
 	return a.stored
 }
 
-func (s *Server) saveToMemory(a *audio, content io.Reader) (err error) {
+func (s *state) saveToMemory(a *audio, content io.Reader) (err error) {
 	if a.content, err = io.ReadAll(content); err != nil {
 		return err
 	}
@@ -91,8 +94,8 @@ func (s *Server) saveToMemory(a *audio, content io.Reader) (err error) {
 	return nil
 }
 
-func (s *Server) saveToDisk(a *audio, content io.Reader) (err error) {
-	file, err := os.OpenFile(s.audioFile(a), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+func (s *state) saveToDisk(a *audio, content io.Reader) (err error) {
+	file, err := os.OpenFile(s.srv.audioFile(a), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return storageError{err}
 	}
@@ -101,7 +104,7 @@ func (s *Server) saveToDisk(a *audio, content io.Reader) (err error) {
 			err = storageError{closeErr}
 		}
 		if err != nil {
-			s.removeAudio(a)
+			s.srv.removeFile(a)
 		}
 	}()
 	if a.size, err = copyToDisk(file, content); err != nil {
@@ -135,51 +138,104 @@ func copyToDisk(file *os.File, content io.Reader) (size int64, err error) {
 	}
 }
 
+// keepAudio lets a recording be found, unless there was a reset since; the
+// caller holds the lock.
+func (s *state) keepAudio(a *audio) {
+	switch {
+	case a == nil:
+	case s.replaced:
+		s.srv.removeFile(a)
+	default:
+		s.audio[a.key] = a
+	}
+}
+
+// dropAudio forgets the recording of a deleted note; the caller holds the lock
+// and then removes the file, which takes its time, without it.
+func (s *state) dropAudio(a *audio) {
+	if a != nil {
+		delete(s.audio, a.key)
+	}
+}
+
 func (s *Server) audioFile(a *audio) string { return filepath.Join(s.dir, a.key) }
 
-// removeAudio deletes a recording's file; a running download keeps what it opened.
-func (s *Server) removeAudio(a *audio) {
-	if a != nil && s.dir != "" {
+// removeFile deletes a recording's file; a running download keeps what it opened.
+func (s *Server) removeFile(a *audio) {
+	if a != nil && !a.silent && s.dir != "" {
 		_ = os.Remove(s.audioFile(a))
 	}
 }
 
-// saveSeededAudio stores the recording of a seeded note.
-func (s *Server) saveSeededAudio(n Note, now time.Time) (*audio, error) {
+// seededAudio is the recording of a seeded note.
+func (s *state) seededAudio(n Note, now time.Time) (*audio, error) {
 	if n.Audio != nil {
 		return s.saveAudio(bytes.NewReader(n.Audio), "seed.wav", "audio/wav", now)
 	}
-	const tenthOfASecond = 1600
-	header := silenceHeader(tenthOfASecond)
-	size := or(n.AudioSize, int64(len(header)+tenthOfASecond))
-	if size < int64(len(header)) {
+	size := or(n.AudioSize, wavHeaderSize+wavBytesPerSecond)
+	if size < wavHeaderSize {
 		return nil, fmt.Errorf("audio of %d bytes has no room for a header", size)
 	}
-	header = silenceHeader(size - int64(len(header)))
-	silence := io.LimitReader(zeros{}, size-int64(len(header)))
-	return s.saveAudio(io.MultiReader(bytes.NewReader(header), silence), "seed.wav", "audio/wav", now)
+	a := &audio{
+		key: "silence-" + strconv.FormatInt(s.srv.silences.Add(1), 10) + ".wav", contentType: "audio/wav", silent: true,
+		sha256: silenceSHA256(size), size: size, stored: size,
+		duration: float64(size-wavHeaderSize) / wavBytesPerSecond, bitrate: wavBytesPerSecond * 8,
+		uploadedAt: now, expiresAt: now.Add(s.variant().AudioRetention),
+	}
+	if s.variant().Audio != AudioAsSent {
+		a.stored += int64(len(reencoding))
+	}
+	return a, nil
 }
 
-type zeros struct{}
+// knownSilences are the fingerprints of silence by its size.
+var knownSilences sync.Map
 
-func (zeros) Read(p []byte) (int, error) {
+func silenceSHA256(size int64) string {
+	if known, ok := knownSilences.Load(size); ok {
+		return known.(string) //nolint:forcetypeassert // nothing else is stored
+	}
+	hash := sha256.New()
+	_, _ = io.Copy(hash, silence(size, size)) // neither fails
+	sum := hex.EncodeToString(hash.Sum(nil))
+	knownSilences.Store(size, sum)
+	return sum
+}
+
+// silence is a silent recording of a size, as the storage has it.
+func silence(size, stored int64) *io.SectionReader {
+	return io.NewSectionReader(silentFile(silenceHeader(size-wavHeaderSize)), 0, stored)
+}
+
+// silentFile is a header and zeros without end.
+type silentFile []byte
+
+// ReadAt reads from anywhere, and never fails.
+func (header silentFile) ReadAt(p []byte, offset int64) (int, error) {
 	clear(p)
+	if offset < int64(len(header)) {
+		copy(p, header[offset:])
+	}
 	return len(p), nil
 }
+
+const (
+	wavHeaderSize     = 44
+	wavBytesPerSecond = 16_000
+)
 
 // silenceHeader is the header of a mono WAV file, 16 bits at 8 kHz. Its size
 // fields stay at their highest value for what does not fit into them.
 func silenceHeader(dataSize int64) []byte {
 	field := func(size int64) uint32 { return uint32(min(size, math.MaxUint32)) } //nolint:gosec // cut to fit
-	const bytesPerSecond = 16_000
 	little := binary.LittleEndian
 	header := append([]byte("RIFF"), little.AppendUint32(nil, field(36+dataSize))...)
 	header = append(header, "WAVEfmt "...)
 	header = little.AppendUint32(header, 16)
 	header = little.AppendUint16(header, 1) // PCM
 	header = little.AppendUint16(header, 1) // one channel
-	header = little.AppendUint32(header, bytesPerSecond/2)
-	header = little.AppendUint32(header, bytesPerSecond)
+	header = little.AppendUint32(header, wavBytesPerSecond/2)
+	header = little.AppendUint32(header, wavBytesPerSecond)
 	header = little.AppendUint16(header, 2)  // bytes per sample
 	header = little.AppendUint16(header, 16) // bits per sample
 	header = append(header, "data"...)

@@ -9,7 +9,7 @@ import (
 // Client returns an SDK client for the server and its first user, set to the
 // variant's query names. It panics on options that make no client.
 func (s *Server) Client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
-	ready := []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames(s.variant().Query))}
+	ready := []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames(s.state().variant().Query))}
 	if s.inProcess || s.certificate != nil {
 		ready = append(ready, clinicaldoc.WithHTTPClient(&http.Client{Transport: s.transport}))
 	}

@@ -1,14 +1,8 @@
 package clinicaldoctest
 
 import (
-	"context"
-	"crypto/tls"
-	"fmt"
-	"io"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -19,54 +13,64 @@ import (
 //	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(502, "bad gateway").Times(3).After(1))
 //	srv.Inject("", clinicaldoctest.Delay(time.Second).Rate(0.05))
 //
-// A fault strikes once unless told otherwise. Delays and slow bodies take real
-// time, also under a frozen clock; Close ends them.
+// A fault strikes once unless told otherwise. It remembers nothing: what it has
+// struck is counted where it is injected, so one value serves any number of
+// servers. Delays and slow bodies take real time, also under a frozen clock;
+// Close ends them.
 type Fault struct {
-	kind        string // with its argument, as ParseFault reads it
-	skip, times int
+	kind        string
+	number      int           // a status, or how many bytes, requests or notes
+	length      time.Duration // of a wait, a window or a lag
+	body        string
+	skip, times int           // times below 0: always
 	every       int           // of how many requests it strikes the last; 0: of each
 	rate        float64       // the probability that it strikes; negative: always
 	commits     bool          // the request is done all the same
 	commitAfter time.Duration // by the server's clock
-	lag         time.Duration // how old what is read is
 	header      http.Header
-	strike      func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
 }
 
-// newFault is a fault that strikes once.
-func newFault(kind string, strike func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)) Fault {
-	return Fault{kind: kind, times: 1, rate: -1, strike: strike}
+// newFault is a fault of a kind, as often as that kind usually strikes.
+func newFault(kind string, number int, length time.Duration) Fault {
+	return Fault{kind: kind, number: max(number, 0), length: max(length, 0), times: usualTimes(kind), rate: -1}
+}
+
+// usualTimes is how often a fault of a kind strikes that says nothing of it.
+func usualTimes(kind string) int {
+	if kind == kindThrottle {
+		return -1
+	}
+	return 1
 }
 
 // String returns the fault as [ParseFault] reads it; only the body of an
 // [Answer] and added headers are not told.
 func (f Fault) String() string {
-	text := f.kind
-	add := func(format string, args ...any) { text += ":" + fmt.Sprintf(format, args...) }
-	often := f.every > 0 || f.rate >= 0
+	text, usual := f.what(), usualTimes(f.kind)
 	if f.every > 0 {
-		add("every=%d", f.every)
+		text, usual = text+":every="+strconv.Itoa(f.every), -1
 	}
 	if f.rate >= 0 {
-		add("rate=%s", strconv.FormatFloat(f.rate, 'g', -1, 64))
+		text, usual = text+":rate="+strconv.FormatFloat(f.rate, 'g', -1, 64), -1
 	}
 	if f.skip > 0 {
-		add("after=%d", f.skip)
+		text += ":after=" + strconv.Itoa(f.skip)
 	}
 	if f.commits {
-		add("commit=%s", f.commitAfter)
+		text += ":commit=" + f.commitAfter.String()
 	}
 	switch {
-	case f.times < 0 && !often && !strings.HasPrefix(f.kind, kindThrottle):
-		add("always")
-	case f.times >= 0 && (f.times != 1 || often):
-		add("%d", f.times)
+	case f.times == usual:
+		return text
+	case f.times < 0:
+		return text + ":always"
+	default:
+		return text + ":" + strconv.Itoa(f.times)
 	}
-	return text
 }
 
 // Times makes the fault strike n requests.
-func (f Fault) Times(n int) Fault { f.times = n; return f }
+func (f Fault) Times(n int) Fault { f.times = max(n, 0); return f }
 
 // Always makes the fault strike every request.
 func (f Fault) Always() Fault { f.times = -1; return f }
@@ -77,10 +81,16 @@ func (f Fault) Every(n int) Fault { f.every, f.times = max(n, 1), -1; return f }
 
 // Rate makes the fault strike each request with that probability, as the
 // server's seed has it ([WithSeed]); a later [Fault.Times] bounds how often.
-func (f Fault) Rate(probability float64) Fault { f.rate, f.times = max(probability, 0), -1; return f }
+func (f Fault) Rate(probability float64) Fault {
+	f.rate, f.times = min(max(probability, 0), 1), -1
+	if probability != probability { // not a number
+		f.rate = 0
+	}
+	return f
+}
 
 // After lets n requests pass before the fault strikes.
-func (f Fault) After(n int) Fault { f.skip = n; return f }
+func (f Fault) After(n int) Fault { f.skip = max(n, 0); return f }
 
 // CommitAfter makes the service do what the request asks for all the same, so
 // long after the fault has struck, by the server's clock: a note that appears
@@ -91,7 +101,9 @@ func (f Fault) CommitAfter(d time.Duration) Fault {
 	return f
 }
 
-// WithHeader adds a header to the answers of struck requests.
+// WithHeader sets a header of the answers to struck requests, in place of what
+// the server would send; several values of one key are sent in that order, and
+// an empty one alone sends none.
 func (f Fault) WithHeader(key, value string) Fault {
 	f.header = f.header.Clone()
 	if f.header == nil {
@@ -102,183 +114,73 @@ func (f Fault) WithHeader(key, value string) Fault {
 }
 
 // Answer answers with this status and body at once; the endpoint does not run.
-// A body that starts with { is sent as JSON, any other as HTML.
+// A body that starts with { is sent as JSON, any other as HTML. A status that
+// no response can have panics.
 func Answer(status int, body string) Fault {
-	return newFault("status="+strconv.Itoa(status), func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
-		contentType := "text/html; charset=UTF-8"
-		if strings.HasPrefix(body, "{") {
-			contentType = "application/json"
-		}
-		w.Header().Set("Content-Type", contentType)
-		if body != "" {
-			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	})
+	if status < minStatus || status > maxStatus {
+		panic("clinicaldoctest: " + strconv.Itoa(status) + " is no status of a response")
+	}
+	f := newFault(kindStatus, status, 0)
+	f.body = body
+	return f
 }
+
+const minStatus, maxStatus = 200, 599
 
 // TooManyRequests answers 429 with a Retry-After in whole seconds, as a service
 // or a well-set proxy does that limits requests. nginx's limit_req answers 503
 // unless told otherwise (limit_req_status 429): to a create that is
 // [Answer](503, ""), after which nobody knows whether there is a note.
-func TooManyRequests(retryAfter time.Duration) Fault {
-	return newFault("429="+retryAfter.String(), func(s *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
-		now := s.Now()
-		verdict{limit: 60, refused: true, reset: now.Add(retryAfter), now: now}.describe(w.Header())
-		writeAnswer(w, tooManyAttempts())
-	})
-}
-
-// kindThrottle is the one kind that stays unless told otherwise.
-const kindThrottle = "throttle"
+func TooManyRequests(retryAfter time.Duration) Fault { return newFault("429", 0, retryAfter) }
 
 // Throttle lets limit requests per window pass, with X-RateLimit headers, and
 // answers 429 to the rest. It stays until [Server.ClearFaults].
 func Throttle(limit int, window time.Duration) Fault {
-	var requests limiter
-	return newFault(fmt.Sprintf("%s=%d/%s", kindThrottle, limit, window), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		verdict := requests.take(0, limit, window, s.Now())
-		verdict.describe(w.Header())
-		if verdict.refused {
-			writeAnswer(w, tooManyAttempts())
-			return
-		}
-		serve(w, r)
-	}).Always()
+	return newFault(kindThrottle, max(limit, 1), max(window, 1))
 }
 
 // Delay waits before it lets the request through.
-func Delay(d time.Duration) Fault {
-	return newFault("delay="+d.String(), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		s.pause(r, d)
-		serve(w, r)
-	})
-}
+func Delay(d time.Duration) Fault { return newFault("delay", 0, d) }
 
 // Reset resets the connection once the request's headers are there; its body
-// is not read and nothing happens.
-func Reset() Fault {
-	return newFault("reset", func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
-		resetConnection(w)
-	})
-}
+// is not read and nothing happens. Over HTTP/2 that ends every request on it.
+func Reset() Fault { return newFault("reset", 0, 0) }
 
 // ResetAfterRequest takes the whole request, does nothing and resets the connection.
-func ResetAfterRequest() Fault {
-	return newFault("reset-after-request", func(_ *Server, w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		resetConnection(w)
-	})
-}
+func ResetAfterRequest() Fault { return newFault("reset-after-request", 0, 0) }
 
 // ResetAfterCommit does what the request asks for and then resets the
 // connection instead of answering.
-func ResetAfterCommit() Fault {
-	return newFault("reset-after-commit", func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		serve(unsentWriter{header: http.Header{}}, r)
-		resetConnection(w)
-	})
-}
+func ResetAfterCommit() Fault { return newFault("reset-after-commit", 0, 0) }
 
 // Truncate does what the request asks for and cuts the answer's body off after
 // n bytes of its announced length.
-func Truncate(n int) Fault {
-	return newFault("truncate="+strconv.Itoa(n), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		serve(&truncatingWriter{ResponseWriter: w, left: n}, r)
-	})
-}
+func Truncate(n int) Fault { return newFault("truncate", n, 0) }
 
 // TruncateChunked is [Truncate] for a chunked answer, which announces no length.
-func TruncateChunked(n int) Fault {
-	return newFault("truncate-chunked="+strconv.Itoa(n), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		serve(&truncatingWriter{ResponseWriter: w, left: n, chunked: true}, r)
-	})
-}
+func TruncateChunked(n int) Fault { return newFault("truncate-chunked", n, 0) }
 
 // SlowBody sends the answer's body in pieces of n bytes with a pause after each.
-func SlowBody(n int, pause time.Duration) Fault {
-	return newFault(fmt.Sprintf("slow=%d/%s", n, pause), func(s *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		serve(&slowWriter{ResponseWriter: w, size: max(n, 1), pause: func() { s.pause(r, pause) }}, r)
-	})
-}
+func SlowBody(n int, pause time.Duration) Fault { return newFault("slow", max(n, 1), max(pause, 1)) }
+
+// Silent makes the request's connection go silent: nothing more is read from it
+// or sent on it, yet it stays open, as when a machine or a link on the way dies.
+// Over HTTP/2 that ends every request on the connection. With
+// [Fault.CommitAfter] the request is read and done first.
+func Silent() Fault { return newFault("silent", 0, 0) }
 
 // Lagging answers a read as a replica does that is so far behind, by the
-// server's clock: without the notes and changes made since. It means something
-// on [RouteGetNote], [RouteListNotes] and [RouteAudioURL].
-func Lagging(behind time.Duration) Fault {
-	f := newFault("lagging="+behind.String(), func(_ *Server, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-		serve(w, r.WithContext(context.WithValue(r.Context(), lagKey{}, behind)))
-	})
-	f.lag = behind
-	return f
-}
+// server's clock: without the notes and changes made since. A note of
+// [Server.AddNote] is there since its CreatedAt. It means something on
+// [RouteGetNote], [RouteListNotes] and [RouteAudioURL].
+func Lagging(behind time.Duration) Fault { return newFault("lagging", 0, behind) }
 
-// resetConnection drops the connection so that the client sees a reset, not an end.
-func resetConnection(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	if secured, ok := conn.(*tls.Conn); ok {
-		conn = secured.NetConn() // without a farewell
-	}
-	if lingering, ok := conn.(interface{ SetLinger(sec int) error }); ok {
-		_ = lingering.SetLinger(0)
-	}
-	_ = conn.Close()
-}
+// Vanish deletes up to n of the notes that a list shows, the first rows first,
+// before the list's client can ask for the next page: somebody else was
+// quicker. It means something on [RouteListNotes].
+func Vanish(n int) Fault { return newFault("vanish", n, 0) }
 
-// unsentWriter swallows an answer.
-type unsentWriter struct{ header http.Header }
-
-func (w unsentWriter) Header() http.Header         { return w.header }
-func (w unsentWriter) WriteHeader(int)             {}
-func (w unsentWriter) Write(p []byte) (int, error) { return len(p), nil }
-
-// truncatingWriter drops the connection once enough of the body is out.
-type truncatingWriter struct {
-	http.ResponseWriter
-	left    int
-	chunked bool
-}
-
-func (w *truncatingWriter) WriteHeader(status int) {
-	if w.chunked {
-		w.Header().Del("Content-Length")
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *truncatingWriter) Write(p []byte) (int, error) {
-	if len(p) <= w.left {
-		w.left -= len(p)
-		return w.ResponseWriter.Write(p)
-	}
-	_, _ = w.ResponseWriter.Write(p[:w.left])
-	_ = http.NewResponseController(w.ResponseWriter).Flush()
-	panic(http.ErrAbortHandler)
-}
-
-// slowWriter sends a body in pieces.
-type slowWriter struct {
-	http.ResponseWriter
-	size  int
-	pause func()
-}
-
-func (w *slowWriter) Write(p []byte) (int, error) {
-	written := 0
-	for piece := range slices.Chunk(p, w.size) {
-		n, err := w.ResponseWriter.Write(piece)
-		written += n
-		if err != nil {
-			return written, err
-		}
-		if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
-			return written, err
-		}
-		w.pause()
-	}
-	return written, nil
-}
+// Arrive adds n notes of the patient whose notes are listed, or of patient 1,
+// before the list's client can ask for the next page. It means something on
+// [RouteListNotes].
+func Arrive(n int) Fault { return newFault("arrive", n, 0) }

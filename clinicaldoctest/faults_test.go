@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"syscall"
 	"testing"
@@ -269,4 +270,67 @@ func TestASilentConnectionStaysSilent(t *testing.T) {
 	resp, err := fresh.RoundTrip(c.request(http.MethodGet, "/user", nil))
 	require.NoError(t, err, "others are fine")
 	require.NoError(t, resp.Body.Close())
+}
+
+// A fault is what it says and nothing that happened: one value serves any number of servers and tests.
+func TestAFaultHasNoMemory(t *testing.T) {
+	t.Parallel()
+	throttle := clinicaldoctest.Throttle(1, time.Hour)
+	for range 2 {
+		c := start(t, clinicaldoctest.WithFrozenClock(noon))
+		for range 2 {
+			c.srv.Inject(clinicaldoctest.RouteMe, throttle)
+			assert.Equal(t, http.StatusOK, c.get("/user").StatusCode)
+			assert.Equal(t, http.StatusTooManyRequests, c.get("/user").StatusCode)
+			c.srv.ClearFaults()
+		}
+	}
+}
+
+// Over HTTP/2 too a reset is of the connection, not of one request on it.
+func TestResetsOverTLSEndTheConnection(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]clinicaldoctest.Fault{
+		"at once": clinicaldoctest.Reset(), "after request": clinicaldoctest.ResetAfterRequest(), "after commit": clinicaldoctest.ResetAfterCommit(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, clinicaldoctest.WithTLS())
+			reused := func(req *http.Request) (answer, bool, error) {
+				var info httptrace.GotConnInfo
+				trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { info = got }}
+				a, err := c.try(req.WithContext(httptrace.WithClientTrace(t.Context(), trace)))
+				return a, info.Reused, err
+			}
+			assert.Equal(t, 2, c.get("/user").ProtoMajor)
+			c.srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+			_, again, err := reused(c.createRequest(validForm()))
+			require.Error(t, err)
+			assert.True(t, again)
+			_, again, err = reused(c.request(http.MethodGet, "/user", nil))
+			require.NoError(t, err)
+			assert.False(t, again, "the connection is gone")
+		})
+	}
+}
+
+// What a test asks for is what is sent, whatever the server would have said.
+func TestHeadersOfAFaultComeLast(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{})
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(502, "bad gateway").WithHeader("Content-Type", "text/plain").
+		WithHeader("X-Twice", "1").WithHeader("X-Twice", "2"))
+	a := c.get("/user")
+	assert.Equal(t, "text/plain", a.Header.Get("Content-Type"))
+	assert.Equal(t, []string{"1", "2"}, a.Header.Values("X-Twice"))
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.TooManyRequests(time.Minute).WithHeader("Retry-After", "soon"))
+	assert.Equal(t, "soon", c.get("/user").Header.Get("Retry-After"))
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Delay(0).WithHeader("Cache-Control", "max-age=60").WithHeader("Date", ""))
+	a = c.get("/user")
+	assert.Equal(t, "max-age=60", a.Header.Get("Cache-Control"))
+	assert.Empty(t, a.Header.Get("Date"))
+	address := c.audioURL()
+	c.srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Delay(0).WithHeader("Content-Type", "audio/odd"))
+	assert.Equal(t, "audio/odd", c.as("").get(address).Header.Get("Content-Type"))
 }

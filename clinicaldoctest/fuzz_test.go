@@ -55,7 +55,7 @@ func FuzzHandlers(f *testing.F) {
 		s := NewServer(InProcess(), WithVariant(variants[int(variant)%len(variants)]), WithDelays(Delays{}))
 		defer s.Close()
 		s.AddNote(Note{Stage: StageComplete})
-		address.Path = s.variant().BasePath + address.Path
+		address.Path = s.state().variant().BasePath + address.Path
 		request := func() *http.Request {
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", bytes.NewReader(body))
 			req.Method, req.URL = method, address
@@ -65,7 +65,7 @@ func FuzzHandlers(f *testing.F) {
 
 		answered := httptest.NewRecorder()
 		s.serveAPI(answered, request())
-		audio := strings.HasPrefix(address.Path, s.variant().BasePath+audioPath)
+		audio := strings.HasPrefix(address.Path, s.state().variant().BasePath+audioPath)
 		login := strings.HasSuffix(strings.TrimSuffix(address.Path, "/"), "/login")
 		tooLarge := answered.Code == http.StatusRequestEntityTooLarge
 		switch {

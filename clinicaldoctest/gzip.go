@@ -11,8 +11,8 @@ import (
 // acceptsGzip tells whether a client takes a compressed response.
 func acceptsGzip(r *http.Request) bool {
 	for accepted := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
-		if coding, _, _ := strings.Cut(strings.TrimSpace(accepted), ";"); coding == "gzip" {
-			return true
+		if coding, q := quality(accepted); coding == "gzip" {
+			return q > 0
 		}
 	}
 	return false

@@ -2,12 +2,10 @@ package clinicaldoctest
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Inject makes requests to a route meet a fault. The route is one of the Route
@@ -17,8 +15,7 @@ func (s *Server) Inject(route string, f Fault) {
 	if route != "" && !slices.Contains(Routes(), route) {
 		panic(fmt.Sprintf("clinicaldoctest: no route %q", route))
 	}
-	s.keepHistory(f.lag)
-	s.faults.add(route, f)
+	s.state().faults.add(route, f)
 }
 
 // InjectedFault is a fault that was injected and has not been taken back.
@@ -33,57 +30,38 @@ type InjectedFault struct {
 }
 
 // Faults returns the injected faults, the first injected first.
-func (s *Server) Faults() []InjectedFault { return s.faults.list() }
+func (s *Server) Faults() []InjectedFault { return s.state().faults.list() }
 
 // RemoveFault takes back one fault; an id that is not there is no error.
-func (s *Server) RemoveFault(id int) { s.faults.remove(id) }
+func (s *Server) RemoveFault(id int) { s.state().faults.remove(id) }
 
 // ClearFaults takes back every fault injected so far.
-func (s *Server) ClearFaults() { s.faults.clear() }
+func (s *Server) ClearFaults() { s.state().faults.clear() }
 
 // SetSeed sets the seed that rates of faults follow and begins them anew.
-func (s *Server) SetSeed(seed uint64) { s.faults.setSeed(seed) }
-
-// Strike puts the faults that are injected for a route in front of a handler of
-// the caller's own, such as one that passes requests on to a real service. A
-// ResponseWriter with a method Struck(fault string) is told of one that strikes.
-// [Lagging] and [Fault.CommitAfter] mean nothing there.
-func (s *Server) Strike(route string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.withFaults(route, w, r, nil, next.ServeHTTP) })
-}
+func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 
 // receiver reads a request and returns what it is to do.
 type receiver func(http.ResponseWriter, *http.Request) effect
 
 // withFaults serves a request through the fault meant for it, if any.
-func (s *Server) withFaults(route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc) {
-	fault, strikes := s.faults.next(route)
-	if !strikes {
+func (s *state) withFaults(route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc) {
+	fault := s.faults.next(route)
+	if fault == nil {
 		serve(w, r)
 		return
 	}
 	if told, ok := w.(interface{ Struck(fault string) }); ok {
-		told.Struck(fault.kind)
+		told.Struck(fault.Fault.what())
 	}
-	maps.Copy(w.Header(), fault.header)
-	if fault.commits && receive != nil {
-		s.commitLater(receive(unsentWriter{header: http.Header{}}, r), fault.commitAfter)
+	if fault.Fault.header != nil {
+		w = &headerWriter{ResponseWriter: w, header: fault.Fault.header}
+	}
+	if fault.Fault.commits && receive != nil {
+		s.commitLater(receive(unsentWriter{header: http.Header{}}, r), fault.Fault.commitAfter)
 		serve = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	}
-	fault.strike(s, w, r, serve)
-}
-
-// pause waits, and gives the request up when its client or the server goes away.
-func (s *Server) pause(r *http.Request, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-		panic(http.ErrAbortHandler)
-	case <-s.closing.Done():
-		panic(http.ErrAbortHandler)
-	}
+	faultKinds()[fault.Fault.kind].strike(strike{fault, s, w, r, serve})
 }
 
 type faultList struct {
@@ -97,8 +75,9 @@ type faultList struct {
 // armedFault is an injected fault and what has come of it.
 type armedFault struct {
 	InjectedFault
-	seen int // requests to its route
-	draw *rand.Rand
+	seen   int // requests to its route
+	draw   *rand.Rand
+	passed limiter // what a throttle has let pass
 }
 
 func (l *faultList) add(route string, f Fault) {
@@ -147,18 +126,18 @@ func (l *faultList) setSeed(seed uint64) {
 	}
 }
 
-// next returns the fault that strikes a request to route.
-func (l *faultList) next(route string) (Fault, bool) {
+// next returns the fault that strikes a request to route, or nil.
+func (l *faultList) next(route string) *armedFault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.injected {
 		if !f.Spent && (f.Route == "" || f.Route == route) && f.strikes() {
 			f.Struck++
 			f.Spent = f.Fault.times > 0 && f.Struck >= f.Fault.times
-			return f.Fault, true
+			return f
 		}
 	}
-	return Fault{}, false
+	return nil
 }
 
 // strikes tells whether the fault strikes the request that it sees now.

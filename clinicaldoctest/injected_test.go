@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
-func TestStrikePutsFaultsBeforeAnyHandler(t *testing.T) {
+func TestRequestsArePassedOnThroughFaults(t *testing.T) {
 	t.Parallel()
 	box := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 	t.Cleanup(box.Close)
@@ -22,11 +23,11 @@ func TestStrikePutsFaultsBeforeAnyHandler(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		told := &toldWriter{ResponseWriter: w}
 		defer func() { kinds <- told.fault }()
-		box.Strike(clinicaldoctest.RouteMe, next).ServeHTTP(told, r)
+		box.Handler().ServeHTTP(told, r.WithContext(boxlink.PassOn(r.Context(), next)))
 	}))
 	t.Cleanup(upstream.Close)
 	get := func() int {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, upstream.URL, nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, upstream.URL+"/user", nil)
 		require.NoError(t, err)
 		req.Close = true // net/http retries a GET on a connection that it has used before
 		resp, err := upstream.Client().Do(req)

@@ -2,6 +2,7 @@ package clinicaldoctest
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -49,18 +50,19 @@ type Script struct {
 
 // ScriptNext sets the scripts of the next notes to be created, in that order.
 func (s *Server) ScriptNext(scripts ...Script) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.scripts = append(s.scripts, scripts...)
+	st := s.state()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.scripts = append(st.scripts, scripts...)
 }
 
 // Advance moves the server's clock forward, and with it every note's
 // processing, the expiry of addresses and audio, and the rate limit's window.
-func (s *Server) Advance(d time.Duration) { s.clock.advance(d) }
+func (s *Server) Advance(d time.Duration) { s.state().clock.advance(d) }
 
 // Now returns the server's time, by which it dates notes and sets the Date
 // header.
-func (s *Server) Now() time.Time { return s.clock.now().Add(s.variant().ClockOffset) }
+func (s *Server) Now() time.Time { return s.state().now() }
 
 // clock is the process's clock plus what was advanced, or one that stands
 // still until it is advanced. No goroutine ticks: every request asks it.
@@ -77,12 +79,6 @@ func (c *clock) now() time.Time {
 		return time.Now().Add(c.offset).UTC()
 	}
 	return c.frozen.Add(c.offset).UTC()
-}
-
-func (c *clock) set(frozen time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.frozen, c.offset = frozen, 0
 }
 
 func (c *clock) freeze() {
@@ -107,59 +103,69 @@ func (c *clock) advance(d time.Duration) {
 	c.offset += d
 }
 
-// settle takes the note through every stage that is over by now. It runs
-// before each look at the note, so stages cost neither timers nor goroutines.
-func (n *note) settle(now time.Time, delays Delays) {
+// settled returns a copy that went through every stage that is over by now.
+// Each look at a note makes one, so stages cost neither timers nor goroutines.
+func (n *note) settled(now time.Time, delays Delays) *note {
+	settled := *n
 	for !n.stuck {
-		var stay time.Duration
-		switch n.stage {
-		case StageUploaded:
-			stay = delays.Uploaded
-		case StageTranscribing:
-			stay = delays.Transcribing
-		case StageTranscribed:
-			stay = delays.Transcribed
-		case StageAnalysing:
-			stay = delays.Analysing
-		default:
-			return
+		stay, passing := delays.of(settled.stage)
+		end := settled.stageSince.Add(stay)
+		if !passing || now.Before(end) {
+			break
 		}
-		end := n.stageSince.Add(stay)
-		if now.Before(end) {
-			return
-		}
-		n.leaveStage(end)
+		settled.leaveStage(end)
+	}
+	return &settled
+}
+
+// of returns how long a stage lasts that ends by itself.
+func (d Delays) of(stage Stage) (stay time.Duration, passing bool) {
+	switch stage {
+	case StageUploaded:
+		return d.Uploaded, true
+	case StageTranscribing:
+		return d.Transcribing, true
+	case StageTranscribed:
+		return d.Transcribed, true
+	case StageAnalysing:
+		return d.Analysing, true
+	default:
+		return 0, false
 	}
 }
 
 // leaveStage moves the note to the stage after its present one.
 func (n *note) leaveStage(at time.Time) {
+	script := n.script
+	if script == nil {
+		script = &Script{}
+	}
 	switch n.stage {
 	case StageUploaded:
 		n.transcriptionStarted = at
 		n.stage = StageTranscribing
 	case StageTranscribing:
-		if n.script.TranscriptionError != "" {
-			n.fail(n.script.TranscriptionError)
+		if script.TranscriptionError != "" {
+			n.fail(script.TranscriptionError)
 			break
 		}
 		n.transcriptionCompleted = at
 		n.stage = StageTranscribed
 		if !n.transcriptionEdited { // a clinician's words outrank the machine's
-			n.transcription = or(n.script.Transcription, fmt.Sprintf("Synthetic transcription of note %d.", n.id))
+			n.transcription = or(script.Transcription, "Synthetic transcription of note "+strconv.FormatInt(n.id, 10)+".")
 		}
 	case StageTranscribed:
 		n.analysisStarted = at
 		n.stage = StageAnalysing
 	case StageAnalysing:
-		if n.script.AnalysisError != "" {
-			n.fail(n.script.AnalysisError)
+		if script.AnalysisError != "" {
+			n.fail(script.AnalysisError)
 			break
 		}
 		n.analysisCompleted = at
 		n.stage = StageComplete
 		if !n.analysisEdited {
-			n.analysis = or(n.script.Analysis, fmt.Sprintf("Synthetic analysis of note %d.", n.id))
+			n.analysis = or(script.Analysis, "Synthetic analysis of note "+strconv.FormatInt(n.id, 10)+".")
 		}
 	default: // the others are not left by themselves
 		return
@@ -176,7 +182,7 @@ func (n *note) enter(stage Stage, at time.Time) error {
 	switch stage {
 	case StageFailed:
 		failedIn := StageTranscribing
-		if n.script.Transcription != "" {
+		if n.script != nil && n.script.Transcription != "" {
 			failedIn = StageAnalysing
 		}
 		if err := n.enter(failedIn, at); err != nil {

@@ -1,11 +1,11 @@
 package clinicaldoctest
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -32,14 +32,12 @@ type cursor struct {
 	ID        int64     `json:"id"`
 }
 
-func (s *Server) listNotes(c call) answer {
-	query, refused := s.readListQuery(c.URL.Query())
+func (s *state) listNotes(c call) answer {
+	query, refused := s.readListQuery(readQuery(c.URL.RawQuery))
 	if refused != nil {
 		return *refused
 	}
-	notes := s.visibleNotes(c, query.patientID)
-	slices.SortFunc(notes, s.order(query))
-	rows := s.cut(notes, query)
+	rows, total, more := s.rows(c, query)
 	data := []object{}
 	churn, _ := c.Context().Value(churnKey{}).(*churn)
 	for _, n := range rows {
@@ -51,32 +49,38 @@ func (s *Server) listNotes(c call) answer {
 	if churn != nil {
 		churn.patientID = query.patientID
 	}
-	return success(s.page(query, rows, data, len(notes), s.hasMore(notes, rows)))
+	return success(s.page(query, rows, data, total, more))
 }
 
-// order is the order of the rows that were asked for. A database with whole
-// seconds has rows of the same second come in its own order, either way.
-func (s *Server) order(query listQuery) func(a, b note) int {
-	wholeSeconds := s.variant().Times.wholeSeconds()
-	return func(a, b note) int {
-		from, to := a.createdAt, b.createdAt
-		if wholeSeconds {
-			from, to = from.Truncate(time.Second), to.Truncate(time.Second)
-		}
-		byTime, byID := from.Compare(to), cmp.Compare(a.id, b.id)
-		if query.oldestFirst {
-			return cmp.Or(byTime, byID)
-		}
-		if wholeSeconds {
-			return cmp.Or(-byTime, byID)
-		}
-		return cmp.Or(-byTime, -byID)
+// rows returns the notes of the page that was asked for, how many there are in
+// all, and whether more follow.
+func (s *state) rows(c call, query listQuery) (rows []*note, total int, more bool) {
+	v, lag := s.variant(), lagOf(c.Request)
+	sorted := order{query.oldestFirst, v.Times.wholeSeconds()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.notes.list(listKey{c.user.teamID, query.patientID}, c.now, lag)
+	start, count := 0, query.perPage
+	switch {
+	case v.Pagination == PaginationNone:
+		count = len(list)
+	case v.byCursor() && query.after != nil:
+		start = sorted.after(list, &note{createdAt: query.after.CreatedAt, id: query.after.ID})
+	case !v.byCursor() && query.page-1 > len(list)/query.perPage:
+		start = len(list) // also where the product below would overflow
+	case !v.byCursor():
+		start = (query.page - 1) * query.perPage
 	}
+	rows = sorted.rows(list, start, count)
+	for i, n := range rows {
+		rows[i] = n.settled(c.now.Add(-lag), s.delays)
+	}
+	return rows, len(list), start+len(rows) < len(list)
 }
 
 // readListQuery reads the query as the framework would: a page or cursor that
 // makes no sense is the first one, other nonsense is refused.
-func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
+func (s *state) readListQuery(sent url.Values) (listQuery, *answer) {
 	names := s.variant().Query
 	query := listQuery{perPage: s.variant().DefaultPageSize, oldestFirst: s.variant().OldestFirst, page: 1, sent: sent}
 	problems := map[string][]string{}
@@ -91,23 +95,30 @@ func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
 			}
 		}
 	}
-	if value := sent.Get(names.PatientID); value != "" {
-		id, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
+	get := func(name string) string {
+		value := s.variant().trimmed(sent.Get(name))
+		if isArray(sent, name) {
+			value = "[]" // which is neither a number nor a sort
+		}
+		return value
+	}
+	if value := get(names.PatientID); value != "" {
+		id, isInteger := parseInteger(value)
+		if !isInteger {
 			problems[names.PatientID] = []string{fieldMessage(names.PatientID, "must be an integer.")}
 		}
 		query.patientID = or(id, -1) // no patient has such an id
 	}
-	if value := sent.Get(names.PerPage); value != "" {
-		size, err := strconv.Atoi(value)
+	if value := get(names.PerPage); value != "" {
+		size, isInteger := parseInteger(value)
 		switch inRange := min(max(size, 1), maxPageSize); {
-		case err == nil && size == inRange || s.variant().ClampPageSize:
-			query.perPage = inRange
+		case isInteger && size == inRange || s.variant().ClampPageSize:
+			query.perPage = int(inRange)
 		default:
 			problems[names.PerPage] = []string{fieldMessage(names.PerPage, "must be between 1 and 100.")}
 		}
 	}
-	switch sent.Get(names.Sort) {
+	switch get(names.Sort) {
 	case "":
 	case "latest":
 		query.oldestFirst = false
@@ -119,8 +130,8 @@ func (s *Server) readListQuery(sent url.Values) (listQuery, *answer) {
 	if len(problems) > 0 {
 		return query, new(s.variant().invalid(problems))
 	}
-	if page, err := strconv.Atoi(sent.Get(names.Page)); err == nil && page > 0 {
-		query.page = page
+	if page, isInteger := parseInteger(sent.Get(names.Page)); isInteger && page > 0 {
+		query.page = int(min(page, math.MaxInt32)) // past the end, wherever that is
 	}
 	query.after = decodeCursor(sent.Get(names.Cursor))
 	return query, nil
@@ -131,43 +142,20 @@ func (v *Variant) refusesNames(sent url.Values) bool {
 	known := []string{v.Query.PatientID, v.Query.PerPage, v.Query.Sort, v.Query.Page, v.Query.Cursor}
 	for name := range sent {
 		isFilter := strings.HasPrefix(name, "filter[")
-		if !slices.Contains(known, name) && (v.RefuseUnknownQuery || v.RefuseUnknownFilter && isFilter) {
+		array, _, _ := strings.Cut(name, "[")
+		if !slices.Contains(known, name) && !slices.Contains(known, array) && (v.RefuseUnknownQuery || v.RefuseUnknownFilter && isFilter) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *Server) byCursor() bool {
-	return s.variant().Pagination == PaginationCursor || s.variant().Pagination == PaginationCursorInLinks
-}
-
-// cut returns the rows of the page that was asked for.
-func (s *Server) cut(notes []note, query listQuery) []note {
-	start := 0
-	switch {
-	case s.variant().Pagination == PaginationNone:
-		return notes
-	case s.byCursor() && query.after != nil:
-		last, order := note{createdAt: query.after.CreatedAt, id: query.after.ID}, s.order(query)
-		start = slices.IndexFunc(notes, func(n note) bool { return order(n, last) > 0 })
-		if start < 0 {
-			start = len(notes)
-		}
-	case !s.byCursor() && query.page-1 > len(notes)/query.perPage:
-		start = len(notes) // also where the product below would overflow
-	case !s.byCursor():
-		start = min((query.page-1)*query.perPage, len(notes))
-	}
-	return notes[start:min(start+query.perPage, len(notes))]
-}
-
-func (s *Server) hasMore(notes, rows []note) bool {
-	return len(rows) > 0 && rows[len(rows)-1].id != notes[len(notes)-1].id
+func (v *Variant) byCursor() bool {
+	return v.Pagination == PaginationCursor || v.Pagination == PaginationCursorInLinks
 }
 
 // page is the list's body in the variant's shape.
-func (s *Server) page(query listQuery, rows []note, data []object, total int, more bool) object {
+func (s *state) page(query listQuery, rows []*note, data []object, total int, more bool) object {
 	v := s.variant()
 	var perPage any = query.perPage
 	if v.PageSizeAsString {
@@ -237,7 +225,7 @@ func (s *Server) page(query listQuery, rows []note, data []object, total int, mo
 }
 
 // pageLinks are the buttons of a pager, labels in HTML and all.
-func (s *Server) pageLinks(query listQuery, lastPage int, previous, next any) []object {
+func (s *state) pageLinks(query listQuery, lastPage int, previous, next any) []object {
 	links := []object{{"url": previous, "label": "&laquo; Previous", "active": false}}
 	for page := range min(lastPage, 10) {
 		label := strconv.Itoa(page + 1)
@@ -246,12 +234,12 @@ func (s *Server) pageLinks(query listQuery, lastPage int, previous, next any) []
 	return append(links, object{"url": next, "label": "Next &raquo;", "active": false})
 }
 
-func (s *Server) linkBase() string {
-	return or(s.variant().LinkOrigin, s.api.url) + s.variant().BasePath + "/v1/progress-notes"
+func (s *state) linkBase() string {
+	return or(s.variant().LinkOrigin, s.srv.api.url) + s.variant().BasePath + "/v1/progress-notes"
 }
 
 // link is a link to another page of the list.
-func (s *Server) link(query listQuery, name, value string) any {
+func (s *state) link(query listQuery, name, value string) any {
 	parameters := url.Values{}
 	if s.variant().LinksKeepQuery {
 		maps.Copy(parameters, query.sent)

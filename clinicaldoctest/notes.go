@@ -6,7 +6,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -18,11 +17,11 @@ const (
 	maxNameLength = 255
 )
 
-func (s *Server) getNote(c call) answer {
+func (s *state) getNote(c call) answer {
 	return s.withNote(c, func(*note) *answer { return nil })
 }
 
-func (s *Server) signNote(c call) answer {
+func (s *state) signNote(c call) answer {
 	return s.withNote(c, func(n *note) *answer {
 		switch {
 		case n.userID != c.user.id:
@@ -37,9 +36,9 @@ func (s *Server) signNote(c call) answer {
 	})
 }
 
-func (s *Server) updateNote(c call) effect {
+func (s *state) updateNote(c call) effect {
 	changes, refused := s.readChanges(c.Request)
-	return bodiless(func(s *Server, c call) answer {
+	return bodiless(func(s *state, c call) answer {
 		return s.withNote(c, func(n *note) *answer {
 			if denied := s.refuseChange(c, n); denied != nil {
 				return denied
@@ -53,21 +52,42 @@ func (s *Server) updateNote(c call) effect {
 	})(s, c)
 }
 
-func (s *Server) deleteNote(c call) answer {
+func (s *state) deleteNote(c call) answer {
 	var orphan *audio
 	deleted := s.withNote(c, func(n *note) *answer {
 		if denied := s.refuseChange(c, n); denied != nil {
 			return denied
 		}
-		s.bury(n, c.now)
+		n.deleted = true
 		orphan = n.audio
+		s.dropAudio(orphan)
 		return new(s.variant().confirmation("Progress note deleted"))
 	})
-	s.removeAudio(orphan) // a large file takes its time, so not under the lock
+	s.srv.removeFile(orphan)
 	return deleted
 }
 
-func (s *Server) audioURL(c call) answer {
+// deleteNotes deletes notes as nobody's request does.
+func (s *state) deleteNotes(ids []int64) {
+	now := s.now()
+	var orphans []*audio
+	s.mu.Lock()
+	for _, id := range ids {
+		if n := s.notes.get(id); n != nil && !n.deleted {
+			gone := n.settled(now, s.delays)
+			gone.deleted = true
+			s.addVersion(gone, now)
+			s.dropAudio(n.audio)
+			orphans = append(orphans, n.audio)
+		}
+	}
+	s.mu.Unlock()
+	for _, orphan := range orphans {
+		s.srv.removeFile(orphan)
+	}
+}
+
+func (s *state) audioURL(c call) answer {
 	return s.withNote(c, func(n *note) *answer {
 		if n.audio == nil || !c.now.Before(n.audio.expiresAt) {
 			return new(s.variant().notFound("Audio", c.id))
@@ -76,51 +96,55 @@ func (s *Server) audioURL(c call) answer {
 	})
 }
 
-// withNote lets act work on the note the path names, under the lock, and
-// answers with the note unless act has an answer of its own.
-func (s *Server) withNote(c call, act func(*note) *answer) answer {
+// withNote lets act work on a copy of the note the path names, which becomes
+// the note's next version, and answers with it unless act has an answer of its
+// own.
+func (s *state) withNote(c call, act func(*note) *answer) answer {
 	s.mu.Lock()
 	n := s.noteOf(c)
 	if n == nil {
 		s.mu.Unlock()
 		return s.variant().notFound("ProgressNote", c.id)
 	}
-	before := *n
 	own := act(n)
-	shown := *n
 	if !isRead(c.Request) && (own == nil || own.status < http.StatusBadRequest) {
-		s.remember(before, n, c.now)
+		s.addVersion(n, c.now)
 		s.requests.update(func() { seenRequest(c.Request).NoteID = n.id })
 	}
 	s.mu.Unlock()
 	if own != nil {
 		return *own
 	}
-	return success(s.variant().wrapped(s.noteObject(shown, c.now)))
+	return success(s.variant().wrapped(s.noteObject(n, c.now)))
 }
 
-// noteOf returns the note the path names if the caller's team may see it; the
-// caller holds the lock.
-func (s *Server) noteOf(c call) *note {
+// addVersion makes a changed copy the note; the caller holds the lock.
+func (s *state) addVersion(n *note, now time.Time) {
+	n.before = s.notes.get(n.id)
+	n.at, n.version = now, n.before.version+1
+	s.notes.add(n)
+}
+
+// noteOf returns a copy of the note the path names, as it is by now, if the
+// caller's team may see it; the caller holds the lock.
+func (s *state) noteOf(c call) *note {
 	id, err := strconv.ParseInt(c.id, 10, 64)
 	if err != nil || strconv.FormatInt(id, 10) != c.id {
 		return nil
 	}
-	n := s.notes[id]
+	n, now := s.notes.get(id), c.now
 	if lag := lagOf(c.Request); lag > 0 {
-		n = s.noteAsOf(id, c.now.Add(-lag))
+		now = now.Add(-lag)
+		n = n.asOf(now)
 	}
-	if n == nil || n.teamID != c.user.teamID {
+	if n == nil || n.deleted || n.teamID != c.user.teamID {
 		return nil
 	}
-	if lagOf(c.Request) == 0 {
-		n.settle(c.now, s.delays)
-	}
-	return n
+	return n.settled(now, s.delays)
 }
 
 // refuseChange tells why a caller may not change or delete a note.
-func (s *Server) refuseChange(c call, n *note) *answer {
+func (s *state) refuseChange(c call, n *note) *answer {
 	switch {
 	case n.userID != c.user.id:
 		return new(s.variant().forbidden())
@@ -149,7 +173,7 @@ func (c changes) apply(n *note, now time.Time) {
 }
 
 // readChanges reads and validates the body of an update.
-func (s *Server) readChanges(r *http.Request) (changes, *answer) {
+func (s *state) readChanges(r *http.Request) (changes, *answer) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxJSONSize))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return changes{}, new(s.variant().refusal(http.StatusRequestEntityTooLarge, "The request is too large.", ""))
@@ -184,23 +208,22 @@ func readFields(contentType string, body []byte) (fields map[string]json.RawMess
 	switch {
 	case len(body) == 0:
 		return nil, true
-	case strings.HasSuffix(mediaType, "json"):
+	case strings.Contains(contentType, "/json") || strings.Contains(contentType, "+json"): // in this spelling alone
 		readable = utf8.Valid(body) && json.Unmarshal(body, &fields) == nil && fields != nil
 		return fields, readable
-	case mediaType == "application/x-www-form-urlencoded":
-		form, err := url.ParseQuery(string(body))
+	case mediaType == formType:
 		fields = map[string]json.RawMessage{}
-		for name, values := range form {
-			fields[name] = encode(strings.ToValidUTF8(values[len(values)-1], "?"))
+		for name, values := range readQuery(string(body)) {
+			fields[name] = encode(strings.ToValidUTF8(values[0], "?"))
 		}
-		return fields, err == nil
+		return fields, true
 	}
 	return nil, false
 }
 
 // readText validates one text of an update. The framework turns an empty
 // string into null, so both clear a text, and neither can be a name.
-func (s *Server) readText(name string, raw json.RawMessage) (text, problem string) {
+func (s *state) readText(name string, raw json.RawMessage) (text, problem string) {
 	var value *string
 	if json.Unmarshal(raw, &value) != nil {
 		return "", fieldMessage(name, "must be a string.")

@@ -252,7 +252,6 @@ func TestCreateNamesEveryInvalidPart(t *testing.T) {
 		"no prompt":         {func(f *form) { delete(f.fields, "prompt_id") }, "prompt_id"},
 		"no file":           {func(f *form) { f.fileName = "" }, "file"},
 		"file as text":      {func(f *form) { f.fileName = ""; f.fields["file"] = "audio" }, "file"},
-		"empty file":        {func(f *form) { f.file = nil }, "file"},
 	} {
 		f := validForm()
 		test.change(&f)

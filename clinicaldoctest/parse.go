@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -15,28 +16,42 @@ type FaultKind struct {
 	Example string // of its argument; "": it takes none
 	Usage   string
 
-	make func(argument string) (Fault, error)
+	argument argument
+	strike   func(strike)
 }
+
+const (
+	kindStatus   = "status"
+	kindThrottle = "throttle" // the one kind that stays unless told otherwise
+)
 
 // FaultKinds returns every kind of fault that [ParseFault] knows.
 func FaultKinds() []FaultKind {
 	return []FaultKind{
-		{"status", "503", "answer with that status", ofStatus},
-		{"429", "30s", "answer 429 with that Retry-After", ofDuration(TooManyRequests)},
-		{"throttle", "60/1m", "let that many requests per window pass (always)", ofPieces(Throttle)},
-		{"delay", "2s", "wait first", ofDuration(Delay)},
-		{"slow", "100/50ms", "send the response in pieces of that size, a pause after each", ofPieces(SlowBody)},
-		{"truncate", "20", "cut the response off after that many bytes", ofNumber(Truncate)},
-		{"truncate-chunked", "20", "the same for a response that announces no length", ofNumber(TruncateChunked)},
-		{"reset", "", "drop the connection with a reset before reading the body", plain(Reset)},
-		{"reset-after-request", "", "take the request, do nothing, reset", plain(ResetAfterRequest)},
-		{"reset-after-commit", "", "do what was asked, then reset instead of answering", plain(ResetAfterCommit)},
-		{"silent", "", "let the connection go silent, open for ever", plain(Silent)},
-		{"vanish", "1", "delete that many of the notes that a list has just shown", ofNumber(Vanish)},
-		{"arrive", "1", "add that many notes to what a list has just shown", ofNumber(Arrive)},
-		{"lagging", "10s", "read from a replica that is so far behind", ofDuration(Lagging)},
+		{kindStatus, "503", "answer with that status", aStatus, strike.answer},
+		{"429", "30s", "answer 429 with that Retry-After", aDuration, strike.tooManyRequests},
+		{kindThrottle, "60/1m", "let that many requests per window pass (always)", pieces, strike.throttle},
+		{"delay", "2s", "wait first", aDuration, strike.delay},
+		{"slow", "100/50ms", "send the response in pieces of that size, a pause after each", pieces, strike.slow},
+		{"truncate", "20", "cut the response off after that many bytes", aNumber, strike.truncate},
+		{"truncate-chunked", "20", "the same for a response that announces no length", aNumber, strike.truncateChunked},
+		{"reset", "", "drop the connection with a reset before reading the body", nothing, strike.reset},
+		{"reset-after-request", "", "take the request, do nothing, reset", nothing, strike.resetAfterRequest},
+		{"reset-after-commit", "", "do what was asked, then reset instead of answering", nothing, strike.resetAfterCommit},
+		{"silent", "", "let the connection go silent, open for ever", nothing, strike.silent},
+		{"vanish", "1", "delete that many of the notes that a list has just shown", aNumber, strike.vanish},
+		{"arrive", "1", "add that many notes to what a list has just shown", aNumber, strike.arrive},
+		{"lagging", "10s", "read from a replica that is so far behind", aDuration, strike.lagging},
 	}
 }
+
+var faultKinds = sync.OnceValue(func() map[string]FaultKind {
+	kinds := map[string]FaultKind{}
+	for _, kind := range FaultKinds() {
+		kinds[kind.Name] = kind
+	}
+	return kinds
+})
 
 // ParseFault reads a fault as [Fault.String] writes it, KIND[=ARGUMENT] and then
 // any of these, each after a colon:
@@ -62,23 +77,22 @@ func ParseFault(text string) (Fault, error) {
 
 func parseKind(text string) (Fault, error) {
 	name, argument, given := strings.Cut(text, "=")
-	for _, kind := range FaultKinds() {
-		if kind.Name != name {
-			continue
-		}
-		if given != (kind.Example != "") {
-			argument = "" // which no kind that needs one takes
-			if given {
-				return Fault{}, fmt.Errorf("%s takes no argument", name)
-			}
-		}
-		f, err := kind.make(argument)
-		if err != nil {
-			return Fault{}, fmt.Errorf("%s needs %w, as in %s=%s", name, err, name, kind.Example)
-		}
-		return f, nil
+	kind, known := faultKinds()[name]
+	switch {
+	case !known:
+		return Fault{}, fmt.Errorf("no such kind of fault: %q", name)
+	case given && kind.Example == "":
+		return Fault{}, fmt.Errorf("%s takes no argument", name)
 	}
-	return Fault{}, fmt.Errorf("no such kind of fault: %q", name)
+	number, length, err := kind.argument.parse(argument)
+	if err != nil {
+		return Fault{}, fmt.Errorf("%s needs %w, as in %s=%s", name, err, name, kind.Example)
+	}
+	f := newFault(name, number, length)
+	if name == kindStatus {
+		f.body = fmt.Sprintf(`{"message":%q}`, http.StatusText(number))
+	}
+	return f, nil
 }
 
 func (f Fault) parseModifier(text string) (Fault, error) {
@@ -87,7 +101,7 @@ func (f Fault) parseModifier(text string) (Fault, error) {
 	switch {
 	case text == "always":
 		return f.Always(), nil
-	case name == text && numberErr == nil && number > 0:
+	case name == text && numberErr == nil && number >= 0:
 		return f.Times(number), nil
 	case name == "every" && numberErr == nil && number > 0:
 		return f.Every(number), nil
@@ -105,46 +119,54 @@ func (f Fault) parseModifier(text string) (Fault, error) {
 	return f, fmt.Errorf(`%q is neither a number of times, "always", every=20, rate=0.05, after=2 nor commit=90s`, text)
 }
 
-func plain(fault func() Fault) func(string) (Fault, error) {
-	return func(string) (Fault, error) { return fault(), nil }
+// what is the fault's kind and argument.
+func (f Fault) what() string {
+	if argument := faultKinds()[f.kind].argument.format(f.number, f.length); argument != "" {
+		return f.kind + "=" + argument
+	}
+	return f.kind
 }
 
-func ofStatus(argument string) (Fault, error) {
-	status, err := strconv.Atoi(argument)
-	if err != nil || status < 200 || status > 599 {
-		return Fault{}, errors.New("a status")
-	}
-	return Answer(status, fmt.Sprintf(`{"message":%q}`, http.StatusText(status))), nil
-}
+// argument is what a kind of fault takes, in a text and out of it.
+type argument int
 
-func ofDuration(fault func(time.Duration) Fault) func(string) (Fault, error) {
-	return func(argument string) (Fault, error) {
-		d, err := time.ParseDuration(argument)
-		if err != nil || d < 0 {
-			return Fault{}, errors.New("a duration")
-		}
-		return fault(d), nil
-	}
-}
+const (
+	nothing argument = iota
+	aStatus
+	aNumber
+	aDuration
+	pieces // a number and a duration
+)
 
-func ofNumber(fault func(int) Fault) func(string) (Fault, error) {
-	return func(argument string) (Fault, error) {
-		n, err := strconv.Atoi(argument)
-		if err != nil || n < 0 {
-			return Fault{}, errors.New("a number")
-		}
-		return fault(n), nil
+func (a argument) format(number int, length time.Duration) string {
+	switch a {
+	case aStatus, aNumber:
+		return strconv.Itoa(number)
+	case aDuration:
+		return length.String()
+	case pieces:
+		return strconv.Itoa(number) + "/" + length.String()
+	default:
+		return ""
 	}
 }
 
-func ofPieces(fault func(int, time.Duration) Fault) func(string) (Fault, error) {
-	return func(argument string) (Fault, error) {
-		number, duration, _ := strings.Cut(argument, "/")
-		n, numberErr := strconv.Atoi(number)
-		d, durationErr := time.ParseDuration(duration)
-		if numberErr != nil || durationErr != nil || n < 1 || d <= 0 {
-			return Fault{}, errors.New("a number and a duration")
-		}
-		return fault(n, d), nil
+func (a argument) parse(text string) (number int, length time.Duration, err error) {
+	numberText, lengthText := text, text
+	if a == pieces {
+		numberText, lengthText, _ = strings.Cut(text, "/")
 	}
+	number, numberErr := strconv.Atoi(numberText)
+	length, lengthErr := time.ParseDuration(lengthText)
+	switch {
+	case a == aStatus && (numberErr != nil || number < minStatus || number > maxStatus):
+		err = errors.New("a status")
+	case a == aNumber && (numberErr != nil || number < 0):
+		err = errors.New("a number")
+	case a == aDuration && (lengthErr != nil || length < 0):
+		err = errors.New("a duration")
+	case a == pieces && (numberErr != nil || lengthErr != nil || number < 1 || length <= 0):
+		err = errors.New("a number and a duration")
+	}
+	return number, length, err
 }

@@ -1,7 +1,9 @@
 package clinicaldoctest_test
 
 import (
+	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +45,40 @@ func TestFaultsHaveOneName(t *testing.T) {
 	}
 }
 
+// Whatever numbers a test gives, what a fault says of itself is that fault.
+func TestEveryFaultParsesBack(t *testing.T) {
+	t.Parallel()
+	numbers, lengths := []int{-5, 0, 1, 7}, []time.Duration{-time.Second, 0, 1, 90 * time.Second}
+	faults := []clinicaldoctest.Fault{
+		clinicaldoctest.Reset(), clinicaldoctest.ResetAfterCommit(), clinicaldoctest.ResetAfterRequest(), clinicaldoctest.Silent(),
+		clinicaldoctest.Answer(200, ""), clinicaldoctest.Answer(599, "x"),
+	}
+	for _, d := range lengths {
+		faults = append(faults, clinicaldoctest.Delay(d), clinicaldoctest.TooManyRequests(d), clinicaldoctest.Lagging(d))
+		for _, n := range numbers {
+			faults = append(faults, clinicaldoctest.Throttle(n, d), clinicaldoctest.SlowBody(n, d))
+		}
+	}
+	for _, n := range numbers {
+		faults = append(faults, clinicaldoctest.Truncate(n), clinicaldoctest.TruncateChunked(n), clinicaldoctest.Vanish(n), clinicaldoctest.Arrive(n))
+	}
+	for _, f := range faults {
+		variations := []clinicaldoctest.Fault{f, f.Always(), f.Rate(math.NaN()), f.Rate(-1), f.Rate(2), f.Rate(0.5)}
+		for _, n := range numbers {
+			variations = append(variations, f.Times(n), f.Every(n), f.After(n), f.Every(n).Times(n), f.Rate(0.5).Times(n).After(n).CommitAfter(-1), f.Always().CommitAfter(time.Second))
+		}
+		for _, fault := range variations {
+			parsed, err := clinicaldoctest.ParseFault(fault.String())
+			require.NoError(t, err, fault.String())
+			assert.Equal(t, fault.String(), parsed.String())
+			if !strings.HasPrefix(fault.String(), "status") { // whose body is not told
+				assert.Equal(t, fault, parsed)
+			}
+		}
+	}
+	assert.Panics(t, func() { clinicaldoctest.Answer(99, "") })
+}
+
 func TestNonsenseIsNoFault(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -54,7 +90,7 @@ func TestNonsenseIsNoFault(t *testing.T) {
 		"delay=2":            "delay needs a duration",
 		"truncate=-1":        "truncate needs a number, as in truncate=20",
 		"throttle=1":         "throttle needs a number and a duration",
-		"reset:0":            "neither a number of times",
+		"reset:-1":           "neither a number of times",
 		"reset:every":        "neither a number of times",
 		"reset:every=0":      "neither a number of times",
 		"reset:rate=1.5":     "neither a number of times",

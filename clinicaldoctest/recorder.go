@@ -45,11 +45,11 @@ type Request struct {
 // Requests returns the requests seen so far, oldest first; of a great many,
 // the last 10,000.
 func (s *Server) Requests() []Request {
-	return s.requests.list()
+	return s.state().requests.list()
 }
 
 // ForgetRequests empties the list that [Server.Requests] returns.
-func (s *Server) ForgetRequests() { s.requests.forget() }
+func (s *Server) ForgetRequests() { s.state().requests.forget() }
 
 type recorder struct {
 	mu    sync.Mutex
@@ -100,10 +100,10 @@ func (rec *recorder) update(change func()) {
 
 // record serves a request and keeps it: when it begins, so that a client that
 // has its answer finds it in the list, and again when it is over.
-func (s *Server) record(w http.ResponseWriter, r *http.Request, route string, serve http.HandlerFunc) {
+func (s *state) record(w http.ResponseWriter, r *http.Request, route string, serve http.HandlerFunc) {
 	began := time.Now()
 	seen := &Request{
-		Time: s.Now(), Storage: route == RouteAudio, Route: route,
+		Time: s.now(), Storage: route == RouteAudio, Route: route,
 		Method: r.Method, Path: r.URL.Path, Query: withoutSignatures(r.URL.Query()),
 		Header: withoutSecrets(r.Header), Authorized: r.Header.Get("Authorization") != "",
 		ContentLength: r.ContentLength,
@@ -126,8 +126,8 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request, route string, se
 			seen.BytesReceived, seen.BytesSent = body.read, recording.written
 			seen.Duration = time.Since(began)
 		})
-		if s.observe != nil {
-			s.observe(s.requests.snapshot(seen))
+		if observe := s.srv.initial.observe; observe != nil {
+			observe(s.requests.snapshot(seen))
 		}
 	}()
 	serve(recording, own)

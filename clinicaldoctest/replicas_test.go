@@ -13,14 +13,14 @@ import (
 func TestReplicasLag(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Hour}))
-	c.srv.AddNote(clinicaldoctest.Note{Analysis: "Seeded."})
+	c.srv.AddNote(clinicaldoctest.Note{Analysis: "Seeded.", CreatedAt: noon.Add(-time.Hour)})
 	for _, route := range []string{clinicaldoctest.RouteGetNote, clinicaldoctest.RouteListNotes} {
 		c.srv.Inject(route, clinicaldoctest.Lagging(10*time.Second).Always())
 	}
 	analysis := func() any {
 		return c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["analysis"]
 	}
-	assert.Equal(t, "Seeded.", analysis(), "seeded notes are on every replica")
+	assert.Equal(t, "Seeded.", analysis(), "an old note is on every replica")
 	c.create(validForm())
 	assert.Equal(t, "Edited.", c.put("/v1/progress-notes/1", `{"analysis":"Edited."}`).object(t)["analysis"], "writes go to the primary")
 	c.srv.Advance(9 * time.Second)
@@ -51,4 +51,28 @@ func TestReplicasShowProcessingLate(t *testing.T) {
 	assert.Contains(t, fresh, "transcription")
 	stale := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
 	assert.NotContains(t, stale, "transcription", "what a fresh read has seen, an old replica does not know")
+}
+
+// A replica is behind whenever the fault was injected, and a seeded note is as old as it says.
+func TestReplicasHideWhatHappenedBeforeTheFault(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
+	old := c.srv.AddNote(clinicaldoctest.Note{Analysis: "Old.", CreatedAt: noon.Add(-2 * time.Hour)})
+	c.srv.AddNote(clinicaldoctest.Note{})
+	c.create(validForm())
+	c.put("/v1/progress-notes/1", `{"analysis":"Edited."}`)
+	gone := c.srv.AddNote(clinicaldoctest.Note{CreatedAt: noon.Add(-3 * time.Hour)})
+	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/4")
+	for _, route := range []string{clinicaldoctest.RouteGetNote, clinicaldoctest.RouteListNotes, clinicaldoctest.RouteAudioURL} {
+		c.srv.Inject(route, clinicaldoctest.Lagging(time.Hour).Always())
+	}
+	assert.Equal(t, "Old.", c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["analysis"])
+	for _, path := range []string{"/v1/progress-notes/2", "/v1/progress-notes/3", "/v1/progress-notes/3/audio-url"} {
+		c.expect(http.StatusNotFound, http.MethodGet, path)
+	}
+	assert.Equal(t, []int{int(old), int(gone)}, ids(t, c.list("")), "and what was deleted since is still there")
+	assert.Equal(t, []int{int(old)}, ids(t, c.list("per_page=1")))
+	c.srv.Advance(time.Hour)
+	assert.ElementsMatch(t, []int{1, 2, 3}, ids(t, c.list("")))
+	assert.Equal(t, "Edited.", c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["analysis"])
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // The routes of the service, as [Server.Inject] takes them and [Request.Route]
@@ -28,34 +30,39 @@ const (
 	RouteAudio       = "GET /audio/{key}"
 )
 
+// createPath is where notes are created.
+const createPath = "/v1/progress-notes"
+
 // call is one authenticated request to an endpoint.
 type call struct {
 	*http.Request
 	user user
 	id   string // the path's {id}, as it was sent
 	now  time.Time
+	// allowed are the methods that the path knows.
+	allowed []string
 }
 
 // effect is what a request does once it has been read, and what is answered.
 // It may come long after the request is over; see [Fault.CommitAfter].
 type effect func(now time.Time) answer
 
-var endpoints = map[string]func(*Server, call) effect{
-	RouteListTokens:  bodiless((*Server).listTokens),
-	RouteRevokeToken: bodiless((*Server).revokeToken),
-	RouteCreateNote:  (*Server).createNote,
-	RouteListNotes:   bodiless((*Server).listNotes),
-	RouteGetNote:     bodiless((*Server).getNote),
-	RouteUpdateNote:  (*Server).updateNote,
-	RouteDeleteNote:  bodiless((*Server).deleteNote),
-	RouteSignNote:    bodiless((*Server).signNote),
-	RouteAudioURL:    bodiless((*Server).audioURL),
-	RouteMe:          bodiless((*Server).me),
+var endpoints = map[string]func(*state, call) effect{
+	RouteListTokens:  bodiless((*state).listTokens),
+	RouteRevokeToken: bodiless((*state).revokeToken),
+	RouteCreateNote:  (*state).createNote,
+	RouteListNotes:   bodiless((*state).listNotes),
+	RouteGetNote:     bodiless((*state).getNote),
+	RouteUpdateNote:  (*state).updateNote,
+	RouteDeleteNote:  bodiless((*state).deleteNote),
+	RouteSignNote:    bodiless((*state).signNote),
+	RouteAudioURL:    bodiless((*state).audioURL),
+	RouteMe:          bodiless((*state).me),
 }
 
 // bodiless is an endpoint that reads nothing before it acts.
-func bodiless(act func(*Server, call) answer) func(*Server, call) effect {
-	return func(s *Server, c call) effect {
+func bodiless(act func(*state, call) answer) func(*state, call) effect {
+	return func(s *state, c call) effect {
 		return func(now time.Time) answer {
 			c.now = now
 			return act(s, c)
@@ -121,8 +128,13 @@ func matchSegments(pattern, segments []string) (id string, ok bool) {
 
 // serveAPI is the API's handler: it records the request, lets an injected
 // fault have its way, and answers.
-func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+func (s *state) serveAPI(w http.ResponseWriter, r *http.Request) {
 	path, inBase := strings.CutPrefix(r.URL.Path, s.variant().BasePath)
+	if next := boxlink.Next(r.Context()); next != nil {
+		s.withFaults(find(r.Method, path).route, w, r, nil, next.ServeHTTP)
+		return
+	}
+	r = overridden(r, path)
 	var found match
 	if inBase {
 		found = find(r.Method, path)
@@ -134,8 +146,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.record(w, r, found.route, func(w http.ResponseWriter, r *http.Request) {
 		receive := func(w http.ResponseWriter, r *http.Request) effect { return s.receive(r, path, found, w.Header()) }
 		s.withFaults(found.route, w, r, receive, func(w http.ResponseWriter, r *http.Request) {
-			a := receive(w, r)(s.Now())
-			if a.status >= http.StatusBadRequest && !s.variant().AlwaysJSON && !wantsJSON(r) {
+			a := receive(w, r)(s.now())
+			if a.status >= http.StatusBadRequest && !s.variant().AlwaysJSON && !expectsJSON(r) {
 				a = a.inHTML()
 			}
 			if s.variant().Compress && acceptsGzip(r) {
@@ -148,7 +160,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 
 // receive routes and reads a request, in the order the service's framework
 // does: path, method, token, rate limit, endpoint.
-func (s *Server) receive(r *http.Request, path string, found match, header http.Header) effect {
+func (s *state) receive(r *http.Request, path string, found match, header http.Header) effect {
 	switch {
 	case path == "/login" && r.Method == http.MethodGet:
 		return always(answer{status: http.StatusOK, body: htmlPage("Log in")})
@@ -159,7 +171,7 @@ func (s *Server) receive(r *http.Request, path string, found match, header http.
 	case found.route == "":
 		return always(s.variant().wrongMethod(r.Method, path, found.allowed))
 	}
-	now := s.Now()
+	now := s.now()
 	s.commitDue(now)
 	caller, known := s.authenticate(r, now)
 	if !known {
@@ -172,11 +184,11 @@ func (s *Server) receive(r *http.Request, path string, found match, header http.
 			return always(tooManyAttempts())
 		}
 	}
-	return endpoints[found.route](s, call{Request: r, user: caller, id: found.id, now: now})
+	return endpoints[found.route](s, call{Request: r, user: caller, id: found.id, now: now, allowed: found.allowed})
 }
 
 // authenticate finds the caller by its bearer token and notes the token's use.
-func (s *Server) authenticate(r *http.Request, now time.Time) (user, bool) {
+func (s *state) authenticate(r *http.Request, now time.Time) (user, bool) {
 	secret, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !found { // the framework knows the scheme in this spelling alone
 		return user{}, false
@@ -189,13 +201,6 @@ func (s *Server) authenticate(r *http.Request, now time.Time) (user, bool) {
 	}
 	t.lastUsedAt = now
 	return *s.users[t.userID], true
-}
-
-// wantsJSON tells whether a client gets JSON errors: the framework looks only
-// at the first type it accepts.
-func wantsJSON(r *http.Request) bool {
-	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
-	return strings.Contains(first, "/json") || strings.Contains(first, "+json")
 }
 
 // encode leaves the & of addresses as it is, so that they can be copied from

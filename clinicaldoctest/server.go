@@ -1,11 +1,13 @@
 package clinicaldoctest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -28,19 +30,10 @@ type Server struct {
 	Token string
 
 	initial config
-	rules   atomic.Pointer[Variant]
-	observe func(Request)
-	clock   clock
-
-	mu sync.Mutex
-	state
-	delays Delays
-	limits limiter
-
-	requests recorder
-	faults   faultList
+	current atomic.Pointer[state]
 
 	dir        string // holds the audio files; "": they are held in memory
+	silences   atomic.Int64
 	signingKey []byte
 
 	certificate *tls.Certificate // nil: no TLS
@@ -94,10 +87,10 @@ func WithStorageAddr(addr string) Option { return func(c *config) { c.storageAdd
 // listening address: for a server in a container.
 func WithHost(name string) Option { return func(c *config) { c.host = name } }
 
-// WithMiddleware puts a handler in front of the API, for programs that serve
-// the box and something of their own at one address. What it does not pass on
-// is neither recorded nor met by a fault.
-func WithMiddleware(middleware func(api http.Handler) http.Handler) Option {
+// WithMiddleware puts a handler in front of the API, and one in front of the
+// storage, for programs that serve the box and something of their own at one
+// address. What it does not pass on is neither recorded nor met by a fault.
+func WithMiddleware(middleware func(next http.Handler) http.Handler) Option {
 	return func(c *config) { c.middleware = middleware }
 }
 
@@ -126,20 +119,12 @@ func NewServer(opts ...Option) *Server {
 
 // Start is [NewServer] with an error for an address that cannot be used.
 func Start(opts ...Option) (_ *Server, err error) {
-	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0", middleware: func(api http.Handler) http.Handler { return api }}
+	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0", middleware: func(next http.Handler) http.Handler { return next }}
 	for _, opt := range opts {
 		opt(&cfg)
 	}
-	s := &Server{
-		initial:    cfg,
-		delays:     cfg.delays,
-		observe:    cfg.observe,
-		clock:      clock{frozen: cfg.frozen},
-		state:      newState(),
-		signingKey: []byte(rand.Text()),
-	}
-	s.faults.setSeed(cfg.seed)
-	s.rules.Store(new(cfg.variant.withDefaults()))
+	cfg.token = or(cfg.token, "1|"+rand.Text())
+	s := &Server{Token: cfg.token, initial: cfg, signingKey: []byte(rand.Text())}
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
 	s.close = sync.OnceFunc(func() { s.shutDown(cancel) })
@@ -158,13 +143,19 @@ func Start(opts ...Option) (_ *Server, err error) {
 	if err := s.listen(cfg); err != nil {
 		return nil, err
 	}
-	s.URL = s.api.url + s.variant().BasePath
+	s.URL = s.api.url + cfg.variant.BasePath
 	s.StorageURL = s.storage.url
-	s.Token = s.AddUser(User{Token: cfg.token}).Token
+	s.current.Store(newState(s, cfg))
 	s.api.serve(cfg.middleware(http.HandlerFunc(s.serveAPI)), s.certificate)
-	s.storage.serve(http.HandlerFunc(s.serveStorage), s.certificate)
+	s.storage.serve(cfg.middleware(http.HandlerFunc(s.serveStorage)), s.certificate)
 	return s, nil
 }
+
+// state returns what the server remembers at present.
+func (s *Server) state() *state { return s.current.Load() }
+
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request)     { s.state().serveAPI(w, r) }
+func (s *Server) serveStorage(w http.ResponseWriter, r *http.Request) { s.state().serveStorage(w, r) }
 
 // listen opens both origins and the transport that reaches them.
 func (s *Server) listen(cfg config) error {
@@ -263,6 +254,7 @@ func newOrigin(url string, listener net.Listener) *origin {
 func (o *origin) serve(handler http.Handler, certificate *tls.Certificate) {
 	o.server = &http.Server{
 		ReadHeaderTimeout: time.Minute,
+		ErrorLog:          log.New(withoutHandshakes{}, "", 0),
 		ConnContext:       withConn,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			o.handlers.Add(1)
@@ -289,6 +281,17 @@ func (o *origin) serve(handler http.Handler, certificate *tls.Certificate) {
 			panic("clinicaldoctest: " + err.Error()) // nothing but Close ends a listener
 		}
 	})
+}
+
+// withoutHandshakes logs what net/http logs, but for clients that went away
+// before they had a connection.
+type withoutHandshakes struct{}
+
+func (withoutHandshakes) Write(line []byte) (int, error) {
+	if !bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		log.Print(string(line))
+	}
+	return len(line), nil
 }
 
 // stop returns when no goroutine of the origin is left. The order matters:

@@ -328,3 +328,65 @@ func TestClientIsReady(t *testing.T) {
 		assert.Equal(t, "User 1", me.Name)
 	})
 }
+
+func TestUsedNamesAreMistakes(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	id := c.srv.AddNote(clinicaldoctest.Note{})
+	for what, add := range map[string]func(){
+		"a note's id": func() { c.srv.AddNote(clinicaldoctest.Note{ID: id}) },
+		"a user's id": func() { c.srv.AddUser(clinicaldoctest.User{ID: 1}) },
+		"a token":     func() { c.srv.AddUser(clinicaldoctest.User{Token: c.srv.Token}) },
+		"a lost note's": func() {
+			c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/1")
+			c.srv.AddNote(clinicaldoctest.Note{ID: id})
+		},
+	} {
+		assert.Panics(t, add, what)
+	}
+}
+
+// BenchmarkListPage lists a page of notes that are few or many, directly at the handler.
+func BenchmarkListPage(b *testing.B) {
+	for _, count := range []int{10, 1_000, 100_000} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+			defer srv.Close()
+			for i := range count {
+				srv.AddNote(clinicaldoctest.Note{PatientID: int64(i/10 + 1), CreatedAt: noon.Add(time.Duration(i) * time.Second)})
+			}
+			handler := srv.Handler()
+			for _, query := range []string{"per_page=10", "per_page=10&patient_id=1", fmt.Sprintf("per_page=10&page=%d", count/10)} {
+				b.Run(query, func(b *testing.B) {
+					req := httptest.NewRequestWithContext(b.Context(), http.MethodGet, srv.URL+"/v1/progress-notes?"+query, nil)
+					req.Header.Set("Authorization", "Bearer "+srv.Token)
+					req.Header.Set("Accept", "application/json")
+					for b.Loop() {
+						w := httptest.NewRecorder()
+						handler.ServeHTTP(w, req)
+						if w.Code != http.StatusOK {
+							b.Fatal(w.Body)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// BenchmarkAddNote seeds a box with 100,000 notes, and tells the memory that each takes.
+func BenchmarkAddNote(b *testing.B) {
+	for b.Loop() {
+		srv := clinicaldoctest.NewServer()
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range 100_000 {
+			srv.AddNote(clinicaldoctest.Note{PatientID: int64(i/3 + 1)})
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/100_000, "B/note")
+		srv.Close()
+	}
+}

@@ -9,32 +9,26 @@ import (
 	"sync/atomic"
 )
 
-// Silent makes the request's connection go silent: nothing more is read from it
-// or sent on it, yet it stays open, as when a machine or a link on the way dies.
-// Over HTTP/2 that ends every request on the connection. With
-// [Fault.CommitAfter] the request is read and done first.
-func Silent() Fault {
-	return newFault("silent", func(s *Server, _ http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
-		if conn, ok := r.Context().Value(connKey{}).(*quietConn); ok {
-			conn.silent.Store(true)
-		}
-		select {
-		case <-r.Context().Done():
-		case <-s.closing.Done():
-		}
-		panic(http.ErrAbortHandler)
-	})
-}
-
 // connKey is where a request's context holds its connection.
 type connKey struct{}
 
 // withConn gives requests their connection.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, rawConn(conn))
+}
+
+// rawConn is a connection below its TLS.
+func rawConn(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
-		conn = secured.NetConn()
+		return secured.NetConn()
 	}
-	return context.WithValue(ctx, connKey{}, conn)
+	return conn
+}
+
+// connOf returns a request's connection, nil where no server of the box read it.
+func connOf(r *http.Request) *quietConn {
+	conn, _ := r.Context().Value(connKey{}).(*quietConn)
+	return conn
 }
 
 // quietListener accepts connections that can go silent.

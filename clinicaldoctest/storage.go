@@ -23,12 +23,12 @@ const (
 
 // signedURL returns a temporary address for a recording, in the form of S3 or
 // of the application's own disk.
-func (s *Server) signedURL(key string, now time.Time) string {
+func (s *state) signedURL(key string, now time.Time) string {
 	path := audioPath + key
 	if s.variant().LocalDisk {
 		expires := strconv.FormatInt(now.Add(s.variant().AudioURLLifetime).Unix(), 10)
 		query := url.Values{"expires": {expires}, "signature": {s.signature(path, expires)}}
-		return s.URL + path + "?" + query.Encode()
+		return s.srv.URL + path + "?" + query.Encode()
 	}
 	date := now.UTC().Format(amzTime)
 	lifetime := strconv.FormatInt(int64(s.variant().AudioURLLifetime/time.Second), 10)
@@ -40,21 +40,21 @@ func (s *Server) signedURL(key string, now time.Time) string {
 		"X-Amz-SignedHeaders": {"host"},
 		"X-Amz-Signature":     {s.signature(path, credential, date, lifetime)},
 	}
-	return s.StorageURL + path + "?" + query.Encode()
+	return s.srv.StorageURL + path + "?" + query.Encode()
 }
 
-func (s *Server) signature(parts ...string) string {
-	mac := hmac.New(sha256.New, s.signingKey)
+func (s *state) signature(parts ...string) string {
+	mac := hmac.New(sha256.New, s.srv.signingKey)
 	mac.Write([]byte(strings.Join(parts, "\n")))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (s *Server) validSignature(given string, parts ...string) bool {
+func (s *state) validSignature(given string, parts ...string) bool {
 	return hmac.Equal([]byte(given), []byte(s.signature(parts...)))
 }
 
 // serveStorage is the storage origin's handler. It refuses what S3 refuses.
-func (s *Server) serveStorage(w http.ResponseWriter, r *http.Request) {
+func (s *state) serveStorage(w http.ResponseWriter, r *http.Request) {
 	s.record(w, r, RouteAudio, func(w http.ResponseWriter, r *http.Request) {
 		s.withFaults(RouteAudio, w, r, nil, func(w http.ResponseWriter, r *http.Request) {
 			if refusal := s.refuseStorage(r); refusal != nil {
@@ -69,14 +69,14 @@ func (s *Server) serveStorage(w http.ResponseWriter, r *http.Request) {
 			defer closeRead(file)
 			w.Header().Set("Content-Type", a.contentType)
 			w.Header().Set("ETag", strconv.Quote(a.sha256[:32]))
-			http.ServeContent(w, r, "", a.uploadedAt, file)
+			http.ServeContent(&rangeRefuser{ResponseWriter: w}, r, "", a.uploadedAt, file)
 		})
 	})
 }
 
 // refuseStorage checks a request as S3 checks one with a signed query. Expiry
 // is looked at here only: a download that has begun runs to its end.
-func (s *Server) refuseStorage(r *http.Request) *storageRefusal {
+func (s *state) refuseStorage(r *http.Request) *storageRefusal {
 	query := r.URL.Query()
 	date, lifetime := query.Get("X-Amz-Date"), query.Get("X-Amz-Expires")
 	switch {
@@ -94,7 +94,7 @@ func (s *Server) refuseStorage(r *http.Request) *storageRefusal {
 	}
 	signed, dateErr := time.Parse(amzTime, date)
 	seconds, lifetimeErr := strconv.Atoi(lifetime)
-	if dateErr != nil || lifetimeErr != nil || !s.Now().Before(signed.Add(time.Duration(seconds)*time.Second)) {
+	if dateErr != nil || lifetimeErr != nil || !s.now().Before(signed.Add(time.Duration(seconds)*time.Second)) {
 		return &storageRefusal{http.StatusForbidden, "AccessDenied", "Request has expired"}
 	}
 	return nil
@@ -114,9 +114,31 @@ func (e storageRefusal) write(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(body))
 }
 
+// rangeRefuser says in the storage's words that there is no such range.
+type rangeRefuser struct {
+	http.ResponseWriter
+	refused bool
+}
+
+func (w *rangeRefuser) WriteHeader(status int) {
+	if status != http.StatusRequestedRangeNotSatisfiable {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	w.refused = true
+	storageRefusal{status, "InvalidRange", "The requested range is not satisfiable"}.write(w.ResponseWriter)
+}
+
+func (w *rangeRefuser) Write(p []byte) (int, error) {
+	if w.refused {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
 // serveLocalDisk serves audio from the API's own origin. It knows neither
 // ranges nor tags and hides a bad or expired signature behind 404.
-func (s *Server) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
+func (s *state) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
 	s.withFaults(RouteAudio, w, r, nil, func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, s.variant().BasePath)
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -126,7 +148,7 @@ func (s *Server) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		expires, err := strconv.ParseInt(query.Get("expires"), 10, 64)
 		valid := err == nil && s.validSignature(query.Get("signature"), path, query.Get("expires")) &&
-			s.Now().Before(time.Unix(expires, 0))
+			s.now().Before(time.Unix(expires, 0))
 		notFound := answer{status: http.StatusNotFound, body: htmlPage("Not Found")}
 		if !valid {
 			writeAnswer(w, notFound)
@@ -148,33 +170,26 @@ func (s *Server) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
 }
 
 // openAudio opens a recording that is still kept; the caller closes it.
-func (s *Server) openAudio(key string) (io.ReadSeekCloser, audio, bool) {
-	a, found := s.audioByKey(key)
-	if !found || !s.Now().Before(a.expiresAt) {
-		return nil, audio{}, false
+func (s *state) openAudio(key string) (io.ReadSeekCloser, *audio, bool) {
+	s.mu.Lock()
+	a := s.audio[key]
+	s.mu.Unlock()
+	switch {
+	case a == nil || !s.now().Before(a.expiresAt):
+		return nil, nil, false
+	case a.silent:
+		return unclosed{silence(a.size, a.stored)}, a, true
+	case s.srv.dir == "":
+		return unclosed{bytes.NewReader(a.content)}, a, true
 	}
-	if s.dir == "" {
-		return memoryFile{bytes.NewReader(a.content)}, a, true
-	}
-	file, err := os.Open(s.audioFile(&a))
+	file, err := os.Open(s.srv.audioFile(a))
 	return file, a, err == nil // an error means it was deleted meanwhile
 }
 
-// memoryFile is a recording that is held in memory.
-type memoryFile struct{ *bytes.Reader }
+// unclosed is a recording without a file.
+type unclosed struct{ io.ReadSeeker }
 
-func (memoryFile) Close() error { return nil }
+func (unclosed) Close() error { return nil }
 
 // closeRead closes a file that was only read, which loses nothing.
 func closeRead(file io.Closer) { file.Close() }
-
-func (s *Server) audioByKey(key string) (audio, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.notes {
-		if n.audio != nil && n.audio.key == key {
-			return *n.audio, true
-		}
-	}
-	return audio{}, false
-}

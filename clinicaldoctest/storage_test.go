@@ -56,6 +56,8 @@ func TestStorageServesRanges(t *testing.T) {
 	past := c.fetch(address, "Range", "bytes=10-")
 	assert.Equal(t, http.StatusRequestedRangeNotSatisfiable, past.StatusCode)
 	assert.Equal(t, "bytes */10", past.Header.Get("Content-Range"))
+	assert.Equal(t, "application/xml", past.Header.Get("Content-Type"))
+	assert.Contains(t, past.text, "<Code>InvalidRange</Code>")
 }
 
 func TestStorageRefusesWhatS3Refuses(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"math/big"
 	"net"
-	"slices"
 	"time"
 )
 
@@ -18,11 +17,6 @@ import (
 // the client speaks it. [Server.Client] and [Server.Transport] know the
 // certificate; others take it from [Server.Certificate].
 func WithTLS() Option { return func(c *config) { c.tls = true } }
-
-// StartTLS is [Start] with [WithTLS].
-func StartTLS(opts ...Option) (*Server, error) {
-	return Start(append(slices.Clip(opts), WithTLS())...)
-}
 
 // Certificate returns the certificate of a server with TLS, nil of one without.
 func (s *Server) Certificate() *x509.Certificate {

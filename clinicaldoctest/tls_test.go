@@ -1,8 +1,14 @@
 package clinicaldoctest_test
 
 import (
+	"bytes"
 	"crypto/x509"
+	"io"
+	"log"
+	"net"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,14 +46,11 @@ func TestTLSSpeaksHTTP2OnBothOrigins(t *testing.T) {
 	require.Error(t, err, "nobody else does")
 }
 
-func TestStartTLS(t *testing.T) {
+func TestTLSNeedsSockets(t *testing.T) {
 	t.Parallel()
-	srv, err := clinicaldoctest.StartTLS()
-	require.NoError(t, err)
-	defer srv.Close()
-	assert.Contains(t, srv.URL, "https://127.0.0.1:")
+	assert.Contains(t, start(t, clinicaldoctest.WithTLS()).srv.URL, "https://127.0.0.1:")
 	assert.Nil(t, start(t).srv.Certificate())
-	_, err = clinicaldoctest.StartTLS(clinicaldoctest.InProcess())
+	_, err := clinicaldoctest.Start(clinicaldoctest.WithTLS(), clinicaldoctest.InProcess())
 	require.ErrorContains(t, err, "clinicaldoctest: InProcess has no TLS")
 }
 
@@ -62,4 +65,25 @@ func TestFaultsStrikeOverHTTP2(t *testing.T) {
 		assert.True(t, err != nil || a.StatusCode == http.StatusGatewayTimeout, name)
 		require.NoError(t, c.srv.CreatedOnce(validForm().file), name)
 	}
+}
+
+// A client that goes away is nothing that a test's output should tell.
+//
+//nolint:paralleltest // it looks at the process's log
+func TestFailedHandshakesAreNotLogged(t *testing.T) {
+	var lines bytes.Buffer
+	log.SetOutput(&lines)
+	defer log.SetOutput(os.Stderr)
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithTLS())
+	for range 10 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(srv.URL, "https://"))
+		require.NoError(t, err)
+		_, err = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, conn)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+	}
+	srv.Close()
+	assert.Empty(t, lines.String())
 }

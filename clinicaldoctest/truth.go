@@ -1,7 +1,6 @@
 package clinicaldoctest
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,9 +9,6 @@ import (
 	"strings"
 	"time"
 )
-
-// maxCreations bounds what a long-running server remembers.
-const maxCreations = 100_000
 
 // Creation is the making of a note by a request, however that request ended
 // for its client.
@@ -33,13 +29,38 @@ type Creation struct {
 }
 
 // Created returns every creation of a note by a request, oldest first, also of
-// notes that were deleted since; of a great many, the last 100,000. Notes of
-// [Server.AddNote] are not among them.
+// notes that were deleted since; of a great many deleted ones, the last 100,000.
+// Notes of [Server.AddNote] are not among them.
 func (s *Server) Created() []Creation {
-	s.commitDue(s.Now())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.created)
+	st := s.state()
+	st.commitDue(st.now())
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var created []Creation
+	for _, n := range st.notes.all {
+		if n.requestID != "" {
+			created = append(created, n.creation())
+		}
+	}
+	return created
+}
+
+func (n *note) creation() Creation {
+	first := n
+	for first.before != nil {
+		first = first.before
+	}
+	c := Creation{
+		NoteID: n.id, RequestID: n.requestID, Time: n.createdAt,
+		UserID: n.userID, PatientID: n.patientID, PromptID: n.promptID, Name: first.name,
+	}
+	if n.deleted {
+		c.DeletedAt = n.at
+	}
+	if n.audio != nil {
+		c.AudioSHA256, c.AudioSize = n.audio.sha256, n.audio.size
+	}
+	return c
 }
 
 // CreatedFrom returns the creations with that recording, as [Server.Created].
@@ -89,32 +110,6 @@ func fingerprintOf(recording []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// bear records a note's creation; the caller holds the lock.
-func (s *Server) bear(n *note, requestID string) {
-	if s.replicas.horizon > 0 {
-		s.keepVersion(n, version{at: n.createdAt, note: *n})
-	}
-	c := Creation{
-		NoteID: n.id, RequestID: requestID, Time: n.createdAt,
-		UserID: n.userID, PatientID: n.patientID, PromptID: n.promptID, Name: n.name,
-	}
-	if n.audio != nil {
-		c.AudioSHA256, c.AudioSize = n.audio.sha256, n.audio.size
-	}
-	if len(s.created) >= maxCreations {
-		s.created = slices.Delete(s.created, 0, maxCreations/10)
-	}
-	s.created = append(s.created, c)
-}
-
-// recordDeletion notes a deletion of a created note; the caller holds the lock.
-func (s *Server) recordDeletion(id int64, now time.Time) {
-	i, found := slices.BinarySearchFunc(s.created, id, func(c Creation, id int64) int { return cmp.Compare(c.NoteID, id) })
-	if found {
-		s.created[i].DeletedAt = now
-	}
-}
-
 // pendingCommit is what a request will have done.
 type pendingCommit struct {
 	due    time.Time
@@ -122,8 +117,8 @@ type pendingCommit struct {
 }
 
 // commitLater has an effect come about after d, by the server's clock.
-func (s *Server) commitLater(e effect, d time.Duration) {
-	now := s.Now()
+func (s *state) commitLater(e effect, d time.Duration) {
+	now := s.now()
 	s.mu.Lock()
 	s.pending = append(s.pending, pendingCommit{now.Add(d), e})
 	s.mu.Unlock()
@@ -132,7 +127,7 @@ func (s *Server) commitLater(e effect, d time.Duration) {
 
 // commitDue brings about what is due, in the order of time. It runs before
 // each look at the notes, so that waiting costs neither timers nor goroutines.
-func (s *Server) commitDue(now time.Time) {
+func (s *state) commitDue(now time.Time) {
 	for {
 		s.mu.Lock()
 		slices.SortStableFunc(s.pending, func(a, b pendingCommit) int { return a.due.Compare(b.due) })

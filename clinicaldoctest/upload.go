@@ -2,12 +2,12 @@ package clinicaldoctest
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -22,25 +22,28 @@ var errMalformedUpload = errors.New("malformed multipart body")
 // upload is the content of a creation's parts. Of parts with the same name the
 // last counts.
 type upload struct {
-	fields map[string]string
+	fields url.Values
 	file   *audio
 }
 
-func (s *Server) createNote(c call) effect {
+func (s *state) createNote(c call) effect {
 	sent, err := s.readUpload(c.Request, c.now)
 	if err != nil {
-		s.removeAudio(sent.file)
+		s.srv.removeFile(sent.file)
 		return always(s.uploadRefusal(err))
+	}
+	if method := strings.ToUpper(sent.fields.Get("_method")); method != "" && method != http.MethodPost {
+		s.srv.removeFile(sent.file)
+		return always(s.variant().wrongMethod(method, createPath, c.allowed))
 	}
 	patientID, promptID, problems := s.validate(sent)
 	if len(problems) > 0 {
-		s.removeAudio(sent.file)
+		s.srv.removeFile(sent.file)
 		return always(s.variant().invalid(problems))
 	}
 	return func(now time.Time) answer {
-		c.now = now
-		created := s.storeNote(c, &note{
-			name: s.variant().storedName(sent.fields["name"]), patientID: patientID, promptID: promptID, audio: sent.file,
+		created := s.storeNote(c, now, note{
+			name: s.variant().storedName(sent.fields.Get("name")), patientID: patientID, promptID: promptID, audio: sent.file,
 		})
 		a := success(s.variant().wrapped(s.noteObject(created, now)))
 		a.status = s.variant().CreateStatus
@@ -49,25 +52,24 @@ func (s *Server) createNote(c call) effect {
 }
 
 // storeNote gives a new note its id, its script and the start of its life.
-func (s *Server) storeNote(c call, n *note) note {
+func (s *state) storeNote(c call, now time.Time, n note) *note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owner, now := c.user, c.now
-	n.id = nextID(&s.lastID.note, 0)
-	n.name = or(n.name, fmt.Sprintf("Note %d", n.id))
-	n.userID, n.teamID = owner.id, owner.teamID
-	n.stage, n.stageSince, n.createdAt, n.updatedAt = StageUploaded, now, now, now
+	n.id = s.notes.next()
+	n.name = or(n.name, noteName(n.id))
+	n.userID, n.teamID, n.requestID = c.user.id, c.user.teamID, seenRequest(c.Request).ID
+	n.stage, n.stageSince, n.createdAt, n.updatedAt, n.at = StageUploaded, now, now, now, now
 	n.stuck = n.audio == nil // there is nothing to transcribe
 	if len(s.scripts) > 0 {
-		n.script, s.scripts = s.scripts[0], s.scripts[1:]
+		n.script, s.scripts = &s.scripts[0], s.scripts[1:]
 	}
-	s.notes[n.id] = n
-	s.bear(n, seenRequest(c.Request).ID)
+	s.keepAudio(n.audio)
+	s.notes.add(&n)
 	s.requests.update(func() { seenRequest(c.Request).NoteID = n.id })
-	return *n
+	return &n
 }
 
-func (s *Server) uploadRefusal(err error) answer {
+func (s *state) uploadRefusal(err error) answer {
 	var tooLarge *http.MaxBytesError
 	var disk storageError
 	switch {
@@ -82,8 +84,8 @@ func (s *Server) uploadRefusal(err error) answer {
 
 // readUpload streams the parts of a creation: texts into memory, up to a
 // bound, the file to disk. On an error the upload may still hold a file.
-func (s *Server) readUpload(r *http.Request, now time.Time) (upload, error) {
-	sent := upload{fields: map[string]string{}}
+func (s *state) readUpload(r *http.Request, now time.Time) (upload, error) {
+	sent := upload{fields: url.Values{}}
 	if r.ContentLength > s.variant().MaxUploadSize {
 		return sent, &http.MaxBytesError{Limit: s.variant().MaxUploadSize}
 	}
@@ -110,21 +112,21 @@ func (s *Server) readUpload(r *http.Request, now time.Time) (upload, error) {
 	return sent, errMalformedUpload
 }
 
-func (s *Server) readPart(sent *upload, part *multipart.Part, now time.Time) error {
+func (s *state) readPart(sent *upload, part *multipart.Part, now time.Time) error {
 	name := part.FormName()
 	if name == "file" && part.FileName() != "" {
-		s.removeAudio(sent.file)
+		s.srv.removeFile(sent.file)
 		var err error
 		sent.file, err = s.saveAudio(part, part.FileName(), part.Header.Get("Content-Type"), now)
 		return err
 	}
 	text, err := io.ReadAll(io.LimitReader(part, maxFieldSize))
-	sent.fields[name] = string(text)
+	sent.fields.Set(name, string(text))
 	return err
 }
 
 // validate checks the parts of a creation and returns its ids.
-func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[string][]string) {
+func (s *state) validate(sent upload) (patientID, promptID int64, problems map[string][]string) {
 	problems = map[string][]string{}
 	complain := func(field, rest string) {
 		problems[field] = append(problems[field], fieldMessage(field, rest))
@@ -136,15 +138,18 @@ func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[
 		return isMissing
 	}
 	id := func(field string) int64 {
-		text := s.variant().trimmed(sent.fields[field])
+		text := s.variant().trimmed(sent.fields.Get(field))
+		if isArray(sent.fields, field) {
+			text = "[]"
+		}
 		if missing(field, text == "") {
 			return 0
 		}
-		value, err := strconv.ParseInt(text, 10, 64)
+		value, isInteger := parseInteger(text)
 		switch {
-		case errors.Is(err, strconv.ErrSyntax):
+		case !isInteger:
 			complain(field, "must be an integer.")
-		case err != nil || value < 1:
+		case value < 1:
 			problems[field] = append(problems[field], "The selected "+fieldMessage(field, "is invalid.")[len("The "):])
 		}
 		return value
@@ -154,10 +159,10 @@ func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[
 	if _, seeded := s.patient(patientID); patientID > 0 && s.variant().PatientsMustExist && !seeded {
 		problems["patient_id"] = []string{"The selected patient id is invalid."}
 	}
-	if promptID > 0 && s.variant().PromptsMustExist && !s.promptSeeded(promptID) {
+	if _, seeded := s.prompt(promptID); promptID > 0 && s.variant().PromptsMustExist && !seeded {
 		problems["prompt_id"] = []string{"The selected prompt id is invalid."}
 	}
-	name := s.variant().trimmed(sent.fields["name"])
+	name := s.variant().trimmed(sent.fields.Get("name"))
 	if !missing("name", name == "") {
 		switch {
 		case !utf8.ValidString(name):
@@ -167,10 +172,10 @@ func (s *Server) validate(sent upload) (patientID, promptID int64, problems map[
 		}
 	}
 	switch {
-	case sent.file == nil && sent.fields["file"] != "":
+	case sent.file == nil && sent.fields.Get("file") != "":
 		complain("file", "must be a file.")
-	case !missing("file", sent.file == nil) && sent.file.size == 0:
-		complain("file", "must not be empty.")
+	default:
+		missing("file", sent.file == nil)
 	}
 	return patientID, promptID, problems
 }

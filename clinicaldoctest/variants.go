@@ -268,6 +268,8 @@ func or[T comparable](value, fallback T) T {
 
 // Variants returns named variants that together use every switch, the default
 // first. Each is complete: its query names and limits are filled in.
+// [AudioReencodedUntold] is in none of them: with it no download can be shown to
+// be whole.
 func Variants() []Variant {
 	variants := []Variant{
 		{Name: "default"},
@@ -327,6 +329,3 @@ func VariantNamed(name string) (Variant, bool) {
 	}
 	return Variant{}, false
 }
-
-// variant returns the switches in force.
-func (s *Server) variant() *Variant { return s.rules.Load() }

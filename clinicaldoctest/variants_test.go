@@ -126,8 +126,8 @@ func TestBodySwitches(t *testing.T) {
 	beside := variantNote(t, clinicaldoctest.Variant{Patient: clinicaldoctest.PatientID, NumbersAsStrings: true})
 	assert.InDelta(t, 1, beside["patient_id"], 0)
 	assert.NotContains(t, beside, "patient")
-	assert.Equal(t, "1644", field[string](t, beside, "audio", "size"))
-	assert.Equal(t, "0.1", field[string](t, beside, "audio", "duration"))
+	assert.Equal(t, "16044", field[string](t, beside, "audio", "size"))
+	assert.Equal(t, "1", field[string](t, beside, "audio", "duration"))
 	assert.InDelta(t, 1, beside["id"], 0, "numbers elsewhere stay numbers")
 
 	for format, want := range map[clinicaldoctest.TimeFormat]string{

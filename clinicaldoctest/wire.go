@@ -11,7 +11,7 @@ import (
 type object map[string]any
 
 // noteObject is a note as the variant shows it.
-func (s *Server) noteObject(n note, now time.Time) object {
+func (s *state) noteObject(n *note, now time.Time) object {
 	v := s.variant()
 	body := object{
 		"id":          n.id,
@@ -46,17 +46,17 @@ func (s *Server) noteObject(n note, now time.Time) object {
 	return v.extended(body)
 }
 
-func (s *Server) templateObject(promptID int64) object {
+func (s *state) templateObject(promptID int64) object {
 	if promptID == 0 {
 		return nil
 	}
-	p := s.prompt(promptID)
+	p, _ := s.prompt(promptID)
 	return object{"id": p.ID, "name": p.Name, "description": p.Description}
 }
 
 // rowObject is a note as a list shows it.
-func (s *Server) rowObject(n note, now time.Time) object {
-	v := s.variant()
+func (s *state) rowObject(row *note, now time.Time) object {
+	v, n := s.variant(), *row
 	const excerpt = 100 // characters
 	show := func(text *string) {
 		switch letters := []rune(*text); {
@@ -68,7 +68,7 @@ func (s *Server) rowObject(n note, now time.Time) object {
 	}
 	show(&n.transcription)
 	show(&n.analysis)
-	body := s.noteObject(n, now)
+	body := s.noteObject(&n, now)
 	if v.ListTexts == ListTextsAbsent {
 		delete(body, "transcription")
 		delete(body, "analysis")
@@ -76,7 +76,7 @@ func (s *Server) rowObject(n note, now time.Time) object {
 	return body
 }
 
-func (s *Server) patientObject(id int64) object {
+func (s *state) patientObject(id int64) object {
 	if s.variant().Patient != PatientObject || id == 0 {
 		return nil
 	}
@@ -84,13 +84,13 @@ func (s *Server) patientObject(id int64) object {
 	return object{"id": id, "name": name}
 }
 
-func (s *Server) ownerObject(id int64) object {
+func (s *state) ownerObject(id int64) object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return object{"id": id, "name": s.users[id].name}
 }
 
-func (s *Server) audioObject(a *audio, now time.Time) object {
+func (s *state) audioObject(a *audio, now time.Time) object {
 	if a == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (s *Server) audioObject(a *audio, now time.Time) object {
 	return body
 }
 
-func (s *Server) userObject(u user) object {
+func (s *state) userObject(u user) object {
 	v := s.variant()
 	return v.extended(object{
 		"id":         u.id,

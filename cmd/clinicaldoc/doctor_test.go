@@ -43,7 +43,7 @@ func TestDoctorFindsTheBasePath(t *testing.T) {
 
 func TestDoctorTellsACertificateThatIsNotTrusted(t *testing.T) {
 	t.Parallel()
-	srv, err := clinicaldoctest.StartTLS()
+	srv, err := clinicaldoctest.Start(clinicaldoctest.WithTLS())
 	require.NoError(t, err)
 	defer srv.Close()
 	said, code := doctorSays(t, srv)

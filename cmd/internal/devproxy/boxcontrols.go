@@ -7,44 +7,38 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // boxState is what can be seen of the box and changed.
 type boxState struct {
-	Mode     string                  `json:"mode"`
-	BaseURL  string                  `json:"base_url"`
-	Now      time.Time               `json:"now"`
-	Frozen   bool                    `json:"frozen"`
-	Routes   []string                `json:"routes"`
-	Kinds    []faultKind             `json:"fault_kinds"`
-	Faults   []shownFault            `json:"faults"`
-	Notes    []watchedNote           `json:"notes"`
-	Variant  clinicaldoctest.Variant `json:"variant"`
-	Variants []string                `json:"variants"`
-	Switches []switchable            `json:"switches"`
+	Mode     string         `json:"mode"`
+	BaseURL  string         `json:"base_url"`
+	Now      time.Time      `json:"now"`
+	Frozen   bool           `json:"frozen"`
+	Routes   []string       `json:"routes"`
+	Kinds    []faultKind    `json:"fault_kinds"`
+	Faults   []shownFault   `json:"faults"`
+	Notes    []boxlink.Note `json:"notes"`
+	Variant  variant        `json:"variant"`
+	Variants []string       `json:"variants"`
+	Switches []switchable   `json:"switches"`
 }
 
 func (b *box) state() any {
 	state := boxState{
 		Mode: "box", BaseURL: b.URL, Now: b.Now(), Frozen: b.frozen.Load(), Routes: clinicaldoctest.Routes(), Kinds: offeredKinds(nil),
-		Faults: shownFaults(b.Server), Notes: b.notes.snapshot(b.Server), Variant: b.Variant(),
+		Faults: shownFaults(b.Server), Notes: boxlink.Newest(b.Server, shownNotes), Variant: variant(b.Variant()),
 	}
 	for _, v := range clinicaldoctest.Variants() {
 		state.Variants = append(state.Variants, v.Name)
 	}
-	for _, s := range clinicaldoctest.Switches() {
+	for _, s := range switches() {
 		if s.Name != "name" && s.Name != "base_path" { // which stay
-			state.Switches = append(state.Switches, switchable(s))
+			state.Switches = append(state.Switches, s)
 		}
 	}
 	return state
-}
-
-// switchable is a switch as a page shows it.
-type switchable struct {
-	Name   string   `json:"name"`
-	Kind   string   `json:"kind"`
-	Values []string `json:"values,omitempty"`
 }
 
 // look publishes the notes that moved on by themselves.
@@ -102,12 +96,12 @@ func (b *box) setVariant(body []byte) (any, error) {
 		}
 	}
 	if len(wanted.Switches) > 0 {
-		if err := changed.UnmarshalJSON(wanted.Switches); err != nil {
+		if err := (*variant)(&changed).UnmarshalJSON(wanted.Switches); err != nil {
 			return nil, err
 		}
 	}
 	b.SetVariant(changed)
-	return b.Variant(), nil
+	return variant(b.Variant()), nil
 }
 
 // reset brings the box back to what the command line made of it.
@@ -139,7 +133,7 @@ func (b *box) addSeed(body []byte) (any, error) {
 	return map[string]int{"users": len(added.Users), "patients": len(added.Patients), "notes": len(added.Notes)}, nil
 }
 
-func (b *box) addUser(body []byte) (any, error) {
+func (b *box) addUser(body []byte) (made any, err error) {
 	wanted, err := decode[seedUser](body)
 	if err != nil {
 		return nil, err
@@ -149,6 +143,11 @@ func (b *box) addUser(body []byte) (any, error) {
 			return nil, err
 		}
 	}
+	defer func() { // of an id or a token that is used
+		if problem := recover(); problem != nil {
+			made, err = nil, fmt.Errorf("%v", problem)
+		}
+	}()
 	return seedUser(b.AddUser(clinicaldoctest.User(wanted))), nil
 }
 

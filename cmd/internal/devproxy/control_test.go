@@ -15,6 +15,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // post uses a control and returns what it responds.
@@ -39,9 +40,9 @@ func (c *command) state() (state struct {
 	Mode       string
 	Now        time.Time
 	Frozen     bool
-	Variant    clinicaldoctest.Variant
+	Variant    variant
 	Faults     []shownFault
-	Notes      []watchedNote
+	Notes      []boxlink.Note
 	Departures []departure
 },
 ) {
@@ -276,13 +277,13 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	c.post("next", `{"transcription_error":"no speech"}`)
 	c.create()
 	c.create()
-	assert.Equal(t, clinicaldoctest.StageTranscribing, c.state().Notes[0].Stage)
+	assert.Equal(t, string(clinicaldoctest.StageTranscribing), c.state().Notes[0].Stage)
 	c.post("clock", `{"advance":"3h"}`)
 	state := c.state()
 	assert.True(t, state.Now.After(first.Add(3*time.Hour-time.Second)))
-	assert.Equal(t, clinicaldoctest.StageFailed, state.Notes[0].Stage)
+	assert.Equal(t, string(clinicaldoctest.StageFailed), state.Notes[0].Stage)
 	assert.Equal(t, "no speech", state.Notes[0].Error)
-	assert.Equal(t, clinicaldoctest.StageComplete, state.Notes[1].Stage)
+	assert.Equal(t, string(clinicaldoctest.StageComplete), state.Notes[1].Stage)
 	c.post("clock", `{"frozen":true,"set":"2024-05-01T10:00:00Z"}`)
 	assert.True(t, c.state().Frozen)
 	assert.Equal(t, time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC), c.state().Now)

@@ -254,7 +254,7 @@ func TestFaultSpecs(t *testing.T) {
 		assert.Equal(t, spec, f.String())
 	}
 	for _, spec := range []string{
-		"", "reset=1", "reset:0", "reset:often", "status", "status=99", "status=x", "429=soon", "delay=-1s",
+		"", "reset=1", "reset:-1", "reset:often", "status", "status=99", "status=x", "429=soon", "delay=-1s",
 		"truncate=-1", "slow=10", "slow=0/1s", "throttle=1/0s", "meteor",
 	} {
 		_, err := parseFault(route + ":" + spec)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 const (
@@ -16,28 +17,14 @@ const (
 // noteWatch finds out which notes moved on. Notes do that by the clock, without a request, so somebody has to look.
 type noteWatch struct {
 	mu    sync.Mutex
-	last  map[int64]watchedNote
+	last  map[int64]boxlink.Note
 	after time.Time // no look before
 }
 
-// watchedNote is what a page shows of a note.
-type watchedNote struct {
-	ID        int64                 `json:"id"`
-	Name      string                `json:"name"`
-	PatientID int64                 `json:"patient_id"`
-	Stage     clinicaldoctest.Stage `json:"stage"`
-	Error     string                `json:"error,omitempty"`
-	Gone      bool                  `json:"gone,omitempty"`
-}
-
-// snapshot returns the newest notes, oldest first.
-func (n *noteWatch) snapshot(srv *clinicaldoctest.Server) []watchedNote {
-	all := srv.Notes()
-	shown := []watchedNote{}
-	for _, note := range all[max(0, len(all)-shownNotes):] {
-		shown = append(shown, watchedNote{ID: note.ID, Name: note.Name, PatientID: note.PatientID, Stage: note.Stage, Error: note.ErrorState})
-	}
-	return shown
+// goneNote tells that a note is not there any more.
+type goneNote struct {
+	boxlink.Note
+	Gone bool `json:"gone"`
 }
 
 // look publishes every change since the last look. Pages call it; several of them cost no more than one.
@@ -48,8 +35,8 @@ func (n *noteWatch) look(srv *clinicaldoctest.Server, pages *events) {
 	if began.Before(n.after) {
 		return
 	}
-	shown := n.snapshot(srv)
-	seen := map[int64]watchedNote{}
+	shown := boxlink.Newest(srv, shownNotes)
+	seen := map[int64]boxlink.Note{}
 	for _, note := range shown {
 		seen[note.ID] = note
 		if before, known := n.last[note.ID]; !known || before != note {
@@ -59,8 +46,7 @@ func (n *noteWatch) look(srv *clinicaldoctest.Server, pages *events) {
 	for id, note := range n.last {
 		_, still := seen[id]
 		if pushedOut := len(shown) == shownNotes && id < shown[0].ID; !still && !pushedOut {
-			note.Gone = true
-			pages.publish("note", note)
+			pages.publish("note", goneNote{note, true})
 		}
 	}
 	n.last = seen

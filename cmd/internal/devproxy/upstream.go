@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
@@ -119,7 +120,7 @@ func (w *way) handler(transport http.RoundTripper) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		e := exchangeIn(r.Context())
 		e.route = w.routeOf(r)
-		w.faults.Strike(e.route, forward).ServeHTTP(rw, r)
+		w.faults.Handler().ServeHTTP(rw, r.WithContext(boxlink.PassOn(r.Context(), forward)))
 	})
 }
 

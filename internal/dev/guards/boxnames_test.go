@@ -9,7 +9,6 @@ const boxProgram = `package user
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -54,11 +53,9 @@ func upload(ctx context.Context, recordings [][]byte) error {
 }
 
 // control changes a running box by names, as a program with a user interface does.
-func control(srv *box.Server, switches []byte, fault string) (http.Handler, error) {
+func control(srv *box.Server, fault string) (http.Handler, error) {
 	v := srv.Variant()
-	if err := json.Unmarshal(switches, &v); err != nil {
-		return nil, err
-	}
+	v.WrapObjects = true
 	srv.SetVariant(v)
 	f, err := box.ParseFault(fault)
 	if err != nil {
@@ -70,9 +67,6 @@ func control(srv *box.Server, switches []byte, fault string) (http.Handler, erro
 			srv.RemoveFault(injected.ID)
 		}
 	}
-	for _, s := range box.Switches() {
-		fmt.Println(s.Name, s.Kind, s.Values)
-	}
 	for _, kind := range box.FaultKinds() {
 		fmt.Println(kind.Name, kind.Example, kind.Usage)
 	}
@@ -83,11 +77,11 @@ func control(srv *box.Server, switches []byte, fault string) (http.Handler, erro
 	srv.Unfreeze()
 	srv.ClearFaults()
 	srv.Reset()
-	return srv.Strike(box.RouteMe, srv.Handler()), nil
+	return srv.Handler(), nil
 }
 
 var (
-	_ func(...box.Option) (*box.Server, error)       = box.StartTLS
+	_ func(...box.Option) (*box.Server, error)       = box.Start
 	_ func(*box.Server) *x509.Certificate            = (*box.Server).Certificate
 	_                                                = []box.StoredAudio{box.AudioAsSent, box.AudioReencodedUntold}
 	_                                                = []box.ListTexts{box.ListTextsWhole, box.ListTextsAbsent}

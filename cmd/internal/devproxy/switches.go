@@ -1,4 +1,4 @@
-package clinicaldoctest
+package devproxy
 
 import (
 	"encoding/json"
@@ -8,34 +8,38 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// Switch is a field of [Variant] as its JSON names it.
-type Switch struct {
-	Name string // such as "clamp_page_size"
-	Kind string // "flag", "number", "duration", "text", "list", "choice" or "object"
-	// Values are those of a choice, the default first.
-	Values []string
+// variant is a variant of the box as pages and programs see it, in JSON.
+type variant clinicaldoctest.Variant
+
+// switchable is a field of a variant as its JSON names it.
+type switchable struct {
+	Name   string   `json:"name"`             // such as "clamp_page_size"
+	Kind   string   `json:"kind"`             // "flag", "number", "duration", "text", "list", "choice" or "object"
+	Values []string `json:"values,omitempty"` // of a choice, the default first
 }
 
-// Switches returns every switch of [Variant], in the order of its fields.
-func Switches() []Switch {
-	var all []Switch
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Variant]()) {
-		all = append(all, Switch{Name: switchName(field.Name), Kind: switchKind(field.Type), Values: slices.Clone(choices[field.Type])})
+// switches returns every switch of a variant, in the order of its fields.
+func switches() []switchable {
+	var all []switchable
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[variant]()) {
+		all = append(all, switchable{Name: switchName(field.Name), Kind: switchKind(field.Type), Values: slices.Clone(choices[field.Type])})
 	}
 	return all
 }
 
 // choices are the names of the values of switches with more than two.
 var choices = map[reflect.Type][]string{
-	reflect.TypeFor[Pagination]():   {"length-aware", "simple", "cursor", "cursor-in-links", "flat", "bare", "none"},
-	reflect.TypeFor[Empty]():        {"absent", "null", "array"},
-	reflect.TypeFor[TimeFormat]():   {"microseconds", "whole-seconds", "offset", "no-zone", "local-no-zone"},
-	reflect.TypeFor[PatientShape](): {"object", "id", "unnamed"},
-	reflect.TypeFor[ListTexts]():    {"whole", "excerpt", "absent"},
-	reflect.TypeFor[StoredAudio]():  {"as-sent", "reencoded", "reencoded-untold"},
-	reflect.TypeFor[TooLarge]():     {"json", "html", "field"},
+	reflect.TypeFor[clinicaldoctest.Pagination]():   {"length-aware", "simple", "cursor", "cursor-in-links", "flat", "bare", "none"},
+	reflect.TypeFor[clinicaldoctest.Empty]():        {"absent", "null", "array"},
+	reflect.TypeFor[clinicaldoctest.TimeFormat]():   {"microseconds", "whole-seconds", "offset", "no-zone", "local-no-zone"},
+	reflect.TypeFor[clinicaldoctest.PatientShape](): {"object", "id", "unnamed"},
+	reflect.TypeFor[clinicaldoctest.ListTexts]():    {"whole", "excerpt", "absent"},
+	reflect.TypeFor[clinicaldoctest.StoredAudio]():  {"as-sent", "reencoded", "reencoded-untold"},
+	reflect.TypeFor[clinicaldoctest.TooLarge]():     {"json", "html", "field"},
 }
 
 func switchKind(t reflect.Type) string {
@@ -76,7 +80,7 @@ func switchName(field string) string {
 
 // MarshalJSON writes every switch under its name: durations as "1m30s", choices
 // by the names of their values.
-func (v Variant) MarshalJSON() ([]byte, error) {
+func (v variant) MarshalJSON() ([]byte, error) {
 	return json.Marshal(switchesOf(reflect.ValueOf(v)))
 }
 
@@ -101,17 +105,17 @@ func switchesOf(value reflect.Value) map[string]any {
 
 // UnmarshalJSON sets the switches that are named and leaves the others as they
 // are. It refuses names and values that do not exist.
-func (v *Variant) UnmarshalJSON(text []byte) error {
+func (v *variant) UnmarshalJSON(text []byte) error {
 	changed := *v
 	if err := setSwitches(reflect.ValueOf(&changed).Elem(), text); err != nil {
-		return fmt.Errorf("clinicaldoctest: %w", err)
+		return err
 	}
 	for name, status := range map[string]int{
 		"create_status": changed.CreateStatus, "delete_status": changed.DeleteStatus,
 		"incomplete_sign_status": changed.IncompleteSignStatus, "signed_change_status": changed.SignedChangeStatus,
 	} {
 		if status != 0 && (status < 200 || status > 599) {
-			return fmt.Errorf("clinicaldoctest: %s: %d is no status of a response", name, status)
+			return fmt.Errorf("%s: %d is no status of a response", name, status)
 		}
 	}
 	*v = changed

@@ -1,4 +1,4 @@
-package clinicaldoctest_test
+package devproxy
 
 import (
 	"encoding/json"
@@ -14,27 +14,27 @@ import (
 func TestVariantsGoThroughJSON(t *testing.T) {
 	t.Parallel()
 	for _, v := range clinicaldoctest.Variants() {
-		text, err := json.Marshal(v)
+		text, err := json.Marshal(variant(v))
 		require.NoError(t, err)
-		var read clinicaldoctest.Variant
+		var read variant
 		require.NoError(t, json.Unmarshal(text, &read), string(text))
-		assert.Equal(t, v, read)
+		assert.Equal(t, v, clinicaldoctest.Variant(read))
 	}
 }
 
 func TestEverySwitchHasAName(t *testing.T) {
 	t.Parallel()
-	text, err := json.Marshal(clinicaldoctest.Variant{})
+	text, err := json.Marshal(variant{})
 	require.NoError(t, err)
 	var members map[string]any
 	require.NoError(t, json.Unmarshal(text, &members))
 	kinds := map[string]string{}
-	for _, s := range clinicaldoctest.Switches() {
+	for _, s := range switches() {
 		kinds[s.Name] = s.Kind
 		assert.Contains(t, members, s.Name)
 		assert.Equal(t, s.Kind == "choice", len(s.Values) > 1, s.Name)
 		for _, value := range s.Values {
-			var v clinicaldoctest.Variant
+			var v variant
 			require.NoError(t, json.Unmarshal([]byte(`{"`+s.Name+`":"`+value+`"}`), &v))
 		}
 	}
@@ -49,9 +49,9 @@ func TestEverySwitchHasAName(t *testing.T) {
 
 func TestSwitchesAreSetOneByOne(t *testing.T) {
 	t.Parallel()
-	v := clinicaldoctest.Variant{ClampPageSize: true, Query: clinicaldoctest.QueryNames{Sort: "order"}}
+	v := variant{ClampPageSize: true, Query: clinicaldoctest.QueryNames{Sort: "order"}}
 	require.NoError(t, json.Unmarshal([]byte(`{"pagination":"cursor","audio_url_lifetime":"1m30s","query":{"page":"p"},"rate_limit":5}`), &v))
-	assert.Equal(t, clinicaldoctest.Variant{
+	assert.Equal(t, variant{
 		ClampPageSize: true, Pagination: clinicaldoctest.PaginationCursor, AudioURLLifetime: 90 * time.Second, RateLimit: 5,
 		Query: clinicaldoctest.QueryNames{Sort: "order", Page: "p"},
 	}, v)

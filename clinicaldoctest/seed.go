@@ -1,0 +1,270 @@
+package clinicaldoctest
+
+import (
+	"crypto/rand"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
+)
+
+// The user every server starts with, and the team a seeded user joins by default.
+const (
+	defaultUserID = 1
+	defaultTeamID = 1
+)
+
+// User is a seeded user. Members of one team see each other's notes; only the
+// user who created a note may change it.
+type User struct {
+	ID     int64  // 0: the next free id
+	Name   string // "": "User <id>"
+	Email  string // "": "user<id>@example.test"
+	TeamID int64  // 0: the team of the server's first user
+	Token  string // "": one is made
+}
+
+// Token is a seeded access token.
+type Token struct {
+	ID     int64
+	Name   string
+	Secret string // what goes after "Bearer "
+}
+
+// Patient is a seeded patient.
+type Patient struct {
+	ID   int64  // 0: the next free id
+	Name string // "": "Patient <id>"
+}
+
+// Prompt is a seeded prompt, which a note shows as its template.
+type Prompt struct {
+	ID          int64  // 0: the next free id
+	Name        string // "": "Template <id>"
+	Description string // "": "Synthetic template <id>"
+}
+
+// firstPrompts is how many prompts a server starts with: 1 to 9.
+const firstPrompts = 9
+
+// Note is a note as a test seeds it and reads it back.
+type Note struct {
+	ID        int64 // 0: the next free id
+	UserID    int64 // 0: the server's first user
+	PatientID int64 // 0: 1
+	PromptID  int64 // 0: 1
+	Name      string
+	Stage     Stage // "": complete
+	// Stuck keeps a seeded note in its stage for ever.
+	Stuck         bool
+	Transcription string // what it says, or will say once processed
+	Analysis      string
+	ErrorState    string // of a note in StageFailed
+	CreatedAt     time.Time
+	// Audio is the recording of a seeded note; nil is a second of silence, or
+	// AudioSize bytes of it. Notes read back have only AudioSize and AudioSHA256.
+	Audio       []byte
+	AudioSize   int64
+	AudioSHA256 string
+}
+
+// AddUser adds a user with one token and returns it with its id and token. A
+// used id or token is a mistake of the test and panics.
+func (s *Server) AddUser(u User) User { return s.state().addUser(u) }
+
+func (s *state) addUser(u User) User {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users[u.ID] != nil {
+		panic(fmt.Sprintf("clinicaldoctest: there is a user %d", u.ID))
+	}
+	if s.tokens[u.Token] != nil {
+		panic("clinicaldoctest: a user has that token")
+	}
+	u.ID = nextID(&s.lastID.user, u.ID)
+	u.Name = or(u.Name, fmt.Sprintf("User %d", u.ID))
+	u.Email = or(u.Email, fmt.Sprintf("user%d@example.test", u.ID))
+	u.TeamID = or(u.TeamID, defaultTeamID)
+	s.users[u.ID] = &user{id: u.ID, teamID: u.TeamID, name: u.Name, email: u.Email, createdAt: s.now()}
+	u.Token = s.addToken(u.ID, "first device", u.Token).Secret
+	return u
+}
+
+// AddToken gives a user one more token.
+func (s *Server) AddToken(userID int64, name string) Token {
+	st := s.state()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.mustKnowUser(userID)
+	return st.addToken(userID, name, "")
+}
+
+// addToken stores a token; the caller holds the lock.
+func (s *state) addToken(userID int64, name, secret string) Token {
+	id := nextID(&s.lastID.token, 0)
+	if secret == "" {
+		secret = fmt.Sprintf("%d|%s", id, rand.Text())
+	}
+	s.tokens[secret] = &token{id: id, userID: userID, name: name, createdAt: s.now()}
+	return Token{ID: id, Name: name, Secret: secret}
+}
+
+// AddPatient adds a patient, or renames one, and returns it with its id and name.
+func (s *Server) AddPatient(p Patient) Patient {
+	st := s.state()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	p.ID = nextID(&st.lastID.patient, p.ID)
+	p.Name = or(p.Name, patientName(p.ID))
+	st.patients[p.ID] = p
+	return p
+}
+
+// AddPrompt adds a prompt, or changes one, and returns it with its id and texts.
+// Prompts 1 to 9 are there from the start.
+func (s *Server) AddPrompt(p Prompt) Prompt {
+	st := s.state()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	p.ID = nextID(&st.lastID.prompt, p.ID)
+	p = p.withTexts()
+	st.prompts[p.ID] = p
+	return p
+}
+
+func (p Prompt) withTexts() Prompt {
+	p.Name = or(p.Name, fmt.Sprintf("Template %d", p.ID))
+	p.Description = or(p.Description, fmt.Sprintf("Synthetic template %d", p.ID))
+	return p
+}
+
+// AddNote adds a note in the given stage and returns its id. It goes on from
+// there as the server's delays say, unless it is stuck. An impossible note (an
+// unknown user or stage, a used id) is a mistake of the test and panics.
+func (s *Server) AddNote(n Note) int64 { return s.state().addNote(n) }
+
+func (s *state) addNote(n Note) int64 {
+	now := s.now()
+	created := now
+	if !n.CreatedAt.IsZero() {
+		created = n.CreatedAt.UTC()
+	}
+	recording, err := s.seededAudio(n, now)
+	if err != nil {
+		panic("clinicaldoctest: AddNote: " + err.Error())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.notes.get(n.ID) != nil {
+		panic(fmt.Sprintf("clinicaldoctest: AddNote: there is or was a note %d", n.ID))
+	}
+	owner := s.mustKnowUser(or(n.UserID, defaultUserID))
+	added := &note{
+		id: or(n.ID, s.notes.next()), userID: owner.id, teamID: owner.teamID,
+		patientID: or(n.PatientID, 1), promptID: or(n.PromptID, 1), audio: recording,
+		stage: StageUploaded, stuck: n.Stuck, errorState: n.ErrorState,
+		createdAt: created, updatedAt: created, stageSince: created, at: created,
+	}
+	if n.Transcription != "" || n.Analysis != "" {
+		added.script = &Script{Transcription: n.Transcription, Analysis: n.Analysis}
+	}
+	added.name = or(n.Name, noteName(added.id))
+	if err := added.enter(or(n.Stage, StageComplete), created); err != nil {
+		panic("clinicaldoctest: AddNote: " + err.Error())
+	}
+	added.stageSince = now // a note seeded with an old date still starts its stage now
+	s.keepAudio(recording)
+	s.notes.add(added)
+	return added.id
+}
+
+// Notes returns every note the server holds, in the order of their ids.
+func (s *Server) Notes() []Note { return s.state().newest(math.MaxInt) }
+
+// newest returns up to count notes, those with the highest ids.
+func (s *state) newest(count int) []Note {
+	now := s.now()
+	s.commitDue(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := make([]Note, 0, min(count, len(s.notes.all)-s.notes.gone))
+	for _, last := range slices.Backward(s.notes.all) {
+		if len(seen) == count {
+			break
+		}
+		if !last.deleted {
+			seen = append(seen, last.settled(now, s.delays).seen())
+		}
+	}
+	slices.Reverse(seen)
+	return seen
+}
+
+func init() { //nolint:gochecknoinits // so that a proxy can ask what no test needs
+	boxlink.Newest = func(server any, count int) []boxlink.Note {
+		shown := []boxlink.Note{}
+		for _, n := range server.(*Server).state().newest(count) { //nolint:forcetypeassert // its contract
+			shown = append(shown, boxlink.Note{ID: n.ID, Name: n.Name, PatientID: n.PatientID, Stage: string(n.Stage), Error: n.ErrorState})
+		}
+		return shown
+	}
+}
+
+// seen is a note as a test reads it back.
+func (n *note) seen() Note {
+	seen := Note{
+		ID: n.id, UserID: n.userID, PatientID: n.patientID, PromptID: n.promptID,
+		Name: n.name, Stage: n.stage, Stuck: n.stuck,
+		Transcription: n.transcription, Analysis: n.analysis, ErrorState: n.errorState,
+		CreatedAt: n.createdAt,
+	}
+	if n.audio != nil {
+		seen.AudioSize, seen.AudioSHA256 = n.audio.size, n.audio.sha256
+	}
+	return seen
+}
+
+// mustKnowUser panics on a user the test never added; the caller holds the lock.
+func (s *state) mustKnowUser(id int64) *user {
+	u, ok := s.users[id]
+	if !ok {
+		panic(fmt.Sprintf("clinicaldoctest: no user %d", id))
+	}
+	return u
+}
+
+// patient returns the name of a patient and whether it was seeded.
+func (s *state) patient(id int64) (name string, seeded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.patients[id]; ok {
+		return p.Name, true
+	}
+	return patientName(id), false
+}
+
+// prompt returns a prompt, also one that was never seeded.
+func (s *state) prompt(id int64) (p Prompt, seeded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, seeded = s.prompts[id]
+	if !seeded {
+		p = Prompt{ID: id}.withTexts()
+	}
+	return p, seeded || id <= firstPrompts
+}
+
+func patientName(id int64) string { return "Patient " + strconv.FormatInt(id, 10) }
+func noteName(id int64) string    { return "Note " + strconv.FormatInt(id, 10) }
+
+// nextID returns the wanted id, or the next one when none is wanted.
+func nextID(last *int64, wanted int64) int64 {
+	if wanted == 0 {
+		wanted = *last + 1
+	}
+	*last = max(*last, wanted)
+	return wanted
+}

@@ -1,0 +1,243 @@
+package clinicaldoctest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// strike is a fault that meets a request.
+type strike struct {
+	*armedFault
+	state *state
+	w     http.ResponseWriter
+	r     *http.Request
+	serve http.HandlerFunc
+}
+
+func (x strike) answer() {
+	contentType := "text/html; charset=UTF-8"
+	if strings.HasPrefix(x.Fault.body, "{") {
+		contentType = "application/json"
+	}
+	x.w.Header().Set("Content-Type", contentType)
+	if x.Fault.body != "" {
+		x.w.Header().Set("Content-Length", strconv.Itoa(len(x.Fault.body)))
+	}
+	x.w.WriteHeader(x.Fault.number)
+	_, _ = io.WriteString(x.w, x.Fault.body)
+}
+
+func (x strike) tooManyRequests() {
+	now := x.state.now()
+	verdict{limit: 60, refused: true, reset: now.Add(x.Fault.length), now: now}.describe(x.w.Header())
+	writeAnswer(x.w, tooManyAttempts())
+}
+
+func (x strike) throttle() {
+	verdict := x.passed.take(0, x.Fault.number, x.Fault.length, x.state.now())
+	verdict.describe(x.w.Header())
+	if verdict.refused {
+		writeAnswer(x.w, tooManyAttempts())
+		return
+	}
+	x.serve(x.w, x.r)
+}
+
+func (x strike) delay() {
+	x.pause()
+	x.serve(x.w, x.r)
+}
+
+func (x strike) reset() { resetConnection(x.w, x.r) }
+
+func (x strike) resetAfterRequest() {
+	_, _ = io.Copy(io.Discard, x.r.Body)
+	resetConnection(x.w, x.r)
+}
+
+func (x strike) resetAfterCommit() {
+	x.serve(unsentWriter{header: http.Header{}}, x.r)
+	resetConnection(x.w, x.r)
+}
+
+func (x strike) truncate() {
+	x.serve(&truncatingWriter{ResponseWriter: x.w, left: x.Fault.number}, x.r)
+}
+
+func (x strike) truncateChunked() {
+	x.serve(&truncatingWriter{ResponseWriter: x.w, left: x.Fault.number, chunked: true}, x.r)
+}
+
+func (x strike) slow() {
+	x.serve(&slowWriter{ResponseWriter: x.w, size: x.Fault.number, pause: x.pause}, x.r)
+}
+
+func (x strike) silent() {
+	if conn := connOf(x.r); conn != nil {
+		conn.silent.Store(true)
+	}
+	select {
+	case <-x.r.Context().Done():
+	case <-x.state.srv.closing.Done():
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func (x strike) lagging() {
+	x.serve(x.w, x.r.WithContext(context.WithValue(x.r.Context(), lagKey{}, x.Fault.length)))
+}
+
+func (x strike) vanish() {
+	x.churn(func(c *churn) { x.state.deleteNotes(c.shown[:min(x.Fault.number, len(c.shown))]) })
+}
+
+func (x strike) arrive() {
+	x.churn(func(c *churn) {
+		for range x.Fault.number {
+			x.state.addNote(Note{PatientID: max(c.patientID, 0), Name: "Arrived"})
+		}
+	})
+}
+
+// churn serves a list and changes the notes before the response leaves.
+func (x strike) churn(change func(*churn)) {
+	c := &churn{}
+	w := &lateWriter{ResponseWriter: x.w, before: func() { change(c) }}
+	x.serve(w, x.r.WithContext(context.WithValue(x.r.Context(), churnKey{}, c)))
+}
+
+// pause waits, and gives the request up when its client or the server goes away.
+func (x strike) pause() {
+	timer := time.NewTimer(x.Fault.length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-x.r.Context().Done():
+		panic(http.ErrAbortHandler)
+	case <-x.state.srv.closing.Done():
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// resetConnection drops the connection so that the client sees a reset, not an end.
+func resetConnection(w http.ResponseWriter, r *http.Request) {
+	dropped, _, err := http.NewResponseController(w).Hijack()
+	if err != nil { // over HTTP/2 other requests may be on it, which end too
+		if conn := connOf(r); conn != nil {
+			_ = conn.SetLinger(0)
+			_ = conn.Close()
+		}
+		panic(http.ErrAbortHandler)
+	}
+	if lingering, ok := rawConn(dropped).(interface{ SetLinger(sec int) error }); ok {
+		_ = lingering.SetLinger(0)
+	}
+	_ = rawConn(dropped).Close() // without a farewell
+}
+
+// churn is what a list has shown.
+type churn struct {
+	patientID int64
+	shown     []int64
+}
+
+// churnKey is where a request's context holds its churn.
+type churnKey struct{}
+
+// headerWriter sends a fault's headers in place of others.
+type headerWriter struct {
+	http.ResponseWriter
+	header http.Header
+	sent   bool
+}
+
+// Unwrap lets http.ResponseController flush and hijack.
+func (w *headerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *headerWriter) WriteHeader(status int) {
+	w.sent = true
+	for key, values := range w.header {
+		if slices.Equal(values, []string{""}) {
+			values = nil
+		}
+		w.Header()[key] = values
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *headerWriter) Write(p []byte) (int, error) {
+	if !w.sent {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// unsentWriter swallows an answer.
+type unsentWriter struct{ header http.Header }
+
+func (w unsentWriter) Header() http.Header         { return w.header }
+func (w unsentWriter) WriteHeader(int)             {}
+func (w unsentWriter) Write(p []byte) (int, error) { return len(p), nil }
+
+// truncatingWriter drops the connection once enough of the body is out.
+type truncatingWriter struct {
+	http.ResponseWriter
+	left    int
+	chunked bool
+}
+
+func (w *truncatingWriter) WriteHeader(status int) {
+	if w.chunked {
+		w.Header().Del("Content-Length")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *truncatingWriter) Write(p []byte) (int, error) {
+	if len(p) <= w.left {
+		w.left -= len(p)
+		return w.ResponseWriter.Write(p)
+	}
+	_, _ = w.ResponseWriter.Write(p[:w.left])
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// slowWriter sends a body in pieces.
+type slowWriter struct {
+	http.ResponseWriter
+	size  int
+	pause func()
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	written := 0
+	for piece := range slices.Chunk(p, w.size) {
+		n, err := w.ResponseWriter.Write(piece)
+		written += n
+		if err != nil {
+			return written, err
+		}
+		if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
+			return written, err
+		}
+		w.pause()
+	}
+	return written, nil
+}
+
+// lateWriter does something before a response leaves.
+type lateWriter struct {
+	http.ResponseWriter
+	before func()
+}
+
+func (w *lateWriter) WriteHeader(status int) {
+	w.before()
+	w.ResponseWriter.WriteHeader(status)
+}
