@@ -72,25 +72,33 @@ type Note struct {
 }
 
 // AddUser adds a user with one token and returns it with its id and token. A
-// used id or token is a mistake of the test and panics.
+// user that is there already gets that token besides. A used token, and another
+// name, address or team for a user that is there, are mistakes of the test and
+// panic.
 func (s *Server) AddUser(u User) User { return s.state().addUser(u) }
 
 func (s *state) addUser(u User) User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.users[u.ID] != nil {
-		panic(fmt.Sprintf("clinicaldoctest: there is a user %d", u.ID))
-	}
 	if s.tokens[u.Token] != nil {
-		panic("clinicaldoctest: a user has that token")
+		panic("clinicaldoctest: AddUser: a user has that token")
 	}
-	u.ID = nextID(&s.lastID.user, u.ID)
-	u.Name = or(u.Name, fmt.Sprintf("User %d", u.ID))
-	u.Email = or(u.Email, fmt.Sprintf("user%d@example.test", u.ID))
-	u.TeamID = or(u.TeamID, defaultTeamID)
-	s.users[u.ID] = &user{id: u.ID, teamID: u.TeamID, name: u.Name, email: u.Email, createdAt: s.now()}
-	u.Token = s.addToken(u.ID, "first device", u.Token).Secret
-	return u
+	known := s.users[u.ID]
+	if known == nil {
+		u.ID = nextID(&s.lastID.user, u.ID)
+		id := strconv.FormatInt(u.ID, 10)
+		known = &user{
+			id: u.ID, teamID: or(u.TeamID, defaultTeamID), createdAt: s.now(),
+			name: or(u.Name, "User "+id), email: or(u.Email, "user"+id+"@example.test"),
+		}
+		s.users[u.ID] = known
+	}
+	added := User{ID: known.id, Name: known.name, Email: known.email, TeamID: known.teamID}
+	if or(u.Name, added.Name) != added.Name || or(u.Email, added.Email) != added.Email || or(u.TeamID, added.TeamID) != added.TeamID {
+		panic(fmt.Sprintf("clinicaldoctest: AddUser: user %d is another", u.ID))
+	}
+	added.Token = s.addToken(u.ID, "first device", u.Token).Secret
+	return added
 }
 
 // AddToken gives a user one more token.

@@ -335,7 +335,7 @@ func TestUsedNamesAreMistakes(t *testing.T) {
 	id := c.srv.AddNote(clinicaldoctest.Note{})
 	for what, add := range map[string]func(){
 		"a note's id": func() { c.srv.AddNote(clinicaldoctest.Note{ID: id}) },
-		"a user's id": func() { c.srv.AddUser(clinicaldoctest.User{ID: 1}) },
+		"a user's id": func() { c.srv.AddUser(clinicaldoctest.User{ID: 1, Name: "Somebody else"}) },
 		"a token":     func() { c.srv.AddUser(clinicaldoctest.User{Token: c.srv.Token}) },
 		"a lost note's": func() {
 			c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/1")
@@ -344,6 +344,10 @@ func TestUsedNamesAreMistakes(t *testing.T) {
 	} {
 		assert.Panics(t, add, what)
 	}
+	again := c.srv.AddUser(clinicaldoctest.User{ID: 1, Token: "chosen"})
+	assert.Equal(t, clinicaldoctest.User{ID: 1, Name: "User 1", Email: "user1@example.test", TeamID: 1, Token: "chosen"}, again)
+	c.as("chosen").expect(http.StatusOK, http.MethodGet, "/user")
+	c.expect(http.StatusOK, http.MethodGet, "/user")
 }
 
 // BenchmarkListPage lists a page of notes that are few or many, directly at the handler.
