@@ -43,7 +43,7 @@ func newInstruments(provider metric.MeterProvider) instruments {
 		unknown: made(m.Int64Counter("clinicaldoc.client.outcomes_unknown", metric.WithUnit("{call}"),
 			metric.WithDescription("Calls that failed although the service may have carried them out."))),
 		remaining: made(m.Int64Gauge("clinicaldoc.client.ratelimit.remaining", metric.WithUnit("{request}"),
-			metric.WithDescription("Requests that the service still allows, as its latest response told."))),
+			metric.WithDescription("Requests that the service still allows, by its latest response."))),
 	}
 }
 
