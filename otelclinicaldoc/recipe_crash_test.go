@@ -22,7 +22,7 @@ func newCrashReport(ctx context.Context, err error) crashReport {
 	var refused *clinicaldoc.Error
 	var unknown *clinicaldoc.OutcomeUnknownError
 	var waited *clinicaldoc.WaitError
-	switch { // their texts are safe; of any other error only the type is told
+	switch { // their texts are safe; of any other error only the type is reported
 	case errors.As(err, &unknown):
 		report.Type, report.Message = "outcome unknown", unknown.Error()
 	case errors.As(err, &waited):
