@@ -14,6 +14,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -226,11 +227,15 @@ type search struct {
 	response *Response // of the latest request
 	clocks   creates.Clocks
 	cached   time.Duration // the longest that a response of the latest look had been in a cache
-	userID   int64         // of this token; 0: not known
-	looks    int
-	failed   int // looks in a row
-	seen     map[int64]sighting
-	found    *ProgressNote // that fits, or that the response named
+
+	orderKnown    bool // the list was requested in the other order too
+	orderFollowed bool
+
+	userID int64 // of this token; 0: not known
+	looks  int
+	failed int // looks in a row
+	seen   map[int64]sighting
+	found  *ProgressNote // that fits, or that the response named
 }
 
 // sighting is a note as the list showed it, and in which look last.
@@ -371,8 +376,8 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 	return creates.NamedHere, nil
 }
 
-// list looks through the list, and a second time where it has several pages: a note deleted meanwhile moves the others up, and
-// one of them past the reader.
+// list looks through the list, newest first if the service does as requested, until it is proven that no other note can
+// matter.
 func (l *search) list(ctx context.Context) (creates.Look, error) {
 	if l.userID == 0 && !l.params.UniqueName {
 		user, err := l.notes.client.Users.Me(ctx, l.opts...)
@@ -383,62 +388,71 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 			return creates.LookRefused, err
 		}
 	}
-	look, pages, err := l.walk(ctx)
-	if err == nil && pages > 1 && (look == creates.LookToEnd || look == creates.LookPastWindow) {
-		look, _, err = l.walk(ctx)
+	var rows int // of this walk
+	var order creates.Order
+	look := creates.LookToEnd
+	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
+		Fetch: l.fetch, Rule: list.Twice, MaxSize: maxPerPage, Orders: SortLatest.orders(),
+		Enough: func(fetchedPage) bool {
+			if !order.Past(l.window, l.clocks) || !l.followsOrder(ctx, &order) {
+				return false
+			}
+			look = creates.LookPastWindow
+			return true
+		},
+	}) {
+		incomplete, ok := errors.AsType[*list.IncompleteError](err)
+		switch {
+		case ok && incomplete.Err == nil:
+			return creates.LookUnproven, nil
+		case ok:
+			return creates.LookRefused, incomplete.Err
+		case err != nil:
+			return creates.LookRefused, err
+		case visit.Value.at == list.Position{}: // a walk begins
+			rows, order = 0, creates.Order{}
+		case rows >= maxSearchedRows:
+			return creates.LookRefused, errTooMany
+		}
+		rows += len(visit.Value.Items)
+		for i := range visit.Value.Items {
+			order.Add(visit.Value.Items[i].CreatedAt)
+			l.see(&visit.Value.Items[i])
+		}
 	}
-	return look, err
+	return look, nil
 }
 
 const errTooMany = safeError("there are too many notes to search; does WithQueryNames name the sort parameter?")
 
-// walk goes through the pages, newest first if the service does as it is asked, until it is proven that no more can matter.
-// A page that only brings known notes proves nothing: the service may not know the page parameter.
-func (l *search) walk(ctx context.Context) (look creates.Look, pages int, err error) {
-	list := ListNotesParams{PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.params.TrustPatientFilter}
-	var order creates.Order
-	walked := map[int64]bool{}
-	total := 0 // as the first page told it
-	for pages = 1; ; pages++ {
-		asked := time.Now()
-		page, err := l.notes.List(ctx, list, l.opts...)
-		if err != nil {
-			return creates.LookRefused, pages, err
-		}
-		l.clocks = creates.ReadClocks(l.response.Header, asked, time.Now())
-		l.cached = max(l.cached, l.clocks.Cached)
-		if !tellZones(l.response.Body) {
-			l.clocks.Behind = creates.MostBehind
-		}
-		known := len(walked)
-		if pages == 1 {
-			total = page.Meta.Total
-		}
-		for i := range page.Items {
-			row := &page.Items[i]
-			order.Add(row.CreatedAt)
-			walked[row.ID] = true
-			l.see(row)
-		}
-		// A service that tells nothing of its pages may count them from 0: it is asked for the first one by its number too.
-		unnumbered := page.Meta.CurrentPage == 0 && page.Meta.NextCursor == ""
-		switch {
-		case order.Past(l.window, l.clocks):
-			return creates.LookPastWindow, pages, nil
-		case !page.HasNext() && min(cmp.Or(total, page.Meta.Total), page.Meta.Total) <= len(walked): // rows that came in since the first page cannot matter
-			return creates.LookToEnd, pages, nil
-		case !page.HasNext(), len(walked) == known && (!unnumbered || list.Page != 1):
-			return creates.LookUnproven, pages, nil
-		case len(walked) >= maxSearchedRows:
-			return creates.LookRefused, pages, errTooMany
-		case page.Meta.NextCursor != "":
-			list.Cursor, list.Page = page.Meta.NextCursor, 0
-		case unnumbered:
-			list.Page++
-		default:
-			list.Page = max(list.Page, 1) + 1
-		}
+// fetch gets a page, and with it the time by the service's clock.
+func (l *search) fetch(ctx context.Context, at list.Position, responded func()) (list.Page, fetchedPage, error) {
+	params := ListNotesParams{PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.params.TrustPatientFilter}
+	asked := time.Now()
+	page, fetched, err := noteList{service: l.notes, params: params, opts: l.opts}.fetch(ctx, at, responded)
+	if err != nil {
+		return page, fetched, err
 	}
+	l.clocks = creates.ReadClocks(l.response.Header, asked, time.Now())
+	l.cached = max(l.cached, l.clocks.Cached)
+	if !tellZones(l.response.Body) {
+		l.clocks.Behind = creates.MostBehind
+	}
+	return page, fetched, nil
+}
+
+// followsOrder reports whether the service follows the order of a list: that its rows fall in time may be an accident. The
+// other order is requested once; a request that fails shows nothing.
+func (l *search) followsOrder(ctx context.Context, order *creates.Order) bool {
+	if !l.orderKnown {
+		_, page, err := l.fetch(ctx, list.Position{Order: string(SortOldest), Size: 1}, func() {})
+		if err != nil {
+			return false
+		}
+		l.orderKnown = true
+		l.orderFollowed = len(page.Items) > 0 && order.Followed(page.Items[0].CreatedAt)
+	}
+	return l.orderFollowed
 }
 
 // tellZones reports whether the rows of a list give their time of creation with a zone.

@@ -1282,7 +1282,7 @@ type shelf struct {
 	onList  func()                                                      // before each page
 	fail    func(list int) int                                          // status of the list of that number; 0: it succeeds
 	instead func(list int, r *http.Request) *http.Response              // of the list of that number; nil: it is given
-	oldest  bool                                                        // first, whatever is asked for
+	order   func(a, b shelved) int                                      // of its lists, whatever is asked for; nil: as asked for, by time
 	ahead   time.Duration                                               // of its clock
 	zone    time.Duration                                               // its times are local, given as if they were UTC
 	age     time.Duration                                               // in a cache, of every list
@@ -1479,8 +1479,11 @@ func (s *shelf) page(r *http.Request) (*http.Response, error) {
 		notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
 	}
 	notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.id == 0 })
-	slices.SortStableFunc(notes, func(a, b shelved) int { return a.made.Compare(b.made) })
-	if !s.oldest {
+	slices.SortStableFunc(notes, oldestFirst)
+	switch {
+	case s.order != nil:
+		slices.SortStableFunc(notes, s.order)
+	case r.URL.Query().Get("sort") != string(clinicaldoc.SortOldest):
 		slices.Reverse(notes)
 	}
 	rows := make([]string, len(notes))
@@ -1492,6 +1495,10 @@ func (s *shelf) page(r *http.Request) (*http.Response, error) {
 	}
 	return s.respond(r, http.StatusOK, s.list(rows, r)), nil
 }
+
+func oldestFirst(a, b shelved) int { return a.made.Compare(b.made) }
+
+func newestFirst(a, b shelved) int { return b.made.Compare(a.made) }
 
 func pageOf(r *http.Request) int {
 	page, _ := strconv.Atoi(r.URL.Query().Get("page"))

@@ -213,6 +213,7 @@ type noteList struct {
 // fetchedPage is a page with the response it came in: several under way must not share one.
 type fetchedPage struct {
 	*Page[ProgressNote]
+	at       list.Position
 	response Response
 }
 
@@ -225,13 +226,9 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 		}
 		l := noteList{l.service, l.params, l.opts, caller.response} // each range has its own
 		ctx, hooked := l.service.client.startCall(ctx, "Notes.All")
-		orders := [...]string{string(SortOldest), string(SortLatest)}
-		if l.params.Sort == SortOldest {
-			slices.Reverse(orders[:])
-		}
 		for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 			Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
-			Verify: l.params.Verify, MaxSize: maxPerPage, Orders: orders, Ended: hooked.walked(ctx),
+			Rule: l.params.rule(), MaxSize: maxPerPage, Orders: l.params.Sort.orders(), Ended: hooked.walked(ctx),
 		}) {
 			if l.response != nil {
 				*l.response = visit.Value.response
@@ -250,7 +247,7 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 }
 
 func (l noteList) fetch(ctx context.Context, at list.Position, responded func()) (list.Page, fetchedPage, error) {
-	var got fetchedPage
+	got := fetchedPage{at: at}
 	opts := append(slices.Clip(l.opts), whenResponded(responded))
 	if l.response != nil {
 		opts = append(opts, WithResponse(&got.response))
@@ -268,6 +265,22 @@ func (l noteList) fetch(ctx context.Context, at list.Position, responded func())
 		read.Rows[i] = page.Items[i].ID
 	}
 	return read, got, nil
+}
+
+// rule is what ends a walk through all pages.
+func (p ListNotesParams) rule() list.Rule {
+	if p.Verify {
+		return list.Verified
+	}
+	return list.Complete
+}
+
+// orders are both orders of a list, the one that is not wanted first.
+func (s Sort) orders() [2]string {
+	if s == SortOldest {
+		return [...]string{string(SortLatest), string(SortOldest)}
+	}
+	return [...]string{string(SortOldest), string(SortLatest)}
 }
 
 // at are the params that ask for the page at that position.
@@ -291,7 +304,7 @@ func listError(err error) error {
 		return err
 	}
 	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList}}
-	if reason.Odd() {
+	if reason.LooksUnsupported() {
 		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
 		e.causes = append(e.causes, ErrUnexpectedResponse)
 	}

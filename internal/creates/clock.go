@@ -124,7 +124,13 @@ func (o *Order) Add(created time.Time) {
 	o.oldest, o.begun = at, true
 }
 
-// Past reports whether all that follows is surely older than the window.
+// Past reports whether all that follows is older than the window, if the service follows the order it is asked for.
 func (o *Order) Past(w Window, c Clocks) bool {
 	return o.fell && !o.unknown && o.oldest < w.sent+min(c.Ahead, 0)-slack
+}
+
+// Followed reports whether it does: the list in the other order begins with a note made at that time. A list that falls in
+// time only by accident begins with the same note in both.
+func (o *Order) Followed(first time.Time) bool {
+	return o.begun && !first.IsZero() && first.Unix() <= o.oldest
 }

@@ -146,3 +146,15 @@ func TestOrder(t *testing.T) {
 		assert.Equal(t, tc.past, order.Past(window, creates.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Known: true}), tc.name)
 	}
 }
+
+func TestOrderIsFollowed(t *testing.T) {
+	t.Parallel()
+	var order creates.Order
+	assert.False(t, order.Followed(noon), "nothing was seen")
+	order.Add(noon)
+	order.Add(noon.Add(-time.Hour))
+	for ago, followed := range map[time.Duration]bool{0: false, 59 * time.Minute: false, time.Hour: true, 50 * time.Hour: true} {
+		assert.Equal(t, followed, order.Followed(noon.Add(-ago)), ago)
+	}
+	assert.False(t, order.Followed(time.Time{}), "a note without a time shows nothing")
+}

@@ -8,12 +8,12 @@ const (
 	Next  Step = iota + 1 // read the page after it
 	Last                  // this walk is at its end: ask Finish
 	Back                  // leave its rows and read the page before it again: rows may have moved there unseen
-	Ask                   // it only repeats rows and nothing is known: find out in another way whether more exist
-	Stall                 // give up: page after page brings no new row
+	Check                 // it only repeats rows and nothing is known: find out in another way whether more exist
+	Stall                 // give up: page after page shows no new row
 	Lost                  // give up: rows may have moved to before the page that the walk started with
 )
 
-// Observation is what a page shows, seen against the pages before it.
+// Observation is what a page shows, compared with the pages before it.
 type Observation struct {
 	Gap        bool // rows that were not seen may lie between what was seen and this page
 	Before     bool // the page before it belongs to the walk
@@ -21,7 +21,7 @@ type Observation struct {
 	SaysIfMore bool // the service says whether another page follows
 	More       bool // another page follows, or may follow where nothing is known
 	Stuck      bool // there is no way to the page that follows
-	Barren     bool // without a new row it is one page too many of that kind
+	Stale      bool // without a new row it is one page too many of that kind
 	Recount    bool // it may be the first page once more
 }
 
@@ -35,8 +35,8 @@ func Decide(o Observation) Step {
 	case !o.More:
 		return Last
 	case !o.SaysIfMore && !o.New && !o.Recount:
-		return Ask
-	case o.Stuck, o.Barren && !o.New:
+		return Check
+	case o.Stuck, o.Stale && !o.New:
 		return Stall
 	}
 	return Next
@@ -47,29 +47,29 @@ type Ending int
 
 // The endings.
 const (
-	Whole     Ending = iota + 1 // everything that can be known says that all rows were seen
-	Again                       // walk once more from the start
-	Short                       // the service tells of more rows than it gives
-	Unsettled                   // walk after walk brings new rows
+	Whole    Ending = iota + 1 // the rule is satisfied
+	Again                      // walk once more from the start
+	Short                      // the service announces more rows than it gives
+	Changing                   // walk after walk shows new rows
 )
 
 // Findings is what the end of a walk shows.
 type Findings struct {
-	Short   bool // more rows are known than were seen
-	Verify  bool // only a walk that brings nothing new is proof
-	Brought bool // this walk brought a row that no earlier one did
-	Spent   bool // no further walk is allowed
+	Short     bool // more rows are announced than were seen
+	Verify    bool // the rule wants another walk if this one found new rows
+	FoundNew  bool // this walk found a row that no earlier one did
+	Exhausted bool // no further walk is allowed
 }
 
 // Conclude turns the end of a walk into its ending.
 func Conclude(f Findings) Ending {
 	switch {
-	case !f.Short && (!f.Verify || !f.Brought):
+	case !f.Short && (!f.Verify || !f.FoundNew):
 		return Whole
-	case f.Brought && !f.Spent:
+	case f.FoundNew && !f.Exhausted:
 		return Again
 	case f.Short:
 		return Short
 	}
-	return Unsettled
+	return Changing
 }

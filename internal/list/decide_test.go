@@ -30,12 +30,12 @@ func flagsOf(bits, n int) []bool {
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	// gap, before, new, told, more, stuck, barren, recount
+	// gap, before, new, says, more, stuck, stale, recount
 	table := map[string]list.Step{
 		"yy......": list.Back,
 		"yn......": list.Lost,
 		"n...n...": list.Last,
-		"n.nny..n": list.Ask,
+		"n.nny..n": list.Check,
 		"n.nnyy.y": list.Stall,
 		"n.nnynyy": list.Stall,
 		"n.nnynny": list.Next,
@@ -47,7 +47,7 @@ func TestDecide(t *testing.T) {
 	}
 	for bits := range 1 << 8 {
 		f := flagsOf(bits, 8)
-		o := list.Observation{Gap: f[0], Before: f[1], New: f[2], SaysIfMore: f[3], More: f[4], Stuck: f[5], Barren: f[6], Recount: f[7]}
+		o := list.Observation{Gap: f[0], Before: f[1], New: f[2], SaysIfMore: f[3], More: f[4], Stuck: f[5], Stale: f[6], Recount: f[7]}
 		rows := 0
 		for pattern, step := range table {
 			if matches(pattern, f...) {
@@ -61,19 +61,19 @@ func TestDecide(t *testing.T) {
 
 func TestConclude(t *testing.T) {
 	t.Parallel()
-	// short, verify, brought, spent
+	// short, verify, foundNew, exhausted
 	table := map[string]list.Ending{
 		"nn..": list.Whole,
 		"nyn.": list.Whole,
 		"nyyn": list.Again,
-		"nyyy": list.Unsettled,
+		"nyyy": list.Changing,
 		"y.yn": list.Again,
 		"y.n.": list.Short,
 		"y.yy": list.Short,
 	}
 	for bits := range 1 << 4 {
 		f := flagsOf(bits, 4)
-		findings := list.Findings{Short: f[0], Verify: f[1], Brought: f[2], Spent: f[3]}
+		findings := list.Findings{Short: f[0], Verify: f[1], FoundNew: f[2], Exhausted: f[3]}
 		rows := 0
 		for pattern, ending := range table {
 			if matches(pattern, f...) {

@@ -18,14 +18,15 @@ type List[V any] struct {
 	Fetch   Fetch[V]
 	Start   Position  // of the first page to read
 	Ahead   int       // how many pages may be requested before they are needed
-	Verify  bool      // walk again until a walk brings nothing new
+	Rule    Rule      // what ends the walk
 	MaxSize int       // most rows that a page can be asked for
 	Orders  [2]string // both orders that the list can be asked for, the one that is not wanted first
 
-	Ended func(error) // told how the walk ended, also by a panic of who reads it, which has no error; nil: nobody wants to know
+	Enough func(V) bool // reports that no row after this page, which was yielded, matters; nil: every row matters
+	Ended  func(error)  // called when the walk has ended, with nil after a panic of its reader; may be nil
 }
 
-// Fetch asks for a page and says what it tells. It calls responded when the response is here, before it decodes it.
+// Fetch requests a page and returns what it says. It calls responded when the response is here, before it decodes it.
 type Fetch[V any] func(ctx context.Context, at Position, responded func()) (Page, V, error)
 
 // Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
@@ -38,7 +39,7 @@ type Position struct {
 	Size  int
 }
 
-// Page is what a page tells.
+// Page is what a page says of itself and of its list.
 type Page struct {
 	Rows       []int64 // their ids, from 1
 	SaysIfMore bool    // the service says whether another page follows
@@ -68,9 +69,9 @@ type IncompleteError struct {
 
 func (e *IncompleteError) Error() string { return string(e.Reason) }
 
-// Odd reports whether the service behaves as if it did not know how pages are asked for.
-func (e *IncompleteError) Odd() bool {
-	return e.Reason == NoProgress || e.Reason == Hidden || e.Reason == Untold
+// LooksUnsupported reports whether the service behaves as if it did not know the parameters that select pages.
+func (e *IncompleteError) LooksUnsupported() bool {
+	return e.Reason == NoProgress || e.Reason == MoreExist || e.Reason == NotKnown
 }
 
 // Reason says why a list cannot be shown to be whole.
@@ -81,16 +82,16 @@ const (
 	NoProgress  Reason = "page after page brings no new row"
 	BeforeStart Reason = "so many rows were deleted that some may stand before the page it began with"
 	TooFew      Reason = "the service tells of more rows than it gives"
-	Restless    Reason = "walk after walk brings new rows"
-	Hidden      Reason = "more rows exist than its pages show"
-	Untold      Reason = "nothing tells whether more rows exist"
+	Unstable    Reason = "walk after walk brings new rows"
+	MoreExist   Reason = "more rows exist than its pages show"
+	NotKnown    Reason = "nothing tells whether more rows exist"
 )
 
 // Through walks through a list. An error is yielded once, with what was fetched beside it, and ends the walk. Nothing is
 // under way any more when it has ended, however it did.
 func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error] {
 	return func(yield func(Visit[V], error) bool) {
-		w := &walker[V]{list: list, trail: NewTrail(list.Start.number(), list.Verify)}
+		w := &walker[V]{list: list, progress: NewProgress(list.Start.number(), list.Rule)}
 		w.pages = NewLine(ctx, list.Ahead, func(ctx context.Context, at Position, responded func()) (fetched[V], error) {
 			page, value, err := list.Fetch(ctx, at, responded)
 			page.Recount = at.Number == 1 && list.Start == Position{}
@@ -103,11 +104,11 @@ func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error
 }
 
 type walker[V any] struct {
-	list   List[V]
-	trail  *Trail
-	pages  *Line[Position, fetched[V]]
-	at     Position // of the page read last
-	latest fetched[V]
+	list     List[V]
+	progress *Progress
+	pages    *Line[Position, fetched[V]]
+	at       Position // of the page read last
+	latest   fetched[V]
 }
 
 type fetched[V any] struct {
@@ -124,20 +125,24 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
 		if err != nil {
 			return err
 		}
-		step, fresh := w.trail.Judge(page)
+		step, fresh := w.progress.Classify(page)
 		if step == Next {
 			w.pages.LookAhead() // not earlier: the page may have shown that there is nothing to look for
 		}
-		if !yield(Visit[V]{w.latest.value, fresh}, nil) || w.trail.Enough() {
+		if !yield(Visit[V]{w.latest.value, fresh}, nil) || w.progress.FoundMissing() {
 			return nil
+		}
+		early := step == Next && w.list.Enough != nil && w.list.Enough(w.latest.value)
+		if early {
+			step = Last
 		}
 		switch step {
 		case Next:
 			at = at.after(page)
 		case Back:
-			at = Position{Number: w.trail.Before(page)}
+			at = Position{Number: w.progress.Before(page)}
 		default:
-			again, err := w.end(step, page)
+			again, err := w.end(step, page, early)
 			if !again {
 				return err
 			}
@@ -155,49 +160,50 @@ func (w *walker[V]) leave(err *error) {
 }
 
 // end finds out what the last page of a walk means.
-func (w *walker[V]) end(step Step, page Page) (again bool, err error) {
-	switch step {
-	case Stall:
+func (w *walker[V]) end(step Step, page Page, early bool) (again bool, err error) {
+	switch {
+	case w.list.Rule == AsGiven:
+		return false, nil
+	case step == Stall:
 		return false, &IncompleteError{Reason: NoProgress}
-	case Lost:
+	case step == Lost:
 		return false, &IncompleteError{Reason: BeforeStart}
-	case Ask:
+	case step == Check:
 		if err := w.confirm(page); err != nil {
 			return false, err
 		}
-	default:
 	}
-	switch w.trail.Finish() {
+	switch w.progress.Finish(early) {
 	case Again:
 		return true, nil
 	case Short:
 		return false, &IncompleteError{Reason: TooFew}
-	case Unsettled:
-		return false, &IncompleteError{Reason: Restless}
+	case Changing:
+		return false, &IncompleteError{Reason: Unstable}
 	default:
 		return false, nil
 	}
 }
 
-// confirm is asked where nothing is known and a page repeats what was seen: because everything came at once, or because
-// the service does not know how pages are asked for. Proof of the first is that the list in its other order begins with
-// the row at which the walk ended; or that more rows than were seen are asked for and none comes, from a service that
-// heeds the size.
+// confirm is for a list of which nothing is known, where a page repeats what was seen: because everything came at once, or
+// because the service does not know how pages are selected. Proof of the first is that the list in its other order begins
+// with the row at which the walk ended; or that more rows than were seen are requested and none comes, from a service that
+// follows the size.
 func (w *walker[V]) confirm(repeated Page) error {
-	seen, last := w.trail.Count(), repeated.Rows[len(repeated.Rows)-1]
+	seen, last := w.progress.Count(), repeated.Rows[len(repeated.Rows)-1]
 	looks := []Position{{Order: w.list.Orders[0], Size: min(seen+1, w.list.MaxSize)}, {Order: w.list.Orders[1], Size: 1}}
 	for _, look := range looks {
 		page, err := w.get(look)
 		switch {
 		case err != nil:
-			return &IncompleteError{Untold, err}
-		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.trail.Seen(id) }):
-			return &IncompleteError{Reason: Hidden}
+			return &IncompleteError{NotKnown, err}
+		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.progress.Seen(id) }):
+			return &IncompleteError{Reason: MoreExist}
 		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen < w.list.MaxSize:
 			return nil
 		}
 	}
-	return &IncompleteError{Reason: Untold}
+	return &IncompleteError{Reason: NotKnown}
 }
 
 func (w *walker[V]) get(at Position) (Page, error) {

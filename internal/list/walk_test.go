@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf serves pages by position and notes which were asked for.
-type shelf struct {
+// pageSource serves pages by position and notes which were requested.
+type pageSource struct {
 	mu    sync.Mutex
 	asked []list.Position
 	serve func(at list.Position) (list.Page, error)
 }
 
-func (s *shelf) fetch(_ context.Context, at list.Position, responded func()) (list.Page, string, error) {
+func (s *pageSource) fetch(_ context.Context, at list.Position, responded func()) (list.Page, string, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, at)
 	s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *shelf) fetch(_ context.Context, at list.Position, responded func()) (li
 }
 
 // through walks to the end and returns the rows that were to be shown.
-func (s *shelf) through(t *testing.T, l list.List[string]) (rows []int64, failure error) {
+func (s *pageSource) through(t *testing.T, l list.List[string]) (rows []int64, failure error) {
 	t.Helper()
 	l.Fetch, l.MaxSize, l.Orders = s.fetch, 100, [2]string{"other", "own"}
 	for visit, err := range list.Through(t.Context(), l) {
@@ -119,7 +119,7 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 		for _, ahead := range []int{0, 1, 2, 64} {
 			t.Run(fmt.Sprint(name, ahead), func(t *testing.T) {
 				t.Parallel()
-				s := &shelf{serve: tt.serve}
+				s := &pageSource{serve: tt.serve}
 				_, err := s.through(t, list.List[string]{Ahead: ahead})
 				require.NoError(t, err)
 				assert.ElementsMatch(t, tt.asked, s.asked)
@@ -130,7 +130,7 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 
 func TestPagesCountedFromZeroAreAllRead(t *testing.T) {
 	t.Parallel()
-	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		if at.Number > 2 {
 			return list.Page{}, nil
 		}
@@ -148,7 +148,7 @@ func TestPagesCountedFromZeroAreAllRead(t *testing.T) {
 func TestPagesAheadWaitForTheDecision(t *testing.T) {
 	t.Parallel()
 	// Where the last page is not known, a page is requested only when the one before it has said that it follows.
-	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		n := int64(max(at.Number, 1))
 		return list.Page{Rows: []int64{n}, SaysIfMore: true, More: n < 2}, nil
 	}}
@@ -160,7 +160,7 @@ func TestPagesAheadWaitForTheDecision(t *testing.T) {
 
 func TestThroughStartsWhereItIsTold(t *testing.T) {
 	t.Parallel()
-	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		return list.Page{Rows: []int64{int64(at.Number)}, SaysIfMore: true, More: at.Number < 5, Last: 5}, nil
 	}}
 	rows, err := s.through(t, list.List[string]{Start: list.Position{Number: 4}})
@@ -172,7 +172,7 @@ func TestThroughStartsWhereItIsTold(t *testing.T) {
 		"b": {Rows: []int64{2}, SaysIfMore: true, More: true, Cursor: "c"},
 		"c": {Rows: []int64{3}}, // says nothing, which without a cursor is the end
 	}
-	s = &shelf{serve: func(at list.Position) (list.Page, error) { return cursors[at.Cursor], nil }}
+	s = &pageSource{serve: func(at list.Position) (list.Page, error) { return cursors[at.Cursor], nil }}
 	for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Start: list.Position{Cursor: "a"}, Ahead: 2}) {
 		require.NoError(t, err)
 	}
@@ -201,25 +201,25 @@ func TestWhatASilentServiceHides(t *testing.T) {
 		reason       list.Reason // empty: whole
 		looks, shown int
 	}{
-		"40, heeds the size":        {rows: 40, size: true, reason: list.Hidden, looks: 1, shown: 15},
-		"40, heeds the order":       {rows: 40, order: true, reason: list.Hidden, looks: 1, shown: 15},
-		"40, heeds both":            {rows: 40, size: true, order: true, reason: list.Hidden, looks: 1, shown: 15},
-		"40, heeds nothing":         {rows: 40, reason: list.Untold, looks: 2, shown: 15},
-		"40, refuses to be asked":   {rows: 40, fails: failure, reason: list.Untold, looks: 1, shown: 15},
+		"40, heeds the size":        {rows: 40, size: true, reason: list.MoreExist, looks: 1, shown: 15},
+		"40, heeds the order":       {rows: 40, order: true, reason: list.MoreExist, looks: 1, shown: 15},
+		"40, heeds both":            {rows: 40, size: true, order: true, reason: list.MoreExist, looks: 1, shown: 15},
+		"40, heeds nothing":         {rows: 40, reason: list.NotKnown, looks: 2, shown: 15},
+		"40, refuses to be asked":   {rows: 40, fails: failure, reason: list.NotKnown, looks: 1, shown: 15},
 		"15, heeds the size":        {rows: 15, size: true, looks: 2, shown: 15},
 		"15, heeds the order":       {rows: 15, order: true, looks: 1, shown: 15},
-		"16, heeds the order":       {rows: 16, order: true, reason: list.Hidden, looks: 1, shown: 15},
-		"16, heeds the size":        {rows: 16, size: true, reason: list.Hidden, looks: 1, shown: 15},
-		"15, heeds nothing":         {rows: 15, reason: list.Untold, looks: 2, shown: 15},
+		"16, heeds the order":       {rows: 16, order: true, reason: list.MoreExist, looks: 1, shown: 15},
+		"16, heeds the size":        {rows: 16, size: true, reason: list.MoreExist, looks: 1, shown: 15},
+		"15, heeds nothing":         {rows: 15, reason: list.NotKnown, looks: 2, shown: 15},
 		"a single row":              {rows: 1, looks: 1, shown: 1},
 		"emptied in the meantime":   {rows: 0, size: true, order: true, looks: 1, shown: 15},
-		"100 pages, heeds the size": {rows: 1500, size: true, reason: list.Hidden, looks: 1, shown: 15},
+		"100 pages, heeds the size": {rows: 1500, size: true, reason: list.MoreExist, looks: 1, shown: 15},
 	}
 	for name, tt := range tests {
 		for _, ahead := range []int{0, 2} {
 			t.Run(fmt.Sprint(name, ahead), func(t *testing.T) {
 				t.Parallel()
-				s := &shelf{serve: func(at list.Position) (list.Page, error) {
+				s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 					rows := cut(upTo(tt.rows, false), 15)
 					if tt.rows == 0 {
 						rows = upTo(15, false)
@@ -248,7 +248,7 @@ func TestWhatASilentServiceHides(t *testing.T) {
 				assert.Equal(t, tt.reason, incomplete.Reason)
 				assert.Equal(t, string(tt.reason), err.Error())
 				assert.Equal(t, tt.fails, incomplete.Err)
-				assert.True(t, incomplete.Odd())
+				assert.True(t, incomplete.LooksUnsupported())
 			})
 		}
 	}
@@ -257,7 +257,7 @@ func TestWhatASilentServiceHides(t *testing.T) {
 func TestASecondWalkEndsWhenNothingIsMissing(t *testing.T) {
 	t.Parallel()
 	rows := []int64{1, 2, 3, 4, 5, 6}
-	s := &shelf{}
+	s := &pageSource{}
 	s.serve = func(at list.Position) (list.Page, error) {
 		n := max(at.Number, 1)
 		page := numbered(n, len(rows), rows[3*(n-1):min(3*n, len(rows))]...)
@@ -277,7 +277,7 @@ func TestASecondWalkEndsWhenNothingIsMissing(t *testing.T) {
 
 func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
 	t.Parallel()
-	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		if at.Order != "" {
 			return list.Page{Rows: []int64{1}, More: true}, nil
 		}
@@ -291,7 +291,7 @@ func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
 func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
 	t.Parallel()
 	// 150 rows, all pages the first 100, which is the most that can be asked for; the order is not heeded.
-	s := &shelf{serve: func(at list.Position) (list.Page, error) {
+	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		n := 100
 		if at.Size > 0 {
 			n = at.Size
@@ -306,7 +306,7 @@ func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
 	assert.Len(t, rows, 100)
 	var incomplete *list.IncompleteError
 	require.ErrorAs(t, err, &incomplete)
-	assert.Equal(t, list.Untold, incomplete.Reason)
+	assert.Equal(t, list.NotKnown, incomplete.Reason)
 	assert.Equal(t, []list.Position{{}, {Number: 1}, {Number: 2}, {Order: "other", Size: 100}, {Order: "own", Size: 1}}, s.asked)
 }
 
@@ -321,23 +321,23 @@ func TestEveryReasonOfAnIncompleteList(t *testing.T) {
 		}
 	}
 	tests := map[list.Reason]struct {
-		serve func(list.Position) (list.Page, error)
-		list  list.List[string]
-		odd   bool
+		serve       func(list.Position) (list.Page, error)
+		list        list.List[string]
+		unsupported bool
 	}{
 		list.NoProgress: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), list.List[string]{}, true},
 		list.BeforeStart: {
 			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)), list.List[string]{Start: list.Position{Number: 2}}, false,
 		},
 		list.TooFew: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, Total: 2}), list.List[string]{}, false},
-		list.Restless: {
+		list.Unstable: {
 			once(list.Page{Rows: []int64{1}, SaysIfMore: true}, list.Page{Rows: []int64{2}, SaysIfMore: true}, list.Page{Rows: []int64{3}, SaysIfMore: true},
 				list.Page{Rows: []int64{4}, SaysIfMore: true}, list.Page{Rows: []int64{5}, SaysIfMore: true}),
-			list.List[string]{Verify: true}, false,
+			list.List[string]{Rule: list.Verified}, false,
 		},
 	}
 	for reason, tt := range tests {
-		s := &shelf{serve: tt.serve}
+		s := &pageSource{serve: tt.serve}
 		tt.list.Fetch = s.fetch
 		var failure error
 		for _, err := range list.Through(t.Context(), tt.list) {
@@ -346,7 +346,7 @@ func TestEveryReasonOfAnIncompleteList(t *testing.T) {
 		var incomplete *list.IncompleteError
 		require.ErrorAs(t, failure, &incomplete, reason)
 		assert.Equal(t, reason, incomplete.Reason)
-		assert.Equal(t, tt.odd, incomplete.Odd(), reason)
+		assert.Equal(t, tt.unsupported, incomplete.LooksUnsupported(), reason)
 	}
 }
 
@@ -354,7 +354,7 @@ func TestAnErrorEndsTheWalk(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
 	for ahead := range 3 {
-		s := &shelf{serve: func(at list.Position) (list.Page, error) {
+		s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 			if at.Number == 3 {
 				return list.Page{}, failure
 			}
@@ -368,5 +368,61 @@ func TestAnErrorEndsTheWalk(t *testing.T) {
 		}
 		require.Equal(t, []error{nil, nil, failure}, errs)
 		assert.Contains(t, values[2], "Number:3", "what was fetched beside the error")
+	}
+}
+
+func TestEnoughEndsAWalk(t *testing.T) {
+	t.Parallel()
+	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
+		n := max(at.Number, 1)
+		return numbered(n, 30, int64(3*n), int64(3*n+1), int64(3*n+2)), nil
+	}}
+	for stop, asked := range map[string][]list.Position{
+		fmt.Sprintf("%+v", list.Position{}):          at(0),
+		fmt.Sprintf("%+v", list.Position{Number: 3}): at(0, 2, 3, 0, 2, 3),
+	} {
+		s.asked = nil
+		_, err := s.through(t, list.List[string]{Rule: list.Twice, Enough: func(value string) bool { return value == stop }})
+		require.NoError(t, err)
+		assert.Equal(t, asked, s.asked, "the second walk ends likewise")
+	}
+}
+
+// A page whose rows are left, or that is the last anyway, is nobody's reason to end.
+func TestEnoughIsAskedOnlyWhereMoreFollows(t *testing.T) {
+	t.Parallel()
+	pages := []list.Page{numbered(1, 9, 1, 2, 3), numbered(2, 8, 5, 6, 7), numbered(1, 8, 2, 3, 4), numbered(2, 8, 5, 6, 7), numbered(3, 8, 8, 9)}
+	var asked []int
+	s := &pageSource{}
+	s.serve = func(list.Position) (list.Page, error) { return pages[(len(s.asked)-1)%5], nil }
+	for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Rule: list.Complete, Enough: func(string) bool {
+		asked = append(asked, len(s.asked))
+		return false
+	}}) {
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []int{1, 3, 4}, asked)
+}
+
+func TestAsGivenEndsWithoutAnError(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]func(list.Position) (list.Page, error){
+		"the same page for ever": func(list.Position) (list.Page, error) {
+			return list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}, nil
+		},
+		"a cursor that leads to itself": func(list.Position) (list.Page, error) {
+			return list.Page{Rows: []int64{1}, SaysIfMore: true, More: true, Cursor: "c"}, nil
+		},
+		"everything at once": func(list.Position) (list.Page, error) { return list.Page{Rows: []int64{1, 2}, More: true}, nil },
+		"too few rows":       func(list.Position) (list.Page, error) { return numbered(1, 9, 1), nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &pageSource{serve: serve}
+			for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Rule: list.AsGiven}) {
+				require.NoError(t, err)
+			}
+			assert.LessOrEqual(t, len(s.asked), 5)
+		})
 	}
 }

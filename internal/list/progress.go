@@ -1,0 +1,181 @@
+package list
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Rule says what ends a walk.
+type Rule int
+
+// The rules.
+const (
+	// Complete ends when everything that the service tells says that all rows were seen.
+	Complete Rule = iota
+	// Verified ends when that is so and a whole walk found nothing new.
+	Verified
+	// Twice ends after two walks to the end, one if the list has a single page. Two, since a row that comes in can hide that
+	// another one was deleted and moved the rest; not more, since a busy list never comes to rest. For the same reason rows
+	// that came in after the start of a walk need not be seen.
+	Twice
+	// AsGiven ends where the service gives no further page. It proves nothing.
+	AsGiven
+)
+
+const (
+	maxStale = 3 // pages in a row that may show no new row: a few can, when rows are inserted
+	maxWalks = 5
+)
+
+// Progress remembers what a walk saw.
+type Progress struct {
+	start int // number of the first page to read; 0: it stands at a cursor
+	rule  Rule
+
+	shown     *IDSet // rows of all walks
+	walks     int
+	announced int // the total with which this walk began
+	foundNew  bool
+
+	seen   *IDSet // rows of this walk; in the first the same as shown
+	pages  int    // of this walk that were used
+	latest Page   // the page used last
+	stale  int    // pages in a row without a new row
+	edge   edge
+}
+
+// edge is where a page began whose rows were left. Once the page before it was read again, and the list had not grown
+// meanwhile, nothing unseen lies before the edge, even if the list shrinks once more: without it, deletions behind the
+// reader could hold him up for ever.
+type edge struct {
+	page  int   // number of the page that was left; 0: none
+	row   int64 // its first row; 0: it was empty
+	total int   // as that page said
+	last  int
+	sure  bool
+}
+
+// NewProgress returns the progress of a walk that starts at the page of that number, 0 for a cursor.
+func NewProgress(start int, rule Rule) *Progress {
+	rows := new(IDSet)
+	return &Progress{start: start, rule: rule, walks: 1, shown: rows, seen: rows}
+}
+
+// Classify says how to go on after a page that was read, and which of its rows no walk has shown yet.
+func (w *Progress) Classify(p Page) (step Step, fresh []int) {
+	step = Decide(Observation{
+		Gap:        w.gap(p),
+		Before:     p.Number > max(w.start, 1),
+		New:        slices.ContainsFunc(p.Rows, func(id int64) bool { return !w.seen.Has(id) }),
+		SaysIfMore: p.SaysIfMore, More: p.More, Stuck: p.Stuck, Recount: p.Recount,
+		Stale: w.stale+1 >= maxStale,
+	})
+	if step == Back {
+		w.edge = edge{page: p.Number, row: p.first(), total: p.Total, last: p.Last}
+		return step, nil
+	}
+	return step, w.use(p)
+}
+
+// Before is the number of the page to read after Back: the one before p, or the last if there are fewer by now.
+func (w *Progress) Before(p Page) int {
+	number := p.Number - 1
+	if p.Last > 0 {
+		number = min(number, p.Last)
+	}
+	return max(number, w.start, 1)
+}
+
+// Seen reports whether a row was on a page of this walk that was used.
+func (w *Progress) Seen(id int64) bool { return w.seen.Has(id) }
+
+// Count is how many rows this walk has seen.
+func (w *Progress) Count() int { return w.seen.Len() }
+
+// FoundMissing reports whether a walk that was made only to find missing rows has found them. A total that falls meanwhile may
+// be that of rows which were shown.
+func (w *Progress) FoundMissing() bool {
+	return w.walks > 1 && w.rule == Complete && !w.short() && w.latest.Total >= w.announced
+}
+
+// Finish says what the end of a walk means, which came early if no row after it matters. After Again it is the progress of a
+// new walk.
+func (w *Progress) Finish(early bool) Ending {
+	ending := Conclude(Findings{
+		Short:     !early && w.short(),
+		Verify:    w.rule == Verified || w.rule == Twice && w.walks == 1 && w.pages > 1,
+		FoundNew:  w.foundNew,
+		Exhausted: w.walks == maxWalks || w.rule == Twice && w.walks == 2,
+	})
+	if ending == Again {
+		known := Page{Total: w.latest.Total, Size: w.latest.Size}
+		*w = Progress{start: w.start, rule: w.rule, walks: w.walks + 1, announced: known.Total, shown: w.shown, seen: new(IDSet), latest: known}
+	}
+	return ending
+}
+
+// short reports whether the service announces more rows than were shown. Rows before the start do not count.
+func (w *Progress) short() bool {
+	total, size := w.latest.Total, w.latest.Size
+	switch {
+	case w.rule == Twice:
+		return min(cmp.Or(w.announced, total), total) > w.seen.Len()
+	case w.rule == AsGiven, w.start == 0, w.start > 1 && size < 1:
+		return false // how many lie before the start is not known
+	case w.start > 1 && w.start-1 > total/size:
+		return false
+	}
+	return total-(w.start-1)*size > w.shown.Len()
+}
+
+func (w *Progress) use(p Page) (fresh []int) {
+	if p.Number == 0 && w.rule == Complete && w.shrunk(p) {
+		w.rule = Verified // a cursor may be a number in disguise
+	}
+	w.stale++
+	for i, id := range p.Rows {
+		if !w.seen.Add(id) {
+			continue
+		}
+		w.stale = 0
+		if w.walks == 1 || w.shown.Add(id) {
+			fresh = append(fresh, i)
+		}
+	}
+	w.foundNew = w.foundNew || len(fresh) > 0
+	w.edge.sure = w.edge.page == p.Number+1 && p.Total <= w.edge.total && p.Last <= w.edge.last
+	if w.pages++; w.pages == 1 && w.rule == Twice {
+		w.announced = p.Total
+	}
+	if p.Total == 0 && len(p.Rows) > 0 {
+		p.Total = w.latest.Total // not known here; of an empty page it may be the truth
+	}
+	if p.Last == 0 {
+		p.Last = w.latest.Last
+	}
+	p.Rows = nil // not held on to
+	w.latest = p
+	return fresh
+}
+
+// gap reports whether rows that were not seen may lie between those that were and this page.
+func (w *Progress) gap(p Page) bool {
+	switch {
+	case w.rule == AsGiven, p.Number < 2:
+		return false // a cursor says behind which row it stands, and before the first page is nothing
+	case w.seen.Has(p.first()):
+		return false
+	case w.edge.sure && w.edge.row == p.first():
+		return false
+	case w.latest.Number == 0:
+		return false // nothing was seen before it
+	}
+	return p.Number != w.latest.Number+1 || w.shrunk(p)
+}
+
+// shrunk reports whether the list has become shorter since the page used last.
+func (w *Progress) shrunk(p Page) bool {
+	fewer := func(now, then int) bool { return now > 0 && now < then }
+	promised := w.latest.SaysIfMore && w.latest.More
+	return fewer(p.Total, w.latest.Total) || fewer(p.Last, w.latest.Last) || promised && len(p.Rows) == 0 && !p.More
+}

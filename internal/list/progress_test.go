@@ -1,0 +1,309 @@
+package list_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
+)
+
+// numbered is a page of a list that tells its total, in pages of three rows.
+func numbered(number, total int, rows ...int64) list.Page {
+	last := max(1, (total+2)/3)
+	return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: number < last, Total: total, Last: last, Size: 3}
+}
+
+// visit is a page read, and what is to come of it.
+type visit struct {
+	page list.Page
+	step list.Step
+}
+
+func classify(t *testing.T, progress *list.Progress, visits ...visit) {
+	t.Helper()
+	for i, v := range visits {
+		step, fresh := progress.Classify(v.page)
+		assert.Equal(t, v.step, step, "visit %d, page %d", i, v.page.Number)
+		if step == list.Back {
+			assert.Empty(t, fresh)
+		}
+	}
+}
+
+func TestAShrunkListIsReadFromThePageBefore(t *testing.T) {
+	t.Parallel()
+	first := visit{numbered(1, 9, 1, 2, 3), list.Next}
+	tests := map[string][]visit{
+		"nothing happened": {first, {numbered(2, 9, 4, 5, 6), list.Next}, {numbered(3, 9, 7, 8, 9), list.Last}},
+		"a row before was deleted": {
+			first, {numbered(2, 8, 5, 6, 7), list.Back}, {numbered(1, 8, 2, 3, 4), list.Next},
+			{numbered(2, 8, 5, 6, 7), list.Next}, {numbered(3, 8, 8, 9), list.Last},
+		},
+		"a row was deleted and one is shown twice": {
+			first, {numbered(2, 9, 4, 5, 6), list.Next}, {numbered(3, 8, 6, 7), list.Last},
+		},
+		"a whole page was deleted": {
+			first, {numbered(2, 9, 4, 5, 6), list.Next}, {numbered(3, 6), list.Back},
+			{numbered(2, 6, 7, 8, 9), list.Back}, {numbered(1, 6, 4, 5, 6), list.Next}, {numbered(2, 6, 7, 8, 9), list.Last},
+		},
+		"all was deleted": {first, {numbered(2, 0), list.Back}, {numbered(1, 0), list.Last}},
+		"only what follows was deleted": {
+			first, {numbered(2, 8, 4, 5, 6), list.Back}, {numbered(1, 8, 1, 2, 3), list.Next}, {numbered(2, 8, 4, 5, 6), list.Next},
+			{numbered(3, 8, 7, 8), list.Last},
+		},
+		"what follows is deleted all the time": {
+			first, {numbered(2, 8, 4, 5, 6), list.Back}, {numbered(1, 7, 1, 2, 3), list.Next}, {numbered(2, 6, 4, 5, 6), list.Last},
+		},
+		"an insertion hides that a row moved": {
+			first, {numbered(2, 9, 4, 5, 6), list.Next}, {numbered(3, 8, 8, 9), list.Back}, // row 7 is on page 2 now
+			{numbered(2, 9, 4, 5, 6), list.Next}, // and back on page 3
+			{numbered(3, 8, 8, 9), list.Back}, {numbered(2, 8, 5, 6, 7), list.Next}, {numbered(3, 8, 8, 9), list.Last},
+		},
+		"rows were inserted before": {
+			first, {numbered(2, 10, 3, 4, 5), list.Next}, {numbered(3, 10, 6, 7, 8), list.Next}, {numbered(4, 10, 9), list.Last},
+		},
+	}
+	for name, visits := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			classify(t, list.NewProgress(1, list.Complete), visits...)
+		})
+	}
+}
+
+func TestALastPageAloneShowsThatAListShrank(t *testing.T) {
+	t.Parallel()
+	page := func(number, last int, rows ...int64) list.Page {
+		return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: number < last, Last: last}
+	}
+	classify(t, list.NewProgress(1, list.Complete),
+		visit{page(1, 3, 1, 2, 3), list.Next}, visit{page(2, 2, 5, 6), list.Back},
+		visit{page(1, 2, 2, 3, 4), list.Next}, visit{page(2, 2, 5, 6), list.Last})
+
+	classify(t, list.NewProgress(1, list.Complete),
+		visit{page(1, 3, 1, 2, 3), list.Next}, visit{page(2, 3, 4, 5, 6), list.Next}, visit{page(3, 2), list.Back},
+		visit{page(2, 3, 4, 5, 6), list.Next}, // it has grown, so that a row may have moved away before it was seen here
+		visit{page(3, 2), list.Back}, visit{page(2, 2, 5, 6, 7), list.Last})
+
+	silent := list.Page{Number: 2, Rows: []int64{4, 5, 6}, SaysIfMore: true, More: true}
+	classify(t, list.NewProgress(1, list.Complete), visit{page(1, 4, 1, 2, 3), list.Next}, visit{silent, list.Next}, visit{page(3, 3, 8, 9), list.Back})
+}
+
+func TestAPageThatWasPromisedAndIsEmptyShowsThatAListShrank(t *testing.T) {
+	t.Parallel()
+	page := func(number int, more bool, rows ...int64) list.Page {
+		return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: more}
+	}
+	classify(t, list.NewProgress(1, list.Complete),
+		visit{page(1, true, 1, 2, 3), list.Next}, visit{page(2, false), list.Back}, visit{page(1, false, 4, 5), list.Last})
+
+	// A service that hides some rows of each page may promise a page of none.
+	classify(t, list.NewProgress(1, list.Complete),
+		visit{page(1, true, 1, 2, 3), list.Next}, visit{page(2, false), list.Back},
+		visit{page(1, true, 1, 2, 3), list.Next}, visit{page(2, false), list.Last})
+}
+
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, 4, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5}))
+	assert.Equal(t, 4, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5, Last: 9}))
+	assert.Equal(t, 2, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5, Last: 2}), "pages that are gone are not read")
+	assert.Equal(t, 3, list.NewProgress(3, list.Complete).Before(list.Page{Number: 5, Last: 2}), "nor those before the start")
+}
+
+func TestAWalkFromTheMiddleDoesNotGoBeforeItsStart(t *testing.T) {
+	t.Parallel()
+	progress := list.NewProgress(2, list.Complete)
+	classify(t, progress,
+		visit{numbered(2, 12, 4, 5, 6), list.Next}, visit{numbered(3, 11, 8, 9, 10), list.Back}, visit{numbered(2, 11, 5, 6, 7), list.Next},
+		visit{numbered(3, 6), list.Back}, visit{numbered(2, 6, 10, 11, 12), list.Lost})
+}
+
+func TestPagesWithoutANewRowAreFew(t *testing.T) {
+	t.Parallel()
+	same := numbered(1, 300, 1, 2, 3)
+	at := func(number int) list.Page { p := same; p.Number = number; return p }
+	classify(t, list.NewProgress(1, list.Complete), visit{at(1), list.Next}, visit{at(2), list.Next}, visit{at(3), list.Next}, visit{at(4), list.Stall})
+
+	// Going back does not count, so that it never takes a walk's patience; but each time ends in a page that does.
+	changing := func(total int) list.Page { return numbered(2, total, int64(1000+total), 5, 6) }
+	classify(t, list.NewProgress(1, list.Complete),
+		visit{numbered(1, 100, 1, 2, 3), list.Next}, visit{changing(99), list.Back},
+		visit{numbered(1, 99, 1, 2, 3), list.Next}, visit{changing(98), list.Back},
+		visit{numbered(1, 98, 1, 2, 3), list.Next}, visit{changing(97), list.Back},
+		visit{numbered(1, 97, 1, 2, 3), list.Stall})
+}
+
+func TestCursorsNeedNoWayBack(t *testing.T) {
+	t.Parallel()
+	page := func(total int, more bool, rows ...int64) list.Page {
+		return list.Page{Rows: rows, SaysIfMore: true, More: more, Total: total}
+	}
+	progress := list.NewProgress(1, list.Complete)
+	classify(t, progress, visit{numbered(1, 9, 1, 2, 3), list.Next}, visit{page(9, true, 4, 5, 6), list.Next}, visit{page(9, false, 7, 8, 9), list.Last})
+	assert.Equal(t, list.Whole, progress.Finish(false))
+
+	// Some cursors are numbers in disguise: a list that shrank is walked again.
+	progress = list.NewProgress(0, list.Complete)
+	classify(t, progress, visit{page(9, true, 1, 2, 3), list.Next}, visit{page(8, false, 5, 6, 7), list.Last})
+	assert.Equal(t, list.Again, progress.Finish(false))
+	classify(t, progress, visit{page(8, true, 2, 3, 4), list.Next}, visit{page(8, false, 5, 6, 7), list.Last})
+	assert.Equal(t, list.Again, progress.Finish(false), "it brought a row")
+	classify(t, progress, visit{page(8, true, 2, 3, 4), list.Next}, visit{page(8, false, 5, 6, 7), list.Last})
+	assert.Equal(t, list.Whole, progress.Finish(false))
+}
+
+func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
+	t.Parallel()
+	progress := list.NewProgress(1, list.Complete)
+	classify(t, progress, visit{numbered(1, 4, 1, 2, 3), list.Next}, visit{numbered(2, 5, 3, 4), list.Last})
+	assert.False(t, progress.FoundMissing(), "a first walk goes to its end")
+	assert.Equal(t, list.Again, progress.Finish(false), "a row was inserted before")
+	assert.Zero(t, progress.Count())
+	classify(t, progress, visit{numbered(1, 5, 9, 1, 2), list.Next})
+	assert.True(t, progress.FoundMissing())
+	assert.Equal(t, list.Whole, progress.Finish(false))
+
+	progress = list.NewProgress(1, list.Complete)
+	classify(t, progress, visit{numbered(1, 3, 1, 2), list.Last})
+	assert.Equal(t, list.Again, progress.Finish(false))
+	classify(t, progress, visit{list.Page{Number: 1, Rows: []int64{1, 2}, SaysIfMore: true}, list.Last})
+	assert.False(t, progress.FoundMissing(), "what was told still holds")
+	assert.Equal(t, list.Short, progress.Finish(false))
+
+	for name, tt := range map[string]struct {
+		start  int
+		page   list.Page
+		ending list.Ending
+	}{
+		"from the second page":             {2, numbered(2, 6, 4, 5, 6), list.Whole},
+		"short from the second page":       {2, numbered(2, 6, 4, 5), list.Again},
+		"from the second of unknown size":  {2, list.Page{Number: 2, Rows: []int64{4}, SaysIfMore: true, Total: 6}, list.Whole},
+		"from a cursor nobody knows where": {0, list.Page{Rows: []int64{4}, SaysIfMore: true, Total: 6}, list.Whole},
+	} {
+		progress := list.NewProgress(tt.start, list.Complete)
+		classify(t, progress, visit{tt.page, list.Last})
+		assert.Equal(t, tt.ending, progress.Finish(false), name)
+	}
+}
+
+// The reader deletes a row that was shown while one is missing: the total fits again, and the row is missing still.
+func TestATotalThatFallsDoesNotBringAMissingRow(t *testing.T) {
+	t.Parallel()
+	progress := list.NewProgress(1, list.Complete)
+	classify(t, progress, visit{numbered(1, 6, 1, 2, 3), list.Next}, visit{numbered(2, 6, 4, 5), list.Last})
+	assert.Equal(t, list.Again, progress.Finish(false))
+	classify(t, progress, visit{numbered(1, 5, 1, 2, 3), list.Next})
+	assert.False(t, progress.FoundMissing())
+	classify(t, progress, visit{numbered(2, 5, 4, 6), list.Last})
+	assert.Equal(t, list.Whole, progress.Finish(false))
+}
+
+func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
+	t.Parallel()
+	page := func(rows ...int64) list.Page { return list.Page{Number: 1, Rows: rows, SaysIfMore: true} }
+	progress := list.NewProgress(1, list.Verified)
+	classify(t, progress, visit{page(1), list.Last})
+	assert.Equal(t, list.Again, progress.Finish(false))
+	classify(t, progress, visit{page(1, 2), list.Last})
+	assert.False(t, progress.FoundMissing())
+	assert.Equal(t, list.Again, progress.Finish(false))
+	classify(t, progress, visit{page(2), list.Last})
+	assert.Equal(t, list.Whole, progress.Finish(false))
+
+	progress = list.NewProgress(1, list.Verified)
+	for n := range int64(5) {
+		classify(t, progress, visit{page(n + 1), list.Last})
+		assert.True(t, progress.Seen(n+1))
+		assert.False(t, progress.Seen(n), "a row of an earlier walk")
+		want := list.Again
+		if n == 4 {
+			want = list.Changing
+		}
+		assert.Equal(t, want, progress.Finish(false))
+	}
+
+	progress = list.NewProgress(1, list.Verified)
+	classify(t, progress, visit{page(), list.Last})
+	assert.Equal(t, list.Whole, progress.Finish(false), "an empty list has nothing to be looked for again")
+}
+
+// A start far beyond the list is not short of rows, however large its number.
+func TestAStartBeyondAllRowsIsNotShort(t *testing.T) {
+	t.Parallel()
+	const start = 1 << (strconv.IntSize - 2)
+	progress := list.NewProgress(start, list.Complete)
+	step, _ := progress.Classify(list.Page{Number: start, SaysIfMore: true, Total: 10, Size: 4})
+	assert.Equal(t, list.Last, step)
+	assert.Equal(t, list.Whole, progress.Finish(false))
+}
+
+// An empty page without a total says that nothing is left; what an earlier page told no longer counts.
+func TestAListThatWasEmptiedIsNotShort(t *testing.T) {
+	t.Parallel()
+	progress := list.NewProgress(1, list.Complete)
+	for _, tc := range []struct {
+		page list.Page
+		want list.Step
+	}{{numbered(1, 6, 1, 2, 3), list.Next}, {list.Page{Number: 2, SaysIfMore: true}, list.Back}, {list.Page{Number: 1, SaysIfMore: true}, list.Last}} {
+		step, _ := progress.Classify(tc.page)
+		assert.Equal(t, tc.want, step)
+	}
+	assert.Equal(t, list.Whole, progress.Finish(false))
+}
+
+// Twice walks a second time, whatever that finds, and does not ask for rows that came in after its start.
+func TestTwice(t *testing.T) {
+	t.Parallel()
+	progress := list.NewProgress(1, list.Twice)
+	classify(t, progress, visit{numbered(1, 2, 1, 2), list.Last})
+	assert.Equal(t, list.Whole, progress.Finish(false), "a single page came at one moment")
+
+	progress = list.NewProgress(1, list.Twice)
+	for walk, ending := range []list.Ending{list.Again, list.Whole} {
+		born := int64(10 * (walk + 1))
+		classify(t, progress, visit{numbered(1, 5, born, 1, 2), list.Next}, visit{numbered(2, 6, 3, 4), list.Last})
+		assert.False(t, progress.FoundMissing())
+		assert.Equal(t, ending, progress.Finish(false), "a row came in since the first page")
+	}
+
+	progress = list.NewProgress(1, list.Twice)
+	for _, ending := range []list.Ending{list.Again, list.Short} {
+		classify(t, progress, visit{numbered(1, 5, 1, 2, 3), list.Next}, visit{numbered(2, 5, 4), list.Last})
+		assert.Equal(t, ending, progress.Finish(false), "a row is missing in this very walk")
+	}
+
+	progress = list.NewProgress(1, list.Twice)
+	classify(t, progress, visit{numbered(1, 9, 1, 2, 3), list.Next})
+	assert.Equal(t, list.Whole, progress.Finish(true), "what follows does not matter")
+
+	unknown := list.Page{Number: 1, Rows: []int64{1}, SaysIfMore: true, More: true}
+	progress = list.NewProgress(1, list.Twice)
+	for _, ending := range []list.Ending{list.Again, list.Short} {
+		classify(t, progress, visit{unknown, list.Next}, visit{numbered(2, 6, 2, 3), list.Last})
+		assert.Equal(t, ending, progress.Finish(false), "a total that only the last page tells counts")
+	}
+}
+
+// A row that comes in hides that another was deleted, so that nothing shows that the rest has moved.
+func TestTwiceFindsWhatABirthHides(t *testing.T) {
+	t.Parallel()
+	for rule, found := range map[list.Rule]bool{list.Twice: true, list.Complete: false} {
+		progress := list.NewProgress(1, rule)
+		classify(t, progress, visit{numbered(1, 6, 1, 2, 3), list.Next}, visit{numbered(2, 6, 5, 6, 7), list.Last}) // 1 went, 7 came
+		if progress.Finish(false) == list.Again {
+			classify(t, progress, visit{numbered(1, 6, 2, 3, 4), list.Next}, visit{numbered(2, 6, 5, 6, 7), list.Last})
+		}
+		assert.Equal(t, found, progress.Seen(4), rule)
+	}
+}
+
+// Who takes pages as they are given is never sent back and never told that rows are missing.
+func TestAsGiven(t *testing.T) {
+	t.Parallel()
+	progress := list.NewProgress(1, list.AsGiven)
+	classify(t, progress, visit{numbered(1, 9, 1, 2, 3), list.Next}, visit{numbered(2, 4, 6), list.Last})
+	assert.Equal(t, list.Whole, progress.Finish(false))
+}
