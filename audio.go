@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -34,11 +33,9 @@ var audioURL = operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{
 // AudioURL asks for a temporary URL of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
 // response holds no http or https URL.
 func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOption) (*AudioURL, error) {
-	r, err := audioURL.withID(id)
-	if err != nil {
-		return nil, err
-	}
-	return do(ctx, s.client, r, opts, decodeAudioURL)
+	return runOne(ctx, s.client, audioURL, id, opts, func(_ context.Context, response []byte) (*AudioURL, error) {
+		return decodeAudioURL(response)
+	})
 }
 
 func decodeAudioURL(response []byte) (*AudioURL, error) {
@@ -130,17 +127,13 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 // said to be, XML, HTML or JSON, or text that is not even called audio, and one whose end nothing proves. What storage
 // refuses also matches the status' sentinel, such as [ErrNotFound] or [ErrForbidden]. The call options apply to the
 // requests to the service; with [WithoutRetry] storage too is asked once.
-func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (_ int64, err error) {
-	if w == nil {
-		return 0, invalid("Notes.DownloadAudio: w", "is nil")
-	}
-	options, err := downloadOptions(id, opts)
-	if err != nil {
-		return 0, err
-	}
-	ctx, hooked := s.client.startCall(ctx, downloadAudio.name)
-	defer hooked.end(ctx, hooked.pending(&err))
-	return s.download(ctx, hooked, id, download.NewWriter(w), params, options, opts)
+func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
+	return run(ctx, s.client, downloadAudio.name, opts, func(ctx context.Context, call *scope) (int64, error) {
+		if w == nil {
+			return 0, invalid("Notes.DownloadAudio: w", "is nil")
+		}
+		return s.download(ctx, call, id, download.NewWriter(w), params)
+	})
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
@@ -155,19 +148,22 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 // One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
 // as are an empty path and one of a directory. Errors of the file system match what they are, such as [os.ErrPermission];
 // the others are those of DownloadAudio.
-func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (_ int64, err error) {
+func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
+	return run(ctx, s.client, "Notes.DownloadAudioFile", opts, func(ctx context.Context, call *scope) (int64, error) {
+		return s.downloadFile(ctx, call, id, path, params)
+	})
+}
+
+func (s *NotesService) downloadFile(ctx context.Context, call *scope, id int64, path string, params DownloadParams) (int64, error) {
 	if path == "" {
 		return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
 	}
-	options, err := downloadOptions(id, opts)
-	if err != nil {
+	if err := checkID(call.call.Operation, id); err != nil {
 		return 0, err
 	}
-	ctx, hooked := s.client.startCall(ctx, "Notes.DownloadAudioFile")
-	defer hooked.end(ctx, hooked.pending(&err))
 	part, err := download.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
@@ -176,42 +172,35 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 		return 0, downloadError(err)
 	}
 	defer part.Leave() // also when a callback of the caller's panics
-	n, err := s.download(ctx, hooked, id, part, params, options, opts)
+	n, err := s.download(ctx, call, id, part, params)
 	if err != nil {
 		return n, err
 	}
 	return n, downloadError(part.Finish())
 }
 
-func downloadOptions(id int64, opts []CallOption) (callOptions, error) {
-	if _, err := downloadAudio.withID(id); err != nil {
-		return callOptions{}, err
-	}
-	return newCallOptions(opts)
-}
-
 // download brings the note's recording to the target, and returns how much of it is there.
-func (s *NotesService) download(ctx context.Context, hooked *hookedCall, id int64, to download.Target, params DownloadParams, options callOptions, opts []CallOption) (int64, error) {
-	sized := opts
-	var response Response // to the question for the size, which is asked while other things go on
-	if options.response != nil {
-		sized = append(slices.Clip(opts), WithResponse(&response))
+func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to download.Target, params DownloadParams) (int64, error) {
+	if err := checkID(scope.call.Operation, id); err != nil {
+		return 0, err
 	}
-	d := download.New(s.audioSource(id, params, opts, sized), to)
+	options := &scope.options
+	var response Response // to the question for the size, which is asked while other things go on
+	d := download.New(s.audioSource(id, params, options, &response), to)
 	defer d.Stop()
 	call := &exchange.Call{
 		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
-		MaxRetries: s.client.config.retry.MaxRetries, Report: s.client.reportDownload,
-		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return brokenOff(ctx, a) }),
+		MaxRetries: s.client.config.retry.MaxRetries,
+		Explain:    exchange.ExplainFunc(func(a *exchange.Attempt) error { return brokenOff(ctx, a) }),
 	}
-	hooked.attach(call, downloadAudio, nil)
+	scope.attach(call, downloadAudio, nil)
 	if options.noRetry {
 		call.MaxRetries = 0
 	}
 	err := call.Do(ctx)
 	if err == nil {
 		err = d.CheckSize(ctx)
-		if response.Attempts > 0 {
+		if options.response != nil && response.Attempts > 0 {
 			*options.response = response
 		}
 	}
@@ -232,12 +221,16 @@ func brokenOff(ctx context.Context, a *exchange.Attempt) error {
 	return download.Break(a.Cause)
 }
 
-// audioSource is what a download needs of the service; sized are the options of the question for the size.
-func (s *NotesService) audioSource(id int64, params DownloadParams, opts, sized []CallOption) download.Source {
-	c := s.client
+// audioSource is what a download needs of the service; sized gets the response to the question for the size.
+func (s *NotesService) audioSource(id int64, params DownloadParams, options *callOptions, sized *Response) download.Source {
+	c, inherited := s.client, options.inherited()
+	address := []CallOption{inherited}
+	if options.response != nil {
+		address = append(address, WithResponse(options.response))
+	}
 	source := download.Source{
 		Address: func(ctx context.Context) (download.Address, error) {
-			signed, err := s.AudioURL(ctx, id, opts...)
+			signed, err := s.AudioURL(ctx, id, address...)
 			if err != nil {
 				return download.Address{}, err
 			}
@@ -251,7 +244,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, opts, sized 
 	}
 	if !params.IgnoreSize {
 		source.Size = func(ctx context.Context) int64 {
-			note, err := s.Get(ctx, id, sized...)
+			note, err := s.Get(ctx, id, inherited, WithResponse(sized))
 			if err != nil || note.Audio == nil {
 				return -1
 			}
@@ -259,14 +252,6 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, opts, sized 
 		}
 	}
 	return source
-}
-
-func (c *Client) reportDownload(ctx context.Context, a *exchange.Attempt) {
-	c.observe(ctx, Attempt{
-		Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
-		Number: a.Number, StatusCode: a.Status, Duration: a.Duration, RequestID: requestID(a.Header),
-		BytesReceived: a.BytesReceived, Err: downloadError(a.Err),
-	})
 }
 
 // downloadError gives a failure the shape of this package's errors. What the service failed with has it already.

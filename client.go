@@ -153,22 +153,24 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 	case http.MethodPut, http.MethodDelete:
 		op.effect = exchange.Repeatable
 	}
-	if err := checkPath(method, path); err != nil {
-		return err
-	}
-	r := request{op: op, path: path}
-	if body != nil {
-		encoded, err := json.Marshal(body)
-		if err != nil {
-			return &callError{op: op, detail: "the body cannot be encoded as JSON", causes: []error{ErrInvalidArgument, err}}
+	_, err := run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*struct{}, error) {
+		if err := checkPath(method, path); err != nil {
+			return nil, err
 		}
-		r.body = exchange.JSON(encoded)
-	}
-	_, err := do(ctx, c, r, opts, func(response []byte) (*struct{}, error) {
-		if out == nil {
-			return new(struct{}), nil
+		r := request{op: op, path: path}
+		if body != nil {
+			encoded, err := json.Marshal(body)
+			if err != nil {
+				return nil, &callError{op: op, detail: "the body cannot be encoded as JSON", causes: []error{ErrInvalidArgument, err}}
+			}
+			r.body = exchange.JSON(encoded)
 		}
-		return new(struct{}), json.Unmarshal(response, out)
+		return do(ctx, call, r, func(response []byte) (*struct{}, error) {
+			if out == nil {
+				return new(struct{}), nil
+			}
+			return new(struct{}), json.Unmarshal(response, out)
+		})
 	})
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +32,18 @@ func IfUnchanged(note *ProgressNote) CallOption {
 		o.unchanged = note
 		return nil
 	}
+}
+
+// checkConditions refuses a condition on anything but an edit.
+func (o *callOptions) checkConditions(name string) error {
+	switch name {
+	case updateNote.name, signNote.name, deleteNote.name:
+		return nil
+	}
+	if o.unchanged != nil {
+		return invalid(name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
+	}
+	return nil
 }
 
 // ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was
@@ -72,7 +83,7 @@ type edit struct {
 	id      int64
 	began   time.Time
 	read    *ProgressNote    // what the caller read; nil: not said
-	reads   []CallOption     // of the reads in between: those of the caller are meant for the edit
+	options *callOptions     // of the call
 	params  UpdateNoteParams // of an Update
 	done    *ProgressNote    // as an earlier attempt left it
 }
@@ -86,23 +97,17 @@ func (e *edit) release() {
 	edits.Put(e)
 }
 
-func (s *NotesService) newEdit(op operation, id int64, opts []CallOption) (*edit, request, error) {
+func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, request, error) {
 	r, err := op.withID(id)
 	if err != nil {
 		return nil, r, err
 	}
-	options, err := newCallOptions(opts)
-	if err != nil {
-		return nil, r, err
-	}
-	e, _ := edits.Get().(*edit)
-	*e = edit{service: s, op: op, id: id, began: time.Now(), read: options.unchanged}
-	if e.read != nil && e.read.ID != id {
+	read := call.options.unchanged
+	if read != nil && read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	if options.authorization != nil {
-		e.reads = []CallOption{func(o *callOptions) error { o.authorization = options.authorization; return nil }}
-	}
+	e, _ := edits.Get().(*edit)
+	*e = edit{service: s, op: op, id: id, began: time.Now(), read: read, options: &call.options}
 	r.edit = e
 	return e, r, nil
 }
@@ -123,7 +128,7 @@ func (e *edit) before(ctx context.Context) error {
 	if e.read == nil {
 		return nil
 	}
-	current, err := e.service.Get(ctx, e.id, e.reads...)
+	current, err := e.service.Get(ctx, e.id, e.options.inherited())
 	if err != nil {
 		return err
 	}
@@ -141,7 +146,7 @@ func (e *edit) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return nil // nothing was done, or doing it twice changes nothing
 	}
 	var response Response
-	current, err := e.service.Get(ctx, e.id, append(slices.Clip(e.reads), WithResponse(&response))...)
+	current, err := e.service.Get(ctx, e.id, e.options.inherited(), WithResponse(&response))
 	switch {
 	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound):
 		return errAlreadyDone
@@ -272,7 +277,7 @@ func mayBeExplained(err error) bool {
 
 // explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
 func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
-	note, err := s.Get(ctx, edit.id, edit.reads...)
+	note, err := s.Get(ctx, edit.id, edit.options.inherited())
 	switch {
 	case err != nil:
 		return nil, failure

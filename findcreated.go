@@ -73,13 +73,19 @@ func (p FindCreatedParams) Format(s fmt.State, _ rune) {
 //
 // An error put together from Params, SentAt and AudioSize is enough; without LostAt, Settle counts from now. When the error
 // holds a NoteID, that note is read and returned if it is the patient's. Bad params are [ErrInvalidArgument].
-func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (_ *ProgressNote, err error) {
-	l, err := s.newSearch(lost, params, opts)
-	if err != nil {
-		return nil, err
-	}
-	ctx, hooked := s.client.startCall(ctx, findCreated.name)
-	defer hooked.end(ctx, hooked.pending(&err))
+func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (*ProgressNote, error) {
+	return run(ctx, s.client, findCreated.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
+		l, err := s.newSearch(lost, params, &call.options)
+		if err != nil {
+			return nil, err
+		}
+		return l.find(ctx)
+	})
+}
+
+// find looks until it can decide.
+func (l *search) find(ctx context.Context) (*ProgressNote, error) {
+	losses := l.notes.client.losses
 	if l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "" {
 		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
 	}
@@ -92,12 +98,12 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 		v := creates.Decide(evidence)
 		reason = v.Reason
 		switch {
-		case v.Outcome == creates.Found && s.client.losses.Claim(l.loss, l.found.ID):
+		case v.Outcome == creates.Found && losses.Claim(l.loss, l.found.ID):
 			return l.found, nil
 		case v.Outcome == creates.Found:
 			return nil, l.undecided(string(creates.Several))
 		case v.Outcome == creates.NotCreated:
-			s.client.losses.Remove(l.loss)
+			losses.Remove(l.loss)
 			return nil, &callError{op: findCreated, detail: "the note was not created; creating it again is safe", causes: []error{ErrNotCreated}}
 		case !v.Wait && failure != nil:
 			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
@@ -245,7 +251,7 @@ type sighting struct {
 	look int
 }
 
-func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, opts []CallOption) (*search, error) {
+func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, options *callOptions) (*search, error) {
 	switch {
 	case lost == nil || lost.SentAt.IsZero():
 		return nil, invalid("Notes.FindCreated", "needs the error of a Create")
@@ -258,16 +264,12 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
 	}
-	caller, err := newCallOptions(opts)
-	if err != nil {
-		return nil, err
-	}
-	l := &search{lost: *lost, params: params, notes: s, response: caller.response, seen: map[int64]sighting{}}
+	l := &search{lost: *lost, params: params, notes: s, response: options.response, seen: map[int64]sighting{}}
 	if l.response == nil {
 		l.response = new(Response)
 	}
 	// What a cache gives may be older than the note.
-	l.opts = append(slices.Clip(opts), WithResponse(l.response), WithHeader("Cache-Control", "no-cache"))
+	l.opts = []CallOption{options.inherited(), WithResponse(l.response), WithHeader("Cache-Control", "no-cache")}
 	l.lost.AudioSize = lost.audioSize()
 	l.settledAt = params.settledAt(lost)
 	l.window = creates.NewWindow(lost.SentAt, l.settledAt)

@@ -18,9 +18,9 @@ import (
 // header, no body and no error, from which the service's own words could be had.
 //
 // Every method that talks to the service is a call. Some contain others: Wait, Watch, WaitAll, All and FindCreated consist
-// of calls only; a download asks for a URL and the note's size; Update, Sign and Delete may read the note. Arguments that
-// are refused before anything is done make no call, or one that ends with "invalid_argument". A call that is ranged over lasts
-// as long as the range.
+// of calls only; a download asks for a URL and the note's size; Update, Sign and Delete may read the note. A call whose
+// arguments are refused ends with "invalid_argument"; one whose options are refused does not begin. A call that is ranged
+// over lasts as long as the range.
 //
 // Hooks run in the goroutine of the call and must be safe for several goroutines at once. Who blocks in one holds up that
 // call alone: its context counts, the stall timeout does not. A panic comes out of the call, whose ends are told
@@ -95,92 +95,98 @@ func WithHooks(hooks Hooks) Option {
 	}
 }
 
-// hookedCall is one call that hooks are told of. Nil, it does nothing.
-type hookedCall struct {
-	hooks    *Hooks
+// scope is one call of a public method, from its door to its end: what its options say, and who learns of it.
+type scope struct {
+	client   *Client
+	options  callOptions
 	call     CallInfo
 	started  time.Time
-	attempts int
+	attempts int   // that were sent
 	yielded  error // the first that an iterator yielded
 
 	op     operation // of the attempts
-	server *url.URL  // nil: storage
+	server *url.URL  // of the attempts; nil: storage
 }
 
 const errUnfinished = safeError("the call was left by a panic")
 
-// startCall tells the hooks of a call, which must be ended. The context is for all that the call does.
-func (c *Client) startCall(ctx context.Context, name string) (context.Context, *hookedCall) {
-	hooks := c.config.hooks
-	if hooks == nil {
-		return ctx, nil
+// run is the door of a public method: its options are read once, before anything else, and hooks learn of its beginning and
+// of its end, also if that is a panic.
+func run[T any](ctx context.Context, c *Client, name string, opts []CallOption, method func(context.Context, *scope) (T, error)) (value T, err error) {
+	ctx, call, err := c.begin(ctx, name, opts)
+	if err != nil {
+		return value, err
 	}
-	h := &hookedCall{hooks: hooks, call: CallInfo{Operation: name}}
-	if hooks.CallStart != nil {
-		ctx = withValues(ctx, hooks.CallStart(ctx, h.call))
-	}
-	h.started = time.Now()
-	return ctx, h
+	err = errUnfinished // until the method returns
+	defer func() { call.finish(ctx, err) }()
+	return method(ctx, call)
 }
 
-// pending is for the defer statement that ends a call: until the method returns, its error is that of a panic.
-func (h *hookedCall) pending(returned *error) *error {
-	if h != nil {
-		*returned = errUnfinished
+// runOne is run for a method that is one request; the id matters where the route has one.
+func runOne[T any](ctx context.Context, c *Client, op operation, id int64, opts []CallOption, decode func(context.Context, []byte) (*T, error)) (*T, error) {
+	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
+		r, err := op.withID(id)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, call, r, func(response []byte) (*T, error) { return decode(ctx, response) })
+	})
+}
+
+// begin is the first half of run, for methods that are ranged over. The context is for all that the call does.
+func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (context.Context, *scope, error) {
+	call := &scope{client: c, call: CallInfo{Operation: name}}
+	if err := call.options.read(opts); err != nil {
+		return ctx, nil, err
 	}
-	return returned
+	if err := call.options.checkConditions(name); err != nil {
+		return ctx, nil, err
+	}
+	if hooks := c.config.hooks; hooks != nil {
+		if hooks.CallStart != nil {
+			ctx = withValues(ctx, hooks.CallStart(ctx, call.call))
+		}
+		call.started = time.Now()
+	}
+	return ctx, call, nil
+}
+
+// finish tells the hooks what came of the call.
+func (s *scope) finish(ctx context.Context, err error) {
+	hooks := s.client.config.hooks
+	if hooks == nil || hooks.CallEnd == nil {
+		return
+	}
+	hooks.CallEnd(ctx, s.call, CallResult{
+		Attempts: s.attempts, Duration: time.Since(s.started), ErrorType: errorType(ctx, err), OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
+	})
 }
 
 // noted is an error that is about to be yielded, the first of which is kept. To wrap yield instead would move it to the heap.
-func (h *hookedCall) noted(err error) error {
-	if h != nil && h.yielded == nil {
-		h.yielded = err
+func (s *scope) noted(err error) error {
+	if s.yielded == nil {
+		s.yielded = err
 	}
 	return err
 }
 
-// walked ends the call when a walk has; nil, nothing does. A defer statement would cost the iterator its inlining, and with
-// it allocations of those who range over it.
-func (h *hookedCall) walked(ctx context.Context) func(error) {
-	if h == nil {
-		return nil
-	}
-	return func(err error) {
-		err = listError(err)
-		h.end(ctx, &err)
-	}
-}
-
-// end tells the hooks what came of the call; without a returned error it is the one that was noted.
-func (h *hookedCall) end(ctx context.Context, returned *error) {
-	if h == nil || h.hooks.CallEnd == nil {
-		return
-	}
-	err := h.yielded
-	if returned != nil {
-		err = *returned
-	}
-	h.hooks.CallEnd(ctx, h.call, CallResult{
-		Attempts: h.attempts, Duration: time.Since(h.started), ErrorType: errorType(ctx, err), OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
-	})
-}
-
-// attach makes the hooks learn of the attempts of an operation; a nil server is storage.
-func (h *hookedCall) attach(call *exchange.Call, op operation, server *url.URL) {
-	if h != nil {
-		h.op, h.server = op, server
-		call.Hook = h
+// attach makes those who want to know learn of the attempts of an operation; a nil server is storage.
+func (s *scope) attach(call *exchange.Call, op operation, server *url.URL) {
+	s.op, s.server = op, server
+	if config := &s.client.config; config.hooks != nil || config.observer != nil || config.logger != nil {
+		call.Hook = s
 	}
 }
 
 // Begin implements [exchange.Hook].
-func (h *hookedCall) Begin(ctx context.Context, _ *exchange.Attempt) *exchange.Trace {
-	h.attempts++
+func (s *scope) Begin(ctx context.Context, a *exchange.Attempt) *exchange.Trace {
+	s.attempts++
 	trace := &exchange.Trace{Context: ctx}
-	if h.hooks.AttemptStart == nil {
+	hooks := s.client.config.hooks
+	if hooks == nil || hooks.AttemptStart == nil {
 		return trace
 	}
-	given, headers := h.hooks.AttemptStart(ctx, h.attempt())
+	given, headers := hooks.AttemptStart(ctx, s.info(a))
 	trace.Context = withValues(ctx, given)
 	if headers.valid() {
 		trace.Parent, trace.State = headers.Traceparent, headers.Tracestate
@@ -188,36 +194,46 @@ func (h *hookedCall) Begin(ctx context.Context, _ *exchange.Attempt) *exchange.T
 	return trace
 }
 
-// End implements [exchange.Hook].
-func (h *hookedCall) End(ctx context.Context, a *exchange.Attempt) {
-	if h.hooks.AttemptEnd == nil {
-		return
+// End implements [exchange.Hook]: one report of an attempt, for observer, logger and hooks. The hooks learn only of what
+// was sent, but also of an attempt that a panic ended.
+func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
+	report := Attempt{
+		Operation: s.op.name, Method: s.op.method, Route: s.op.route, Number: a.Number, StatusCode: a.Status, Duration: a.Duration,
+		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: downloadError(a.Err),
 	}
-	result := AttemptResult{
-		StatusCode: a.Status, Duration: time.Since(a.Started), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, RateLimitRemaining: -1,
-	}
-	if told := a.Header.Get("X-RateLimit-Remaining"); told != "" && h.server != nil {
-		if remaining, err := strconv.Atoi(told); err == nil && remaining >= 0 {
-			result.RateLimitRemaining = remaining
+	defer func() { // whatever observer and logger do
+		if hooks := s.client.config.hooks; a.Begun() && hooks != nil && hooks.AttemptEnd != nil {
+			hooks.AttemptEnd(ctx, s.info(a), s.result(ctx, report, a))
 		}
+	}()
+	if !a.Unfinished() {
+		s.client.observe(ctx, report)
 	}
-	switch {
-	case a.Err != nil:
-		result.ErrorType = errorType(ctx, downloadError(a.Err))
-	case a.Status == 0:
-		result.ErrorType = errorType(ctx, errUnfinished)
-	}
-	result.OutcomeUnknown = result.ErrorType != "" && h.op.effect != exchange.Reads && !a.Outcome().NotProcessed()
-	h.hooks.AttemptEnd(ctx, h.attempt(), result)
 }
 
-func (h *hookedCall) attempt() AttemptInfo {
-	info := AttemptInfo{Operation: h.call.Operation, Method: h.op.method, Route: h.op.route, Number: h.attempts}
-	if h.server != nil {
-		info.ServerAddress, info.ServerPort = h.server.Hostname(), 443
-		if port, err := strconv.Atoi(h.server.Port()); err == nil {
+// result is what hooks are told of the report.
+func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt) AttemptResult {
+	result := AttemptResult{
+		StatusCode: report.StatusCode, Duration: report.Duration, BytesSent: report.BytesSent, BytesReceived: report.BytesReceived,
+		RateLimitRemaining: -1, ErrorType: errorType(ctx, report.Err),
+	}
+	if remaining, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining")); err == nil && remaining >= 0 && s.server != nil {
+		result.RateLimitRemaining = remaining
+	}
+	if a.Unfinished() {
+		result.ErrorType = errorType(ctx, errUnfinished)
+	}
+	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && !a.Outcome().NotProcessed()
+	return result
+}
+
+func (s *scope) info(a *exchange.Attempt) AttemptInfo {
+	info := AttemptInfo{Operation: s.call.Operation, Method: s.op.method, Route: s.op.route, Number: a.Number}
+	if s.server != nil {
+		info.ServerAddress, info.ServerPort = s.server.Hostname(), 443
+		if port, err := strconv.Atoi(s.server.Port()); err == nil {
 			info.ServerPort = port
-		} else if h.server.Scheme == "http" {
+		} else if s.server.Scheme == "http" {
 			info.ServerPort = 80
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -167,6 +168,36 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 			2: PUT /v1/progress-notes/{id}/sign 200
 `, told.String())
 	})
+}
+
+// Hooks, observer and logger report the same attempt: there is one report.
+func TestEverybodyIsToldTheSame(t *testing.T) {
+	t.Parallel()
+	var told hookLog
+	var log bytes.Buffer
+	var attempts []clinicaldoc.Attempt
+	cut := roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp := madeResponse(r, http.StatusOK, "")
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat(" ", 100)), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		return resp, nil
+	})
+	client := clientOn(t, &http.Client{Transport: cut}, told.option(),
+		clinicaldoc.WithLogger(slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+		clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { attempts = append(attempts, a) }))
+	_, err := client.Notes.Get(t.Context(), 7)
+	require.Error(t, err)
+	require.Len(t, attempts, 1)
+	require.Len(t, told.attempts, 1)
+	result, seen := told.attempts[0], attempts[0]
+	assert.EqualValues(t, 100, result.BytesReceived)
+	assert.Equal(t, result.BytesReceived, seen.BytesReceived)
+	assert.Equal(t, result.BytesSent, seen.BytesSent)
+	assert.Equal(t, result.StatusCode, seen.StatusCode)
+	assert.Equal(t, result.Duration, seen.Duration)
+	var line map[string]any
+	require.NoError(t, json.Unmarshal(log.Bytes(), &line))
+	assert.EqualValues(t, 100, line["bytes_received"])
+	assert.EqualValues(t, result.Duration, line["duration"])
 }
 
 // Storage is another server: it is not told of the trace, and hooks are not told where it is.
@@ -369,7 +400,7 @@ func TestErrorTypes(t *testing.T) {
 		"before_commit":       {answer: call{response: smallNote}, do: create(clinicaldoc.CreateNoteParams{BeforeCommit: refuse.Wait})},
 		"patient_mismatch":    {answer: call{response: withField(`"patient":{"id":5}`)}, do: create(clinicaldoc.CreateNoteParams{PatientID: 4})},
 		"invalid_argument": {do: func(c *clinicaldoc.Client) error {
-			_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{}, clinicaldoc.WithQuery("", ""))
+			_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: -1})
 			return err
 		}},
 		"note_incomplete": {answer: call{method: http.MethodPut, status: 409}, do: func(c *clinicaldoc.Client) error { _, err := c.Notes.Sign(t.Context(), 7); return err }},

@@ -51,17 +51,21 @@ type CreateNoteParams struct {
 // a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names another patient than
 // was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other errors: [ErrValidation] with
 // Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
-func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (_ *ProgressNote, err error) {
+func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
+	return run(ctx, s.client, createNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
+		return s.create(ctx, call, params)
+	})
+}
+
+func (s *NotesService) create(ctx context.Context, call *scope, params CreateNoteParams) (*ProgressNote, error) {
 	upload, err := newUpload(params)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = upload.closer.Close() }()
-	ctx, hooked := s.client.startCall(ctx, createNote.name)
-	defer hooked.end(ctx, hooked.pending(&err))
 	defer s.client.losses.Begin(creates.NewCreate(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
-	r := request{op: createNote, hooked: hooked, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
-	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, createNote, 0))
+	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
+	note, err := do(ctx, call, r, s.client.decodeNote(ctx, createNote, 0))
 	s.client.rememberCreated(note)
 	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
@@ -107,16 +111,21 @@ type ListNotesParams struct {
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
 // than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
-func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (_ *Page[ProgressNote], err error) {
+func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
+	return run(ctx, s.client, listNotes.name, opts, func(ctx context.Context, call *scope) (*Page[ProgressNote], error) {
+		return s.list(ctx, call, params)
+	})
+}
+
+func (s *NotesService) list(ctx context.Context, call *scope, params ListNotesParams) (*Page[ProgressNote], error) {
 	query, err := params.query(s.client.config.names)
 	if err != nil {
 		return nil, err
 	}
-	traced, hooked := s.client.startCall(ctx, listNotes.name) // a context that is set twice would be moved to the heap
-	defer hooked.end(traced, hooked.pending(&err))
-	page, err := do(traced, s.client, request{op: listNotes, hooked: hooked, path: listNotes.route, query: query}, opts, func(response []byte) (*Page[ProgressNote], error) {
+	r := request{op: listNotes, path: listNotes.route, query: query}
+	page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], error) {
 		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
-		s.client.warnOfUnreadable(traced, listNotes, unreadable)
+		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
 		return page, err
 	})
 	if err != nil {
@@ -126,7 +135,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		return nil, &callError{op: listNotes, detail: redact.Cause(err), causes: []error{err}}
 	}
 	if page.Meta.PerPageIgnored && s.client.config.logger != nil {
-		s.client.config.logger.WarnContext(traced, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
+		s.client.config.logger.WarnContext(ctx, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
 			"asked", params.PerPage, "rows", len(page.Items))
 	}
 	return page, nil
@@ -143,11 +152,9 @@ func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
 func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
-	r, err := getNote.withID(id)
-	if err != nil {
-		return nil, err
-	}
-	return do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
+	return runOne(ctx, s.client, getNote, id, opts, func(ctx context.Context, response []byte) (*ProgressNote, error) {
+		return s.client.decodeNote(ctx, getNote, id)(response)
+	})
 }
 
 // UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("") empties
@@ -165,8 +172,14 @@ type UpdateNoteParams struct {
 // [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read. An error after which the update may have been
 // carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
-func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (_ *ProgressNote, err error) {
-	edit, r, err := s.newEdit(updateNote, id, opts)
+func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
+	return run(ctx, s.client, updateNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
+		return s.update(ctx, call, id, params)
+	})
+}
+
+func (s *NotesService) update(ctx context.Context, call *scope, id int64, params UpdateNoteParams) (*ProgressNote, error) {
+	edit, r, err := s.newEdit(updateNote, id, call)
 	if err != nil {
 		return nil, err
 	}
@@ -175,12 +188,10 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 		return nil, err
 	}
 	edit.params = params
-	ctx, r.hooked = s.client.startCall(ctx, updateNote.name)
-	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
+	note, err := do(ctx, call, r, s.client.decodeNote(ctx, r.op, id))
 	return edit.after(note, err, params.applied(edit.read))
 }
 
@@ -201,19 +212,23 @@ func (p UpdateNoteParams) encode() (exchange.JSON, error) {
 // Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
 // deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
 // matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
-func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (_ *Confirmation, err error) {
-	edit, r, err := s.newEdit(deleteNote, id, opts)
+func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
+	return run(ctx, s.client, deleteNote.name, opts, func(ctx context.Context, call *scope) (*Confirmation, error) {
+		return s.delete(ctx, call, id)
+	})
+}
+
+func (s *NotesService) delete(ctx context.Context, call *scope, id int64) (*Confirmation, error) {
+	edit, r, err := s.newEdit(deleteNote, id, call)
 	if err != nil {
 		return nil, err
 	}
 	defer edit.release()
-	ctx, r.hooked = s.client.startCall(ctx, deleteNote.name)
-	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
 	s.client.created.Expire(id) // from now on, not finding it is no sign of a lagging replica
-	done, err := do(ctx, s.client, r, opts, decodeConfirmation)
+	done, err := do(ctx, call, r, decodeConfirmation)
 	if errors.Is(err, errAlreadyDone) {
 		return new(Confirmation), nil
 	}
@@ -225,18 +240,22 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
 // its updated_at shows no change since, else the error is a [*ConflictError]. An error after which the note may be signed, or
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
-func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (_ *ProgressNote, err error) {
-	edit, r, err := s.newEdit(signNote, id, opts)
+func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
+	return run(ctx, s.client, signNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
+		return s.sign(ctx, call, id)
+	})
+}
+
+func (s *NotesService) sign(ctx context.Context, call *scope, id int64) (*ProgressNote, error) {
+	edit, r, err := s.newEdit(signNote, id, call)
 	if err != nil {
 		return nil, err
 	}
 	defer edit.release()
-	ctx, r.hooked = s.client.startCall(ctx, signNote.name)
-	defer r.hooked.end(ctx, r.hooked.pending(&err))
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	note, err := do(ctx, s.client, r, opts, s.client.decodeNote(ctx, r.op, id))
+	note, err := do(ctx, call, r, s.client.decodeNote(ctx, r.op, id))
 	if mayBeExplained(err) {
 		note, err = s.explainSign(ctx, edit, err)
 	}

@@ -3,8 +3,10 @@ package clinicaldoc
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -248,7 +250,9 @@ func WithMaxResponseSize(size int64) Option {
 	}
 }
 
-// CallOption changes a single call; every method takes any number of them last.
+// CallOption changes a single call; every method takes any number of them last. Token, headers and query of a call go to
+// every request that it makes at the base URL's origin, such as the reads of an edit or the pages of a list. Headers that
+// begin with If- or Content- are meant for the call's own request and go to no other.
 type CallOption func(*callOptions) error
 
 type callOptions struct {
@@ -261,29 +265,42 @@ type callOptions struct {
 	responded     func()        // called with a success, before it is decoded
 }
 
-func newCallOptions(opts []CallOption) (callOptions, error) {
-	if len(opts) == 0 {
-		return callOptions{}, nil
-	}
-	var o callOptions
+// read takes in all options, also after one that is refused: each may have something to clear.
+func (o *callOptions) read(opts []CallOption) (refused error) {
 	for _, opt := range opts {
-		if opt == nil {
-			return o, invalid("call option", "is nil")
+		err := invalid("call option", "is nil")
+		if opt != nil {
+			err = opt(o)
 		}
-		if err := opt(&o); err != nil {
-			return o, err
+		if refused == nil {
+			refused = err
 		}
 	}
-	return o, nil
+	return refused
 }
 
-// WithResponse fills r with what came back, also when the call fails. A method that makes several requests fills it for
-// each, so that the last one stays.
+// inherited is what every other request of a call gets at the base URL's origin: where it goes, in whose name, and how often.
+// What the call itself depends on, and where its response goes, stays with the call.
+func (o *callOptions) inherited() CallOption {
+	header := maps.Clone(o.header)
+	maps.DeleteFunc(header, func(key string, _ []string) bool {
+		return strings.HasPrefix(key, "If-") || strings.HasPrefix(key, "Content-")
+	})
+	return func(inner *callOptions) error {
+		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
+		inner.authorization, inner.noRetry = o.authorization, o.noRetry
+		return nil
+	}
+}
+
+// WithResponse fills r with what came back, also when the call fails. It is emptied first: where nothing came, it is zero.
+// A method that makes several requests fills it for each, so that the last one stays.
 func WithResponse(r *Response) CallOption {
 	return func(o *callOptions) error {
 		if r == nil {
 			return invalid("WithResponse", "the response is nil")
 		}
+		*r = Response{}
 		o.response = r
 		return nil
 	}

@@ -3,6 +3,8 @@ package clinicaldoc_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 func TestNewClientRefusesInvalidOptions(t *testing.T) {
@@ -301,4 +304,247 @@ func TestTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
 	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
 	require.NoError(t, err)
 	assert.Len(t, script.requests(), 2)
+}
+
+// teams is a gateway in front of two services: a header picks the team, and so the service.
+type teams struct {
+	a, b *clinicaldoctest.Server
+	*http.Transport
+
+	mu    sync.Mutex
+	wrong []string // requests without what the call was given
+	seen  int
+}
+
+func newTeams(t *testing.T) *teams {
+	t.Helper()
+	g := &teams{a: clinicaldoctest.NewServer(), b: clinicaldoctest.NewServer(clinicaldoctest.WithToken(teamToken)), Transport: socketTransport(t)}
+	t.Cleanup(g.a.Close)
+	t.Cleanup(g.b.Close)
+	g.a.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Synthetic of A", Stage: clinicaldoctest.StageSigned})
+	g.b.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Synthetic of B", Stage: clinicaldoctest.StageComplete, CreatedAt: time.Now().Add(-72 * time.Hour)})
+	return g
+}
+
+const teamToken = "2|synthetic-token-of-b"
+
+func (g *teams) RoundTrip(r *http.Request) (*http.Response, error) {
+	host := strings.TrimPrefix(g.a.URL, "http://")
+	if r.URL.Host != host { // storage
+		return g.Transport.RoundTrip(r)
+	}
+	edits := r.Method != http.MethodGet
+	g.mu.Lock()
+	g.seen++
+	if r.Header.Get("X-Team") != "B" || r.URL.Query().Get("region") != "two" || r.Header.Get("Authorization") != "Bearer "+teamToken ||
+		!edits && r.Header.Get("If-Match") != "" {
+		g.wrong = append(g.wrong, r.Method+" "+r.URL.Path)
+	}
+	g.mu.Unlock()
+	if r.Header.Get("X-Team") == "B" {
+		r = r.Clone(r.Context())
+		r.URL.Host = strings.TrimPrefix(g.b.URL, "http://")
+		r.Host = r.URL.Host
+	}
+	return g.Transport.RoundTrip(r)
+}
+
+// All requests that a call makes go where it goes and in the same user's name. What its own request depends on goes nowhere else.
+func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
+	t.Parallel()
+	type call func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (patient int64, err error)
+	ofNote := func(note *clinicaldoc.ProgressNote, err error) (int64, error) {
+		if err != nil {
+			return 0, err
+		}
+		patient, _ := note.PatientID()
+		return patient, nil
+	}
+	unchanged := func(edit func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) (int64, error)) call {
+		return func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			read, err := c.Notes.Get(ctx, 1, opts[:3]...)
+			if err != nil {
+				return 0, err
+			}
+			return edit(ctx, c, append(opts, clinicaldoc.IfUnchanged(read))...)
+		}
+	}
+	var (
+		sign call = func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			return ofNote(c.Notes.Sign(ctx, 1, opts...))
+		}
+		update call = func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			return ofNote(c.Notes.Update(ctx, 1, clinicaldoc.UpdateNoteParams{Name: new("Synthetic, changed")}, opts...))
+		}
+		remove call = func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			_, err := c.Notes.Delete(ctx, 1, opts...)
+			return 8, err
+		}
+	)
+	lost := func(route string) func(*clinicaldoctest.Server) {
+		return func(b *clinicaldoctest.Server) {
+			b.Inject(route, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
+		}
+	}
+	tests := map[string]struct {
+		prepare  func(b *clinicaldoctest.Server)
+		call     call
+		requests int
+	}{
+		"Sign after a lost response":   {lost(clinicaldoctest.RouteSignNote), sign, 3},
+		"Sign of what was read":        {lost(clinicaldoctest.RouteSignNote), unchanged(sign), 5},
+		"Update after a lost response": {lost(clinicaldoctest.RouteUpdateNote), update, 3},
+		"Update of what was read":      {lost(clinicaldoctest.RouteUpdateNote), unchanged(update), 5},
+		"Delete of what was read":      {lost(clinicaldoctest.RouteDeleteNote), unchanged(remove), 5},
+		"Sign that is refused": {
+			func(b *clinicaldoctest.Server) {
+				b.Inject(clinicaldoctest.RouteSignNote, clinicaldoctest.Answer(http.StatusForbidden, "{}"))
+			},
+			func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+				_, err := c.Notes.Sign(ctx, 1, opts...)
+				if !errors.Is(err, clinicaldoc.ErrForbidden) {
+					return 0, fmt.Errorf("got: %w", err)
+				}
+				return 8, nil
+			}, 2,
+		},
+		"Wait": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			return ofNote(c.Notes.Wait(ctx, 1, clinicaldoc.WaitParams{}, opts...))
+		}, 1},
+		"WaitAll": {
+			func(b *clinicaldoctest.Server) {
+				for range 29 {
+					b.AddNote(clinicaldoctest.Note{PatientID: 8})
+				}
+			},
+			func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+				ids := make([]int64, 30)
+				for i := range ids {
+					ids[i] = int64(i + 1)
+				}
+				notes, err := clinicaldoc.Collect(c.Notes.WaitAll(ctx, ids, clinicaldoc.WaitParams{}, opts...))
+				if err != nil || len(notes) != 30 {
+					return 0, fmt.Errorf("%d notes: %w", len(notes), err)
+				}
+				return ofNote(notes[1], nil)
+			}, 31,
+		},
+		"All": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			notes, err := clinicaldoc.Collect(c.Notes.All(ctx, clinicaldoc.ListNotesParams{Verify: true}, opts...))
+			if err != nil || len(notes) != 1 {
+				return 0, fmt.Errorf("%d notes: %w", len(notes), err)
+			}
+			return ofNote(notes[0], nil)
+		}, 2},
+		"FindCreated": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			lost := &clinicaldoc.OutcomeUnknownError{
+				Params: clinicaldoc.CreateNoteParams{Name: "Synthetic, lost", PatientID: 8}, AudioSize: 12,
+				SentAt: time.Now().Add(-time.Hour), LostAt: time.Now().Add(-time.Hour),
+			}
+			_, err := c.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{}, opts...)
+			if !errors.Is(err, clinicaldoc.ErrNotCreated) && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
+				return 0, fmt.Errorf("got: %w", err)
+			}
+			return 8, nil
+		}, 2},
+		"DownloadAudio": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			n, err := c.Notes.DownloadAudio(ctx, 1, io.Discard, clinicaldoc.DownloadParams{}, opts...)
+			if n == 0 {
+				return 0, err
+			}
+			return 8, err
+		}, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newTeams(t)
+			if tt.prepare != nil {
+				tt.prepare(g.b)
+			}
+			client := socketClient(t, g.a.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: g}))
+			patient, err := tt.call(socketContext(t), client, clinicaldoc.WithHeader("X-Team", "B"), clinicaldoc.WithQuery("region", "two"),
+				clinicaldoc.WithToken(teamToken), clinicaldoc.WithHeader("If-Match", `"synthetic"`))
+			require.NoError(t, err)
+			assert.EqualValues(t, 8, patient, "the note is team B's")
+			assert.Empty(t, g.wrong)
+			assert.GreaterOrEqual(t, g.seen, tt.requests)
+			assert.Equal(t, "Synthetic of A", g.a.Notes()[0].Name)
+		})
+	}
+}
+
+// What a call before left in a Response is never taken for this call's.
+func TestAResponseIsClearedFirst(t *testing.T) {
+	t.Parallel()
+	stale := clinicaldoc.Response{StatusCode: 200, Body: []byte("another patient's"), RequestID: "r", Attempts: 1, Header: http.Header{"X": {"y"}}}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	client := serve(t)
+	for _, e := range endpoints() {
+		response := stale
+		_, err := e.call(ended, client, clinicaldoc.WithResponse(&response))
+		require.Error(t, err)
+		assert.Equal(t, clinicaldoc.Response{}, response, e.operation+": the context has ended")
+		response = stale
+		_, err = e.call(t.Context(), client, clinicaldoc.WithQuery("", ""), clinicaldoc.WithResponse(&response))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		assert.Equal(t, clinicaldoc.Response{}, response, e.operation+": an option is refused")
+	}
+	for name, call := range map[string]func(opt clinicaldoc.CallOption) error{
+		"Get": func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Get(t.Context(), 0, opt); return err },
+		"Update": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{Name: new("\xff")}, opt)
+			return err
+		},
+		"Sign":   func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Sign(t.Context(), 0, opt); return err },
+		"Delete": func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Delete(t.Context(), 0, opt); return err },
+		"Create": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: -1}, opt)
+			return err
+		},
+		"List": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: -1}, opt)
+			return err
+		},
+		"All": func(opt clinicaldoc.CallOption) error {
+			_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: -1}, opt))
+			return err
+		},
+		"AudioURL": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.AudioURL(t.Context(), 0, opt)
+			return err
+		},
+		"DownloadAudio": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.DownloadAudio(t.Context(), 7, nil, clinicaldoc.DownloadParams{}, opt)
+			return err
+		},
+		"DownloadAudioFile": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.DownloadAudioFile(t.Context(), 7, "", clinicaldoc.DownloadParams{}, opt)
+			return err
+		},
+		"Wait": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.Wait(t.Context(), 0, clinicaldoc.WaitParams{}, opt)
+			return err
+		},
+		"WaitAll": func(opt clinicaldoc.CallOption) error {
+			_, err := clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{0}, clinicaldoc.WaitParams{}, opt))
+			return err
+		},
+		"FindCreated": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.FindCreated(t.Context(), nil, clinicaldoc.FindCreatedParams{}, opt)
+			return err
+		},
+		"Revoke": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Tokens.Revoke(t.Context(), 0, opt)
+			return err
+		},
+		"Do": func(opt clinicaldoc.CallOption) error {
+			return client.Do(t.Context(), "GET", "no slash", nil, nil, opt)
+		},
+	} {
+		response := stale
+		require.ErrorIs(t, call(clinicaldoc.WithResponse(&response)), clinicaldoc.ErrInvalidArgument, name)
+		assert.Equal(t, clinicaldoc.Response{}, response, name)
+	}
 }

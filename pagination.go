@@ -207,7 +207,7 @@ type noteList struct {
 	service  *NotesService
 	params   ListNotesParams
 	opts     []CallOption
-	response *Response // the caller's; nil: not asked for
+	response *Response // the caller's; nil: not wanted
 }
 
 // fetchedPage is a page with the response it came in: several under way must not share one.
@@ -219,16 +219,15 @@ type fetchedPage struct {
 
 func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 	return func(yield func(*ProgressNote, error) bool) {
-		caller, err := newCallOptions(l.opts)
+		ctx, call, err := l.service.client.begin(ctx, "Notes.All", l.opts)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		l := noteList{l.service, l.params, l.opts, caller.response} // each range has its own
-		ctx, hooked := l.service.client.startCall(ctx, "Notes.All")
+		l := noteList{l.service, l.params, []CallOption{call.options.inherited()}, call.options.response} // each range has its own
 		for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 			Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
-			Rule: l.params.rule(), MaxSize: maxPerPage, Orders: l.params.Sort.orders(), Ended: hooked.walked(ctx),
+			Rule: l.params.rule(), MaxSize: maxPerPage, Orders: l.params.Sort.orders(), Ended: func(err error) { call.finish(ctx, listError(err)) },
 		}) {
 			if l.response != nil {
 				*l.response = visit.Value.response

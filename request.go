@@ -18,29 +18,20 @@ import (
 
 // do is the one way a service method reaches the service. In this order:
 //
-//  1. check the call options and the context; the method has checked its own arguments;
+//  1. check the context; the method has checked its own arguments, and its door the options;
 //  2. make attempts where that is safe: package exchange has their order;
 //  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (mark);
 //  4. decode the response; what does not decode is an error too.
-func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, decode func(response []byte) (*T, error)) (value *T, err error) {
-	options, err := newCallOptions(opts)
-	if err != nil {
-		return nil, err
-	}
-	if options.unchanged != nil && r.edit == nil {
-		return nil, invalid(r.op.name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
-	}
-	if r.hooked == nil {
-		ctx, r.hooked = c.startCall(ctx, r.op.name)
-		defer r.hooked.end(ctx, r.hooked.pending(&err))
-	}
+func do[T any](ctx context.Context, scope *scope, r request, decode func(response []byte) (*T, error)) (*T, error) {
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 	}
-	call := c.newCall(r, &options)
+	c, options := scope.client, &scope.options
+	call := c.newCall(r, options)
+	scope.attach(&call.Call, r.op, c.baseURL)
 	defer call.release()
-	err = call.Do(ctx)
-	options.fillResponse(&call.Call)
+	err := call.Do(ctx)
+	options.response.fill(&call.Call)
 	switch {
 	case err != nil && r.gone(&call.Call):
 		return new(T), nil
@@ -50,7 +41,8 @@ func do[T any](ctx context.Context, c *Client, r request, opts []CallOption, dec
 	if options.responded != nil {
 		options.responded()
 	}
-	if value, err = decode(call.Last.Body); err != nil {
+	value, err := decode(call.Last.Body)
+	if err != nil {
 		return nil, r.mark(&call.Call, r.unexpected(c, call.Last, err))
 	}
 	return value, nil
@@ -70,8 +62,6 @@ type request struct {
 	query url.Values
 	body  exchange.Body // nil: none
 
-	hooked *hookedCall // nil: it is a call by itself
-
 	progress     func(sent int64)
 	beforeCommit func(context.Context) error
 	// edit is asked before a request that may have been carried out is retried; nil: nobody. Its error ends the call;
@@ -81,12 +71,21 @@ type request struct {
 
 const errAlreadyDone = safeError("an earlier attempt has done it")
 
-// withID makes a request for the operation on one record.
+// withID makes a request for the operation on one record, or on none if the route has no place for it.
 func (op operation) withID(id int64) (request, error) {
-	if id < 1 {
-		return request{}, invalid(op.name+": id", "%d is not a valid id; ids start at 1", id)
+	if strings.Contains(op.route, "{id}") {
+		if err := checkID(op.name, id); err != nil {
+			return request{}, err
+		}
 	}
 	return request{op: op, path: op.route, id: id}, nil
+}
+
+func checkID(name string, id int64) error {
+	if id < 1 {
+		return invalid(name+": id", "%d is not a valid id; ids start at 1", id)
+	}
+	return nil
 }
 
 // call is one request on its way, in one object.
@@ -129,15 +128,7 @@ func (c *Client) newCall(r request, options *callOptions) *call {
 	if options.noRetry {
 		call.MaxRetries = 0
 	}
-	if c.config.observer != nil || c.config.logger != nil {
-		call.Report = call.report
-	}
-	r.hooked.attach(&call.Call, r.op, c.baseURL)
 	return call
-}
-
-func (c *call) report(ctx context.Context, a *exchange.Attempt) {
-	c.client.report(ctx, c.request.op, a)
 }
 
 // Explain is for the exchange.

@@ -32,12 +32,12 @@ type RateLimit struct {
 	Reset            time.Time // zero when not sent
 }
 
-// fillResponse gives the caller of WithResponse what came back.
-func (o *callOptions) fillResponse(call *exchange.Call) {
-	if o.response == nil || call.Last == nil {
+// fill gives the caller of WithResponse what came back. Before that the Response is empty: see [WithResponse].
+func (r *Response) fill(call *exchange.Call) {
+	if r == nil || call.Last == nil {
 		return
 	}
-	*o.response = Response{
+	*r = Response{
 		StatusCode: call.Last.Status,
 		Header:     call.Last.Header.Clone(),
 		RequestID:  requestID(call.Last.Header),
@@ -108,7 +108,7 @@ type Attempt struct {
 	Route         string        // path template, such as "/v1/progress-notes/{id}"
 	Number        int           // 1 for the first attempt of a call
 	StatusCode    int           // 0 when no response came
-	Duration      time.Duration // from the start of the attempt to the end of the response
+	Duration      time.Duration // from the beginning of the sending to the end of the response
 	RequestID     string        // as the service gave it; empty when it gave none
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
@@ -147,15 +147,6 @@ func (a Attempt) attrs() []slog.Attr {
 		attrs = append(attrs, slog.String("error", text(a.Err)))
 	}
 	return attrs
-}
-
-// report makes an attempt of the operation known to observer and logger.
-func (c *Client) report(ctx context.Context, op operation, a *exchange.Attempt) {
-	c.observe(ctx, Attempt{
-		Operation: op.name, Method: op.method, Route: op.route,
-		Number: a.Number, StatusCode: a.Status, Duration: a.Duration, RequestID: requestID(a.Header),
-		BytesSent: a.BytesSent, BytesReceived: int64(len(a.Body)), Err: a.Err,
-	})
 }
 
 // observe is the one way observer and logger learn of an attempt.

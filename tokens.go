@@ -31,7 +31,7 @@ var (
 
 // List returns the user's access tokens; the result is never nil without an error.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
-	tokens, err := do(ctx, s.client, request{op: listTokens, path: listTokens.route}, opts, func(response []byte) (*[]Token, error) {
+	tokens, err := runOne(ctx, s.client, listTokens, 0, opts, func(ctx context.Context, response []byte) (*[]Token, error) {
 		tokens, unreadable, err := decodeTokens(response)
 		s.client.warnOfUnreadable(ctx, listTokens, unreadable)
 		return tokens, err
@@ -46,11 +46,9 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 // When an attempt's response was lost and the retry finds no token, the token is revoked and that is no error. Otherwise
 // an unknown id is [ErrNotFound].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
-	r, err := revokeToken.withID(id)
-	if err != nil {
-		return nil, err
-	}
-	return do(ctx, s.client, r, opts, decodeConfirmation)
+	return runOne(ctx, s.client, revokeToken, id, opts, func(_ context.Context, response []byte) (*Confirmation, error) {
+		return decodeConfirmation(response)
+	})
 }
 
 // decodeTokens reads the list under "tokens", bare or wrapped in "data", under "data" itself, or alone.

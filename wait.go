@@ -144,17 +144,20 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 
 func (s *NotesService) watch(ctx context.Context, name string, id int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
 	return func(yield func(*ProgressNote, error) bool) {
-		p, err := s.newPoller(name, params, opts)
-		if err == nil && id < 1 {
-			err = invalid(name+": id", "%d is not a valid id; ids start at 1", id)
-		}
+		ctx, call, err := s.client.begin(ctx, name, opts) // of this range
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		ctx, hooked := s.client.startCall(ctx, name) // of this range
-		defer hooked.end(ctx, nil)
-		p.hooked = hooked
+		defer func() { call.finish(ctx, call.yielded) }()
+		p, err := s.newPoller(call, params)
+		if err == nil {
+			err = checkID(name, id)
+		}
+		if err != nil {
+			yield(nil, call.noted(err))
+			return
+		}
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		w := &watched{id: id}
@@ -163,16 +166,16 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			if err == nil {
 				changed := w.see(p, note)
 				over, failed := w.verdict(p)
-				if (changed || failed != nil) && !yield(note, p.hooked.noted(failed)) || over {
+				if (changed || failed != nil) && !yield(note, p.call.noted(failed)) || over {
 					return
 				}
 			} else if w.miss(p, err) {
-				yield(w.note, p.hooked.noted(w.waitError(p, err)))
+				yield(w.note, p.call.noted(w.waitError(p, err)))
 				return
 			}
 			p.schedule.SetFailures(w.failures)
 			if err := p.sleep(ctx); err != nil {
-				yield(w.note, p.hooked.noted(w.waitError(p, err)))
+				yield(w.note, p.call.noted(w.waitError(p, err)))
 				return
 			}
 		}
@@ -185,25 +188,20 @@ type poller struct {
 	params   WaitParams
 	started  time.Time
 	schedule *poll.Schedule
-	hooked   *hookedCall
+	call     *scope
 
-	opts   []CallOption // the caller's, but each request is sent once: polling is the retry
-	caller *Response    // to be filled for the caller; nil: not wanted
+	opts   []CallOption // of each request, which is sent once: polling is the retry
 	latest Response     // of the latest request
 	asked  time.Time    // when that was sent
 }
 
-func (s *NotesService) newPoller(name string, params WaitParams, opts []CallOption) (*poller, error) {
-	params, err := params.check(name)
+func (s *NotesService) newPoller(call *scope, params WaitParams) (*poller, error) {
+	params, err := params.check(call.call.Operation)
 	if err != nil {
 		return nil, err
 	}
-	caller, err := newCallOptions(opts)
-	if err != nil {
-		return nil, err
-	}
-	p := &poller{service: s, params: params, started: time.Now(), schedule: poll.NewSchedule(params.Interval, params.MaxInterval), caller: caller.response}
-	p.opts = append(slices.Clip(opts), WithResponse(&p.latest), WithoutRetry())
+	p := &poller{service: s, params: params, started: time.Now(), schedule: poll.NewSchedule(params.Interval, params.MaxInterval), call: call}
+	p.opts = []CallOption{call.options.inherited(), WithResponse(&p.latest), WithoutRetry()}
 	return p, nil
 }
 
@@ -213,10 +211,10 @@ func (p *poller) get(ctx context.Context, id int64) (*ProgressNote, error) {
 
 // ask makes one request and heeds what its response says of the next one.
 func ask[T any](p *poller, call func(opts []CallOption) (*T, error)) (*T, error) {
-	p.latest, p.asked = Response{}, time.Now()
+	p.asked = time.Now()
 	value, err := call(p.opts)
-	if p.caller != nil && p.latest.Attempts > 0 {
-		*p.caller = p.latest
+	if caller := p.call.options.response; caller != nil && p.latest.Attempts > 0 {
+		*caller = p.latest
 	}
 	p.schedule.Heed(p.latest.askedPause(time.Now()))
 	return value, err
@@ -360,17 +358,20 @@ const (
 func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Clone(ids)
 	return func(yield func(*ProgressNote, error) bool) {
-		p, err := s.newPoller("Notes.WaitAll", params, opts)
-		if err == nil && slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {
-			err = invalid("Notes.WaitAll: ids", "one is not a valid id; ids start at 1")
-		}
+		ctx, call, err := s.client.begin(ctx, "Notes.WaitAll", opts)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		ctx, hooked := s.client.startCall(ctx, "Notes.WaitAll")
-		defer hooked.end(ctx, nil)
-		p.hooked = hooked
+		defer func() { call.finish(ctx, call.yielded) }()
+		p, err := s.newPoller(call, params)
+		if err == nil && slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {
+			err = invalid("Notes.WaitAll: ids", "one is not a valid id; ids start at 1")
+		}
+		if err != nil {
+			yield(nil, call.noted(err))
+			return
+		}
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
 		all := newWaitAllState(p, ids, yield)
@@ -655,7 +656,7 @@ func (s *waitAllState) missed(w *awaited, err error) {
 func (s *waitAllState) end(w *awaited, err error) {
 	w.over = true
 	if !s.stopped {
-		s.stopped = !s.yield(w.note, s.hooked.noted(err))
+		s.stopped = !s.yield(w.note, s.call.noted(err))
 	}
 }
 

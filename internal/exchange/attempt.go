@@ -21,24 +21,19 @@ type try struct {
 // attempt goes through the steps once, and leaves what came of it in Last.
 func (c *Call) attempt(ctx context.Context) {
 	c.Attempts++
-	began := time.Now()
 	a := &c.first
 	if c.Attempts > 1 {
 		a = new(Attempt)
 	}
-	*a = Attempt{Number: c.Attempts, Started: began, permanent: true} // until something is sent
-	defer c.end(a)
+	*a = Attempt{Number: c.Attempts, Started: time.Now(), permanent: true} // until something is sent
+	defer c.end(ctx, a)
 	c.steps(ctx, a)
-	a.Duration = time.Since(began)
 	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
 		a.Err = c.Explain.Explain(a)
 	}
 	c.Last = a
 	if !c.Unsure {
 		c.Unsure, c.decisive = !a.Outcome().NotProcessed(), a
-	}
-	if c.Report != nil {
-		c.Report(a.context(ctx), a)
 	}
 }
 

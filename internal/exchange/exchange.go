@@ -12,7 +12,7 @@
 //	    send         transport, 100-continue, redirects on the own origin
 //	    read         the whole response, bounded: one that is cut is a failed attempt
 //	    explain      the failure in the caller's words
-//	    report       observers learn of the attempt when all of it is known, then the hook
+//	    end          the hook learns of the attempt when all of it is known
 //	  mayRetry     the decision: effect, send state, status
 //	  pause        back-off, Retry-After
 //	  beforeRetry  a look at the server before something is sent a second time
@@ -63,8 +63,7 @@ type Call struct {
 
 	Authorization func(context.Context) (string, error) // instead of the peer's; nil: the peer's
 
-	Report func(context.Context, *Attempt) // nil: nobody wants to know
-	Hook   Hook                            // nil: none
+	Hook Hook // nil: none
 
 	// Explain turns a failed attempt into the error that Do returns and observers see.
 	Explain Explainer

@@ -52,6 +52,12 @@ func responds(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, ProtoMajor: 1, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
+// ended is a hook that learns how attempts end.
+type ended func(*Attempt)
+
+func (ended) Begin(context.Context, *Attempt) *Trace { return nil }
+func (f ended) End(_ context.Context, a *Attempt)    { f(a) }
+
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	c := newCall(Reads, nil)
@@ -381,14 +387,14 @@ func TestAttemptsAreTold(t *testing.T) {
 		defer c.Release()
 		c.Peer.Limit = func(context.Context) error { time.Sleep(5 * time.Second); return nil }
 		var told []*Attempt
-		c.Report = func(_ context.Context, a *Attempt) { told = append(told, a) }
+		c.Hook = ended(func(a *Attempt) { told = append(told, a) })
 		require.NoError(t, c.Do(t.Context()))
 		require.Len(t, told, 2)
 		assert.NotSame(t, told[0], told[1], "each is a value of its own")
 		assert.Same(t, c.Last, told[1])
 		for i, a := range told {
 			assert.Equal(t, i+1, a.Number)
-			assert.Equal(t, 7*time.Second, a.Duration)
+			assert.Equal(t, 2*time.Second, a.Duration, "without the limiter's")
 		}
 		assert.Equal(t, 2*time.Second, time.Since(told[1].Started), "it begins when it is sent, not when it queues")
 		assert.Equal(t, Network, told[0].Step)

@@ -3,14 +3,15 @@ package exchange
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
-// Hook learns of each attempt that gets as far as sending, in the goroutine of Do.
+// Hook learns of each attempt, in the goroutine of Do.
 type Hook interface {
 	// Begin comes when limiter and token are behind and only sending remains; nil changes nothing.
 	Begin(ctx context.Context, a *Attempt) *Trace
-	// End comes once for each Begin that gave a trace, with all that is known, also when something panics: then a status and
-	// an error are missing both.
+	// End comes once for each attempt, with all that is known of it, also for one that did not get as far as Begin, and for
+	// one that something panicked in.
 	End(ctx context.Context, a *Attempt)
 }
 
@@ -31,11 +32,18 @@ func (c *Call) begin(ctx context.Context, a *Attempt, header http.Header) contex
 	return a.context(ctx)
 }
 
-func (c *Call) end(a *Attempt) {
-	if a.trace != nil {
-		c.Hook.End(a.trace.Context, a)
+func (c *Call) end(ctx context.Context, a *Attempt) {
+	a.Duration = time.Since(a.Started)
+	if c.Hook != nil {
+		c.Hook.End(a.context(ctx), a)
 	}
 }
+
+// Begun reports whether the hook's Begin has learned of the attempt.
+func (a *Attempt) Begun() bool { return a.trace != nil }
+
+// Unfinished reports whether a panic, or the end of the goroutine, left the attempt without a result.
+func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 
 // context is what the hook made of the attempt's context.
 func (a *Attempt) context(ctx context.Context) context.Context {

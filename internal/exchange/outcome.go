@@ -12,7 +12,7 @@ import (
 type Attempt struct { //nolint:errname // an outcome first; an error for the retry loop alone
 	Number        int
 	Started       time.Time     // when it began to send; the limiter's time is before that
-	Duration      time.Duration // of all steps
+	Duration      time.Duration // since then, known to Hook.End
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
 

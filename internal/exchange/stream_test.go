@@ -78,16 +78,22 @@ func streaming(s *scripted, status int) *exchange.Call {
 	}
 }
 
+// ended is a hook that learns how attempts end.
+type ended func(*exchange.Attempt)
+
+func (ended) Begin(context.Context, *exchange.Attempt) *exchange.Trace { return nil }
+func (f ended) End(_ context.Context, a *exchange.Attempt)             { f(a) }
+
 func TestAStreamTakesPartInEveryAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1}}
 		call := streaming(s, http.StatusFound)
 		var received []int64
-		call.Report = func(_ context.Context, a *exchange.Attempt) {
+		call.Hook = ended(func(a *exchange.Attempt) {
 			received = append(received, a.BytesReceived)
 			assert.Equal(t, http.StatusFound, a.Status)
-		}
+		})
 		require.NoError(t, call.Do(t.Context()), "the stream's word counts, not the status")
 		attempt := []string{"prepare", "request", "GET https://storage.clinic.test/70", "take 302"}
 		var want []string

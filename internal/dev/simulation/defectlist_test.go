@@ -111,7 +111,8 @@ var defects = []defect{
 	{name: "410 does not say that a note is gone", file: "request.go", old: "case http.StatusNotFound, http.StatusGone:", with: "case http.StatusNotFound:"},
 	{name: "Do misses what its lost attempt deleted", file: "request.go", old: "case err != nil && r.gone(&call.Call):", with: "case err != nil && r.gone(&call.Call) && r.op.name != \"Do\":"},
 	{name: "a token that a lost attempt revoked is refused", file: "request.go", old: "return r.op.route == revokeToken.route", with: "return false"},
-	{name: "reads of an edit use another token", file: "edits.go", old: "if options.authorization != nil {", with: "if false {"},
+	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.noRetry = o.authorization, o.noRetry", with: "inner.noRetry = o.noRetry"},
+	{name: "reads of an edit go to another team", file: "options.go", old: "inner.header, inner.query = header.Clone(),", with: "_, inner.query = header.Clone(),", survives: "worlds have one team", held: ". TestInnerRequestsGoWhereTheCallGoes"},
 	{name: "what cannot pass is retried", file: "internal/exchange/retry.go", old: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn false", with: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn true"},
 	{name: "a response that breaks off is whole", file: "internal/exchange/attempt.go", old: "if err != nil && succeeded {", with: "if false {"},
 
