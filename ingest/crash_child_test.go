@@ -159,18 +159,31 @@ func (d *deadlyDisk) around(name string, do func() error) error {
 	return err
 }
 
-func (d *deadlyDisk) Open(name string) (disk.File, error) {
-	f, err := d.FS.Open(name)
+func (d *deadlyDisk) Open(name string, unlocked bool) (disk.File, error) {
+	f, err := d.FS.Open(name, unlocked)
+	if err != nil {
+		return nil, err
+	}
+	return &deadlyFile{File: f, disk: d}, nil
+}
+
+func (d *deadlyDisk) Create(name string, unlocked bool) (f disk.File, err error) {
+	err = d.around("creating the compacted file", func() error { f, err = d.FS.Create(name, unlocked); return err })
+	if err != nil {
+		return nil, err
+	}
+	return &deadlyFile{File: f, disk: d, of: " of the compacted file"}, nil
+}
+
+func (d *deadlyDisk) Replace(made disk.File, from string, old disk.File, to string) (f disk.File, err error) {
+	err = d.around("the rename", func() error {
+		f, err = d.FS.Replace(made.(*deadlyFile).File, from, old.(*deadlyFile).File, to)
+		return err
+	})
+	if f == nil {
+		return nil, err
+	}
 	return &deadlyFile{File: f, disk: d}, err
-}
-
-func (d *deadlyDisk) Create(name string) (f disk.File, err error) {
-	err = d.around("creating the compacted file", func() error { f, err = d.FS.Create(name); return err })
-	return &deadlyFile{File: f, disk: d, of: " of the compacted file"}, err
-}
-
-func (d *deadlyDisk) Rename(from, to string) error {
-	return d.around("the rename", func() error { return d.FS.Rename(from, to) })
 }
 
 func (d *deadlyDisk) SyncDir(name string) error {

@@ -143,6 +143,9 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 		Recordings: 6 + w.rand.IntN(10), Twins: w.rand.IntN(8) == 0, UniqueName: w.rand.IntN(4) == 0,
 	}
 	w.life.UniqueName = w.life.UniqueName && !w.life.Twins
+	journal, err := openOrBegin(t.Context(), w.life.URL, w.life.Journal)
+	require.NoError(t, err)
+	require.NoError(t, journal.Close())
 	for n := range w.life.Recordings {
 		if r := w.life.recording(n); r.File != "" {
 			require.NoError(t, os.WriteFile(r.File, content(n), 0o600))

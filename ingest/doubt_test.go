@@ -24,7 +24,7 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		test(t, srv, func(ctx context.Context, recordings ...ingest.Recording) []ingest.Result {
-			journal, err := ingest.OpenJournal(context.WithoutCancel(ctx), path)
+			journal, err := openOrBegin(context.WithoutCancel(ctx), srv.URL, path)
 			require.NoError(t, err)
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 			results, err := collect(ctx, u, ingest.Recordings(recordings...))
@@ -52,7 +52,7 @@ func TestARecordingInDoubtHoldsUpNoOther(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, "synthetic"))
-		journal, err := ingest.OpenJournal(t.Context(), path)
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 		start := time.Now()
@@ -131,7 +131,7 @@ func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
-		journal, err := ingest.OpenJournal(t.Context(), path)
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 		time.AfterFunc(10*time.Minute-time.Millisecond, func() { // the second's note, late, and just before the first's time has come
@@ -158,7 +158,7 @@ func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
-		journal, err := ingest.OpenJournal(t.Context(), path)
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		// Somebody else makes notes of the first patient: nothing explains them. The second's is deleted in time.
 		srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: "Encounter #0", CreatedAt: time.Now()})
@@ -252,7 +252,7 @@ func TestTheEndOfARunWaitsForResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
-		journal, err := ingest.OpenJournal(t.Context(), path)
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

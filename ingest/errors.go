@@ -7,9 +7,11 @@ import (
 
 // Sentinels for [errors.Is].
 var (
-	// ErrJournalDamaged: a line of the journal is not what was written there. Nothing is uploaded; restore the file, or have a
-	// person find out which recordings have notes.
+	// ErrJournalDamaged: a line of the journal is not what was written there, or there is none. Nothing is uploaded;
+	// [SalvageJournal] keeps what is whole. An older copy would not know what was uploaded since.
 	ErrJournalDamaged = redact.New("journal is damaged")
+	// ErrJournalMoved: the name of the journal no longer leads to the file that is open. Put the file back and open it anew.
+	ErrJournalMoved = redact.New("journal was moved or replaced")
 	// ErrJournalInUse: another process, or another [FileJournal] of this one, has the journal open.
 	ErrJournalInUse = redact.New("journal is in use")
 	// ErrJournalVersion: the file is no journal, or one that a later version of this package wrote.

@@ -11,10 +11,17 @@ import (
 // Checksum is that of a journal's first line.
 func Checksum(text string) uint32 { return crc32.Checksum([]byte(text), castagnoli) }
 
+// Line is a line behind one with this checksum; empty: it is the first.
+func Line(sum, text string) string {
+	before, _ := parseHex32([]byte(sum))
+	line, _ := appendLine(nil, before, []byte(text))
+	return string(line)
+}
+
 // WriteJournal writes a journal's file as an earlier run would have left it.
 func WriteJournal(to io.Writer, service string, entries iter.Seq[Entry]) error {
 	w := bufio.NewWriter(to)
-	line, sum := appendLine(nil, 0, []byte(magic+fileVersion+" "+service))
+	line, sum := appendLine(nil, 0, []byte(headerOf(Owner{Service: service}).String()))
 	_, _ = w.Write(line)
 	var text []byte
 	for e := range entries {

@@ -2,95 +2,131 @@ package ingest
 
 import (
 	"bufio"
+	"context"
 	"errors"
-	"io"
 	"path/filepath"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 func (j *FileJournal) compacted() string { return j.path + ".new" }
 
-// compact writes each key's latest line into a new file, as it stands, and puts that in the journal's place. Until the rename
-// the old one counts.
-func (j *FileJournal) compact() error {
-	to, err := j.fs.Create(j.compacted())
-	if err != nil {
-		return cannot("compacted", err)
-	}
-	c := compaction{journal: j, to: bufio.NewWriterSize(to, 64<<10)}
-	if err := c.copy(); err != nil {
-		_ = to.Close()
+// tryCompact drops outdated lines if it can. That is never needed: what fails leaves the journal as it was, and a warning.
+func (j *FileJournal) tryCompact() error {
+	err := j.compact(nil)
+	if err == nil || j.file == nil {
 		return err
-	}
-	if err := errors.Join(to.Sync(), to.Close()); err != nil {
-		return cannot("compacted", err)
-	}
-	if err := j.replace(); err != nil {
-		return cannot("compacted", err)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.sum, j.size, j.lines = c.sum, c.size, c.lines
+	j.warning = fail("outdated lines of the journal could not be dropped, it goes on growing: "+redact.Cause(err), err)
 	return nil
 }
 
-// replace closes the old file first: where Windows is, no open file can be replaced.
-func (j *FileJournal) replace() error {
-	if err := j.file.Close(); err != nil {
-		return err
-	}
-	if err := j.fs.Rename(j.compacted(), j.path); err != nil {
-		return err
-	}
+// compact writes each key's latest line into a new file and puts that in the journal's place, with the lock on both. Until then
+// the old one counts, and after an error it goes on to.
+func (j *FileJournal) compact(forgotten map[uint32]bool) error {
+	// Lines in the new file last only if its new name does, so that a place where that cannot be made sure is left alone.
 	if err := j.fs.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}
-	file, err := j.fs.Open(j.path)
-	j.file = file
-	return err
+	if err := j.file.IsAt(j.path); err != nil {
+		return err
+	}
+	_ = j.fs.Remove(j.compacted())
+	to, err := j.fs.Create(j.compacted(), j.unlocked)
+	if err != nil {
+		return err
+	}
+	c := compaction{journal: j, to: bufio.NewWriterSize(to, 64<<10), forgotten: forgotten}
+	if err := c.write(to); err != nil {
+		return errors.Join(err, to.Close(), j.fs.Remove(j.compacted()))
+	}
+	if j.file, err = j.fs.Replace(to, j.compacted(), j.file, j.path); err != nil {
+		_ = j.fs.Remove(j.compacted())
+		if j.file == nil {
+			return cannot("opened after its outdated lines were dropped", err)
+		}
+		return err
+	}
+	c.done()
+	if err := j.fs.SyncDir(filepath.Dir(j.path)); err != nil { // it could be synced a moment ago
+		_ = j.file.Close()
+		j.file = nil
+		return cannot("written", err)
+	}
+	return nil
 }
 
 // compaction is the copy of a journal without its outdated lines.
 type compaction struct {
-	journal *FileJournal
-	to      *bufio.Writer
-	line    []byte
-	sum     uint32
-	size    int64
-	lines   uint32
+	journal   *FileJournal
+	to        *bufio.Writer
+	line      []byte
+	sum       uint32
+	size      int64
+	lines     uint32
+	ownerLine uint32
+	gapLine   uint32
+	moved     []uint32        // new numbers of lines, by record
+	forgotten map[uint32]bool // records that are left out
+}
+
+func (c *compaction) write(to disk.File) error {
+	if err := c.copy(); err != nil {
+		return err
+	}
+	if err := c.to.Flush(); err != nil {
+		return err
+	}
+	return to.Sync()
 }
 
 func (c *compaction) copy() error {
-	from, err := c.journal.fs.Open(c.journal.path)
-	if err != nil {
-		return cannot("compacted", err)
-	}
-	defer func() { _ = from.Close() }()
-	lines := bufio.NewReaderSize(from, 64<<10)
-	sum := uint32(0)
-	for number := uint32(1); ; number++ {
-		line, err := lines.ReadSlice('\n')
-		if errors.Is(err, io.EOF) && len(line) == 0 {
-			return c.to.Flush()
+	from := newLineReader(c.journal.file)
+	c.moved = make([]uint32, len(c.journal.index.records))
+	for {
+		text, err := from.next(context.Background())
+		if err != nil || text == nil {
+			return err
 		}
-		if err != nil {
-			return cannot("compacted", err)
-		}
-		text, next, ok := readLine(line[:len(line)-1], sum)
-		if !ok {
-			return (&FileJournal{lines: number - 1}).damaged() // since it was opened
-		}
-		sum = next
-		if err := c.take(text, number); err != nil {
-			return cannot("compacted", err)
+		if err := c.take(text, from); err != nil {
+			return err
 		}
 	}
 }
 
-// take copies a line that is its key's latest, or the first of all.
-func (c *compaction) take(text []byte, number uint32) error {
-	if number > 1 && !c.current(text, number) {
+// take copies a line that still says something: the first of all, a key's latest, the latest notice of each kind.
+func (c *compaction) take(text []byte, from *lineReader) error {
+	j, number := c.journal, from.lines
+	switch {
+	case number == 1:
+		h := from.header
+		h.Version = fileVersion
+		return c.put([]byte(h.String()))
+	case number == j.ownerLine:
+		c.ownerLine = c.lines + 1
+		return c.put(text)
+	case number == j.gapLine:
+		c.gapLine = c.lines + 1
+		return c.put(text)
+	}
+	e, _ := parseEntry(text)
+	j.mu.Lock()
+	n := j.index.byKey[e.Key]
+	current := n != 0 && j.index.records[n].line == number && !c.forgotten[n]
+	j.mu.Unlock()
+	if !current {
 		return nil
 	}
+	c.moved[n] = c.lines + 1
+	return c.put(text)
+}
+
+func (c *compaction) put(text []byte) error {
 	c.line, c.sum = appendLine(c.line[:0], c.sum, text)
 	c.size += int64(len(c.line))
 	c.lines++
@@ -98,17 +134,41 @@ func (c *compaction) take(text []byte, number uint32) error {
 	return err
 }
 
-// current reports whether the line is its key's latest, and counts it as it will stand. The new number is never above
-// the old one, so that no later line is taken for it.
-func (c *compaction) current(text []byte, number uint32) bool {
-	e, _ := parseEntry(text)
-	c.journal.mu.Lock()
-	defer c.journal.mu.Unlock()
-	r, known := c.journal.entries[e.Key]
-	if !known || r.line != number {
-		return false
+// done takes in where the lines stand now.
+func (c *compaction) done() {
+	j := c.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for n, line := range c.moved {
+		if line != 0 {
+			j.index.records[n].line = line
+		}
 	}
-	r.line = c.lines + 1
-	c.journal.entries[e.Key] = r
-	return true
+	for n := range c.forgotten {
+		j.index.forget(j.index.records[n].key)
+	}
+	j.sum, j.size, j.lines, j.ownerLine, j.gapLine, j.warning = c.sum, c.size, c.lines, c.ownerLine, c.gapLine, nil
+}
+
+// upgrade makes a journal of the version before one of this version, so that a program of that version, which would not
+// understand what is written from now on, says so. That version locked a file beside the journal, which is held meanwhile.
+func (j *FileJournal) upgrade(context.Context) (err error) {
+	j.older, err = j.fs.Lock(j.path + ".lock")
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return fail("a process of the version before has the journal open", ErrJournalInUse)
+	case err != nil:
+		j.older = nil
+		return cannot("locked", err)
+	}
+	if err := j.tryCompact(); err != nil {
+		return err
+	}
+	if j.warning == nil {
+		older := j.older
+		j.older = nil
+		return older.Close()
+	}
+	// It cannot be written anew. This line it does not understand either.
+	return j.putNotice(notice{at: time.Now(), owner: j.owner})
 }

@@ -15,7 +15,7 @@ import (
 func TestReadJournalReadsWhileAnotherHasItOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "uploads.journal")
-	journal, err := ingest.OpenJournal(t.Context(), path)
+	journal, err := openOrBegin(t.Context(), "https://service.example", path)
 	require.NoError(t, err)
 	defer func() { _ = journal.Close() }()
 	bind(t, journal, "https://service.example")
@@ -23,9 +23,9 @@ func TestReadJournalReadsWhileAnotherHasItOpen(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, claim.Save(t.Context(), ingest.Entry{State: ingest.StateCreated, NoteID: 42, Size: 7}))
 
-	service, entries, err := ingest.ReadJournal(t.Context(), path)
+	owner, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err)
-	assert.Equal(t, "https://service.example", service)
+	assert.Equal(t, ingest.Owner{Service: "https://service.example"}, owner)
 	require.Len(t, entries, 1)
 	assert.Equal(t, ingest.Key{1}, entries[0].Key)
 	assert.Equal(t, ingest.StateCreated, entries[0].State)
@@ -39,7 +39,7 @@ func TestReadJournalLeavesTheFileAsItIs(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.NoFileExists(t, path)
 
-	journal, err := ingest.OpenJournal(t.Context(), path)
+	journal, err := openOrBegin(t.Context(), "https://service.example", path)
 	require.NoError(t, err)
 	bind(t, journal, "https://service.example")
 	require.NoError(t, journal.Close())

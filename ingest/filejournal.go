@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
@@ -19,27 +20,37 @@ import (
 // line. Lines of many workers share one sync of the disk: while others upload, a line waits for theirs, for two milliseconds at
 // most. It is for this user alone and holds no name in clear. It takes some 150 bytes of memory for each key.
 //
-// An error of the disk ends its service for good: close it, mend the disk and open it anew.
+// The journal is its file, whatever names lead to it: links are followed once, the file itself is locked, and before each
+// line that counts the name is looked at. An error of the disk, or a file that was moved, ends its service for good: close it,
+// repair what failed and open it anew.
 type FileJournal struct {
-	fs   disk.FS
-	path string
-	lock io.Closer
+	fs       disk.FS
+	path     string    // of the file itself
+	older    io.Closer // the lock of the version before; nil: not needed
+	unlocked bool
 
 	mu      sync.Mutex // never held while the disk works
-	entries map[Key]record
+	index   fileIndex
 	held    map[Key]bool
 	uploads int // claims with an upload under way
-	service string
+	bound   bool
 	next    *batch        // what is to be written
 	busy    chan struct{} // closed when the disk has done with what it does; nil: it rests
 	broken  error
+	warning error
 	slack   uint32 // outdated lines that are no reason to compact
 
 	// Of whoever made it busy.
-	file  disk.File
-	sum   uint32 // of the last line
-	size  int64
-	lines uint32
+	file               disk.File // nil: it is lost
+	origin             string    // the service that keys are hashed with
+	owner              Owner
+	gaps               bool
+	ownerLine, gapLine uint32 // 0: there is none
+	sum                uint32 // of the last line
+	size               int64
+	lines              uint32
+
+	all map[Key]Entry // when it is only read: all entries whole; else nil
 
 	lineBuffer, textBuffer []byte
 }
@@ -56,100 +67,121 @@ type batch struct {
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
-// record is an Entry in little memory.
-type record struct {
-	note, size, sent int64
-	until            int64 // committing: when that was written
-	patient, name    uint32
-	line             uint32 // its latest
-	state            State
-	found            bool
-}
-
-func (r record) entry(key Key) Entry {
-	e := Entry{Key: key, State: r.state, Patient: r.patient, Name: r.name, Size: r.size, SentAt: fromNano(r.sent), NoteID: r.note, Found: r.found}
-	if r.state == StateCommitting {
-		e.At = fromNano(r.until)
-	} else {
-		e.Until = fromNano(r.until)
-	}
-	return e
-}
-
-func newRecord(e Entry, line uint32) record {
-	until := e.Until
-	if e.State == StateCommitting {
-		until = e.At
-	}
-	return record{
-		note: e.NoteID, size: e.Size, sent: toNano(e.SentAt), until: toNano(until), patient: e.Patient, name: e.Name,
-		line: line, state: e.State, found: e.Found,
-	}
-}
-
-func toNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNano(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n)
-}
-
 const defaultSlack = 1000
 
-// OpenJournal opens the journal in a file and makes it, readable to this user alone, if there is none. Close it after use.
+// JournalOption is an option of [OpenJournal], [BeginJournal] and [SalvageJournal].
+type JournalOption func(*FileJournal)
+
+// WithoutLock opens a journal also where the file system knows no locks, and nothing keeps a second process from it: who
+// uses it sees to it that only one process at a time does.
+func WithoutLock() JournalOption { return func(j *FileJournal) { j.unlocked = true } }
+
+func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
+	j := &FileJournal{fs: disk.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(), slack: defaultSlack}
+	for _, opt := range opts {
+		opt(j)
+	}
+	return j
+}
+
+// OpenJournal opens the journal in a file. Close it after use. One that is not there is [fs.ErrNotExist]: [BeginJournal] begins
+// one, once; a program that begins what it misses would begin anew wherever it looks in the wrong place.
 //
-// A last line that a crash cut off is dropped: what it was to say has not happened. Any other damage is
-// [ErrJournalDamaged]. While another has it open, it is [ErrJournalInUse]; beside it stands a file with the suffix .lock.
-func OpenJournal(ctx context.Context, path string) (*FileJournal, error) {
-	j := &FileJournal{
-		fs: disk.From(ctx), path: path, entries: map[Key]record{}, held: map[Key]bool{}, next: newBatch(), slack: defaultSlack,
+// A last line that a crash cut off is dropped: what it was to say has not happened. Any other damage is [ErrJournalDamaged],
+// for [SalvageJournal]. While another has the file open, under whatever name, it is [ErrJournalInUse]. A file that another user
+// owns or can write to, or that has a second name (a hard link), is refused.
+func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*FileJournal, error) {
+	j := newJournal(ctx, opts)
+	var err error
+	if j.path, err = j.fs.Resolve(path); err == nil {
+		j.file, err = j.fs.Open(j.path, j.unlocked)
 	}
-	lock, err := j.fs.Lock(path + ".lock")
-	switch {
-	case errors.Is(err, filelock.ErrHeld):
-		return nil, fail("another process has the journal open", ErrJournalInUse)
-	case err != nil:
-		return nil, fail("the journal cannot be locked: "+redact.Cause(err), err)
+	if err != nil {
+		return nil, cannotOpen(err)
 	}
-	j.lock = lock
 	if err := j.open(ctx); err != nil {
-		if j.file != nil {
-			_ = j.file.Close()
-		}
-		_ = lock.Close()
+		_ = j.letGo()
 		return nil, err
 	}
 	return j, nil
 }
 
-func (j *FileJournal) open(ctx context.Context) error {
-	if err := j.fs.Remove(j.compacted()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return cannot("opened", err)
+func cannotOpen(err error) error {
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return fail("another process has the journal open", ErrJournalInUse)
+	case errors.Is(err, filelock.ErrNoLocks):
+		return fail("the file system knows no locks, which keep a second process from the journal; keep it elsewhere, or see to that yourself and open it with WithoutLock", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fail("there is no such journal; if it was never begun, BeginJournal begins it", err)
 	}
-	file, err := j.fs.Open(j.path)
-	if err != nil {
-		return cannot("opened", err)
-	}
-	j.file = file
-	whole, err := j.read(ctx)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(file.Truncate(whole), file.Sync(), j.fs.SyncDir(filepath.Dir(j.path))); err != nil {
-		return cannot("written", err)
-	}
-	return nil
+	return cannot("opened", err)
 }
 
 func cannot(do string, err error) error {
 	return fail("the journal cannot be "+do+": "+redact.Cause(err), err)
+}
+
+// open reads the file, and leaves it whole.
+func (j *FileJournal) open(ctx context.Context) error {
+	read, err := j.readAll(ctx, j.file)
+	if err != nil {
+		return err
+	}
+	if err := j.file.Truncate(j.size); err != nil {
+		return cannot("written", err)
+	}
+	if read.unending {
+		if err := j.put([]byte("\n")); err != nil {
+			return err
+		}
+	}
+	if err := j.file.Sync(); err != nil {
+		return cannot("written", err)
+	}
+	_ = j.fs.SyncDir(filepath.Dir(j.path)) // where that cannot be done, the name is as durable as it gets
+	_ = j.fs.Remove(j.compacted())         // of a process that was killed
+	if read.header.Version < fileVersion {
+		return j.upgrade(ctx)
+	}
+	return nil
+}
+
+// BeginJournal makes the file of a new journal, readable to this user alone, and opens it. It is to be done once for a service
+// and user, by a person's decision: an empty journal knows of nothing that was uploaded before. What [Uploader] does then with
+// recordings that have notes already is told there.
+//
+// A file that is there is [fs.ErrExist], and stays as it is.
+func BeginJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (*FileJournal, error) {
+	if owner.Service == "" {
+		return nil, fail("a journal belongs to a service; OwnerOf tells a client's", clinicaldoc.ErrInvalidArgument)
+	}
+	j := newJournal(ctx, opts)
+	folder, err := j.fs.Resolve(filepath.Dir(path))
+	if err == nil {
+		j.path = filepath.Join(folder, filepath.Base(path))
+		j.file, err = j.fs.Create(j.path, j.unlocked)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, fail("the file is there already; OpenJournal opens it", err)
+	case errors.Is(err, filelock.ErrHeld) || errors.Is(err, filelock.ErrNoLocks):
+		return nil, cannotOpen(err)
+	case err != nil:
+		return nil, cannot("begun", err)
+	}
+	line, sum := appendLine(nil, 0, []byte(headerOf(owner).String()))
+	if err := j.put(line); err != nil {
+		_ = j.letGo()
+		return nil, err
+	}
+	j.sum, j.lines, j.origin, j.owner = sum, 1, owner.Service, owner
+	_ = j.fs.SyncDir(filepath.Dir(j.path))
+	return j, nil
+}
+
+func headerOf(owner Owner) header.Header {
+	return header.Header{Kind: journalKind, Version: fileVersion, Service: owner.Service, UserID: owner.UserID}
 }
 
 // Close writes what is left to be written and lets go of the file.
@@ -157,19 +189,31 @@ func (j *FileJournal) Close() error {
 	err := j.exclusive(func() error {
 		j.mu.Lock()
 		b := j.next
-		j.next, j.broken = newBatch(), fail("the journal is closed", fs.ErrClosed)
+		j.next, j.broken = newBatch(), errClosed
 		j.mu.Unlock()
 		err := j.append(b)
 		b.err = err
 		close(b.done)
-		return errors.Join(err, j.file.Close(), j.lock.Close())
+		return errors.Join(err, j.letGo())
 	})
 	if closed := j.isBroken(); err != nil && !errors.Is(closed, fs.ErrClosed) { // the disk failed before: only let go
 		j.mu.Lock()
-		j.broken = fail("the journal is closed", fs.ErrClosed)
+		j.broken = errClosed
 		j.mu.Unlock()
-		_ = j.file.Close()
-		return j.lock.Close()
+		return j.letGo()
+	}
+	return err
+}
+
+var errClosed = fail("the journal is closed", fs.ErrClosed)
+
+// letGo closes what is open.
+func (j *FileJournal) letGo() (err error) {
+	if j.file != nil {
+		err = j.file.Close()
+	}
+	if j.older != nil {
+		err = errors.Join(err, j.older.Close())
 	}
 	return err
 }
@@ -180,36 +224,59 @@ func (j *FileJournal) isBroken() error {
 	return j.broken
 }
 
-// Bind writes whose journal it is into a new one, refuses another service's with [ErrOtherService], and drops outdated
-// lines when they are the most of it.
-func (j *FileJournal) Bind(_ context.Context, owner Owner) (Binding, error) {
-	service := owner.Service
-	err := j.exclusive(func() error {
-		if j.service != "" && header.Service(j.service) != header.Service(service) {
-			return fail("the journal belongs to "+j.service+"; "+service+" needs one of its own", ErrOtherService)
+// Warning tells what went wrong that ends nothing: outdated lines that could not be dropped, because the file's place does
+// not let it be replaced. Nil: nothing did.
+func (j *FileJournal) Warning() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.warning
+}
+
+// Bind implements [Journal]. It drops outdated lines when they are the most of the file.
+func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err error) {
+	err = j.exclusive(func() error {
+		if err := j.checkOwner(owner); err != nil {
+			return err
 		}
-		if j.service == "" {
-			return j.begin(service)
+		if owner.UserID != 0 && j.owner.UserID == 0 { // nobody knew it before
+			if err := j.putNotice(notice{at: time.Now(), owner: Owner{j.owner.Service, owner.UserID}}); err != nil {
+				return err
+			}
 		}
+		binding = Binding{Origin: j.origin, Gaps: j.gaps}
 		j.mu.Lock()
-		outdated := j.lines - min(j.lines, uint32(len(j.entries))+1) //nolint:gosec // lines are counted so
-		compact := outdated > j.slack && outdated > j.lines/2
+		j.bound = true
+		current := j.index.live + 3 // the header and notices
+		outdated := j.lines - min(j.lines, current)
 		j.mu.Unlock()
-		if compact {
-			return j.compact()
+		if outdated > j.slack && outdated > j.lines/2 {
+			return j.tryCompact()
 		}
 		return nil
 	})
-	return Binding{Origin: j.service}, err
+	return binding, err
 }
 
-// begin writes the first line.
-func (j *FileJournal) begin(service string) error {
-	line, sum := appendLine(nil, 0, []byte(magic+fileVersion+" "+service))
+// checkOwner refuses what belongs to others.
+func (j *FileJournal) checkOwner(owner Owner) error {
+	err := headerOf(j.owner).Check(headerOf(owner))
+	switch {
+	case errors.Is(err, ErrOtherService):
+		return fail("the journal: "+redact.Opaque(err).Error()+"; if that is the same service under another name, Rename takes the journal there", err)
+	case err != nil:
+		return fail("the journal: "+redact.Opaque(err).Error(), err)
+	}
+	return nil
+}
+
+// putNotice writes a line about the journal itself.
+func (j *FileJournal) putNotice(n notice) error {
+	line, sum := appendLine(nil, j.sum, appendNotice(nil, n))
 	if err := j.put(line); err != nil {
 		return err
 	}
-	j.sum, j.lines, j.service = sum, 1, service
+	j.sum, j.lines = sum, j.lines+1
+	j.takeNotice(n, j.lines)
 	return nil
 }
 
@@ -220,19 +287,25 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	switch {
 	case j.broken != nil:
 		return nil, j.broken
-	case j.service == "":
+	case !j.bound:
 		return nil, fail("the journal is not bound to a service")
 	case j.held[key]:
 		return nil, fail("another upload of this process has the recording", ErrTaken)
 	}
 	j.held[key] = true
-	r, known := j.entries[key]
-	claim := &fileClaim{journal: j, entry: r.entry(key)}
-	if !known || !r.state.sent() {
-		claim.entry = Entry{Key: key, State: StateClaimed, At: time.Now()}
-		claim.uploads = true
-		j.uploads++
-		j.next.entries = append(j.next.entries, claim.entry) // for the eye; no one has to wait for it
+	claim := &fileClaim{journal: j, entry: Entry{Key: key, State: StateClaimed, At: time.Now()}}
+	r := j.index.get(key)
+	if r != nil {
+		r.seen = true
+		if claim.entry.By = j.index.details[key].by; r.state.sent() {
+			claim.entry = j.index.entry(r)
+			return claim, nil
+		}
+	}
+	claim.uploads = true
+	j.uploads++
+	if claim.entry.By == "" { // for the eye: no one has to wait for it, and it must not take the place of a person's word
+		j.next.entries = append(j.next.entries, claim.entry)
 	}
 	return claim, nil
 }
@@ -244,13 +317,7 @@ func (j *FileJournal) EntriesForPatient(_ context.Context, patient uint32, since
 	if j.broken != nil {
 		return nil, j.broken
 	}
-	var kin []Entry
-	for key, r := range j.entries {
-		if r.patient == patient && r.state.sent() && r.sent >= since.UnixNano() {
-			kin = append(kin, r.entry(key))
-		}
-	}
-	return kin, nil
+	return j.index.ofPatient(patient, since), nil
 }
 
 // fileClaim is used by one goroutine at a time.

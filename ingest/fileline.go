@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"hash/crc32"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +16,20 @@ import (
 // A journal's file is lines of text. Each begins with a checksum of its text and of all lines before it, so that not even a
 // whole line can be lost or moved unnoticed:
 //
-//	5f1c2a3b clinicaldoc-ingest 1 https://host/prefix
+//	5f1c2a3b clinicaldoc-ingest 2 https://host/prefix user=17
 //	91d0e6c7 2026-01-02T03:04:05.6789Z committing 0123456789abcdef0123456789abcdef patient=9a8b7c6d name=01234567 size=48044 sent=2026-01-02T03:04:04.5Z
+//	0b7e21f4 2026-02-03T04:05:06Z owner https://new-name/prefix user=17
+//	77a90c1d 2026-02-03T04:05:07Z gap
+//
+// The first line names the service that keys are hashed with. An owner line follows when the service got another name or the
+// user became known, a gap line when some of what was written is gone. Version 1 had neither these nor sha, by and loss.
 const (
-	magic       = "clinicaldoc-ingest "
-	fileVersion = "1"
+	journalKind = "clinicaldoc-ingest"
+	fileVersion = 2
 	sumDigits   = 8
-	maxLine     = 4096
 	maxWhy      = 300
+	maxBy       = 200
+	maxLoss     = 4000
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -70,10 +78,28 @@ func appendEntry(to []byte, e Entry) []byte {
 	if e.Found {
 		to = append(to, " found=true"...)
 	}
+	if e.SHA256 != "" {
+		to = append(append(to, " sha="...), e.SHA256...)
+	}
+	if e.By != "" {
+		to = append(append(to, " by="...), url.QueryEscape(e.By[:min(len(e.By), maxBy)])...)
+	}
+	if len(e.Loss) > 0 && len(e.Loss) <= maxLoss {
+		to = append(append(to, " loss="...), withoutSpaces(e.Loss)...)
+	}
 	if e.Why != "" {
 		to = append(append(to, " why="...), oneLine(e.Why)...)
 	}
 	return to
+}
+
+// withoutSpaces makes JSON one word. Outside its strings compact JSON has no spaces.
+func withoutSpaces(text json.RawMessage) []byte {
+	var compact bytes.Buffer
+	if json.Compact(&compact, text) != nil {
+		return nil
+	}
+	return bytes.ReplaceAll(compact.Bytes(), []byte{' '}, []byte(`\u0020`))
 }
 
 // oneLine keeps what may stand in a line.
@@ -131,10 +157,54 @@ func (e *Entry) parseField(name string, value []byte) bool {
 	case "found":
 		e.Found = string(value) == "true"
 		return e.Found
+	case "sha":
+		e.SHA256 = string(value)
+	case "by":
+		e.By, err = url.QueryUnescape(string(value))
+	case "loss":
+		e.Loss = bytes.Clone(value)
+		ok = json.Valid(e.Loss)
 	default:
 		return false
 	}
 	return ok && err == nil
+}
+
+// notice is a line about the journal itself.
+type notice struct {
+	at    time.Time
+	owner Owner
+	gap   bool
+}
+
+const (
+	ownerWord = "owner"
+	gapWord   = "gap"
+)
+
+func appendNotice(to []byte, n notice) []byte {
+	to = n.at.UTC().AppendFormat(to, time.RFC3339Nano)
+	if n.gap {
+		return append(to, " "+gapWord...)
+	}
+	return append(to, " "+ownerWord+" "+n.owner.Service+" user="+strconv.FormatInt(n.owner.UserID, 10)...)
+}
+
+// parseNotice reads what appendNotice wrote.
+func parseNotice(text []byte) (n notice, ok bool) {
+	at, rest, _ := bytes.Cut(text, []byte{' '})
+	if string(rest) == gapWord {
+		n.gap = true
+		return n, parseTime(at, &n.at)
+	}
+	owner, isOwner := bytes.CutPrefix(rest, []byte(ownerWord+" "))
+	if !isOwner {
+		return n, false
+	}
+	service, user, _ := strings.Cut(string(owner), " user=")
+	id, err := strconv.ParseInt(user, 10, 64)
+	n.owner = Owner{service, id}
+	return n, err == nil && parseTime(at, &n.at)
 }
 
 // parseHex32 takes only what appendHex32 writes.

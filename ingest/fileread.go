@@ -9,102 +9,181 @@ import (
 	"io"
 	"strings"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// read takes in all lines and returns where the last whole one ends.
-func (j *FileJournal) read(ctx context.Context) (whole int64, err error) {
-	lines := bufio.NewReaderSize(j.file, 64<<10)
-	for {
-		line, err := lines.ReadSlice('\n')
-		switch {
-		case errors.Is(err, io.EOF):
-			return j.size, j.checkTorn(line)
-		case errors.Is(err, bufio.ErrBufferFull):
-			return j.size, j.checkZeros(line, lines)
-		case err != nil:
-			return 0, cannot("read", err)
-		}
-		if err := j.readLine(line[:len(line)-1]); err != nil {
-			return 0, err
-		}
-		j.size += int64(len(line))
-		if j.lines%10_000 == 0 && ctx.Err() != nil {
-			return 0, fail("the journal was not opened: "+redact.Cause(ctx.Err()), ctx.Err(), context.Cause(ctx))
-		}
-	}
+// lineReader reads a journal's file line by line and takes no line that is not as it was written.
+type lineReader struct {
+	from     *bufio.Reader
+	header   header.Header
+	sum      uint32 // of the last line
+	size     int64  // where the last whole line ends
+	lines    uint32
+	unending bool // the last line lacks its newline
 }
 
-func (j *FileJournal) readLine(line []byte) error {
-	text, sum, ok := readLine(line, j.sum)
-	if j.lines == 0 {
-		return j.readHeader(line, text, sum, ok)
-	}
-	e, readable := Entry{}, false
-	if ok {
-		e, readable = parseEntry(text)
-	}
-	if !readable {
-		return j.damaged()
-	}
-	j.sum = sum
-	j.take(e)
-	return nil
+func newLineReader(from io.ReaderAt) *lineReader {
+	const whole = 1 << 62
+	return &lineReader{from: bufio.NewReaderSize(io.NewSectionReader(from, 0, whole), 64<<10)}
 }
 
-func (j *FileJournal) damaged() error {
-	return fail(fmt.Sprintf("line %d of the journal is damaged; nothing is uploaded before it is restored", j.lines+1), ErrJournalDamaged)
-}
-
-func (j *FileJournal) readHeader(line, text []byte, sum uint32, ok bool) error {
-	version, service, _ := strings.Cut(strings.TrimPrefix(string(text), magic), " ")
+// next returns the text of the next line, nil after the last one. It is valid until the next call. Behind the last line may
+// stand the beginning of one that a crash cut off, or zeros.
+func (l *lineReader) next(ctx context.Context) (text []byte, err error) {
+	if l.lines%10_000 == 9_999 && ctx.Err() != nil {
+		return nil, fail("the journal was not read: "+redact.Cause(ctx.Err()), ctx.Err(), context.Cause(ctx))
+	}
+	line, err := l.from.ReadSlice('\n')
 	switch {
-	case !bytes.Contains(line, []byte(strings.TrimSpace(magic))):
-		return fail("the file is not a journal", ErrJournalVersion)
-	case !ok || service == "":
-		return j.damaged()
-	case version != fileVersion:
-		return fail("the journal was written by a later version of this package", ErrJournalVersion)
+	case errors.Is(err, io.EOF):
+		return l.last(line)
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, l.checkZeros(line)
+	case err != nil:
+		return nil, cannot("read", err)
 	}
-	j.sum, j.lines, j.service = sum, 1, service
+	return l.take(line[:len(line)-1], len(line))
+}
+
+func (l *lineReader) take(line []byte, length int) ([]byte, error) {
+	text, sum, ok := readLine(line, l.sum)
+	if l.lines == 0 {
+		if err := l.readHeader(line, text, ok); err != nil {
+			return nil, err
+		}
+	}
+	if !ok {
+		return nil, l.damaged()
+	}
+	l.sum, l.size, l.lines = sum, l.size+int64(length), l.lines+1
+	return text, nil
+}
+
+func (l *lineReader) damaged() error {
+	return fail(fmt.Sprintf("line %d of the journal is damaged; nothing is uploaded. SalvageJournal keeps every line that is whole, and what the others may have said is found out from the service", l.lines+1), ErrJournalDamaged)
+}
+
+func (l *lineReader) readHeader(line, text []byte, ok bool) error {
+	h, err := header.Parse(journalKind, string(text))
+	switch {
+	case !bytes.Contains(line, []byte(journalKind)):
+		return errNotAJournal
+	case !ok || err != nil:
+		return l.damaged()
+	case h.Version > fileVersion:
+		return fail("a later version of this package wrote the journal; update this program", ErrJournalVersion)
+	case h.Service == "":
+		return l.damaged()
+	}
+	l.header = h
 	return nil
 }
 
-// checkTorn looks at what follows the last newline: nothing, or the beginning of a line whose writing was cut off. A line
-// that is whole but for its last byte was written whole, and damaged since.
-func (j *FileJournal) checkTorn(rest []byte) error {
+var errNotAJournal = fail("the file is not a journal", ErrJournalVersion)
+
+// last looks at what follows the last newline: nothing, a line that lacks only its newline, or the beginning of one.
+func (l *lineReader) last(rest []byte) ([]byte, error) {
 	if len(rest) == 0 {
-		return nil
+		return nil, nil
 	}
-	if _, _, ok := readLine(rest[:len(rest)-1], j.sum); ok {
-		return j.damaged()
+	if _, _, ok := readLine(rest, l.sum); ok {
+		l.unending = true
+		return l.take(rest, len(rest))
 	}
-	begun := bytes.TrimRight(rest, "\x00")
-	sum, begun := begun[:min(len(begun), sumDigits)], begun[min(len(begun), sumDigits+1):]
-	if j.lines == 0 && (len(bytes.Trim(sum, "0123456789abcdef")) > 0 || !bytes.HasPrefix(begun, []byte(magic)) && !strings.HasPrefix(magic, string(begun))) {
-		return fail("the file is not a journal", ErrJournalVersion)
+	if _, _, ok := readLine(rest[:len(rest)-1], l.sum); ok {
+		return nil, l.damaged() // it was whole, and its newline is another byte now
 	}
-	return nil
+	if begun := bytes.TrimRight(rest, "\x00"); l.lines == 0 && !beginsHeader(begun) {
+		return nil, errNotAJournal
+	}
+	return nil, nil
+}
+
+// beginsHeader reports whether a first line that was cut off may be a journal's.
+func beginsHeader(begun []byte) bool {
+	sum, text := begun[:min(len(begun), sumDigits)], string(begun[min(len(begun), sumDigits+1):])
+	return len(bytes.Trim(sum, "0123456789abcdef")) == 0 && (strings.HasPrefix(text, journalKind) || strings.HasPrefix(journalKind, text))
 }
 
 // checkZeros looks at what is longer than any line: a crash can leave zeros, up to the end of the file.
-func (j *FileJournal) checkZeros(begun []byte, rest io.ByteReader) error {
+func (l *lineReader) checkZeros(begun []byte) error {
 	zeros := bytes.IndexByte(begun, 0)
 	switch {
-	case j.lines == 0:
-		return fail("the file is not a journal", ErrJournalVersion)
+	case l.lines == 0:
+		return errNotAJournal
 	case zeros < 0 || len(bytes.Trim(begun[zeros:], "\x00")) > 0:
-		return j.damaged()
+		return l.damaged()
 	}
 	for {
-		b, err := rest.ReadByte()
+		b, err := l.from.ReadByte()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return cannot("read", err)
 		case b != 0:
-			return j.damaged()
+			return l.damaged()
 		}
+	}
+}
+
+// readAll takes in every line.
+func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReader, error) {
+	l := newLineReader(from)
+	for {
+		text, err := l.next(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case text == nil && l.lines == 0:
+			return nil, errNotBegun
+		case text == nil:
+			j.sum, j.size, j.lines = l.sum, l.size, l.lines
+			return l, nil
+		case l.lines == 1:
+			j.origin, j.owner = l.header.Service, Owner{l.header.Service, l.header.UserID}
+		default:
+			if !j.takeLine(text, l.lines) {
+				l.lines--
+				return nil, l.damaged()
+			}
+		}
+	}
+}
+
+var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it usable again, and what it may have held is found out from the service", ErrJournalDamaged)
+
+// takeLine takes in what a line says.
+func (j *FileJournal) takeLine(text []byte, number uint32) bool {
+	if n, ok := parseNotice(text); ok {
+		j.takeNotice(n, number)
+		return true
+	}
+	e, ok := parseEntry(text)
+	if ok {
+		j.takeEntry(e, number)
+	}
+	return ok
+}
+
+func (j *FileJournal) takeNotice(n notice, number uint32) {
+	if n.gap {
+		j.gaps, j.gapLine = true, number
+	} else {
+		j.owner, j.ownerLine = n.owner, number
+	}
+}
+
+// takeEntry remembers an entry. Of a claim nothing is remembered, and what was known of a recording that surely has no note
+// neither.
+func (j *FileJournal) takeEntry(e Entry, number uint32) {
+	if e.State == StateClaimed {
+		j.index.forget(e.Key)
+	} else {
+		j.index.put(e, number)
+	}
+	if j.all != nil {
+		j.all[e.Key] = e
 	}
 }

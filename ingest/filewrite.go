@@ -3,6 +3,8 @@ package ingest
 import (
 	"errors"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 // togetherWait is how long a line waits for those of others, to share a sync with them.
@@ -105,7 +107,7 @@ func (j *FileJournal) exclusive(work func() error) error {
 	}
 	err := work()
 	j.mu.Lock()
-	if err != nil && j.broken == nil && !errors.Is(err, ErrOtherService) {
+	if err != nil && j.broken == nil && !errors.Is(err, ErrOtherService) && !errors.Is(err, ErrOtherUser) {
 		j.broken = err
 	}
 	j.mu.Unlock()
@@ -146,27 +148,25 @@ func (j *FileJournal) append(b *batch) error {
 	}
 	j.sum = sum
 	for _, e := range b.entries {
-		j.take(e)
+		j.lines++
+		j.takeEntry(e, j.lines)
 	}
 	return nil
 }
 
-// take counts an entry's line and remembers what it says.
-func (j *FileJournal) take(e Entry) {
-	j.lines++
-	if e.State == StateClaimed {
-		delete(j.entries, e.Key)
-		return
-	}
-	j.entries[e.Key] = newRecord(e, j.lines)
-}
-
-// put writes whole lines and syncs them. A full disk may take a part of a line; that is cut off, so that the next who opens
+// put writes whole lines and syncs them, if the name still leads to the file: lines in a file that nobody will open again are
+// worth nothing. A full disk may take a part of a line; that is cut off, so that the next who opens
 // the file finds it whole. A failed sync is not tried again: the system may have dropped what it could not write. Nobody has
 // acted on lines that were not synced, so that they are cut off as well.
 func (j *FileJournal) put(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
+	}
+	switch err := j.file.IsAt(j.path); {
+	case errors.Is(err, disk.ErrMoved):
+		return fail("the journal's file was moved or removed, or another stands in its place; put it back and open it anew", ErrJournalMoved)
+	case err != nil:
+		return cannot("written", err)
 	}
 	_, err := j.file.Write(lines)
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 func desk(t *testing.T, claims int) (*ingest.FileJournal, *memory, []ingest.Claim) {
 	t.Helper()
 	m := &memory{files: map[string]*bytes.Buffer{}}
-	j, err := ingest.OpenJournal(disk.With(t.Context(), m), "journal")
+	j, err := openOrBegin(disk.With(t.Context(), m), service, "journal")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	bind(t, j, service)

@@ -2,7 +2,9 @@ package ingest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -35,12 +37,21 @@ func quick() clinicaldoc.Option {
 	return clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1})
 }
 
-func openJournal(t *testing.T, path string) *ingest.FileJournal {
+// openJournal opens the service's journal and begins it if there is none.
+func openJournal(t *testing.T, baseURL, path string) *ingest.FileJournal {
 	t.Helper()
-	j, err := ingest.OpenJournal(t.Context(), path)
+	j, err := openOrBegin(t.Context(), baseURL, path)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	return j
+}
+
+func openOrBegin(ctx context.Context, baseURL, path string) (*ingest.FileJournal, error) {
+	j, err := ingest.OpenJournal(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ingest.BeginJournal(ctx, path, ingest.Owner{Service: ingest.ServiceName(baseURL)})
+	}
+	return j, err
 }
 
 func bind(t *testing.T, j *ingest.FileJournal, service string) {

@@ -146,10 +146,14 @@ func shortHash(parts ...string) uint32 {
 	return binary.BigEndian.Uint32(sum[:])
 }
 
+func patientHash(service string, patient int64) uint32 {
+	return shortHash("patient", service, strconv.FormatInt(patient, 10))
+}
+
 // describe fills in what tells the recording from others.
 func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 	patient := strconv.FormatInt(params.PatientID, 10)
-	e.Patient = shortHash("patient", service, patient)
+	e.Patient = patientHash(service, params.PatientID)
 	e.Name = shortHash("name", service, patient, strings.TrimSpace(params.Name))
 	e.Size = 0
 	if params.Audio != nil {
@@ -161,6 +165,20 @@ func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 func (e Entry) differs(now Entry) bool {
 	size := e.Size != now.Size && e.Size >= 0 && now.Size >= 0
 	return e.State.sent() && (e.Patient != now.Patient || size || e.Name != now.Name && e.State != StateCreated)
+}
+
+// OwnerOf is whose recordings a client uploads: its service, and the user whose token it has. A service that does not say who
+// that is leaves the user at 0; one that cannot be asked now, or refuses the token, is an error.
+func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
+	owner := Owner{Service: ServiceName(client.BaseURL())}
+	user, err := client.Users.Me(ctx)
+	switch {
+	case err == nil:
+		owner.UserID = user.ID
+	case ctx.Err() != nil || errors.Is(err, clinicaldoc.ErrUnauthorized) || clinicaldoc.Retryable(err):
+		return Owner{}, err
+	}
+	return owner, nil
 }
 
 // ServiceName is the one name of the service at a base URL, however that is written: localhost, LOCALHOST:80/ and 127.0.0.1 are

@@ -26,7 +26,7 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`))
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second).Always())
-		journal, err := ingest.OpenJournal(t.Context(), path)
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		var events []ingest.Event
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, Total: 40, OnEvent: func(e ingest.Event) { events = append(events, e) }}
@@ -72,7 +72,7 @@ func TestTheTimeLeftGoesByThePace(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second).Always())
-		journal, err := ingest.OpenJournal(t.Context(), path)
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 2, Total: 200, OnEvent: func(e ingest.Event) {
 			if done := e.Progress.Done(); e.Result != nil && done >= 100 && done < 200 { // half of them were there already
@@ -92,7 +92,7 @@ func TestProgressOfAnUnknownTotal(t *testing.T) {
 	srv := newBox(t)
 	var last ingest.Progress
 	bytes := map[string]int64{}
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), OnEvent: func(e ingest.Event) {
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), OnEvent: func(e ingest.Event) {
 		if last = e.Progress; e.Size != 0 {
 			bytes[e.Recording.Key] = e.Sent
 		}

@@ -38,7 +38,7 @@ func TestFilesOfAllSizesArriveAsTheyAre(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, contents[path], 0o600))
 		paths = append(paths, path)
 	}
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 2}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2}
 	results, err := collect(t.Context(), u, ingest.Files(paths, paramsOf))
 	require.NoError(t, err)
 	require.Len(t, results, len(paths))
@@ -59,11 +59,11 @@ func TestWhatIsUploadedIsWhatTheKeyWasMadeOf(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	other := bytes.Repeat([]byte{'x'}, int(info.Size()))
-	client := srv.Client(clinicaldoc.WithLimiter(waiting(func() {
+	client := srv.Client(beforeUploads(func() {
 		assert.NoError(t, os.WriteFile(path, other, 0o600))
 		assert.NoError(t, os.Chtimes(path, time.Time{}, info.ModTime()))
-	})))
-	u := &ingest.Uploader{Client: client, Journal: openJournal(t, journalPath(t))}
+	}).option())
+	u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t))}
 	results, err := collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
 	require.NoError(t, err)
 	require.Equal(t, ingest.Created, results[0].Status, results[0])
@@ -92,7 +92,7 @@ func TestADoubtKeepsNoContent(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: undoubting{openJournal(t, journalPath(t))}}
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: undoubting{openJournal(t, srv.URL, journalPath(t))}}
 	results, err := collect(t.Context(), u, ingest.Files(files(t, 1), paramsOf))
 	require.Error(t, err)
 	require.Equal(t, ingest.InDoubt, results[0].Status)

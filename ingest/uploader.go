@@ -65,7 +65,11 @@ func (u *Uploader) newRun(ctx context.Context) (*run, error) {
 	case ctx.Err() != nil:
 		return nil, contextFailure(ctx)
 	}
-	binding, err := u.Journal.Bind(ctx, Owner{Service: ServiceName(u.Client.BaseURL())})
+	owner, err := OwnerOf(ctx, u.Client)
+	if err != nil {
+		return nil, err
+	}
+	binding, err := u.Journal.Bind(ctx, owner)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"runtime"
 	"slices"
@@ -25,7 +26,7 @@ func TestEachRecordingBecomesOneNoteHoweverOftenItIsRun(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	for run, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere, ingest.AlreadyThere} {
-		journal, err := ingest.OpenJournal(t.Context(), path)
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 8}
 		results, err := collect(t.Context(), u, recordings(0, 50))
@@ -48,7 +49,7 @@ func TestKeysOfFiles(t *testing.T) {
 	paths := files(t, 3)
 	paths = append(paths, paths[0], paths[0]+"-copy.wav", paths[0]+"-missing.wav")
 	require.NoError(t, os.WriteFile(paths[4], sound(0), 0o600))
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, path), Workers: 2}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), Workers: 2}
 	results, err := collect(t.Context(), u, ingest.Files(paths, paramsOf))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4, ingest.AlreadyThere: 1, ingest.Refused: 1}, statuses(results))
@@ -68,7 +69,7 @@ func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(3))
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, journalPath(t))}
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
 	results, err := collect(t.Context(), u, recordings(0, 9))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
@@ -79,7 +80,7 @@ func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(3))
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, journalPath(t)), Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond}}
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond}}
 	results, err := collect(t.Context(), u, recordings(0, 9))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
@@ -103,7 +104,7 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 		{Key: "negative", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: -1, Audio: audio}},
 		{Key: "unnamed", Params: clinicaldoc.CreateNoteParams{PatientID: 1, Audio: audio}},
 	}
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 		for _, r := range bad {
 			if !yield(r, nil) {
@@ -135,7 +136,7 @@ func TestWhatWasRefusedIsTriedInTheNextRun(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`))
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	results, err := collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrUnauthorized)
@@ -148,7 +149,7 @@ func TestAFileThatChangesIsRefused(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	path := files(t, 1)[0]
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	params := paramsOf(path)
 	params.BeforeCommit = func(context.Context) error { return nil }
 	keyed := ingest.Recording{Key: "one", File: path, Params: params}
@@ -165,10 +166,19 @@ func TestAFileThatChangesIsRefused(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-// waiting is a limiter that does something before each attempt.
-type waiting func()
+// beforeUploads does something before each upload.
+type beforeUploads func()
 
-func (w waiting) Wait(context.Context) error { w(); return nil }
+func (b beforeUploads) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		b()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func (b beforeUploads) option() clinicaldoc.Option {
+	return clinicaldoc.WithHTTPClient(&http.Client{Transport: b})
+}
 
 // A recorder may still be writing: what is uploaded is what the key was made of, or nothing is.
 func TestAFileThatGrowsWhileItIsUploadedIsRefused(t *testing.T) {
@@ -176,10 +186,10 @@ func TestAFileThatGrowsWhileItIsUploadedIsRefused(t *testing.T) {
 	srv := newBox(t)
 	path := files(t, 1)[0]
 	var grow sync.Once
-	client := srv.Client(clinicaldoc.WithLimiter(waiting(func() {
+	client := srv.Client(beforeUploads(func() {
 		grow.Do(func() { assert.NoError(t, os.WriteFile(path, sound(100), 0o600)) })
-	})))
-	u := &ingest.Uploader{Client: client, Journal: openJournal(t, journalPath(t))}
+	}).option())
+	u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t))}
 	for _, want := range []ingest.Status{ingest.Refused, ingest.Created, ingest.AlreadyThere} {
 		results, err := collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
 		require.NoError(t, err)
@@ -198,7 +208,7 @@ func TestAKeyIsOneRecording(t *testing.T) {
 	other := recording(0)
 	other.Params.PatientID = 99
 	for _, inOneRun := range []bool{true, false} {
-		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 1} // which begins them in turn
+		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1} // which begins them in turn
 		list := []ingest.Recording{recording(0), other}
 		var results []ingest.Result
 		for len(list) > 0 {
@@ -221,7 +231,7 @@ func TestAKeyIsOneRecording(t *testing.T) {
 func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 8}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 8}
 	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 		for range 40 {
 			if !yield(recording(1), nil) {
@@ -240,7 +250,7 @@ func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
 func TestAJournalBelongsToOneService(t *testing.T) {
 	t.Parallel()
 	first, second, path := newBox(t), newBox(t), journalPath(t)
-	journal := openJournal(t, path)
+	journal := openJournal(t, first.URL, path)
 	_, err := collect(t.Context(), &ingest.Uploader{Client: first.Client(), Journal: journal}, recordings(0, 2))
 	require.NoError(t, err)
 	_, err = collect(t.Context(), &ingest.Uploader{Client: second.Client(), Journal: journal}, recordings(0, 2))
@@ -254,7 +264,8 @@ func TestAJournalBelongsToOneService(t *testing.T) {
 
 func TestBadUploaders(t *testing.T) {
 	t.Parallel()
-	srv, journal := newBox(t), openJournal(t, journalPath(t))
+	srv := newBox(t)
+	journal := openJournal(t, srv.URL, journalPath(t))
 	for name, u := range map[string]*ingest.Uploader{
 		"no client":       {Journal: journal},
 		"no journal":      {Client: srv.Client()},
@@ -271,7 +282,7 @@ func TestBadUploaders(t *testing.T) {
 func TestABreakEndsTheRun(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 4}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 4}
 	for range u.Run(t.Context(), recordings(0, 1_000_000)) {
 		break
 	}
@@ -286,7 +297,7 @@ func TestABreakEndsTheRun(t *testing.T) {
 func TestTheEndOfTheContextIsTold(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t)), Workers: 4}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 4}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	cause := errors.New("enough")
@@ -314,7 +325,7 @@ func (panicking) ReadAt([]byte, int64) (int, error) { panic("synthetic") }
 func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	assert.PanicsWithValue(t, "synthetic", func() {
 		_, _ = collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 			bad := recording(0)
@@ -335,7 +346,7 @@ func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
 func TestACallersBeforeCommitIsHeard(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	r := recording(0)
 	r.Params.BeforeCommit = func(context.Context) error { return io.ErrClosedPipe }
 	results, err := collect(t.Context(), u, ingest.Recordings(r))
@@ -349,7 +360,7 @@ func TestACallersBeforeCommitIsHeard(t *testing.T) {
 func TestAnIteratorThatWaitsHoldsBackNoResult(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, journalPath(t))}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	ended := make(chan struct{})
 	taken := 0
 	for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording, error) bool) {
@@ -377,7 +388,8 @@ func TestTheRecordingsCanFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := &ingest.Uploader{Client: newBox(t).Client(), Journal: openJournal(t, journalPath(t))}
+			srv := newBox(t)
+			u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 			results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 				_ = yield(recording(0), nil) && yield(recording(1), nil)
 				end(yield)

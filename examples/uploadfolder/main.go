@@ -26,7 +26,7 @@ type settings struct {
 	folder, journal string
 	files           []string
 	patient, prompt int64
-	yes             bool
+	yes, begin      bool
 }
 
 func main() {
@@ -35,6 +35,7 @@ func main() {
 	flag.Int64Var(&s.patient, "patient", 1, "id of the patient they belong to")
 	flag.Int64Var(&s.prompt, "prompt", 1, "id of the prompt to use")
 	flag.BoolVar(&s.yes, "yes", false, "upload to the service of CLINICALDOC_BASE_URL")
+	flag.BoolVar(&s.begin, "begin", false, "begin the folder's journal: the first time, and never again")
 	flag.Parse()
 	s.journal = filepath.Join(s.folder, "uploads.journal")
 	log.SetFlags(0)
@@ -76,14 +77,14 @@ func rehearse(ctx context.Context, s settings, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	s.journal = filepath.Join(folder, "uploads.journal")
+	s.journal, s.begin = filepath.Join(folder, "uploads.journal"), true
 	return upload(ctx, srv.Client(), s, out)
 }
 
 // upload tells what became of each recording: its note, or why there is none. The first reason is its error; the next start
 // goes on from there.
 func upload(ctx context.Context, client *clinicaldoc.Client, s settings, out io.Writer) error {
-	journal, err := ingest.OpenJournal(ctx, s.journal)
+	journal, err := openJournal(ctx, client, s)
 	if err != nil {
 		return err
 	}
@@ -97,6 +98,18 @@ func upload(ctx context.Context, client *clinicaldoc.Client, s settings, out io.
 		err = cmp.Or(err, result.Err)
 	}
 	return err
+}
+
+// openJournal opens the journal, or begins it: once, by a person's decision.
+func openJournal(ctx context.Context, client *clinicaldoc.Client, s settings) (*ingest.FileJournal, error) {
+	if !s.begin {
+		return ingest.OpenJournal(ctx, s.journal)
+	}
+	owner, err := ingest.OwnerOf(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return ingest.BeginJournal(ctx, s.journal, owner)
 }
 
 func (s settings) params(path string) clinicaldoc.CreateNoteParams {

@@ -21,7 +21,7 @@ import (
 func folder(t *testing.T, count int) settings {
 	t.Helper()
 	dir := t.TempDir()
-	s := settings{folder: dir, journal: filepath.Join(dir, "uploads.journal"), patient: 7, prompt: 1}
+	s := settings{folder: dir, journal: filepath.Join(dir, "uploads.journal"), patient: 7, prompt: 1, begin: true}
 	for i := range count {
 		s.files = append(s.files, filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i)))
 		require.NoError(t, os.WriteFile(s.files[i], fmt.Appendf(nil, "synthetic audio %d", i), 0o600))
@@ -48,6 +48,7 @@ func TestASecondRunUploadsNothing(t *testing.T) {
 		var out bytes.Buffer
 		require.NoError(t, upload(t.Context(), srv.Client(), recordings, &out))
 		assert.Equal(t, 5, strings.Count(out.String(), "status="+want))
+		recordings.begin = false
 		assert.NotContains(t, out.String(), "recording-", "a file's name may be a patient's")
 	}
 	assert.Equal(t, []string{"recording-0.wav", "recording-1.wav", "recording-2.wav", "recording-3.wav", "recording-4.wav"}, names(srv))
@@ -68,6 +69,7 @@ func TestAFileThatIsNoJournalStopsEverything(t *testing.T) {
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	recordings := folder(t, 1)
+	recordings.begin = false
 	require.NoError(t, os.WriteFile(recordings.journal, []byte("not a journal\n"), 0o600))
 
 	err := upload(t.Context(), srv.Client(), recordings, &bytes.Buffer{})

@@ -5,33 +5,52 @@ package disk
 import (
 	"context"
 	"io"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // FS is a file system. What is written is there for other processes at once; it survives a power cut only after Sync, and a
 // new name only after SyncDir.
 type FS interface {
-	// Open opens a file for reading from its start and for appending, and makes it, for this user alone, if need be.
-	Open(name string) (File, error)
-	// Create makes an empty file for this user alone, in the place of one that is there.
-	Create(name string) (File, error)
-	// Rename gives a closed file another name, in the place of what bears it.
-	Rename(from, to string) error
+	// Resolve follows links to the name of the file itself. One that is not there is [fs.ErrNotExist].
+	Resolve(name string) (string, error)
+	// Open opens a file that is there and is this user's alone, and holds it until it is closed or the process ends. While
+	// another holds it, under whatever name, it is [filelock.ErrHeld]; where there are no locks, [filelock.ErrNoLocks], unless
+	// unlocked says that the caller knows.
+	Open(name string, unlocked bool) (File, error)
+	// Create makes a file that is not there, for this user alone, and holds it as Open does.
+	Create(name string, unlocked bool) (File, error)
+	// Replace puts a file that Create made as from in the place of the open file to. It returns the one that is there then, held
+	// all the time where the system can do that; after an error that is the old one, or nil if it is lost to the caller.
+	Replace(made File, from string, old File, to string) (File, error)
 	// Remove removes a file; one that is not there is [fs.ErrNotExist].
 	Remove(name string) error
 	// SyncDir makes the names in a folder durable.
 	SyncDir(name string) error
-	// Lock keeps others out until it is closed or the process ends. While another has it, it is [filelock.ErrHeld].
+	// Lock keeps others out by a file of its own, until it is closed or the process ends. While another has it, it is
+	// [filelock.ErrHeld].
 	Lock(name string) (io.Closer, error)
 }
 
 // File is an open file. One goroutine at a time uses it.
 type File interface {
-	io.Reader // from the start on
+	io.ReaderAt
 	io.Writer // at the end
 	io.Closer
 	Truncate(size int64) error
 	Sync() error
+	// IsAt reports nil while the name leads to this file and to no other, else [ErrMoved].
+	IsAt(name string) error
 }
+
+// Why a file cannot be used.
+var (
+	ErrMoved   = redact.New("the file was moved or removed, or another stands in its place")
+	errOthers  = redact.New("it belongs to another user of this machine")
+	errLinked  = redact.New("it has another name as well (a hard link)")
+	errNotFile = redact.New("it is not a regular file")
+	errOpen    = redact.New("others may write to it: see that it is right, then make it yours alone (chmod 600)")
+)
 
 type fsKey struct{}
 

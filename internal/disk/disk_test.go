@@ -15,10 +15,12 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 )
 
-func TestFilesAreAppendedToAndReadFromTheStart(t *testing.T) {
+func TestFilesAreAppendedToAndReadAnywhere(t *testing.T) {
 	t.Parallel()
 	d, path := disk.From(t.Context()), filepath.Join(t.TempDir(), "file")
-	f, err := d.Open(path)
+	_, err := d.Open(path, false)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	f, err := d.Create(path, false)
 	require.NoError(t, err)
 	_, err = f.Write([]byte("one two"))
 	require.NoError(t, err)
@@ -27,11 +29,13 @@ func TestFilesAreAppendedToAndReadFromTheStart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Sync())
 	require.NoError(t, f.Close())
+	_, err = d.Create(path, false)
+	require.ErrorIs(t, err, fs.ErrExist)
 
 	require.NoError(t, os.Chmod(path, 0o644))
-	f, err = d.Open(path)
+	f, err = d.Open(path, false)
 	require.NoError(t, err)
-	content, err := io.ReadAll(f)
+	content, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
 	require.NoError(t, err)
 	assert.Equal(t, "one three", string(content))
 	require.NoError(t, f.Close())
@@ -42,22 +46,27 @@ func TestFilesAreAppendedToAndReadFromTheStart(t *testing.T) {
 	}
 }
 
-func TestAFileTakesAnothersPlace(t *testing.T) {
+func TestAFileTakesAnothersPlaceAndIsHeldAllTheTime(t *testing.T) {
 	t.Parallel()
 	d, dir := disk.From(t.Context()), t.TempDir()
-	for _, name := range []string{"old", "new", "new"} {
-		f, err := d.Create(filepath.Join(dir, name))
-		require.NoError(t, err)
-		_, err = f.Write([]byte(name))
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
-	}
-	require.NoError(t, d.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old")))
+	path := filepath.Join(dir, "old")
+	old, err := d.Create(path, false)
+	require.NoError(t, err)
+	made, err := d.Create(path+".new", false)
+	require.NoError(t, err)
+	_, err = made.Write([]byte("new"))
+	require.NoError(t, err)
+	there, err := d.Replace(made, path+".new", old, path)
+	require.NoError(t, err)
+	require.NoError(t, there.IsAt(path))
+	_, err = d.Open(path, false)
+	require.ErrorIs(t, err, filelock.ErrHeld)
 	require.NoError(t, d.SyncDir(dir))
-	content, err := os.ReadFile(filepath.Join(dir, "old"))
+	require.NoError(t, there.Close())
+	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, "new", string(content))
-	require.ErrorIs(t, d.Remove(filepath.Join(dir, "new")), fs.ErrNotExist)
+	require.ErrorIs(t, d.Remove(path+".new"), fs.ErrNotExist)
 	require.Error(t, d.SyncDir(filepath.Join(dir, "missing")))
 }
 

@@ -3,6 +3,7 @@ package disk
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
@@ -14,23 +15,21 @@ const private = 0o600
 // system is the operating system's file system.
 type system struct{}
 
-func (system) Open(name string) (File, error) {
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE, private)
+func (system) Resolve(name string) (string, error) {
+	name, err := filepath.Abs(name)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	// A file that was copied here may be readable to all.
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm() != private && runtime.GOOS != "windows" {
-		_ = file.Chmod(private)
-	}
-	return file, nil
+	return filepath.EvalSymlinks(name)
 }
 
-func (system) Create(name string) (File, error) {
-	return os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_TRUNC, private)
+func (system) Open(name string, unlocked bool) (File, error) {
+	return openOnce(name, unlocked, 0)
 }
 
-func (system) Rename(from, to string) error { return os.Rename(from, to) }
+func (system) Create(name string, unlocked bool) (File, error) {
+	return openOnce(name, unlocked, os.O_CREATE|os.O_EXCL)
+}
 
 func (system) Remove(name string) error { return os.Remove(name) }
 

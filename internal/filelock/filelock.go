@@ -6,10 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// ErrHeld means that somebody else holds the file.
-var ErrHeld = errors.New("the file is held by another")
+var (
+	// ErrHeld means that somebody else holds the file.
+	ErrHeld = errors.New("the file is held by another")
+	// ErrNoLocks means that the system or the file system knows no locks.
+	ErrNoLocks = redact.New("the file system knows no locks")
+)
 
 // maxTries bounds how often a file is opened anew because it was removed just before it was locked.
 const maxTries = 10

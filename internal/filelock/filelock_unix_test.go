@@ -21,3 +21,14 @@ func TestCloseLetsGoWhileAProcessIsBeingStarted(t *testing.T) {
 	require.NoError(t, Close(file))
 	hold(t, path)
 }
+
+func TestWhatALocksErrorMeans(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]error{
+		nil: nil, syscall.EWOULDBLOCK: ErrHeld, syscall.ENOTSUP: ErrNoLocks, syscall.ENOSYS: ErrNoLocks,
+		syscall.ENOLCK: syscall.ENOLCK, // a share whose lock service is gone: others may have a lock
+		syscall.EIO:    syscall.EIO,
+	} {
+		require.Equal(t, want, lockError(err), err)
+	}
+}

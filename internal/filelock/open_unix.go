@@ -13,15 +13,27 @@ func open(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		_ = file.Close()
-		return nil, ErrHeld
-	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENOLCK), err == nil:
-		return file, nil
-	default:
+	if err := Hold(file); err != nil && !errors.Is(err, ErrNoLocks) {
 		_ = file.Close()
 		return nil, err
+	}
+	return file, nil
+}
+
+// Hold keeps others from an open file, under whatever name they open it, until [Close]. While another has it, it is
+// [ErrHeld]. A file system that has no locks to give just now (ENOLCK) fails: others may have some.
+func Hold(file *os.File) error {
+	return lockError(flock(file, syscall.LOCK_EX|syscall.LOCK_NB))
+}
+
+func lockError(err error) error {
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return ErrHeld
+	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS):
+		return ErrNoLocks
+	default:
+		return err
 	}
 }
 

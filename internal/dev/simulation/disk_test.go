@@ -21,7 +21,10 @@ type platter struct {
 	holders map[string]*life  // of locks
 }
 
-type inode struct{ content, synced []byte }
+type inode struct {
+	content, synced []byte
+	holder          *life
+}
 
 func newPlatter() *platter {
 	return &platter{names: map[string]*inode{}, synced: map[string]*inode{}, holders: map[string]*life{}}
@@ -32,6 +35,12 @@ func (p *platter) crash(d *draws, powerCut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.holders)
+	for _, file := range p.names {
+		file.holder = nil
+	}
+	for _, file := range p.synced {
+		file.holder = nil
+	}
 	if !powerCut {
 		return
 	}
@@ -63,40 +72,57 @@ type mount struct {
 	life *life
 }
 
-func (m mount) Open(name string) (disk.File, error) {
+func (m mount) Resolve(name string) (string, error) {
+	if err := m.life.touch(); err != nil {
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name != "/" && m.names[name] == nil {
+		return "", fs.ErrNotExist
+	}
+	return name, nil
+}
+
+func (m mount) Open(name string, _ bool) (disk.File, error) {
 	if err := m.life.touch(); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.names[name] == nil {
-		m.names[name] = &inode{}
+	file := m.names[name]
+	switch {
+	case file == nil:
+		return nil, fs.ErrNotExist
+	case file.holder != nil:
+		return nil, filelock.ErrHeld
 	}
-	return &openFile{mount: m, file: m.names[name]}, nil
+	file.holder = m.life
+	return &openFile{mount: m, file: file}, nil
 }
 
-func (m mount) Create(name string) (disk.File, error) {
+func (m mount) Create(name string, _ bool) (disk.File, error) {
 	if err := m.life.touch(); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.names[name] = &inode{}
+	if m.names[name] != nil {
+		return nil, fs.ErrExist
+	}
+	m.names[name] = &inode{holder: m.life}
 	return &openFile{mount: m, file: m.names[name]}, nil
 }
 
-func (m mount) Rename(from, to string) error {
+func (m mount) Replace(made disk.File, from string, old disk.File, to string) (disk.File, error) {
 	if err := m.life.touch(); err != nil {
-		return err
+		return old, err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.names[from] == nil {
-		return fs.ErrNotExist
-	}
 	m.names[to] = m.names[from]
 	delete(m.names, from)
-	return nil
+	m.mu.Unlock()
+	return made, old.Close()
 }
 
 func (m mount) Remove(name string) error {
@@ -149,21 +175,27 @@ func (u unlocker) Close() error { u(); return nil }
 type openFile struct {
 	mount
 	file *inode
-	read int
 }
 
-func (h *openFile) Read(p []byte) (int, error) {
+func (h *openFile) ReadAt(p []byte, at int64) (int, error) {
 	if err := h.life.touch(); err != nil {
 		return 0, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := copy(p, h.file.content[min(h.read, len(h.file.content)):])
-	h.read += n
-	if n == 0 {
-		return 0, io.EOF
+	return bytes.NewReader(h.file.content).ReadAt(p, at)
+}
+
+func (h *openFile) IsAt(name string) error {
+	if err := h.life.touch(); err != nil {
+		return err
 	}
-	return n, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.names[name] != h.file {
+		return disk.ErrMoved
+	}
+	return nil
 }
 
 func (h *openFile) Write(p []byte) (int, error) {
@@ -197,7 +229,14 @@ func (h *openFile) Sync() error {
 	return nil
 }
 
-func (h *openFile) Close() error { return nil }
+func (h *openFile) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.file.holder == h.life {
+		h.file.holder = nil
+	}
+	return nil
+}
 
 // life is one run of a process. When it is dead, all that leaves it or comes to it stands still until the end of the world:
 // nothing of it runs on, which is as near to a kill as it gets.

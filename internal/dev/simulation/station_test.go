@@ -63,6 +63,7 @@ func (s *station) live(ctx context.Context) {
 		crashes[i] = pick(d, s.arrivals...) + d.within(pick(d, time.Second, time.Minute, 12*time.Minute))
 	}
 	slices.Sort(crashes)
+	s.beginJournal(ctx)
 	release := make(chan struct{})
 	var lives sync.WaitGroup
 	current := s.begin(ctx, &lives, release)
@@ -164,6 +165,19 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 		default:
 			s.judge(result, calm)
 		}
+	}
+}
+
+// beginJournal is what a person does once.
+func (s *station) beginJournal(ctx context.Context) {
+	first := &life{dead: make(chan struct{}), draws: drawsAt(s.world.seed, uint64(s.number), hashOf("begin"))}
+	owner := ingest.Owner{Service: ingest.ServiceName("https://" + apiHost)}
+	journal, err := ingest.BeginJournal(disk.With(ctx, mount{s.platter, first}), journalPath, owner)
+	if err == nil {
+		err = journal.Close()
+	}
+	if err != nil {
+		s.world.violate("journal", "it cannot be begun: %v", err)
 	}
 }
 

@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -32,6 +34,9 @@ func (o *uploadOptions) openJournal(ctx context.Context, baseURL string, userID 
 		path = filepath.Join(folder, journalName(baseURL, userID)+".journal")
 	}
 	journal, err := ingest.OpenJournal(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		journal, err = ingest.BeginJournal(ctx, path, ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID})
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -68,8 +68,8 @@ func (o *uploadOptions) runStatus(ctx context.Context) error {
 }
 
 func readStatus(ctx context.Context, path string) (journalStatus, error) {
-	service, entries, err := ingest.ReadJournal(ctx, path)
-	s := journalStatus{Journal: path, Service: service}
+	owner, entries, err := ingest.ReadJournal(ctx, path)
+	s := journalStatus{Journal: path, Service: owner.Service}
 	for _, e := range entries {
 		switch e.State {
 		case ingest.StateCreated:

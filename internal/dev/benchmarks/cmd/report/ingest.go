@@ -118,7 +118,7 @@ func bareLoop(ctx context.Context, client *clinicaldoc.Client, paths []string) e
 }
 
 func ingestAll(ctx context.Context, client *clinicaldoc.Client, paths []string, path string) error {
-	journal, err := ingest.OpenJournal(ctx, path)
+	journal, err := ingest.BeginJournal(ctx, path, ingest.Owner{Service: ingest.ServiceName(client.BaseURL())})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,511 @@
+package ingest_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+)
+
+// fill makes enough outdated lines that the next Bind drops them.
+func fill(t *testing.T, j *ingest.FileJournal) {
+	t.Helper()
+	bind(t, j, service)
+	ingest.CompactEagerly(j)
+	for n := range 10 {
+		for _, state := range []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateCreated} {
+			put(t, j, n, state)
+		}
+	}
+}
+
+func lines(t *testing.T, path string) int {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return bytes.Count(content, []byte("\n"))
+}
+
+func entriesOf(t *testing.T, path string) int {
+	t.Helper()
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	return len(entries)
+}
+
+func TestAJournalBehindALinkStaysOneFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "data", "uploads.journal"), filepath.Join(dir, "link.journal")
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+	openJournal(t, service, path)
+	// Not closed by the test's end yet: the same file under the link's name is in use.
+	require.NoError(t, os.Symlink(path, link))
+	_, err := ingest.OpenJournal(t.Context(), link)
+	require.ErrorIs(t, err, ingest.ErrJournalInUse)
+}
+
+func TestCompactionReplacesTheFileBehindALink(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "uploads.journal"), filepath.Join(dir, "link.journal")
+	require.NoError(t, openJournal(t, service, path).Close())
+	require.NoError(t, os.Symlink(path, link))
+	j := openJournal(t, service, link)
+	fill(t, j)
+	before := lines(t, path)
+	bind(t, j, service)
+	assert.Less(t, lines(t, path), before, "outdated lines are dropped")
+	_, err := ingest.OpenJournal(t.Context(), path)
+	require.ErrorIs(t, err, ingest.ErrJournalInUse, "the lock is kept")
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	assert.NotZero(t, info.Mode()&fs.ModeSymlink, "the link is a link")
+	put(t, j, 11, ingest.StateCreated)
+	assert.Equal(t, 11, entriesOf(t, path))
+	require.NoError(t, j.Close())
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{path, link}, names, "nothing is left behind")
+}
+
+func TestAJournalWithASecondNameIsRefused(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	require.NoError(t, os.Link(path, path+"-2"))
+	claim, err := j.Claim(t.Context(), key(1))
+	require.NoError(t, err)
+	require.Error(t, claim.Save(t.Context(), entry(1, ingest.StateCommitting)), "from now on it could be two")
+	_ = j.Close()
+	for _, name := range []string{path, path + "-2"} {
+		_, err := ingest.OpenJournal(t.Context(), name)
+		require.ErrorContains(t, err, "hard link")
+	}
+	require.NoError(t, os.Remove(path+"-2"))
+	openJournal(t, service, path)
+}
+
+func TestAMovedJournalTakesNoMoreLines(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("an open journal cannot be moved there")
+	}
+	for _, also := range []string{"", "another"} {
+		path := journalPath(t)
+		j := openJournal(t, service, path)
+		bind(t, j, service)
+		claim, err := j.Claim(t.Context(), key(1))
+		require.NoError(t, err)
+		require.NoError(t, os.Rename(path, path+".moved"))
+		if also != "" {
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+		}
+		err = claim.Save(t.Context(), entry(1, ingest.StateCommitting))
+		require.ErrorIs(t, err, ingest.ErrJournalMoved)
+		_ = j.Close()
+		assert.Zero(t, entriesOf(t, path+".moved"))
+	}
+}
+
+func TestBeginningAJournalIsAnActOfItsOwn(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	_, err := ingest.OpenJournal(t.Context(), path)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	assert.NoFileExists(t, path)
+	owner := ingest.Owner{Service: service, UserID: 17}
+	_, err = ingest.BeginJournal(t.Context(), path, ingest.Owner{})
+	require.Error(t, err)
+	j, err := ingest.BeginJournal(t.Context(), path, owner)
+	require.NoError(t, err)
+	bind(t, j, service)
+	put(t, j, 1, ingest.StateCreated)
+	require.NoError(t, j.Close())
+	_, err = ingest.BeginJournal(t.Context(), path, owner)
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.NoError(t, os.WriteFile(path+"-2", nil, 0o600))
+	_, err = ingest.BeginJournal(t.Context(), path+"-2", owner)
+	require.ErrorIs(t, err, fs.ErrExist, "what is empty may have been emptied")
+	assert.Equal(t, 1, entriesOf(t, path))
+}
+
+func TestAJournalIsAUsersToo(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	_, err := j.Bind(t.Context(), ingest.Owner{Service: service, UserID: 17})
+	require.NoError(t, err, "nobody knew whose it is")
+	require.NoError(t, j.Close())
+	j = openJournal(t, service, path)
+	_, err = j.Bind(t.Context(), ingest.Owner{Service: service, UserID: 18})
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
+	binding, err := j.Bind(t.Context(), ingest.Owner{Service: strings.ToUpper(service) + "/", UserID: 17})
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Binding{Origin: service}, binding)
+	owner, _, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Owner{Service: service, UserID: 17}, owner)
+}
+
+// stubborn is a disk on which some things cannot be done.
+type stubborn struct {
+	disk.FS
+	fail func(what string) error
+}
+
+func (s *stubborn) Open(name string, unlocked bool) (disk.File, error) {
+	if err := s.fail("open"); err != nil && !(unlocked && errors.Is(err, filelock.ErrNoLocks)) {
+		return nil, err
+	}
+	return s.FS.Open(name, unlocked)
+}
+
+func (s *stubborn) Create(name string, unlocked bool) (disk.File, error) {
+	if err := s.fail("create"); err != nil {
+		return nil, err
+	}
+	f, err := s.FS.Create(name, unlocked)
+	return &stubbornFile{f, s}, err
+}
+
+func (s *stubborn) Replace(made disk.File, from string, old disk.File, to string) (disk.File, error) {
+	if err := s.fail("lost"); err != nil {
+		_ = made.Close()
+		_ = old.Close()
+		return nil, err
+	}
+	if err := s.fail("rename"); err != nil {
+		_ = made.Close()
+		return old, err
+	}
+	return s.FS.Replace(made.(*stubbornFile).File, from, old, to) //nolint:forcetypeassert // it is from Create
+}
+
+func (s *stubborn) SyncDir(name string) error {
+	if err := s.fail("folder"); err != nil {
+		return err
+	}
+	return s.FS.SyncDir(name)
+}
+
+type stubbornFile struct {
+	disk.File
+	disk *stubborn
+}
+
+func (f *stubbornFile) Write(p []byte) (int, error) {
+	if err := f.disk.fail("write"); err != nil {
+		return 0, err
+	}
+	return f.File.Write(p)
+}
+
+// Dropping outdated lines and syncing a folder are never needed: where they cannot be done, the journal goes on.
+func TestWhatIsOptionalEndsNothing(t *testing.T) {
+	t.Parallel()
+	for what, err := range map[string]error{
+		"rename": syscall.EBUSY, // a file that is mounted by itself
+		"folder": syscall.EINVAL, "create": syscall.EMFILE, "write": syscall.ENOSPC,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			path := journalPath(t)
+			require.NoError(t, openJournal(t, service, path).Close())
+			failing := &stubborn{disk.From(t.Context()), func(done string) error {
+				if done == what {
+					return &fs.PathError{Op: done, Path: path, Err: err}
+				}
+				return nil
+			}}
+			ctx := disk.With(t.Context(), failing)
+			j, err := ingest.OpenJournal(ctx, path)
+			require.NoError(t, err)
+			fill(t, j)
+			before := lines(t, path)
+			for range 2 {
+				bind(t, j, service)
+			}
+			assert.Equal(t, before, lines(t, path))
+			require.ErrorContains(t, j.Warning(), "outdated lines")
+			put(t, j, 20, ingest.StateCreated)
+			require.NoError(t, j.Close())
+			names, err := filepath.Glob(path + "*")
+			require.NoError(t, err)
+			assert.Equal(t, []string{path}, names, "nothing is left behind")
+			j = openJournal(t, service, path)
+			bind(t, j, service)
+			assert.Equal(t, ingest.StateCreated, load(t, j, 20).State)
+			assert.NoError(t, j.Warning())
+		})
+	}
+}
+
+func TestAFileThatIsLostAfterCompactionIsAnError(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	require.NoError(t, openJournal(t, service, path).Close())
+	failing := &stubborn{disk.From(t.Context()), func(done string) error {
+		if done == "lost" {
+			return syscall.EMFILE
+		}
+		return nil
+	}}
+	j, err := ingest.OpenJournal(disk.With(t.Context(), failing), path)
+	require.NoError(t, err)
+	fill(t, j)
+	_, err = j.Bind(t.Context(), ingest.Owner{Service: service})
+	require.ErrorIs(t, err, syscall.EMFILE)
+	_, err = j.Claim(t.Context(), key(1))
+	require.ErrorIs(t, err, syscall.EMFILE)
+	require.NoError(t, j.Close())
+	require.Error(t, j.Close())
+}
+
+func TestAPlaceWithoutLocksIsRefusedUnlessAskedFor(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	require.NoError(t, openJournal(t, service, path).Close())
+	for _, c := range []struct {
+		err     error
+		allowed bool
+	}{{filelock.ErrNoLocks, true}, {syscall.ENOLCK, false}} {
+		ctx := disk.With(t.Context(), &stubborn{disk.From(t.Context()), func(done string) error {
+			if done == "open" {
+				return c.err
+			}
+			return nil
+		}})
+		_, err := ingest.OpenJournal(ctx, path)
+		require.ErrorIs(t, err, c.err)
+		j, err := ingest.OpenJournal(ctx, path, ingest.WithoutLock())
+		if !c.allowed {
+			require.ErrorIs(t, err, c.err, "others may have a lock")
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, j.Close())
+	}
+}
+
+// version1 is a journal as the version before wrote it.
+func version1() string {
+	var b strings.Builder
+	sum := ""
+	for _, text := range []string{
+		"clinicaldoc-ingest 1 http://127.0.0.1:8790",
+		"2026-01-02T03:04:05Z claimed " + key(1).String(),
+		"2026-01-02T03:04:05Z committing " + key(1).String() + " patient=00000001 name=00000001 size=1 sent=2026-01-02T03:04:04Z",
+		"2026-01-02T03:04:06Z created " + key(1).String() + " patient=00000001 name=00000001 size=1 sent=2026-01-02T03:04:04Z note=2",
+		"2026-01-02T03:04:07Z in-doubt " + key(2).String() + " patient=00000001 name=00000002 size=-1 sent=2026-01-02T03:04:04Z until=2026-01-02T03:14:04Z why=nobody knows",
+	} {
+		line := ingest.Line(sum, text)
+		sum = line[:8]
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+func TestTheVersionBeforeIsReadAndRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for _, replaceable := range []bool{true, false} {
+		path := journalPath(t)
+		require.NoError(t, os.WriteFile(path, []byte(version1()), 0o600))
+		ctx := disk.With(t.Context(), &stubborn{disk.From(t.Context()), func(done string) error {
+			if done == "rename" && !replaceable {
+				return syscall.EBUSY
+			}
+			return nil
+		}})
+		// A process of that version is at work: it locks a file beside the journal.
+		older, err := filelock.Open(path + ".lock")
+		require.NoError(t, err)
+		_, err = ingest.OpenJournal(ctx, path)
+		require.ErrorIs(t, err, ingest.ErrJournalInUse)
+		require.NoError(t, filelock.Remove(older))
+
+		j, err := ingest.OpenJournal(ctx, path)
+		require.NoError(t, err)
+		binding, err := j.Bind(t.Context(), ingest.Owner{Service: "http://localhost:8790", UserID: 17})
+		require.NoError(t, err)
+		assert.Equal(t, "http://127.0.0.1:8790", binding.Origin, "keys are hashed with the name it had")
+		assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
+		doubt := load(t, j, 2)
+		assert.Equal(t, ingest.StateInDoubt, doubt.State)
+		assert.Equal(t, time.Date(2026, 1, 2, 3, 14, 4, 0, time.UTC), doubt.Until.UTC())
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		if replaceable {
+			assert.Contains(t, string(content), "clinicaldoc-ingest 2 ", "that version says that it is too old")
+			assert.NoFileExists(t, path+".lock")
+		} else {
+			assert.Regexp(t, `(?m)^[0-9a-f]{8} \S+ owner `, string(content), "that version cannot read this line")
+			assert.FileExists(t, path+".lock")
+		}
+		require.NoError(t, j.Close())
+		assert.NoFileExists(t, path+".lock")
+		require.NoError(t, openJournal(t, service, path).Close())
+	}
+}
+
+func TestADamagedJournalIsSalvaged(t *testing.T) {
+	t.Parallel()
+	content := written(t)
+	owner := ingest.Owner{Service: service}
+	all := bytes.SplitAfter(bytes.TrimSuffix(content, []byte("\n")), []byte("\n"))
+	whole := len(all)
+	for at := range content {
+		if at%5 != 0 {
+			continue
+		}
+		damaged := bytes.Clone(content)
+		damaged[at] ^= 1
+		path := journalPath(t)
+		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		if _, err := ingest.OpenJournal(t.Context(), path); errors.Is(err, ingest.ErrJournalVersion) {
+			continue // its first line says nothing of the kind
+		}
+		lost, err := ingest.SalvageJournal(t.Context(), path, owner)
+		require.NoError(t, err, at)
+		assert.LessOrEqual(t, lost, 3, "what is damaged, and the line behind it")
+		assert.Positive(t, lost)
+		j := openJournal(t, service, path)
+		binding, err := j.Bind(t.Context(), owner)
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Binding{Origin: service, Gaps: true}, binding)
+		assert.GreaterOrEqual(t, lines(t, path), whole-2)
+		kept, err := filepath.Glob(path + ".damaged-*")
+		require.NoError(t, err)
+		require.Len(t, kept, 1)
+		copied, err := os.ReadFile(kept[0])
+		require.NoError(t, err)
+		assert.Equal(t, damaged, copied, "nothing is thrown away")
+	}
+	path := journalPath(t)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	lost, err := ingest.SalvageJournal(t.Context(), path, owner)
+	require.NoError(t, err)
+	assert.Zero(t, lost)
+	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{})
+	require.Error(t, err)
+	content[len(content)-3] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{Service: "https://other.example.test"})
+	require.ErrorIs(t, err, ingest.ErrOtherService)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, err = ingest.SalvageJournal(t.Context(), path, owner)
+	require.NoError(t, err, "emptied")
+	j := openJournal(t, service, path)
+	binding, err := j.Bind(t.Context(), owner)
+	require.NoError(t, err)
+	assert.True(t, binding.Gaps)
+}
+
+func TestWhatCannotComeBackIsForgotten(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	for n := range 4 {
+		put(t, j, n, ingest.StateCreated)
+	}
+	put(t, j, 4, ingest.StateInDoubt)
+	require.NoError(t, j.Close())
+	j = openJournal(t, service, path)
+	bind(t, j, service)
+	load(t, j, 1) // it is still there
+	forgotten, err := j.Forget(t.Context(), entry(2, ingest.StateCreated).At)
+	require.NoError(t, err)
+	assert.Equal(t, 1, forgotten, "0 is older, 1 was seen, 2 and 3 are not older, 4 is in doubt")
+	forgotten, err = j.Forget(t.Context(), time.Now())
+	require.NoError(t, err)
+	assert.Equal(t, 2, forgotten)
+	require.NoError(t, j.Close())
+	assert.Equal(t, 2, entriesOf(t, path))
+	j = openJournal(t, service, path)
+	binding, err := j.Bind(t.Context(), ingest.Owner{Service: service})
+	require.NoError(t, err)
+	assert.True(t, binding.Gaps)
+	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
+	assert.Equal(t, ingest.StateClaimed, load(t, j, 0).State)
+}
+
+func TestAPatientsEntriesAreFoundInTimeOrder(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, service, journalPath(t))
+	bind(t, j, service)
+	begun := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	save := func(n int, patient uint32, state ingest.State, sent time.Time) {
+		claim, err := j.Claim(t.Context(), key(n))
+		require.NoError(t, err)
+		defer claim.Release()
+		require.NoError(t, claim.Save(t.Context(), ingest.Entry{State: state, Patient: patient, SentAt: sent, At: sent.Add(time.Minute), Until: sent.Add(time.Hour)}))
+	}
+	for n := range 50 {
+		save(n, uint32(n%2), ingest.StateCommitting, begun.Add(time.Duration(n)*time.Hour))
+	}
+	save(3, 1, ingest.StateRefused, begun)                        // surely no note
+	save(5, 0, ingest.StateCommitting, begun.Add(60*time.Hour))   // another patient's now
+	save(7, 1, ingest.StateCommitting, begun.Add(30*time.Minute)) // sent anew by a clock that was set back
+	save(9, 1, ingest.StateCreated, begun.Add(9*time.Hour))
+	for since, want := range map[time.Duration]int{0: 23, 9 * time.Hour: 21, 40 * time.Hour: 5, 100 * time.Hour: 0} {
+		entries, err := j.EntriesForPatient(t.Context(), 1, begun.Add(since))
+		require.NoError(t, err)
+		assert.Len(t, entries, want, "since %s", since)
+	}
+	entries, err := j.EntriesForPatient(t.Context(), 0, begun.Add(50*time.Hour))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	assert.Equal(t, key(5), entries[0].Key)
+	entries, err = j.EntriesForPatient(t.Context(), 1, time.Time{})
+	require.NoError(t, err)
+	assert.Len(t, entries, 23)
+}
+
+// All that is known of a loss survives, and so does who decided it.
+func TestEntriesAreKeptWhole(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	e := entry(1, ingest.StateInDoubt)
+	e.SHA256, e.Loss = strings.Repeat("ab", 32), []byte(`{"id": "a b", "clock":{"difference":-3}}`)
+	claim, err := j.Claim(t.Context(), key(1))
+	require.NoError(t, err)
+	require.NoError(t, claim.Save(t.Context(), e))
+	claim.Release()
+	word := entry(2, ingest.StateRefused)
+	word.By = "a person = 100% & sure"
+	claim, err = j.Claim(t.Context(), key(2))
+	require.NoError(t, err)
+	require.NoError(t, claim.Save(t.Context(), word))
+	claim.Release()
+	for range 2 {
+		got := load(t, j, 1)
+		assert.Equal(t, e.SHA256, got.SHA256)
+		assert.JSONEq(t, string(e.Loss), string(got.Loss))
+		got = load(t, j, 2)
+		assert.Equal(t, ingest.StateClaimed, got.State)
+		assert.Equal(t, word.By, got.By, "a claim does not take its place")
+		require.NoError(t, j.Close())
+		j = openJournal(t, service, path)
+		bind(t, j, service)
+	}
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(string(content), ` loss={"id":"a\u0020b"`))
+}

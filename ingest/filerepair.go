@@ -1,0 +1,202 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// SalvageJournal makes a damaged journal usable again: every line that is whole stays, and the journal remembers that it has
+// gaps, so that [Uploader] looks for what it does not know among the patient's notes, whatever Uploader.AllNew says. The damaged
+// file is kept beside it, with .damaged and the time behind its name. It returns how many lines were lost; of a journal that
+// is whole nothing is changed.
+//
+// The owner is whose journal it is: another's is refused, and if the first line is lost, the journal is the owner's.
+func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (lost int, err error) {
+	if owner.Service == "" {
+		return 0, fail("a journal belongs to a service; OwnerOf tells a client's", clinicaldoc.ErrInvalidArgument)
+	}
+	j := newJournal(ctx, opts)
+	if j.path, err = j.fs.Resolve(path); err == nil {
+		j.file, err = j.fs.Open(j.path, j.unlocked)
+	}
+	if err != nil {
+		return 0, cannotOpen(err)
+	}
+	defer func() { err = errors.Join(err, j.letGo()) }()
+	if _, err := j.readAll(ctx, j.file); !errors.Is(err, ErrJournalDamaged) {
+		return 0, err
+	}
+	texts, lost, err := wholeLines(j.file, owner)
+	if err != nil {
+		return 0, err
+	}
+	if err := j.keepCopy(); err != nil {
+		return 0, cannot("salvaged", err)
+	}
+	if err := j.rewrite(append(texts, appendNotice(nil, notice{at: time.Now(), gap: true}))); err != nil {
+		return 0, cannot("salvaged", err)
+	}
+	return lost, nil
+}
+
+// wholeLines returns the texts of all lines that are as they were written. A line goes on from the checksum that stands in the
+// line before it, so that what is damaged costs no more than itself and the line behind it.
+func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err error) {
+	const whole = 1 << 62
+	lines := bufio.NewReader(io.NewSectionReader(file, 0, whole))
+	texts = [][]byte{[]byte(headerOf(owner).String())}
+	before, known := uint32(0), true // the checksum in the line before
+	for number := 1; ; number++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, 0, cannot("read", err)
+		}
+		if len(line) == 0 {
+			return texts, lost, nil
+		}
+		line = bytes.TrimSuffix(line, []byte{'\n'})
+		text, _, ok := readLine(line, before)
+		ok = ok && known
+		before, known = parseHex32(line[:min(len(line), sumDigits)])
+		h, headErr := header.Parse(journalKind, string(text))
+		switch {
+		case number == 1 && ok && headErr == nil:
+			if err := h.Check(headerOf(owner)); err != nil {
+				return nil, 0, fail("the journal: "+redact.Opaque(err).Error(), err)
+			}
+			h.Version = fileVersion
+			texts[0] = []byte(h.String())
+		case ok && readable(text):
+			texts = append(texts, text)
+		default:
+			lost++
+		}
+	}
+}
+
+func readable(text []byte) bool {
+	_, isNotice := parseNotice(text)
+	_, isEntry := parseEntry(text)
+	return isNotice || isEntry
+}
+
+// keepCopy copies the file as it is.
+func (j *FileJournal) keepCopy() error {
+	to, err := j.fs.Create(j.path+".damaged-"+time.Now().UTC().Format("20060102T150405Z"), true)
+	if err != nil {
+		return err
+	}
+	const whole = 1 << 62
+	_, err = io.Copy(to, io.NewSectionReader(j.file, 0, whole))
+	return errors.Join(err, to.Sync(), to.Close())
+}
+
+// rewrite puts a file with these lines in the journal's place.
+func (j *FileJournal) rewrite(texts [][]byte) error {
+	_ = j.fs.Remove(j.compacted())
+	to, err := j.fs.Create(j.compacted(), j.unlocked)
+	if err != nil {
+		return err
+	}
+	c := compaction{journal: j, to: bufio.NewWriterSize(to, 64<<10)}
+	for _, text := range texts {
+		err = errors.Join(err, c.put(text))
+	}
+	if err := errors.Join(err, c.to.Flush(), to.Sync()); err != nil {
+		return errors.Join(err, to.Close(), j.fs.Remove(j.compacted()))
+	}
+	if j.file, err = j.fs.Replace(to, j.compacted(), j.file, j.path); err != nil {
+		_ = j.fs.Remove(j.compacted())
+		return err
+	}
+	_ = j.fs.SyncDir(filepath.Dir(j.path))
+	return nil
+}
+
+const renameChecks = 20
+
+// Rename takes the journal to another name of its service. Up to twenty of the newest notes that it knows of are read with the
+// client: all that are there must be the patients' that the journal says, and at least one must be there, unless it knows of
+// none. Otherwise it is [ErrOtherService], and nothing is changed.
+func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) error {
+	owner, err := OwnerOf(ctx, client)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	var created []record
+	for i := range j.index.records {
+		if r := j.index.records[i]; r.state == StateCreated {
+			created = append(created, r)
+		}
+	}
+	origin := j.origin
+	j.mu.Unlock()
+	slices.SortFunc(created, func(a, b record) int { return int(b.line) - int(a.line) })
+	there := 0
+	for _, r := range created[:min(len(created), renameChecks)] {
+		note, err := client.Notes.Get(ctx, r.note)
+		switch {
+		case errors.Is(err, clinicaldoc.ErrNotFound):
+			continue
+		case err != nil:
+			return fail("the journal's notes cannot be read there: "+redact.Opaque(err).Error(), err)
+		}
+		if patient, _ := note.PatientID(); patientHash(origin, patient) != r.patient {
+			return fail("a note that the journal knows of is another patient's there", ErrOtherService)
+		}
+		there++
+	}
+	if there == 0 && len(created) > 0 {
+		return fail("none of the journal's notes is there", ErrOtherService)
+	}
+	return j.exclusive(func() error { return j.putNotice(notice{at: time.Now(), owner: owner}) })
+}
+
+// Forget drops what the journal knows of notes that were created before that time, and returns of how many. It is sound only
+// for recordings that cannot come back: call it after a Run over everything that still exists, in the same process; what that
+// run saw stays. If a forgotten one comes back all the same, Uploader looks for it among the patient's notes, whatever
+// Uploader.AllNew says.
+func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, err error) {
+	forgotten := map[uint32]bool{}
+	err = j.exclusive(func() error {
+		j.mu.Lock()
+		for n := range j.index.records {
+			if r := &j.index.records[n]; r.state == StateCreated && !r.seen && r.latest < before.UnixNano() {
+				forgotten[uint32(n)] = true //nolint:gosec // lines are counted so
+			}
+		}
+		j.mu.Unlock()
+		if len(forgotten) == 0 {
+			return nil
+		}
+		if !j.gaps {
+			if err := j.putNotice(notice{at: time.Now(), gap: true}); err != nil {
+				return err
+			}
+		}
+		err := j.compact(forgotten)
+		if err != nil && j.file != nil { // it goes on knowing them
+			forgotten = nil
+			j.mu.Lock()
+			j.warning = cannot("shortened", err)
+			j.mu.Unlock()
+			return nil
+		}
+		return err
+	})
+	if forgotten == nil {
+		return 0, j.Warning()
+	}
+	return len(forgotten), err
+}
