@@ -291,11 +291,6 @@ func (p ListNotesParams) at(position list.Position) ListNotesParams {
 	return p
 }
 
-// after are the params that ask for the page after the one they ask for, given its cursor.
-func (p ListNotesParams) after(cursor string) ListNotesParams {
-	return p.at(list.Position{Number: p.Page, Cursor: p.Cursor}.After(cursor))
-}
-
 // listError gives a list that cannot be shown to be whole its public error.
 func listError(err error) error {
 	reason, ok := errors.AsType[*list.IncompleteError](err)
@@ -314,19 +309,35 @@ func listError(err error) error {
 }
 
 // Collect ranges to the end and returns what came without an error. The errors are returned beside it, joined if there
-// are several; a list that ended with one is not whole.
+// are several, of which the text names a few; a list that ended with one is not whole.
 func Collect[T any](rows iter.Seq2[*T, error]) ([]*T, error) {
 	var all []*T
-	var failure error
+	var failures joinedErrors
 	for row, err := range rows {
-		switch {
-		case err == nil:
+		if err == nil {
 			all = append(all, row)
-		case failure == nil:
-			failure = err
-		default:
-			failure = errors.Join(failure, err)
+		} else {
+			failures = append(failures, err)
 		}
 	}
-	return all, failure
+	switch len(failures) {
+	case 0:
+		return all, nil
+	case 1:
+		return all, failures[0]
+	}
+	return all, failures
 }
+
+// joinedErrors matches what each of the errors does, as errors.Join has it. Its text stays short however many there are.
+type joinedErrors []error
+
+func (e joinedErrors) Error() string {
+	const most = 5
+	if len(e) <= most+1 {
+		return errors.Join(e...).Error()
+	}
+	return fmt.Sprintf("%v\n%d more errors", errors.Join(e[:most]...), len(e)-most)
+}
+
+func (e joinedErrors) Unwrap() []error { return e }

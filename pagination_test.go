@@ -1371,3 +1371,49 @@ func TestCollect(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, notes, 40)
 }
+
+// Many errors are joined once, and only some of them are in the text.
+func TestCollectOfManyErrors(t *testing.T) {
+	t.Parallel()
+	errs := make([]error, 10_000)
+	for i := range errs {
+		errs[i] = fmt.Errorf("synthetic %d", i)
+	}
+	all, err := clinicaldoc.Collect(failing(errs))
+	assert.Empty(t, all)
+	for _, one := range []error{errs[0], errs[5000], errs[9999]} {
+		require.ErrorIs(t, err, one)
+	}
+	assert.Equal(t, "synthetic 0\nsynthetic 1\nsynthetic 2\nsynthetic 3\nsynthetic 4\n9995 more errors", err.Error())
+	assert.Equal(t, err.Error(), fmt.Sprintf("%+v", err))
+	var joined interface{ Unwrap() []error }
+	require.ErrorAs(t, err, &joined)
+	assert.Equal(t, errs, joined.Unwrap())
+
+	_, err = clinicaldoc.Collect(failing(errs[:6]))
+	assert.Equal(t, "synthetic 0\nsynthetic 1\nsynthetic 2\nsynthetic 3\nsynthetic 4\nsynthetic 5", err.Error())
+}
+
+func failing(errs []error) iter.Seq2[*string, error] {
+	return func(yield func(*string, error) bool) {
+		for _, err := range errs {
+			if !yield(nil, err) {
+				return
+			}
+		}
+	}
+}
+
+// BenchmarkTextOfManyErrors measures the error of 10,000 notes that failed. The bar is 50 ms.
+func BenchmarkTextOfManyErrors(b *testing.B) {
+	errs := make([]error, 10_000)
+	for i := range errs {
+		errs[i] = &clinicaldoc.WaitError{ID: int64(i + 1), Err: clinicaldoc.ErrUnauthorized}
+	}
+	for b.Loop() {
+		_, err := clinicaldoc.Collect(failing(errs))
+		if len(err.Error()) > 1000 {
+			b.Fatal(len(err.Error()))
+		}
+	}
+}

@@ -205,19 +205,27 @@ func (s *NotesService) newPoller(call *scope, params WaitParams) (*poller, error
 	return p, nil
 }
 
-func (p *poller) get(ctx context.Context, id int64) (*ProgressNote, error) {
-	return ask(p, func(opts []CallOption) (*ProgressNote, error) { return p.service.Get(ctx, id, opts...) })
+func (p *poller) get(ctx context.Context, id int64) (note *ProgressNote, err error) {
+	err = p.ask(func() error { note, err = p.service.Get(ctx, id, p.opts...); return err })
+	return note, err
 }
 
-// ask makes one request and heeds what its response says of the next one.
-func ask[T any](p *poller, call func(opts []CallOption) (*T, error)) (*T, error) {
+// fetch gets a page of the newest notes, for the walker.
+func (p *poller) fetch(ctx context.Context, at list.Position, responded func()) (read list.Page, page fetchedPage, err error) {
+	newest := noteList{service: p.service, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: p.opts}
+	err = p.ask(func() error { read, page, err = newest.fetch(ctx, at, responded); return err })
+	return read, page, err
+}
+
+// ask makes one request and respects what its response says of the next one.
+func (p *poller) ask(call func() error) error {
 	p.asked = time.Now()
-	value, err := call(p.opts)
+	err := call()
 	if caller := p.call.options.response; caller != nil && p.latest.Attempts > 0 {
 		*caller = p.latest
 	}
 	p.schedule.Heed(p.latest.askedPause(time.Now()))
-	return value, err
+	return err
 }
 
 // askedPause is how long the service asks callers to wait: as Retry-After says, or until a used-up limit is reset.
@@ -325,19 +333,12 @@ func (w *watched) waitError(p *poller, cause error) error {
 	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.started), Err: cause}
 }
 
-// rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
-func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
-	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
-	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
-}
-
 const (
 	maxListPages    = 10 // of a tick
 	maxListFailures = 3  // in a row, before the list is given up
 	maxReadFailures = 3  // in a row, before a tick is given up
 	minReads        = 20 // of a tick
 	readsPerSecond  = 10 // of the pause before the tick, if that allows more
-	unlisted        = -1 // the list does not show the note
 )
 
 // WaitAll waits for many notes and yields each as it ends: with no error when it has come to params.Until, as Get gives
@@ -345,13 +346,8 @@ const (
 // not end the others: every id is yielded exactly once, in the order in which the notes end; an id given twice counts once.
 // When the context ends, or the service responds with 401, all that remain are yielded with that error.
 //
-// It looks for every note once, and then polls by the schedule of Wait. Each tick lists the newest notes, 100 to a page and
-// at most 10 pages, as long as that takes fewer requests than reading the notes one by one. A row of the list only tells
-// that a note has ended: the note is then read. What the list does not show is read in turn, after each pause at most 10
-// notes for each of its seconds, but 20 in any case. One of the listed notes is read too, until a row has shown an end. A
-// list that fails three times in a row (other than by 429), or does not tell stages, is not asked again; in the second case
-// every note is read at once. MaxFailures counts for each note, and a tick in which none can be read counts for all.
-// OnUpdate is called for changes of any.
+// It lists the newest notes, and reads one by one those that have ended or that the list does not show; docs/waiting.md has the
+// bounds. MaxFailures counts for each note. OnUpdate is called for changes of any. What was yielded is not kept.
 //
 // It polls only while it is ranged over, and can be ranged over again. An id below 1 and senseless params are
 // [ErrInvalidArgument], yielded once with a nil note before any request.
@@ -388,7 +384,7 @@ type waitAllState struct {
 	*poller
 
 	yield   func(*ProgressNote, error) bool
-	stopped bool // by the caller: nothing is asked or yielded any more
+	stopped bool // by the caller: nothing is requested or yielded any more
 	pending []*awaited
 	ticks   int
 	failed  int  // ticks in a row without a success
@@ -404,19 +400,42 @@ type waitAllState struct {
 type awaited struct {
 	watched
 
-	page     int  // of the list that showed it last; 0 before it was looked for, unlisted when the list does not show it
-	checked  int  // number of the tick that looked for it last, in either way
-	read     int  // number of the latest read of it, among those of all notes; 0 before
-	rowEnded bool // a row has shown its end, and it was not read since
-	misled   bool // its rows tell nothing, so that it was not looked for
-	over     bool // it has been yielded
-
-	rowStage   Stage // as its latest row tells
-	rowUpdated time.Time
+	state   awaitedState
+	row     listedRow
+	checked int // number of the tick that looked for it last, in either way
+	read    int // number of the latest read of it, among those of all notes; 0 before
 }
 
+// awaitedState is how far a note of WaitAll is.
+type awaitedState int
+
+const (
+	unseen  awaitedState = iota // nothing is known of it yet: it is read at once
+	waiting                     // it is looked for in the list, or read in turn
+	ended                       // a row has shown its end: it is read at once
+	yielded
+)
+
+// listedRow is the latest row of a note.
+type listedRow struct {
+	page    int // of the list that showed it; 0 before it was looked for, unlisted when the list does not show it
+	stage   Stage
+	updated time.Time
+}
+
+const unlisted = -1
+
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
-func (w *awaited) due() bool { return w.rowEnded || w.read == 0 && (w.note == nil || w.misled) }
+func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
+
+// inList reports whether the list may show the note, with news of it.
+func (w *awaited) inList() bool { return w.row.page != unlisted && w.state != ended }
+
+// rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
+func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
+	sameVersion := w.row.updated.IsZero() || w.row.updated.Equal(note.UpdatedAt)
+	return sameVersion && w.row.stage != note.Stage() && (over || w.row.stage == StageUploaded)
+}
 
 func newWaitAllState(p *poller, ids []int64, yield func(*ProgressNote, error) bool) *waitAllState {
 	s := &waitAllState{poller: p, yield: yield}
@@ -444,7 +463,7 @@ func (s *waitAllState) tick(ctx context.Context) {
 		s.failed = 0
 	}
 	s.schedule.SetFailures(s.failed)
-	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.over })
+	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.state == yielded })
 	if s.schedule.PauseAsked() && slices.ContainsFunc(s.pending, (*awaited).due) {
 		s.schedule.Restart() // the service decides how fast they can be read
 	}
@@ -458,35 +477,29 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 	}
 	expected := map[int64]*awaited{}
 	for _, w := range s.pending {
-		if w.page != unlisted && w.page <= depth && !w.rowEnded {
+		if w.inList() && w.row.page <= depth {
 			expected[w.id] = w
 		}
 	}
-	at := ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}
-	for number, beyond := 1, 0; ; number++ {
-		page, err := ask(s.poller, func(opts []CallOption) (*Page[ProgressNote], error) {
-			return s.service.List(ctx, at, opts...)
-		})
+	number := 0
+	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: s.fetch, Rule: list.AsGiven}) {
 		if err != nil {
 			s.listFailed(err, expected)
 			return succeeded
 		}
+		number++
 		succeeded, s.listFailures = true, 0
-		s.seeRows(page.Items, number, expected)
+		s.seeRows(visit.Value.Items, number, expected)
 		if s.schedule.PauseAsked() {
 			return true
 		}
-		if number >= depth {
-			beyond++ // looking further than where notes were last seen must not cost more than reading them
-		}
-		next := at.after(page.Meta.NextCursor)
-		if beyond >= len(expected) || !page.HasNext() || number == maxListPages || next == at {
+		// Looking further than where notes were last seen must not cost more than reading them.
+		if number-depth+1 >= len(expected) || number == maxListPages {
 			break
 		}
-		at = next
 	}
 	for _, w := range expected {
-		w.page = unlisted
+		w.row.page = unlisted
 	}
 	return true
 }
@@ -498,8 +511,8 @@ func (s *waitAllState) worthwhileDepth() int {
 	}
 	var onPage [maxListPages + 1]int
 	for _, w := range s.pending {
-		if w.page != unlisted && !w.rowEnded {
-			onPage[max(w.page, 1)]++
+		if w.inList() {
+			onPage[max(w.row.page, 1)]++
 		}
 	}
 	return poll.Depth(onPage[1:], !s.listProved)
@@ -514,14 +527,13 @@ func (s *waitAllState) seeRows(rows []ProgressNote, number int, expected map[int
 		}
 		delete(expected, w.id)
 		row := rows[i] // a copy, so that the note does not hold its whole page in memory
-		w.page = number
-		w.rowStage, w.rowUpdated = row.Stage(), row.UpdatedAt
-		if w.rowStage == StageFailed || w.rowStage.AtLeast(s.params.Until) {
-			w.rowEnded, s.listProved = true, true
+		w.row = listedRow{number, row.Stage(), row.UpdatedAt}
+		if w.row.stage == StageFailed || w.row.stage.AtLeast(s.params.Until) {
+			w.state, s.listProved = ended, true
 			continue
 		}
-		w.checked = s.ticks
-		if w.note != nil && !row.UpdatedAt.After(w.note.UpdatedAt) && w.note.Stage().AtLeast(w.rowStage) {
+		w.state, w.checked = waiting, s.ticks
+		if w.note != nil && !row.UpdatedAt.After(w.note.UpdatedAt) && w.note.Stage().AtLeast(w.row.stage) {
 			w.found() // no news; the note as it was read is worth more than its row
 			continue
 		}
@@ -566,7 +578,7 @@ func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 			continue
 		}
 		for _, other := range s.pending {
-			if !succeeded && !other.over && other.checked < s.ticks {
+			if !succeeded && other.state != yielded && other.checked < s.ticks {
 				s.missed(other, err)
 			}
 		}
@@ -584,12 +596,12 @@ func (s *waitAllState) toRead(ctx context.Context) []*awaited {
 	var probe *awaited
 	for _, w := range s.pending {
 		switch looked := w.checked == s.ticks; {
-		case w.over:
+		case w.state == yielded:
 		case !looked && w.due():
 			due = append(due, w)
 		case !looked:
 			others = append(others, w)
-		case !s.listProved && w.page > 0 && w.failure == nil && (probe == nil || w.read < probe.read):
+		case !s.listProved && w.row.page > 0 && w.failure == nil && (probe == nil || w.read < probe.read):
 			probe = w
 		}
 	}
@@ -607,11 +619,14 @@ func (s *waitAllState) toRead(ctx context.Context) []*awaited {
 }
 
 func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
-	listed := w.checked == s.ticks
+	before, listed := w.state, w.checked == s.ticks
 	note, err := s.get(ctx, w.id)
 	if !errors.Is(err, ErrRateLimited) { // or its turn is still to come
 		s.reads++
 		w.read = s.reads
+		if w.state == unseen {
+			w.state = waiting
+		}
 	}
 	switch {
 	case errors.Is(err, ErrUnauthorized):
@@ -621,16 +636,17 @@ func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
 		s.missed(w, err)
 		return err
 	}
+	w.state, w.checked = waiting, s.ticks
 	w.see(s.poller, note)
 	over, failed := w.verdict(s.poller)
-	if over {
-		s.end(w, failed)
-	} else if w.rowEnded {
-		w.page = unlisted // the list is not believed about this note
+	if !over && before == ended {
+		w.row.page = unlisted // the list is not believed about this note
 	}
-	w.checked, w.rowEnded = s.ticks, false
 	if listed && w.rowMisses(note, over) {
 		s.refuseList()
+	}
+	if over {
+		s.end(w, failed)
 	}
 	return nil
 }
@@ -639,8 +655,8 @@ func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
 func (s *waitAllState) refuseList() {
 	s.listRefused = true
 	for _, w := range s.pending {
-		if w.read == 0 {
-			w.misled, w.checked = true, 0
+		if w.state == waiting && w.read == 0 {
+			w.state, w.checked = unseen, 0
 		}
 	}
 }
@@ -652,17 +668,19 @@ func (s *waitAllState) missed(w *awaited, err error) {
 	}
 }
 
-// end yields the note for the last time.
+// end yields the note for the last time, and lets go of it.
 func (s *waitAllState) end(w *awaited, err error) {
-	w.over = true
+	note := w.note
+	w.state, w.note, w.failure = yielded, nil, nil
 	if !s.stopped {
-		s.stopped = !s.yield(w.note, s.call.noted(err))
+		_ = s.call.noted(errors.Unwrap(err)) // the cause alone: a WaitError holds its note
+		s.stopped = !s.yield(note, err)
 	}
 }
 
 func (s *waitAllState) endAll(cause error) {
 	for _, w := range s.pending {
-		if !w.over {
+		if w.state != yielded {
 			s.end(w, w.waitError(s.poller, cause))
 		}
 	}
