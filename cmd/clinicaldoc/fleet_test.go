@@ -33,15 +33,19 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
 	}
-	machine := func() (*exec.Cmd, *bytes.Buffer) {
-		command := exec.CommandContext(t.Context(), "clinicaldoc", "upload", "--patient", "7", "--prompt", "1", folder)
+	machine := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
+		command := exec.CommandContext(t.Context(), "clinicaldoc", append([]string{"upload", "--patient", "7", "--prompt", "1", folder}, args...)...)
 		command.Env = append(append(os.Environ(), environment(t, srv)...), "CLINICALDOC_NATS=nats://u:canaryPassword@"+queue.Addr().String())
 		said := &bytes.Buffer{}
 		command.Stdout, command.Stderr = said, said
 		return command, said
 	}
-	first, firstSaid := machine()
-	second, secondSaid := machine()
+	nobody, said := machine()
+	require.Error(t, nobody.Run())
+	assert.Contains(t, said.String(), "--nats-begin", "a journal that is not there is not begun in silence")
+	assert.Empty(t, srv.Notes())
+	first, firstSaid := machine("--nats-begin")
+	second, secondSaid := machine("--nats-begin")
 	require.NoError(t, first.Start())
 	require.NoError(t, second.Start())
 	for command, said := range map[*exec.Cmd]*bytes.Buffer{first: firstSaid, second: secondSaid} {

@@ -103,11 +103,7 @@ func median(values []float64) float64 {
 
 func openBenchmarked(b *testing.B, s *Server, bucket string) *Journal {
 	b.Helper()
-	j, err := Open(b.Context(), s.Conn, Params{Bucket: bucket})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return j
+	return openFleet(b, s.Conn, Params{Name: bucket}).Journal()
 }
 
 // bareLoop writes to the journal's buckets, if there is one, where a journal would: before the last bytes, and while the worker

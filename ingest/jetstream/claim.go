@@ -22,6 +22,7 @@ type claim struct {
 	record   record
 	revision uint64
 	lost     bool
+	ahead    time.Duration // by which Until is later here than in the record; see byOwnClock
 
 	stop context.CancelFunc // of the renewals; nil: there are none
 	done chan struct{}
@@ -54,14 +55,18 @@ func (c *claim) swap(ctx context.Context, r record) error {
 func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
 	var beats []string
+	due, err := c.due(ctx, entry)
+	if err != nil {
+		return err
+	}
 	for begun := time.Now(); ; {
-		r := record{Owner: c.owner, Beat: rand.Text(), Entry: entry}
+		r := record{Owner: c.owner, Beat: rand.Text(), Due: due, Entry: entry}
 		beats = append(beats, r.Beat)
 		err := c.swap(ctx, r)
 		switch {
 		case err == nil:
 			return nil
-		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx)):
+		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx, patientlyEach)):
 			return unreachable(err)
 		case !isConflict(err):
 			continue
@@ -80,11 +85,27 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
+// due is until when a recording is in doubt by the engine's clock: as it was written, or as many minutes from now as by ours.
+func (c *claim) due(ctx context.Context, entry ingest.Entry) (time.Time, error) {
+	switch {
+	case entry.State != ingest.StateInDoubt:
+		return time.Time{}, nil
+	case entry.Until.Equal(c.record.Entry.Until) && !c.record.Due.IsZero():
+		return c.record.Due, nil
+	}
+	now, err := c.journal.engineTime(ctx, c.journal.records(c.key))
+	return now.Add(time.Until(entry.Until)), err
+}
+
 // Entry implements [ingest.Claim].
 func (c *claim) Entry() ingest.Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.record.Entry
+	entry := c.record.Entry
+	if entry.State == ingest.StateInDoubt {
+		entry.Until = entry.Until.Add(c.ahead)
+	}
+	return entry
 }
 
 // Save implements [ingest.Claim].
@@ -95,18 +116,45 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		return c.saveCreated(ctx, entry)
 	}
 	if c.lost || c.owner == "" {
-		return fail("another worker has the recording", ingest.ErrTaken)
+		return errTaken
+	}
+	if entry.State == ingest.StateInDoubt && entry.Until.Equal(c.record.Entry.Until.Add(c.ahead)) {
+		entry.Until = c.record.Entry.Until // for others it is as it was
+	} else {
+		c.ahead = 0
 	}
 	begun := time.Now()
+	if entry.State == ingest.StateCommitting {
+		if err := c.mark(ctx, entry.Patient); err != nil {
+			return err
+		}
+	}
 	err := c.write(ctx, entry)
 	switch {
 	case errors.Is(err, ingest.ErrTaken):
 		c.lost = true
-		return fail("another worker has the recording", ingest.ErrTaken)
+		return errTaken
 	case err != nil:
 		return err
 	case entry.State == ingest.StateCommitting && time.Since(begun) > c.journal.lease/2:
 		return fail("the journal took too long to say that the recording is still this worker's", ingest.ErrTaken)
+	}
+	return nil
+}
+
+// mark makes the store sure of itself before a commit, and leads from the patient to the recording. A mark that is there already,
+// or leads to a recording that never was committed, does no harm.
+func (c *claim) mark(ctx context.Context, patient uint32) error {
+	j := c.journal
+	if err := j.store.check(ctx); err != nil {
+		return err
+	}
+	err := patiently(ctx, j.lease/2, func(ctx context.Context) error {
+		_, err := j.patients(patient).Put(ctx, patientKey(patient, c.key.String()), nil)
+		return err
+	})
+	if err != nil {
+		return unreachable(err)
 	}
 	return nil
 }
@@ -119,7 +167,7 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 		switch {
 		case err == nil:
 			return nil
-		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx)):
+		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx, patientlyEach)):
 			return unreachable(err)
 		case !isConflict(err):
 			continue

@@ -2,8 +2,25 @@ package jetstream
 
 import "github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 
+// Sentinels for [errors.Is].
+var (
+	// ErrNoFleet: the server has no fleet of that name. If it had one, its store has to be restored; else [Begin] makes it.
+	ErrNoFleet = redact.New("there is no such fleet")
+	// ErrFleetExists: [Begin] found a fleet of that name.
+	ErrFleetExists = redact.New("the fleet exists already")
+	// ErrStore: a stream of the fleet is missing, was made anew, or may lose what it holds. Nothing is uploaded.
+	ErrStore = redact.New("the fleet's store cannot be trusted")
+	// ErrQueueFull: a limit of the queue, or of the server, refused the recording. It is not stored.
+	ErrQueueFull = redact.New("the queue is full")
+
+	// errEngine marks failures of the engine.
+	errEngine = redact.New("the fleet's server does not respond")
+)
+
 // fail makes an error with a text that is safe to print: the engine knows only hashes, so that its words hold no names.
 func fail(text string, causes ...error) error { return redact.Fail("jetstream: "+text, causes...) }
 
 // unreachable is the failure of an engine that does not respond.
-func unreachable(err error) error { return fail("the journal cannot be reached: "+err.Error(), err) }
+func unreachable(err error) error {
+	return fail("the fleet's server cannot be reached, or refuses: "+err.Error(), err, errEngine)
+}

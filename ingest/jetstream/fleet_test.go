@@ -63,6 +63,7 @@ func stopOnce(t *testing.T, place string) {
 	box, s := clinicaldoctest.NewServer(), startServer(t)
 	t.Cleanup(box.Close)
 	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: 2 * time.Second, Settle: 6 * time.Second}
+	openFleet(t, connect(t, s), Params{Lease: w.Lease})
 	stopped := w
 	stopped.StopAt = place
 	process, lines := start(t, job{Worker: &stopped})
@@ -75,7 +76,7 @@ func stopOnce(t *testing.T, place string) {
 		defer timer.Stop()
 	}
 
-	second, _, err := w.uploader(t.Context())
+	_, second, err := w.join(t.Context())
 	require.NoError(t, err)
 	var results []ingest.Result
 	for len(results) == 0 || errors.Is(results[0].Err, ingest.ErrTaken) { // it may have renewed its lease a last time
@@ -144,7 +145,7 @@ type fleet struct {
 	replicas            int
 	box                 *clinicaldoctest.Server
 	nats                string
-	queue               *Queue
+	fleet               *Fleet
 	nodes               []node
 	processes           []*exec.Cmd
 	killed, nodesKilled int
@@ -200,7 +201,7 @@ func (f *fleet) publish() {
 			conn, err = Connect(f.nats)
 		}
 		if err == nil {
-			f.queue, err = OpenQueue(t.Context(), conn, QueueParams{AckWait: f.lease, Replicas: f.replicas})
+			f.fleet, err = Begin(t.Context(), conn, Params{Lease: f.lease, Replicas: f.replicas})
 		}
 		return err == nil
 	}, time.Minute, 500*time.Millisecond)
@@ -209,7 +210,7 @@ func (f *fleet) publish() {
 		path := filepath.Join(dir, fmt.Sprintf("%d.wav", n))
 		require.NoError(t, os.WriteFile(path, content(n), 0o600))
 		params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%100), PromptID: 1}
-		require.NoError(t, f.queue.Publish(t.Context(), ingest.Recording{File: path, Params: params}))
+		require.NoError(t, f.fleet.Publish(t.Context(), ingest.Recording{File: path, Params: params}))
 	}
 }
 
@@ -241,7 +242,7 @@ func (f *fleet) run() {
 	for left := f.workers; left > 0; {
 		select {
 		case i := <-ended:
-			if running[i] = nil; f.queue.empty(context.WithoutCancel(t.Context())) {
+			if running[i] = nil; (&work{fleet: f.fleet}).empty(context.WithoutCancel(t.Context())) {
 				left--
 			} else {
 				begin(i)
@@ -289,38 +290,4 @@ func slowed(t *testing.T, box *clinicaldoctest.Server) string {
 	}))
 	t.Cleanup(srv.Close)
 	return srv.URL
-}
-
-// A limiter of several replicas outlives its leader; without it the whole fleet would stand still.
-func TestALimitOutlivesANode(t *testing.T) {
-	t.Parallel()
-	f := &fleet{t: t, replicas: 3}
-	f.startNodes()
-	var l *Limiter
-	require.Eventually(t, func() bool {
-		conn, err := Connect(f.nats)
-		if err != nil {
-			return false
-		}
-		if l, err = OpenLimiter(t.Context(), conn, LimiterParams{PerSecond: 1e6, Replicas: 3}); err != nil {
-			conn.Close()
-			return false
-		}
-		t.Cleanup(conn.Close)
-		return true
-	}, time.Minute, 500*time.Millisecond)
-	info, err := l.kv.stream.Info(t.Context())
-	require.NoError(t, err)
-	for range 2 * places {
-		require.NoError(t, l.Wait(t.Context()))
-	}
-	for n, node := range f.nodes {
-		if node.Name == info.Cluster.Leader {
-			require.NoError(t, f.processes[n].Process.Kill())
-			_ = f.processes[n].Wait()
-		}
-	}
-	for range 2 * places {
-		require.NoError(t, l.Wait(t.Context()))
-	}
 }

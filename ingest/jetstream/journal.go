@@ -1,164 +1,124 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// Params says where the journal is kept. The zero value is for one server.
-type Params struct {
-	Bucket   string // its name; empty: clinicaldoc-ingest. One replica is spread over several, with numbers after that name
-	Replicas int    // of the bucket; 0: 1. Three survive the loss of a server
-	// Lease is how long a recording stays with a worker that shows no sign of life; 0: 30 seconds. It must outlast the
-	// election of a new leader, which takes some six seconds: at least 15 seconds in a cluster.
-	Lease time.Duration
-}
-
 const (
-	defaultBucket = "clinicaldoc-ingest"
 	defaultLease  = 30 * time.Second
 	minLease      = 200 * time.Millisecond
 	defaultQuick  = 100 * time.Millisecond
-	singleBuckets = 8 // of one replica
+	singleBuckets = 8 // of one replica: where each write is synced, several can be at once
 	// requestTimeout is for one request: what was sent to a server that died then has no response.
 	requestTimeout  = 5 * time.Second
 	defaultPatience = 20 * time.Second
 	patientlyEach   = 100 * time.Millisecond
 )
 
-// Journal is an [ingest.Journal] in a key-value bucket, for any number of processes at once.
+// Journal is an [ingest.Journal] in key-value buckets, for any number of processes at once. It belongs to a [Fleet].
 type Journal struct {
+	store    *store
 	buckets  []*bucket // each has a part of the keys
 	lease    time.Duration
 	quick    time.Duration // an upload that takes no longer needs no lease
 	patience time.Duration // how long a cluster may be without a leader
-	reading  chan struct{} // holds one while the buckets are read for EntriesForPatient
+
+	mu    sync.Mutex
+	bound map[ingest.Owner]ingest.Binding
 }
 
-// Open opens the journal and makes its bucket if there is none. An unreachable server is an error that names the address.
-func Open(ctx context.Context, conn *nats.Conn, params Params) (*Journal, error) {
-	lease := cmp.Or(params.Lease, defaultLease)
-	if lease < minLease {
-		return nil, fail("Lease must be at least 200 ms", clinicaldoc.ErrInvalidArgument)
-	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return nil, fail(err.Error(), err)
-	}
-	j := &Journal{lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience, reading: make(chan struct{}, 1)}
-	err = patiently(ctx, j.patience, func(ctx context.Context) error { return j.open(ctx, js, params) })
-	if err != nil {
-		return nil, fail("the bucket "+cmp.Or(params.Bucket, defaultBucket)+" cannot be opened: "+err.Error(), err)
+// bucket is a part of the journal. Subjects of its stream begin with its prefix.
+type bucket struct {
+	jetstream.KeyValue
+	stream jetstream.Stream
+	prefix string
+}
+
+func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, error) {
+	j := &Journal{store: s, lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience, bound: map[ingest.Owner]ingest.Binding{}}
+	for n := range s.header.Buckets {
+		name := s.bucketName(n)
+		kv, err := s.js.KeyValue(ctx, name)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		stream, err := s.js.Stream(ctx, "KV_"+name)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		j.buckets = append(j.buckets, &bucket{KeyValue: kv, stream: stream, prefix: "$KV." + name + "."})
 	}
 	return j, nil
 }
 
-// open opens the buckets. The first one knows how many there are: where each write is synced, several can be at once.
-func (j *Journal) open(ctx context.Context, js jetstream.JetStream, params Params) error {
-	name, count := cmp.Or(params.Bucket, defaultBucket), singleBuckets
-	if params.Replicas > 1 {
-		count = 1
-	}
-	first, err := openBucket(ctx, js, name, params.Replicas, jetstream.FileStorage)
-	if err != nil {
-		return err
-	}
-	if _, err = first.Create(ctx, countKey, []byte(strconv.Itoa(count))); isConflict(err) {
-		var entry jetstream.KeyValueEntry
-		if entry, err = first.Get(ctx, countKey); err == nil {
-			count, err = strconv.Atoi(string(entry.Value()))
-		}
-	}
-	j.buckets = []*bucket{first}
-	for n := 1; n < count && err == nil; n++ {
-		var next *bucket
-		next, err = openBucket(ctx, js, fmt.Sprintf("%s-%d", name, n), params.Replicas, jetstream.FileStorage)
-		j.buckets = append(j.buckets, next)
-	}
-	return err
-}
-
-func openBucket(ctx context.Context, js jetstream.JetStream, name string, replicas int, storage jetstream.StorageType) (*bucket, error) {
-	_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, Replicas: max(replicas, 1), Storage: storage})
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-		return nil, err
-	}
-	stream, err := js.Stream(ctx, "KV_"+name)
-	if err != nil {
-		return nil, err
-	}
-	// Replicas that lag behind must not be read.
-	if config := stream.CachedInfo().Config; config.AllowDirect && config.Replicas > 1 {
-		config.AllowDirect = false
-		if stream, err = js.UpdateStream(ctx, config); err != nil {
-			return nil, err
-		}
-	}
-	kv, err := js.KeyValue(ctx, name) // only now: it remembers whom to ask
-	return &bucket{KeyValue: kv, stream: stream, records: "$KV." + name + "." + recordPrefix}, err
-}
-
-// record is what the bucket holds of a key.
+// record is what a bucket holds of a key.
 type record struct {
 	Owner string       `json:"owner,omitempty"` // who has the claim; empty: nobody
 	Beat  string       `json:"beat,omitempty"`  // of this write alone, so that its writer knows it
+	Due   time.Time    `json:"due,omitzero"`    // in doubt: Entry.Until by the engine's clock
 	Entry ingest.Entry `json:"entry"`
 }
 
-const (
-	serviceKey = "service"
-	countKey   = "buckets"
-)
+// A recording's record, and a mark that leads from its patient to it, which holds nothing.
+func recordKey(key ingest.Key) string              { return "r." + key.String() }
+func patientKey(patient uint32, key string) string { return fmt.Sprintf("p.%08x.%s", patient, key) }
 
-// records is the bucket that has the key's record.
-func (j *Journal) records(key ingest.Key) *bucket {
-	return j.buckets[int(key[0])%len(j.buckets)]
+func (j *Journal) records(key ingest.Key) *bucket { return j.buckets[int(key[0])%len(j.buckets)] }
+
+func (j *Journal) patients(patient uint32) *bucket {
+	var digits [4]byte
+	binary.BigEndian.PutUint32(digits[:], patient)
+	return j.buckets[int(digits[3])%len(j.buckets)]
 }
-
-const recordPrefix = "r."
-
-func recordKey(key ingest.Key) string { return recordPrefix + key.String() }
 
 // Bind implements [ingest.Journal].
 func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
-	service := owner.Service
-	err := patiently(ctx, j.patience, func(ctx context.Context) error {
-		_, err := j.buckets[0].Create(ctx, serviceKey, []byte(service))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.store.check(ctx); err != nil {
+		return ingest.Binding{}, err
+	}
+	if binding, ok := j.bound[owner]; ok {
+		return binding, nil
+	}
+	var binding ingest.Binding
+	var refused error
+	err := patiently(ctx, j.patience, func(ctx context.Context) (err error) {
+		binding, err = j.store.bind(ctx, owner)
+		if err != nil && !errors.Is(err, errEngine) {
+			refused, err = err, nil
+		}
 		return err
 	})
-	if err == nil {
-		return ingest.Binding{Origin: service}, nil
+	switch {
+	case refused != nil:
+		return ingest.Binding{}, refused
+	case err != nil:
+		return ingest.Binding{}, err
 	}
-	if !isConflict(err) {
-		return ingest.Binding{}, unreachable(err)
-	}
-	entry, err := j.get(ctx, j.buckets[0], serviceKey)
-	if err != nil {
-		return ingest.Binding{}, unreachable(err)
-	}
-	bound := string(entry.Value())
-	if ingest.ServiceName(bound) != ingest.ServiceName(service) {
-		return ingest.Binding{}, fail("the journal belongs to "+bound+"; "+service+" needs a bucket of its own", ingest.ErrOtherService)
-	}
-	return ingest.Binding{Origin: bound}, nil
+	j.bound[owner] = binding
+	return binding, nil
 }
 
 // Claim implements [ingest.Journal]. While another worker's lease on the key is running it waits, for one lease at most, to see
 // whether that worker lives. The lease on a new key is written only when its upload takes a while: until then another worker
 // may begin it too, and which of them finishes is decided when they commit.
 func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	if err := j.store.check(ctx); err != nil {
+		return nil, err
+	}
 	for {
 		r, revision, err := j.read(ctx, key)
 		if err != nil {
@@ -171,6 +131,9 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		c.owner = rand.Text()
 		if r.Entry.State == 0 || r.Entry.State == ingest.StateRefused {
 			c.record.Entry = ingest.Entry{Key: key, State: ingest.StateClaimed, At: time.Now()}
+		}
+		if c.ahead, err = j.byOwnClock(ctx, r); err != nil {
+			return nil, err
 		}
 		if revision == 0 {
 			c.keep(ctx, j.quick)
@@ -192,6 +155,68 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 	}
 }
 
+// EntriesForPatient implements [ingest.Journal]. The leaders of the buckets are asked: what was saved before is seen.
+func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+	b := j.patients(patient)
+	filter := b.prefix + patientKey(patient, "*")
+	var marks map[string]uint64
+	err := patiently(ctx, j.patience, func(ctx context.Context) error {
+		info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err == nil {
+			marks = info.State.Subjects
+		}
+		return err
+	})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	var entries []ingest.Entry
+	for subject := range marks {
+		var key ingest.Key
+		if err := key.UnmarshalText([]byte(subject[strings.LastIndexByte(subject, '.')+1:])); err != nil {
+			return nil, errDamaged
+		}
+		r, _, err := j.read(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if e := r.Entry; sent(e.State) && e.Patient == patient && !e.SentAt.Before(since) {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// sent reports whether a note may exist.
+func sent(state ingest.State) bool {
+	return state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt
+}
+
+// byOwnClock is how much later Until of a recording in doubt is by this machine's clock than its record says: what has passed by
+// the clock of one worker, which may be wrong, need not have passed by the engine's.
+func (j *Journal) byOwnClock(ctx context.Context, r record) (time.Duration, error) {
+	if r.Entry.State != ingest.StateInDoubt || r.Due.IsZero() {
+		return 0, nil
+	}
+	now, err := j.engineTime(ctx, j.records(r.Entry.Key))
+	return max(time.Now().Add(r.Due.Sub(now)).Sub(r.Entry.Until), 0), err
+}
+
+// engineTime is the time by the clock of the bucket's leader.
+func (j *Journal) engineTime(ctx context.Context, b *bucket) (now time.Time, err error) {
+	err = patiently(ctx, j.patience, func(ctx context.Context) error {
+		info, err := b.stream.Info(ctx)
+		if err == nil {
+			now = info.TimeStamp
+		}
+		return err
+	})
+	if err != nil {
+		return now, unreachable(err)
+	}
+	return now, nil
+}
+
 // patiently does something that cannot do harm, until it succeeds, its error is an answer, or patience is at its end.
 func patiently(ctx context.Context, patience time.Duration, do func(ctx context.Context) error) error {
 	for begun := time.Now(); ; {
@@ -199,7 +224,7 @@ func patiently(ctx context.Context, patience time.Duration, do func(ctx context.
 		if err == nil || errors.Is(err, jetstream.ErrKeyNotFound) || isConflict(err) {
 			return err
 		}
-		if ctx.Err() != nil || time.Since(begun) > patience || !pause(ctx) {
+		if ctx.Err() != nil || time.Since(begun) > patience || !pause(ctx, patientlyEach) {
 			return err
 		}
 	}
@@ -212,8 +237,9 @@ func within(ctx context.Context, do func(ctx context.Context) error) error {
 	return do(ctx)
 }
 
-func pause(ctx context.Context) bool {
-	timer := time.NewTimer(patientlyEach)
+// pause reports whether the time passed before the context ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -225,7 +251,11 @@ func pause(ctx context.Context) bool {
 
 // read returns what the bucket holds of a key: nothing, and revision 0, if it is new.
 func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, error) {
-	entry, err := j.get(ctx, j.records(key), recordKey(key))
+	var entry jetstream.KeyValueEntry
+	err := patiently(ctx, j.patience, func(ctx context.Context) (err error) {
+		entry, err = j.records(key).Get(ctx, recordKey(key))
+		return err
+	})
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return record{}, 0, nil
 	}
@@ -237,14 +267,6 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 		return record{}, 0, errDamaged
 	}
 	return r, entry.Revision(), nil
-}
-
-func (j *Journal) get(ctx context.Context, from *bucket, name string) (entry jetstream.KeyValueEntry, err error) {
-	err = patiently(ctx, j.patience, func(ctx context.Context) error {
-		entry, err = from.Get(ctx, name)
-		return err
-	})
-	return entry, err
 }
 
 // awaitSilence waits until a revision has not moved for a lease, by this machine's clock alone.
@@ -265,7 +287,7 @@ func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uin
 				return err
 			}
 			if now != revision && r.Owner != "" && r.Entry.State != ingest.StateCreated {
-				return fail("another worker has the recording", ingest.ErrTaken)
+				return errTaken
 			}
 			if now != revision {
 				return nil
@@ -274,7 +296,10 @@ func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uin
 	}
 }
 
-var errDamaged = fail("a record of the journal is damaged", ingest.ErrJournalDamaged)
+var (
+	errDamaged = fail("the recording's record in the journal is damaged", ingest.ErrJournalDamaged)
+	errTaken   = fail("another worker has the recording", ingest.ErrTaken)
+)
 
 // isConflict reports whether another write came first.
 func isConflict(err error) bool {

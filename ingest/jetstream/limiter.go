@@ -1,136 +1,153 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
-	"sync"
+	"math"
+	"math/rand/v2"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// LimiterParams says how many requests a fleet may make.
-type LimiterParams struct {
-	Bucket    string  // its name; empty: clinicaldoc-limit
-	Replicas  int     // of the bucket; 0: 1. Give it as many as the journal has: without it no request is made
-	PerSecond float64 // requests of the whole fleet
-}
-
-// Limiter is a [clinicaldoc.Limiter] that a fleet shares: one key of a bucket says when the next request may go. Workers take a
-// few places at a time; those of one that dies are lost, which does no harm. It relies on the workers' clocks.
+// Limiter is a [clinicaldoc.Limiter] that a fleet shares. It goes by the server's clock alone, and nobody reserves a place that
+// is not due: what a worker that dies had not used, the others have.
+//
+// A message of a stream is the latest place that was taken. Who finds that the next one is due takes it by a compare-and-set.
 type Limiter struct {
-	kv       *bucket
-	interval time.Duration
+	store    *store
+	interval time.Duration // between two requests
+	places   int64         // that are taken together: more than one where requests are very close
 
-	mu    sync.Mutex
-	next  time.Time // of the places that this worker has
-	count int
+	waiting chan struct{} // holds one while this process looks for a place: one of its waiters at a time
+	left    int64         // of the places that were taken
+	next    time.Time     // when the next of them is due, by this process's clock
 }
 
 const (
-	defaultLimit = "clinicaldoc-limit"
-	places       = 10 // at a time
-	placeKey     = "next"
+	// together is the time for which places are taken at once; a worker that dies wastes no more.
+	together = 50 * time.Millisecond
+	// horizon is by how much the latest place can be ahead of the server's clock, beyond the places themselves. More than that means
+	// that the clock was set back, as a new leader's may be.
+	horizon = time.Second
+	// limitTimeout is for one request of the limiter. Without a response no request goes.
+	limitTimeout = 2 * time.Second
+	// spread keeps workers that wait for the same place from looking at the same moment, as a part of the interval.
+	spread = 0.1
 )
 
-// OpenLimiter opens the limiter. All workers must give the same params.
-func OpenLimiter(ctx context.Context, conn *nats.Conn, params LimiterParams) (*Limiter, error) {
-	if !(params.PerSecond > 0) {
-		return nil, fail("PerSecond must be positive", clinicaldoc.ErrInvalidArgument)
+func newLimiter(s *store, perSecond float64) (*Limiter, error) {
+	if !(perSecond > 0) || math.IsInf(perSecond, 0) {
+		return nil, fail("the requests per second must be positive", clinicaldoc.ErrInvalidArgument)
 	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return nil, fail(err.Error(), err)
-	}
-	name := cmp.Or(params.Bucket, defaultLimit)
-	var kv *bucket
-	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
-		kv, err = openBucket(ctx, js, name, params.Replicas, jetstream.MemoryStorage)
-		return err
-	})
-	if err != nil {
-		return nil, fail("the bucket "+name+" cannot be opened: "+err.Error(), err)
-	}
-	return &Limiter{kv: kv, interval: time.Duration(float64(time.Second) / params.PerSecond)}, nil
+	interval := max(time.Duration(float64(time.Second)/perSecond), 1)
+	return &Limiter{store: s, interval: interval, places: max(int64(together/interval), 1), waiting: make(chan struct{}, 1)}, nil
 }
 
-// Wait returns when the next request may go.
+// Wait returns when the next request may go. Where the server does not respond no request goes, and Wait is an error after some
+// seconds.
 func (l *Limiter) Wait(ctx context.Context) error {
-	at, err := l.take(ctx)
-	if err != nil {
-		return err
-	}
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return nil
+	case l.waiting <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// take returns the time of this worker's next place.
-func (l *Limiter) take(ctx context.Context) (time.Time, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	// Places of the past would go all at once.
-	if l.count > 0 && time.Since(l.next) > places*l.interval {
-		l.count = 0
-	}
-	if l.count == 0 {
-		first, err := l.reserve(ctx)
-		if err != nil {
-			return time.Time{}, err
-		}
-		l.next, l.count = first, places
-	}
-	at := l.next
-	l.next = at.Add(l.interval)
-	l.count--
-	return at, nil
-}
-
-// reserve takes places for this worker, from the first that is free on. A cluster may be electing a leader; places that were
-// taken without an answer are lost.
-func (l *Limiter) reserve(ctx context.Context) (free time.Time, err error) {
-	for {
-		err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
-			free, err = l.tryReserve(ctx)
+	defer func() { <-l.waiting }()
+	if l.left == 0 || time.Since(l.next) > together { // places of the past would go all at once
+		if err := l.take(ctx); err != nil {
 			return err
-		})
-		if !isConflict(err) {
-			break
 		}
+	}
+	if !pause(ctx, time.Until(l.next)) {
+		return ctx.Err()
+	}
+	l.left--
+	l.next = l.next.Add(l.interval)
+	return nil
+}
+
+// take takes places as soon as they are due.
+func (l *Limiter) take(ctx context.Context) error {
+	for begun := time.Now(); ; {
+		due, err := l.try(ctx)
+		switch {
+		case err == nil && due == 0:
+			l.left, l.next = l.places, time.Now()
+			return nil
+		case err == nil:
+			begun = time.Now()
+			if !pause(ctx, due+time.Duration(rand.Float64()*spread*float64(l.interval))) {
+				return ctx.Err()
+			}
+		case time.Since(begun) > defaultPatience || !pause(ctx, patientlyEach):
+			return unreachable(err)
+		}
+	}
+}
+
+// try takes places, or returns in what time they are due.
+func (l *Limiter) try(ctx context.Context) (due time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limitTimeout)
+	defer cancel()
+	stream, err := l.store.js.Stream(ctx, l.store.limitName())
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // a server that keeps it in memory was restarted
+		config := l.store.config(l.store.limitName(), l.store.subject("limit")+"*")
+		config.Storage = jetstream.MemoryStorage
+		stream, err = l.store.js.CreateStream(ctx, config)
 	}
 	if err != nil {
-		return time.Time{}, fail("the limiter cannot be reached: "+err.Error(), err)
+		return 0, err
 	}
-	return free, nil
+	info := stream.CachedInfo()
+	now, last := info.TimeStamp, info.State.LastSeq
+	var latest time.Time
+	if last > 0 {
+		message, err := stream.GetMsg(ctx, last)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound): // another took a place meanwhile
+			return l.interval, nil
+		case err != nil:
+			return 0, err
+		}
+		latest = placeOf(message.Data)
+	}
+	place, due := l.place(latest, now)
+	if due > 0 {
+		return due, nil
+	}
+	value := binary.BigEndian.AppendUint64(nil, uint64(place.UnixNano())) //nolint:gosec // read back likewise
+	_, err = l.store.js.Publish(ctx, l.store.subject("limit")+"place", value, jetstream.WithExpectLastSequence(last))
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return l.interval, nil
+	}
+	return 0, err
 }
 
-func (l *Limiter) tryReserve(ctx context.Context) (free time.Time, err error) {
-	var revision uint64
-	entry, err := l.kv.Get(ctx, placeKey)
-	switch {
-	case err == nil && len(entry.Value()) == 8:
-		free, revision = time.Unix(0, int64(binary.BigEndian.Uint64(entry.Value()))), entry.Revision() //nolint:gosec // as it was written
-	case err != nil && !errors.Is(err, jetstream.ErrKeyNotFound):
-		return time.Time{}, err
+// placeOf reads what a message holds. What cannot be read is long past.
+func placeOf(data []byte) time.Time {
+	if len(data) != 8 {
+		return time.Time{}
 	}
-	if now := time.Now(); free.Before(now) {
-		free = now
+	return time.Unix(0, int64(binary.BigEndian.Uint64(data))) //nolint:gosec // as it was written
+}
+
+// place is the last of the places that are taken now, after the latest one, or in what time they are due. Who comes a little late
+// does not make the others late.
+func (l *Limiter) place(latest, now time.Time) (place time.Time, due time.Duration) {
+	together := time.Duration(l.places) * l.interval
+	next := latest.Add(l.interval)
+	if next.Sub(now) > together+horizon {
+		next = now // the clock was set back
 	}
-	after := binary.BigEndian.AppendUint64(nil, uint64(free.Add(places*l.interval).UnixNano()))
-	if revision == 0 {
-		_, err = l.kv.Create(ctx, placeKey, after)
-	} else {
-		_, err = l.kv.Update(ctx, placeKey, after, revision)
+	if next.After(now) {
+		return time.Time{}, next.Sub(now)
 	}
-	return free, err
+	if early := now.Add(-l.interval); next.Before(early) {
+		next = early
+	}
+	return next.Add(together - l.interval), 0
 }

@@ -78,7 +78,7 @@ func start(t *testing.T, j job) (*exec.Cmd, *bufio.Scanner) {
 	return process, bufio.NewScanner(out)
 }
 
-func (w *worker) uploader(ctx context.Context) (*ingest.Uploader, *Queue, error) {
+func (w *worker) join(ctx context.Context) (*Fleet, *ingest.Uploader, error) {
 	client, err := clinicaldoc.NewClient(w.URL, w.Token, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
 	if err != nil {
 		return nil, nil, err
@@ -87,35 +87,33 @@ func (w *worker) uploader(ctx context.Context) (*ingest.Uploader, *Queue, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	journal, err := Open(ctx, conn, Params{Lease: w.Lease, Replicas: w.Replicas})
+	f, err := Join(ctx, conn, Params{Lease: w.Lease, Replicas: w.Replicas})
 	if err != nil {
 		return nil, nil, err
 	}
-	u := &ingest.Uploader{Client: client, Journal: stopping{journal, w.StopAt}, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
-	if !w.Queue {
-		return u, nil, nil
-	}
-	q, err := OpenQueue(ctx, conn, QueueParams{Drain: true, AckWait: w.Lease, Replicas: w.Replicas})
-	return u, q, err
+	u := &ingest.Uploader{Client: client, Journal: stopping{f.Journal(), w.StopAt}, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
+	return f, u, nil
 }
 
 func (w *worker) run(ctx context.Context) error {
-	u, q, err := w.uploader(ctx)
+	f, u, err := w.join(ctx)
 	if err != nil {
 		return err
 	}
-	list := recordings(1)
-	if q != nil {
-		list = q.Recordings(ctx)
+	if w.Queue {
+		for result, err := range f.Drain(ctx, u) {
+			if err != nil {
+				return err
+			}
+			fmt.Println(result.Ending)
+		}
+		return nil
 	}
-	for result, err := range u.Run(ctx, list) {
+	for result, err := range u.Run(ctx, recordings(1)) {
 		if err != nil {
 			return err
 		}
 		fmt.Println(result.Status)
-		if q != nil {
-			_ = q.Done(ctx, result) // what is not taken out comes back
-		}
 	}
 	return nil
 }

@@ -1,13 +1,16 @@
 package jetstream
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -16,74 +19,137 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// QueueParams says where recordings wait.
-type QueueParams struct {
-	Name     string        // of the stream; empty: clinicaldoc-recordings
-	Replicas int           // of the stream; 0: 1
-	AckWait  time.Duration // how long a worker that shows no sign of life keeps a recording; 0: 30 seconds
-	Drain    bool          // Recordings ends when none is left, instead of waiting for more
+// queue hands out recordings. It only wakes somebody: what is to be done with a recording the journal says, so that one handed
+// out twice does no harm. Recordings that failed wait in a lane of their own, so that they never hold up new ones.
+type queue struct {
+	store   *store
+	stream  jetstream.Stream
+	dead    jetstream.Stream
+	ackWait time.Duration // how long a worker that shows no sign of life keeps a recording
+
+	mu    sync.Mutex
+	fresh jetstream.Consumer
+	again jetstream.Consumer
 }
 
-// Queue hands out recordings in files that all workers can reach. It only wakes somebody: what is to be done with a recording
-// the journal says, so that one handed out twice does no harm. What waits in it is a patient's data: file, name and patient.
-type Queue struct {
-	js       jetstream.JetStream
-	stream   jetstream.Stream
-	consumer jetstream.Consumer
-	params   QueueParams
+// lane is one of the two.
+type lane string
 
-	mu   sync.Mutex
-	held map[string]jetstream.Msg // handed out by this process, by key
+const (
+	freshLane lane = "q"
+	againLane lane = "r"
+)
+
+// laneNames are those of the lanes' consumers.
+var laneNames = [...]string{"fresh", "again"}
+
+const (
+	firstDelay  = 2 * time.Second  // of a recording that failed; doubled each time
+	maxDelay    = 10 * time.Minute // and of one in doubt, which another worker may be able to decide
+	shortDelay  = time.Second      // of one that was put back because of its worker, and not counted
+	maxTries    = 10               // of what is refused in a way that may be a mistake of the service's
+	resultsWait = 5 * time.Second  // to say what became of a recording
+)
+
+// delay is how long a recording rests after its tries failed: twice as long each time, and spread, so that what failed together does not
+// come back together. The random number is from 0 to 1.
+func delay(tries int, random float64) time.Duration {
+	rest := min(firstDelay<<min(max(tries-1, 0), 20), maxDelay)
+	return time.Duration(float64(rest) * (0.5 + random))
 }
 
-const defaultQueue = "clinicaldoc-recordings"
-
-// waiting is a recording in the stream.
-type waiting struct {
-	Key       string `json:"key"`
-	File      string `json:"file"`
-	Name      string `json:"name"`
-	PatientID int64  `json:"patient_id"`
-	PromptID  int64  `json:"prompt_id"`
-}
-
-// OpenQueue opens the queue and makes its stream if there is none.
-func OpenQueue(ctx context.Context, conn *nats.Conn, params QueueParams) (*Queue, error) {
-	params.Name, params.AckWait = cmp.Or(params.Name, defaultQueue), cmp.Or(params.AckWait, defaultLease)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return nil, fail(err.Error(), err)
+func newQueue(ctx context.Context, s *store, lease time.Duration) (*queue, error) {
+	q := &queue{store: s, ackWait: lease}
+	var err error
+	if q.stream, err = s.js.Stream(ctx, s.queueName()); err == nil {
+		q.dead, err = s.js.Stream(ctx, s.deadName())
 	}
-	q := &Queue{js: js, params: params, held: map[string]jetstream.Msg{}}
-	if err := patiently(ctx, defaultPatience, q.open); err != nil {
-		return nil, fail("the queue "+params.Name+" cannot be opened: "+err.Error(), err)
+	if err == nil {
+		err = q.consumers(ctx)
 	}
+	switch {
+	case errors.Is(err, ErrStore):
+		return nil, err
+	case err != nil:
+		return nil, unreachable(err)
+	}
+	q.ackWait = q.fresh.CachedInfo().Config.AckWait
 	return q, nil
 }
 
-func (q *Queue) open(ctx context.Context) (err error) {
-	q.stream, err = q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: q.params.Name, Subjects: []string{q.params.Name + ".*"}, Retention: jetstream.WorkQueuePolicy, Replicas: max(q.params.Replicas, 1),
-		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
-	})
-	if err != nil {
-		return err
+// consumers opens the consumers of both lanes, and makes those that are not there. One that is made anew forgets how long
+// recordings should rest: they come early, and the journal says that it is too early.
+func (q *queue) consumers(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range []struct {
+		name     string
+		lane     lane
+		consumer *jetstream.Consumer
+	}{{laneNames[0], freshLane, &q.fresh}, {laneNames[1], againLane, &q.again}} {
+		consumer, err := q.stream.Consumer(ctx, l.name)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			consumer, err = q.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+				Durable: l.name, FilterSubject: q.store.subject(string(l.lane)) + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.ackWait,
+				MaxDeliver: -1, MaxAckPending: -1, // what rests counts as pending: with a limit it would hold up all others
+			})
+		}
+		if err != nil {
+			return err
+		}
+		if config := consumer.CachedInfo().Config; config.MaxAckPending > 0 || config.MaxDeliver > 0 || config.AckPolicy != jetstream.AckExplicitPolicy {
+			return fail("the consumer "+l.name+" of the stream "+q.store.queueName()+" was changed: max deliver and max pending acks must be unlimited, acks explicit", ErrStore)
+		}
+		*l.consumer = consumer
 	}
-	q.consumer, err = q.stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.params.AckWait, MaxDeliver: -1,
-	})
-	return err
+	return nil
 }
 
-// Publish puts a recording into the queue; one that waits there already stays once. It must be in a file, and its params hold
-// no audio and no callbacks. A missing key is made from the file.
-func (q *Queue) Publish(ctx context.Context, recording ingest.Recording) error {
-	if recording.File == "" || recording.Params.Audio != nil {
-		return fail("a recording in a queue is in a file", clinicaldoc.ErrInvalidArgument)
+func (q *queue) consumer(l lane) jetstream.Consumer {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l == freshLane {
+		return q.fresh
 	}
-	w := waiting{recording.Key, recording.File, recording.Params.Name, recording.Params.PatientID, recording.Params.PromptID}
+	return q.again
+}
+
+// waiting is a recording in the queue, or a dead letter.
+type waiting struct {
+	Key       string `json:"key"`
+	File      string `json:"file"`
+	Name      string `json:"name,omitempty"`
+	PatientID int64  `json:"patient_id,omitempty"`
+	PromptID  int64  `json:"prompt_id,omitempty"`
+
+	Reason string `json:"reason,omitempty"` // of a dead letter
+	Tries  int    `json:"tries,omitempty"`
+	Raw    []byte `json:"raw,omitempty"` // what could not be read
+}
+
+func (w waiting) recording() ingest.Recording {
+	params := clinicaldoc.CreateNoteParams{Name: w.Name, PatientID: w.PatientID, PromptID: w.PromptID}
+	return ingest.Recording{Key: w.Key, File: w.File, Params: params}
+}
+
+// subjectOf is the last part of a recording's subject.
+func subjectOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// publish puts a recording into the queue.
+func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
+	switch {
+	case recording.File == "" || recording.Params.Audio != nil:
+		return fail("a recording in a queue is in a file", clinicaldoc.ErrInvalidArgument)
+	case !filepath.IsAbs(recording.File):
+		return fail("File must be an absolute path: workers run in other folders", clinicaldoc.ErrInvalidArgument)
+	}
+	w := waiting{Key: recording.Key, File: recording.File, Name: recording.Params.Name, PatientID: recording.Params.PatientID, PromptID: recording.Params.PromptID}
 	if w.Key == "" {
 		key, err := ingest.FileKey(recording.File, recording.Params)
 		if err != nil {
@@ -95,101 +161,219 @@ func (q *Queue) Publish(ctx context.Context, recording ingest.Recording) error {
 	if err != nil {
 		return err
 	}
-	subject := sha256.Sum256([]byte(w.Key))
-	_, err = q.js.Publish(ctx, q.params.Name+"."+hex.EncodeToString(subject[:]), payload)
-	var refused *jetstream.APIError
-	if errors.As(err, &refused) && refused.ErrorCode == perSubject {
-		return nil
-	}
-	if err != nil {
-		return fail("the queue cannot be reached: "+err.Error(), err)
-	}
-	return nil
+	return q.put(ctx, freshLane, subjectOf(w.Key), payload)
 }
 
-// perSubject is the code of "maximum messages per subject exceeded".
-const perSubject = 10077
-
-// Recordings hands out recordings until the context ends, none is left, or the queue cannot be reached. Give each result to
-// Done.
-func (q *Queue) Recordings(ctx context.Context) iter.Seq2[ingest.Recording, error] {
-	return func(yield func(ingest.Recording, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go q.keep(ctx)
-		for ctx.Err() == nil {
-			message, err := q.consumer.Next(jetstream.FetchMaxWait(time.Second))
-			switch {
-			case err == nil:
-				var w waiting
-				if err := json.Unmarshal(message.Data(), &w); err != nil {
-					_ = message.TermWithReason("unreadable")
-					continue
-				}
-				q.mu.Lock()
-				q.held[w.Key] = message
-				q.mu.Unlock()
-				params := clinicaldoc.CreateNoteParams{Name: w.Name, PatientID: w.PatientID, PromptID: w.PromptID}
-				if !yield(ingest.Recording{Key: w.Key, File: w.File, Params: params}, nil) {
-					return
-				}
-			case q.params.Drain && q.empty(ctx):
-				return
-			case !transient(err) && ctx.Err() == nil:
-				yield(ingest.Recording{}, fail("the queue cannot be reached: "+err.Error(), err))
-				return
-			}
+// put stores a message unless one of its subject waits already. A request without a response may have been carried out: the
+// same one once more tells.
+func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
+	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+		_, err := q.store.js.Publish(ctx, q.store.subject(string(l))+key, payload, jetstream.WithExpectLastSequencePerSubject(0))
+		var refused *jetstream.APIError
+		switch {
+		case errors.As(err, &refused):
+			return &answer{err: err, code: refused.ErrorCode}
+		case errors.Is(err, nats.ErrMaxPayload):
+			return &answer{err: err}
 		}
+		return err
+	})
+	var refused *answer
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &refused):
+		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err, errEngine)
+	case refused.code == jetstream.JSErrCodeStreamWrongLastSequence || refused.code == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+		return nil // it waits
+	case refused.code == codeFull || refused.code == codeNoResources:
+		return fail("the recording was not stored: "+refused.Error(), ErrQueueFull, refused.err)
 	}
+	return fail("the recording was not stored: "+refused.Error(), refused.err)
 }
 
-// transient reports whether the queue may be there a moment later: nothing waits, or a leader is being elected.
-func transient(err error) bool {
-	return errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages) || errors.Is(err, nats.ErrNoResponders) ||
-		errors.Is(err, jetstream.ErrNoHeartbeat) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrReconnectBufExceeded) ||
-		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, jetstream.ErrConsumerLeadershipChanged) || errors.Is(err, jetstream.ErrServerShutdown)
+const (
+	codeFull        = 10077 // a limit of the stream
+	codeNoResources = 10023 // of the server or the account
+)
+
+// answer is a refusal by the engine: asking once more brings the same.
+type answer struct {
+	err  error
+	code jetstream.ErrorCode
 }
 
-func (q *Queue) empty(ctx context.Context) bool {
-	info, err := q.stream.Info(ctx)
-	return err == nil && info.State.Msgs == 0
+func (a *answer) Error() string { return a.err.Error() }
+
+// Is lets patiently take it for an answer.
+func (a *answer) Is(target error) bool { return target == jetstream.ErrKeyExists }
+
+// delivery is a recording that was handed to this process.
+type delivery struct {
+	queue   *queue
+	lane    lane
+	message jetstream.Msg
+	waiting waiting
+	damaged bool // it cannot be read
+	tries   int  // this one included
 }
 
-// keep shows that this worker is alive.
-func (q *Queue) keep(ctx context.Context) {
-	tick := time.NewTicker(q.params.AckWait / 3)
+// next waits for a recording of a lane. No recording and no error: there is none.
+func (q *queue) next(l lane, wait time.Duration) (*delivery, error) {
+	message, err := q.consumer(l).Next(jetstream.FetchMaxWait(wait))
+	switch {
+	case errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages):
+		return nil, nil //nolint:nilnil // documented
+	case err != nil:
+		return nil, err
+	}
+	d := &delivery{queue: q, lane: l, message: message, tries: 1}
+	if meta, err := message.Metadata(); err == nil {
+		d.tries = int(meta.NumDelivered) //nolint:gosec // few
+	}
+	if l == againLane {
+		d.tries++ // the one that brought it there
+	}
+	d.damaged = json.Unmarshal(message.Data(), &d.waiting) != nil || d.waiting.Key == ""
+	return d, nil
+}
+
+// keep shows that this worker is alive until the context ends.
+func (d *delivery) keep(ctx context.Context) {
+	tick := time.NewTicker(d.queue.ackWait / 3)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			_ = d.message.InProgress()
 		}
-		q.mu.Lock()
-		for _, message := range q.held {
-			_ = message.InProgress()
-		}
-		q.mu.Unlock()
 	}
 }
 
-// Done takes a recording that has ended out of the queue. One in doubt comes back when it can be decided.
-func (q *Queue) Done(ctx context.Context, result ingest.Result) error {
-	q.mu.Lock()
-	message := q.held[result.Recording.Key]
-	delete(q.held, result.Recording.Key)
-	q.mu.Unlock()
-	if message == nil {
+// done takes the recording out of the queue: there is a note, or a dead letter.
+func (d *delivery) done(ctx context.Context) error {
+	return within(ctx, d.message.DoubleAck)
+}
+
+// putBack leaves the recording to the next worker, as if this one had not had it.
+func (d *delivery) putBack(rest time.Duration) error { return d.message.NakWithDelay(rest) }
+
+// later lets the recording rest, in the lane of those that failed.
+func (d *delivery) later(ctx context.Context, rest time.Duration) error {
+	if d.lane == againLane {
+		return d.message.NakWithDelay(rest)
+	}
+	key := subjectOf(d.waiting.Key)
+	if err := d.queue.put(ctx, againLane, key, d.message.Data()); err != nil {
+		return errors.Join(err, d.message.NakWithDelay(rest)) // a full queue keeps it where it is
+	}
+	return d.done(ctx)
+}
+
+// bury makes a dead letter of the recording: first the letter, then it leaves the queue.
+func (d *delivery) bury(ctx context.Context, reason string) error {
+	letter, key := d.waiting, subjectOf(d.waiting.Key)
+	if d.damaged {
+		letter, key = waiting{Raw: d.message.Data()}, subjectOf(string(d.message.Data()))
+	}
+	letter.Reason, letter.Tries = reason, d.tries
+	payload, err := json.Marshal(letter)
+	if err != nil {
+		return err
+	}
+	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
+		_, err := d.queue.store.js.Publish(ctx, d.queue.store.subject("dead")+key, payload)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return d.done(ctx)
+}
+
+// DeadLetter is a recording that no worker will upload unless it is asked to: what it is refused with will not change by itself,
+// or nobody can find out whether it has a note.
+type DeadLetter struct {
+	Recording ingest.Recording
+	Reason    string // safe to print
+	Tries     int
+	At        time.Time // by the server's clock
+
+	sequence uint64
+}
+
+// LogValue lists what may be logged of the letter.
+func (d DeadLetter) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("reason", d.Reason), slog.Int("tries", d.Tries), slog.Time("at", d.At))
+}
+
+// Format prints what LogValue lists for every verb.
+func (d DeadLetter) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.DeadLetter", d) }
+
+// letters lists the dead letters.
+func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
+	return func(yield func(DeadLetter, error) bool) {
+		for sequence := uint64(1); ; {
+			letter, err := q.letter(ctx, sequence)
+			switch {
+			case err != nil:
+				yield(DeadLetter{}, err)
+				return
+			case letter.sequence == 0 || !yield(letter, nil):
+				return
+			}
+			sequence = letter.sequence + 1
+		}
+	}
+}
+
+// letter reads the first dead letter from a sequence on; the zero letter: there is none.
+func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error) {
+	var raw *jetstream.RawStreamMsg
+	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {
+		raw, err = q.dead.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(q.store.subject("dead")+"*"))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			raw, err = nil, nil
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return DeadLetter{}, unreachable(err)
+	case raw == nil:
+		return DeadLetter{}, nil
+	}
+	var w waiting
+	if err := json.Unmarshal(raw.Data, &w); err != nil {
+		w = waiting{Reason: "the letter cannot be read"}
+	}
+	return DeadLetter{Recording: w.recording(), Reason: w.Reason, Tries: w.Tries, At: raw.Time, sequence: raw.Sequence}, nil
+}
+
+// redrive puts a dead letter back into the queue: first there, then it is taken out.
+func (q *queue) redrive(ctx context.Context, letter DeadLetter) error {
+	r := letter.Recording
+	if r.Key == "" {
+		return fail("the letter cannot be read: publish its recording again, then discard it", clinicaldoc.ErrInvalidArgument)
+	}
+	if err := q.publish(ctx, r); err != nil {
+		return err
+	}
+	return q.remove(ctx, letter.sequence)
+}
+
+func (q *queue) remove(ctx context.Context, sequence uint64) error {
+	err := within(ctx, func(ctx context.Context) error { return q.dead.DeleteMsg(ctx, sequence) })
+	if err == nil {
 		return nil
 	}
-	var err error
-	if result.Status == ingest.InDoubt {
-		err = message.NakWithDelay(max(time.Until(result.Until), q.params.AckWait))
-	} else {
-		err = message.DoubleAck(ctx)
+	if _, gone := q.dead.GetMsg(ctx, sequence); errors.Is(gone, jetstream.ErrMsgNotFound) {
+		return nil // another took it out
 	}
-	if err != nil {
-		return fail("the queue cannot be reached: "+err.Error(), err) // it comes back, and the journal knows of it
-	}
-	return nil
+	return unreachable(err)
 }
+
+// random spreads delays.
+func random() float64 { return rand.Float64() }

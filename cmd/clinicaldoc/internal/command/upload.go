@@ -30,6 +30,7 @@ type uploadOptions struct {
 	reveal          bool
 	nats, natsCreds string
 	natsReplicas    int
+	natsBegin       bool
 }
 
 func newUpload(e *Env) *cobra.Command {
@@ -50,7 +51,7 @@ Recordings are told by their number in the order of their paths: file names may 
 		Example: `  clinicaldoc upload --patient 7 --prompt 1 visit.wav
   clinicaldoc upload --patient 7 --prompt 1 --workers 8 recordings/
   clinicaldoc upload --manifest tonight.csv
-  clinicaldoc upload --nats nats://queue.example:4222 --patient 7 --prompt 1 /mnt/shared
+  clinicaldoc upload --nats nats://queue.example:4222 --nats-begin --patient 7 --prompt 1 /mnt/shared
   clinicaldoc upload --status`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.paths = args
@@ -72,7 +73,8 @@ Recordings are told by their number in the order of their paths: file names may 
 	f.StringVar(&o.journal, "journal", "", "keep the journal in this `FILE` (default one for each service and user, in the state folder)")
 	f.StringVar(&o.nats, "nats", "", "share the journal of a fleet on the NATS server at this `URL` (also CLINICALDOC_NATS)")
 	f.StringVar(&o.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
-	f.IntVar(&o.natsReplicas, "nats-replicas", 1, "the `NUMBER` of servers that keep a new journal; 3 survive the loss of one")
+	f.IntVar(&o.natsReplicas, "nats-replicas", 0, "the `NUMBER` of servers that keep the journal; 3 survive the loss of one (default 1 for a new one)")
+	f.BoolVar(&o.natsBegin, "nats-begin", false, "begin the fleet's journal if there is none, which is done once")
 	f.BoolVar(&o.status, "status", false, "only tell what the journal knows; asks the service nothing")
 	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
 	f.BoolVar(&o.unique, "unique-names", false, "vouch that no other note of a patient has or will have the same name: settles doubts sooner")

@@ -53,12 +53,22 @@ func (o *uploadOptions) openFleet(ctx context.Context, baseURL string, userID in
 	if err != nil {
 		return nil, nil, &fleetError{"the fleet's NATS server cannot be reached, or refuses"}
 	}
-	journal, err := jetstream.Open(ctx, conn, jetstream.Params{Bucket: "clinicaldoc-" + journalName(baseURL, userID), Replicas: o.natsReplicas})
-	if err != nil {
+	params := jetstream.Params{Name: "clinicaldoc-" + journalName(ingest.ServiceName(baseURL), userID), Replicas: o.natsReplicas}
+	fleet, err := jetstream.Join(ctx, conn, params)
+	if o.natsBegin && errors.Is(err, jetstream.ErrNoFleet) {
+		if fleet, err = jetstream.Begin(ctx, conn, params); errors.Is(err, jetstream.ErrFleetExists) { // by another machine
+			fleet, err = jetstream.Join(ctx, conn, params)
+		}
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrNoFleet):
+		err = usagef("this NATS server has no journal of this service and user: if there was one, have it restored; --nats-begin begins one")
+		fallthrough
+	case err != nil:
 		conn.Close()
 		return nil, nil, err
 	}
-	return journal, func() error { conn.Close(); return nil }, nil
+	return fleet.Journal(), func() error { conn.Close(); return nil }, nil
 }
 
 // fleetError is a NATS server that cannot be used. Its own words may hold its URL, and that a password.

@@ -1,0 +1,262 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// Params says which fleet it is. The zero value is for one server.
+type Params struct {
+	Name     string // of the fleet, and how its streams' names begin; empty: clinicaldoc-ingest
+	Replicas int    // of its streams; 0: 1 when it begins. Three survive the loss of a server
+	// Lease is how long a recording stays with a worker that shows no sign of life; 0: 30 seconds. It must outlast the
+	// election of a new leader, which takes some six seconds: at least 15 seconds in a cluster.
+	Lease time.Duration
+	// Logger is told when this worker, or the fleet, pauses and why, and when it goes on; nil: nobody is.
+	Logger *slog.Logger
+}
+
+const defaultName = "clinicaldoc-ingest"
+
+// Fleet is a queue of recordings, the journal of what became of each, and a rate limit, which any number of machines share. Its
+// methods may be called by several goroutines. There is nothing to close but the connection.
+type Fleet struct {
+	store   *store
+	journal *Journal
+	queue   *queue
+	live    live
+	logger  *slog.Logger
+}
+
+// Begin makes a fleet that does not exist yet, and joins it. It is done once, by a person: a fleet that begins anew knows nothing
+// of what was uploaded. One that exists is [ErrFleetExists], and what is left of one [ErrStore].
+func Begin(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
+	s, err := newStore(conn, params)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx, params.Replicas); err != nil {
+		return nil, err
+	}
+	return Join(ctx, conn, params)
+}
+
+// Join joins a fleet that was begun. There being none is [ErrNoFleet]; one whose store is not whole, may lose what it holds, or was
+// written by another version, is refused with [ErrStore].
+func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
+	lease := cmp.Or(params.Lease, defaultLease)
+	if lease < minLease {
+		return nil, fail("Lease must be at least 200 ms", clinicaldoc.ErrInvalidArgument)
+	}
+	s, err := newStore(conn, params)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{store: s, logger: params.Logger}
+	if f.logger == nil {
+		f.logger = slog.New(slog.DiscardHandler)
+	}
+	var refused error
+	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
+		err := f.join(ctx, params, lease)
+		if err != nil && !errors.Is(err, errEngine) {
+			refused, err = err, nil
+		}
+		return err
+	})
+	if err := cmp.Or(refused, err); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Fleet) join(ctx context.Context, params Params, lease time.Duration) (err error) {
+	if err = f.store.open(ctx, params.Replicas); err != nil {
+		return err
+	}
+	if f.journal, err = newJournal(ctx, f.store, lease); err != nil {
+		return err
+	}
+	if f.queue, err = newQueue(ctx, f.store, lease); err != nil {
+		return err
+	}
+	f.live, err = newLive(ctx, f.store)
+	return err
+}
+
+// Journal is the fleet's journal, for an [ingest.Uploader] that has a list of its own. Recordings of the queue go by [Fleet.Work].
+func (f *Fleet) Journal() *Journal { return f.journal }
+
+// Limiter limits the requests of the whole fleet to so many a second; give it to [clinicaldoc.WithLimiter]. All workers must
+// give the same number.
+func (f *Fleet) Limiter(perSecond float64) (*Limiter, error) { return newLimiter(f.store, perSecond) }
+
+// Publish puts a recording into the queue; nil means that it waits there, now or already. It is a file that all workers
+// reach by the same absolute path, and its params hold no audio and no callbacks. A missing key is made from the file.
+//
+// [ErrQueueFull] and other refusals mean that it is not stored. What has no response is sent again; after some seconds it is
+// an error, and publishing the recording again does no harm.
+func (f *Fleet) Publish(ctx context.Context, recording ingest.Recording) error {
+	return f.queue.publish(ctx, recording)
+}
+
+// DeadLetters lists the recordings that are not tried any more. They hold patients' data.
+func (f *Fleet) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
+	return f.queue.letters(ctx)
+}
+
+// Redrive puts the recording of a dead letter into the queue once more.
+func (f *Fleet) Redrive(ctx context.Context, letter DeadLetter) error {
+	return f.queue.redrive(ctx, letter)
+}
+
+// Discard takes a dead letter away, on a person's word that its recording shall not become a note. The journal keeps its entry.
+func (f *Fleet) Discard(ctx context.Context, letter DeadLetter) error {
+	return f.queue.remove(ctx, letter.sequence)
+}
+
+// Status is how a fleet stands.
+type Status struct {
+	Waiting     int // recordings that nobody had yet
+	Uploading   int // new ones in workers' hands
+	Later       int // that failed or are in doubt, and rest until they are tried again
+	Doubts      int // recordings of the journal of which nobody knows whether they have a note
+	DeadLetters int
+	Workers     []Worker
+	Pause       *Pause // of the whole fleet; nil: there is none
+}
+
+// Worker is a process that works, or did so in the last half minute.
+type Worker struct {
+	Host      string        `json:"host"`
+	Process   int           `json:"process"`
+	Since     time.Time     `json:"since"`
+	Uploading int           `json:"uploading"`
+	Done      int           `json:"done"`              // recordings that have a note
+	Ahead     time.Duration `json:"ahead"`             // of its clock, before the server's
+	Failing   string        `json:"failing,omitempty"` // all that it tries fails this way; empty: not so
+}
+
+// Pause is a rest of the whole fleet: everything failed the same way.
+type Pause struct {
+	Reason string    `json:"reason"` // safe to print
+	Until  time.Time `json:"until"`  // when it is tried again, by the server's clock
+}
+
+// Status asks how the fleet stands. It reads the whole journal, for doubts: about a second for a hundred thousand recordings.
+func (f *Fleet) Status(ctx context.Context) (Status, error) {
+	var s Status
+	fresh, err := f.queue.consumer(freshLane).Info(ctx)
+	if err != nil {
+		return s, unreachable(err)
+	}
+	again, err := f.queue.consumer(againLane).Info(ctx)
+	if err != nil {
+		return s, unreachable(err)
+	}
+	dead, err := f.queue.dead.Info(ctx)
+	if err != nil {
+		return s, unreachable(err)
+	}
+	s.Waiting, s.Uploading = int(fresh.NumPending), fresh.NumAckPending                      //nolint:gosec // counts
+	s.Later, s.DeadLetters = int(again.NumPending)+again.NumAckPending, int(dead.State.Msgs) //nolint:gosec // counts
+	for _, err := range f.journal.Doubts(ctx) {
+		if err != nil {
+			return s, err
+		}
+		s.Doubts++
+	}
+	workers, err := f.live.workers(ctx)
+	if err != nil {
+		return s, unreachable(err)
+	}
+	for _, w := range workers {
+		s.Workers = append(s.Workers, w.Worker)
+	}
+	slices.SortFunc(s.Workers, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Host, b.Host), a.Since.Compare(b.Since)) })
+	p, _, err := f.live.pause(ctx)
+	if err != nil {
+		return s, unreachable(err)
+	}
+	if again.Paused && p != nil && !p.Over {
+		s.Pause = &p.Pause
+	}
+	return s, nil
+}
+
+// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts too, and is
+// [ingest.ErrJournalDamaged] with its key alone.
+func (j *Journal) Doubts(ctx context.Context) iter.Seq2[ingest.Entry, error] {
+	return func(yield func(ingest.Entry, error) bool) {
+		for _, b := range j.buckets {
+			if more, err := b.doubts(ctx, yield); err != nil {
+				yield(ingest.Entry{}, unreachable(err))
+				return
+			} else if !more {
+				return
+			}
+		}
+	}
+}
+
+func (b *bucket) doubts(ctx context.Context, yield func(ingest.Entry, error) bool) (more bool, err error) {
+	watcher, err := b.Watch(ctx, "r.>", jetstream.IgnoreDeletes())
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = watcher.Stop() }()
+	for {
+		var entry jetstream.KeyValueEntry
+		select {
+		case entry = <-watcher.Updates():
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		if entry == nil { // that was all
+			return true, nil
+		}
+		var r record
+		if err := json.Unmarshal(entry.Value(), &r); err != nil {
+			_ = r.Entry.Key.UnmarshalText([]byte(strings.TrimPrefix(entry.Key(), "r.")))
+			r.Entry.State = ingest.StateInDoubt
+		}
+		if r.Entry.State == ingest.StateInDoubt && !yield(r.Entry, nil) {
+			return false, nil
+		}
+	}
+}
+
+// LogValue lists what may be logged of the status: all of it.
+func (s Status) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Int("waiting", s.Waiting), slog.Int("uploading", s.Uploading), slog.Int("later", s.Later), slog.Int("doubts", s.Doubts),
+		slog.Int("dead_letters", s.DeadLetters), slog.Int("workers", len(s.Workers)),
+	}
+	if s.Pause != nil {
+		attrs = append(attrs, slog.String("pause", s.Pause.Reason), slog.Time("until", s.Pause.Until))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// String returns the counts.
+func (s Status) String() string {
+	text := fmt.Sprintf("%d waiting, %d uploading, %d later, %d in doubt, %d dead letters, %d workers", s.Waiting, s.Uploading, s.Later, s.Doubts, s.DeadLetters, len(s.Workers))
+	if s.Pause != nil {
+		text += "; paused: " + s.Pause.Reason
+	}
+	return text
+}

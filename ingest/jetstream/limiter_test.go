@@ -1,0 +1,160 @@
+package jetstream
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Places are one interval apart by the server's clock. A clock that was set back, by a new leader, holds up nobody; one that was
+// set ahead lets nobody hurry.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	one, err := newLimiter(nil, 2)
+	require.NoError(t, err)
+	many, err := newLimiter(nil, 1000)
+	require.NoError(t, err)
+	now := time.Unix(1_800_000_000, 0)
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		limiter *Limiter
+		latest  time.Duration // of the place, from now
+		place   time.Duration
+		due     time.Duration
+	}{
+		"one is due":                       {one, -500 * ms, 0, 0},
+		"one is not due":                   {one, -200 * ms, 0, 300 * ms},
+		"one was due a moment ago":         {one, -600 * ms, -100 * ms, 0},
+		"one was due long ago":             {one, -time.Hour, -500 * ms, 0},
+		"the clock was set back a little":  {one, 900 * ms, 0, 1400 * ms},
+		"the clock was set back":           {one, 1001 * ms, 0, 0},
+		"the clock was set back an hour":   {one, time.Hour, 0, 0},
+		"fifty are due together":           {many, -1 * ms, 49 * ms, 0},
+		"fifty are not due":                {many, 20 * ms, 0, 21 * ms},
+		"many, a clock that was set back":  {many, 1050 * ms, 49 * ms, 0},
+		"many, and it was set back little": {many, 1049 * ms, 0, 1050 * ms},
+	} {
+		place, due := c.limiter.place(now.Add(c.latest), now)
+		assert.Equal(t, c.due, due, name)
+		if c.due == 0 {
+			assert.Equal(t, c.place, place.Sub(now), name)
+		}
+	}
+	_, due := one.place(time.Time{}, now)
+	assert.Zero(t, due, "nobody took one yet")
+	for _, perSecond := range []float64{0, -1} {
+		_, err := newLimiter(nil, perSecond)
+		require.Error(t, err)
+	}
+}
+
+func TestALimitIsShared(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	openFleet(t, connect(t, s), Params{})
+	const rate, each, workers = 50, 10, 4
+	begun := time.Now()
+	var all sync.WaitGroup
+	for range workers {
+		l, err := openFleet(t, connect(t, s), Params{}).Limiter(rate)
+		require.NoError(t, err)
+		all.Go(func() {
+			for range each {
+				assert.NoError(t, l.Wait(t.Context()))
+			}
+		})
+	}
+	all.Wait()
+	// The first goes at once, and one that was late lets the next one go at once.
+	assert.GreaterOrEqual(t, time.Since(begun), time.Second*(each*workers-1-workers)/rate)
+}
+
+// Workers that end, or die, before they use their place take nothing from the others. Nor does one that reserves it by a clock of
+// its own: no worker's clock is read.
+func TestWorkersThatEndTakeNoPlaces(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	f := openFleet(t, connect(t, s), Params{})
+	steady, err := f.Limiter(20)
+	require.NoError(t, err)
+	var others sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 5 {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				ending, end := context.WithTimeout(ctx, 10*time.Millisecond) // before its place is due, most often
+				l, err := f.Limiter(20)
+				if assert.NoError(t, err) {
+					_ = l.Wait(ending)
+				}
+				end()
+			}
+		})
+	}
+	// Each of the others takes a place only when it is due, and then it has used it. So the stream has no more places than time has
+	// passed, and the steady one is never further away from its own than a few others.
+	for range 10 {
+		require.NoError(t, steady.Wait(t.Context()))
+	}
+	cancel()
+	others.Wait()
+	stream, err := f.store.js.Stream(t.Context(), f.store.limitName())
+	require.NoError(t, err)
+	_, due := steady.place(latestPlace(t, f), stream.CachedInfo().TimeStamp)
+	assert.LessOrEqual(t, due, steady.interval, "nothing is reserved beyond the next place")
+}
+
+func latestPlace(t *testing.T, f *Fleet) time.Time {
+	t.Helper()
+	stream, err := f.store.js.Stream(t.Context(), f.store.limitName())
+	require.NoError(t, err)
+	message, err := stream.GetMsg(t.Context(), stream.CachedInfo().State.LastSeq)
+	require.NoError(t, err)
+	return placeOf(message.Data)
+}
+
+// A server that is restarted has forgotten the places: they are not worth keeping.
+func TestALimitOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startServerIn(t, dir, 0)
+	f := openFleet(t, connect(t, s), Params{})
+	l, err := f.Limiter(1000)
+	require.NoError(t, err)
+	require.NoError(t, l.Wait(t.Context()))
+	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.limitName()))
+	l.left = 0
+	require.NoError(t, l.Wait(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, l.Wait(ctx), context.Canceled)
+}
+
+// No second has more requests than were granted, and one that comes a little late.
+func TestNoSecondHasTooMany(t *testing.T) {
+	t.Parallel()
+	l, err := newLimiter(nil, 20)
+	require.NoError(t, err)
+	var granted []time.Time
+	now, latest := time.Unix(1_800_000_000, 0), time.Time{}
+	for n := range 2000 { // looked for every 7 ms
+		now = now.Add(7 * time.Millisecond)
+		if n%300 > 250 {
+			continue // nobody looks for a while
+		}
+		if place, due := l.place(latest, now); due == 0 {
+			latest = place
+			granted = append(granted, now)
+		}
+	}
+	assert.Greater(t, len(granted), 220)
+	for i, at := range granted {
+		end, _ := slices.BinarySearchFunc(granted, at.Add(time.Second), time.Time.Compare)
+		assert.LessOrEqual(t, end-i, 21)
+	}
+}

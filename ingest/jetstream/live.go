@@ -1,0 +1,136 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// live is what the workers of a fleet say of themselves. Nothing of it has to be kept: it expires, and is made anew when it is gone.
+type live struct {
+	store  *store
+	kv     jetstream.KeyValue
+	stream jetstream.Stream
+}
+
+const (
+	beatEvery = 10 * time.Second // a worker says that it lives
+	aliveFor  = 30 * time.Second // after which it counts as dead
+	liveFor   = 10 * time.Minute
+	pauseKey  = "pause"
+)
+
+// liveWorker is what a worker says.
+type liveWorker struct {
+	Worker
+	Kind string `json:"kind,omitempty"` // of its failure
+	at   time.Time
+}
+
+// livePause is a pause of the fleet, or the latest one.
+type livePause struct {
+	Pause
+	Kind string `json:"kind"`
+	By   string `json:"by"`   // the worker that tries
+	Step int    `json:"step"` // how often it tried
+	Over bool   `json:"over"`
+}
+
+func newLive(ctx context.Context, s *store) (live, error) {
+	kv, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: s.liveName(), TTL: liveFor, Replicas: s.header.Replicas})
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		kv, err = s.js.KeyValue(ctx, s.liveName())
+	}
+	if err != nil {
+		return live{}, unreachable(err)
+	}
+	stream, err := s.js.Stream(ctx, "KV_"+s.liveName())
+	if err != nil {
+		return live{}, unreachable(err)
+	}
+	return live{s, kv, stream}, nil
+}
+
+// now is the time by the server's clock.
+func (l live) now(ctx context.Context) (time.Time, error) {
+	info, err := l.stream.Info(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.TimeStamp, nil
+}
+
+func (l live) beat(ctx context.Context, id string, w liveWorker) error {
+	value, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	if _, err = l.kv.Put(ctx, "w."+id, value); err != nil {
+		_, err = newLive(ctx, l.store)
+	}
+	return err
+}
+
+// gone says that a worker has ended.
+func (l live) gone(ctx context.Context, id string) { _ = l.kv.Purge(ctx, "w."+id) }
+
+// workers returns those that are alive, by their ids.
+func (l live) workers(ctx context.Context) (map[string]liveWorker, error) {
+	info, err := l.stream.Info(ctx, jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		return nil, err
+	}
+	workers := map[string]liveWorker{}
+	for subject := range info.State.Subjects {
+		_, id, ok := strings.Cut(subject, ".w.")
+		if !ok {
+			continue
+		}
+		entry, err := l.kv.Get(ctx, "w."+id)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		w := liveWorker{at: entry.Created()}
+		if json.Unmarshal(entry.Value(), &w) == nil && info.TimeStamp.Sub(w.at) < aliveFor {
+			workers[id] = w
+		}
+	}
+	return workers, nil
+}
+
+// pause returns the fleet's pause, or the latest; nil: there was none.
+func (l live) pause(ctx context.Context) (*livePause, uint64, error) {
+	entry, err := l.kv.Get(ctx, pauseKey)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	var p livePause
+	if err := json.Unmarshal(entry.Value(), &p); err != nil {
+		return nil, 0, nil //nolint:nilerr // what cannot be read is no pause
+	}
+	return &p, entry.Revision(), nil
+}
+
+// setPause replaces what was read.
+func (l live) setPause(ctx context.Context, p livePause, revision uint64) error {
+	value, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if revision == 0 {
+		_, err = l.kv.Create(ctx, pauseKey, value)
+		return err
+	}
+	_, err = l.kv.Update(ctx, pauseKey, value, revision)
+	return err
+}

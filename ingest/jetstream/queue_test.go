@@ -1,0 +1,411 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// filed is a recording in a file.
+func filed(t testing.TB, dir string, n int) ingest.Recording {
+	t.Helper()
+	path := filepath.Join(dir, fmt.Sprintf("%d.wav", n))
+	require.NoError(t, os.WriteFile(path, content(n), 0o600))
+	params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%3), PromptID: 1}
+	return ingest.Recording{Key: fmt.Sprint("encounter ", n), File: path, Params: params}
+}
+
+func publish(t testing.TB, f *Fleet, dir string, count int) {
+	t.Helper()
+	for n := range count {
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, n)))
+	}
+}
+
+// contents are the recordings as the service has to have them, once each.
+func contents(count int) (all [][]byte) {
+	for n := range count {
+		all = append(all, content(n))
+	}
+	return all
+}
+
+// drain works until the queue is empty, and counts how recordings ended.
+func drain(t *testing.T, f *Fleet, u *ingest.Uploader) map[Ending]int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	endings := map[Ending]int{}
+	for result, err := range f.Drain(ctx, u) {
+		require.NoError(t, err)
+		endings[result.Ending]++
+	}
+	require.NoError(t, ctx.Err(), "the queue is not empty")
+	return endings
+}
+
+func messages(t *testing.T, f *Fleet) int {
+	t.Helper()
+	info, err := f.queue.stream.Info(t.Context())
+	require.NoError(t, err)
+	return int(info.State.Msgs)
+}
+
+func letters(t *testing.T, f *Fleet) (all []DeadLetter) {
+	t.Helper()
+	for letter, err := range f.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		all = append(all, letter)
+	}
+	return all
+}
+
+func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
+	t.Parallel()
+	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, s), Params{})
+	publish(t, f, dir, 20)
+	publish(t, f, dir, 20) // it waits there once
+	assert.Equal(t, 20, messages(t, f))
+	assert.Equal(t, map[Ending]int{Done: 20}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	require.NoError(t, srv.CreatedOnce(contents(20)...))
+	publish(t, f, dir, 20) // the journal knows
+	assert.Equal(t, map[Ending]int{Done: 20}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	require.NoError(t, srv.CreatedOnce(contents(20)...))
+	assert.Empty(t, letters(t, f))
+}
+
+// Publish says nil only of what waits in the queue.
+func TestPublishTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]func(*jetstream.StreamConfig){
+		"messages": func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 },
+		"bytes":    func(c *jetstream.StreamConfig) { c.MaxBytes = 3000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
+			config := f.queue.stream.CachedInfo().Config
+			limit(&config)
+			_, err := f.store.js.UpdateStream(t.Context(), config)
+			require.NoError(t, err)
+			stored := 0
+			for n := range 50 {
+				switch err := f.Publish(t.Context(), filed(t, dir, n)); {
+				case err == nil:
+					stored++
+				default:
+					require.ErrorIs(t, err, ErrQueueFull)
+				}
+			}
+			assert.Equal(t, messages(t, f), stored)
+			assert.Less(t, stored, 50)
+			require.NoError(t, f.Publish(t.Context(), filed(t, dir, 0)), "it waits there")
+			assert.Equal(t, messages(t, f), stored)
+		})
+	}
+	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
+	for _, recording := range []ingest.Recording{{Key: "a"}, {Key: "a", File: "relative.wav"}, {File: filepath.Join(dir, "none.wav")}} {
+		require.ErrorIs(t, f.Publish(t.Context(), recording), clinicaldoc.ErrInvalidArgument)
+	}
+	large := filed(t, dir, 1)
+	large.Params.Name = string(make([]byte, 1<<20))
+	require.Error(t, f.Publish(t.Context(), large))
+	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.queueName()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.Error(t, f.Publish(ctx, filed(t, dir, 2)))
+}
+
+// What a recording fails with decides how it ends. Nothing but a note takes it out of the queue.
+func TestThreeEndings(t *testing.T) {
+	t.Parallel()
+	soon, past := time.Now().Add(5*time.Minute), time.Now().Add(-time.Minute)
+	status := func(code int) error { return &clinicaldoc.Error{StatusCode: code} }
+	file := func(err error) error {
+		return fail("synthetic", clinicaldoc.ErrInvalidArgument, &fs.PathError{Op: "open", Path: "x", Err: err})
+	}
+	refused := func(err error) ingest.Result { return ingest.Result{Status: ingest.Refused, Err: err} }
+	for name, c := range map[string]struct {
+		result ingest.Result
+		err    error
+		first  Ending // at the first try
+		tenth  Ending
+	}{
+		"created":             {ingest.Result{Status: ingest.Created}, nil, Done, Done},
+		"already there":       {ingest.Result{Status: ingest.AlreadyThere}, nil, Done, Done},
+		"nothing listens":     {refused(syscall.ECONNREFUSED), nil, Later, Later},
+		"401":                 {refused(status(401)), nil, Later, Later},
+		"403":                 {refused(status(403)), nil, Later, Later},
+		"404":                 {refused(status(404)), nil, Later, Dead},
+		"409":                 {refused(status(409)), nil, Later, Dead},
+		"413":                 {refused(status(413)), nil, Dead, Dead},
+		"422":                 {refused(status(422)), nil, Dead, Dead},
+		"429":                 {refused(status(429)), nil, Later, Later},
+		"503":                 {refused(status(503)), nil, Later, Later},
+		"the limiter":         {refused(unreachable(errors.New("synthetic"))), nil, Later, Later},
+		"the token source":    {refused(errors.New("synthetic")), nil, Later, Later},
+		"cancelled":           {refused(context.Canceled), nil, Later, Later},
+		"file absent":         {refused(file(fs.ErrNotExist)), nil, Later, Later},
+		"file not permitted":  {refused(file(fs.ErrPermission)), nil, Later, Later},
+		"too many files":      {refused(file(syscall.EMFILE)), nil, Later, Later},
+		"file empty":          {refused(clinicaldoc.ErrInvalidArgument), nil, Later, Dead},
+		"key reused":          {refused(ingest.ErrKeyReused), nil, Dead, Dead},
+		"in doubt":            {ingest.Result{Status: ingest.InDoubt, Until: soon}, nil, Later, Later},
+		"in doubt for long":   {ingest.Result{Status: ingest.InDoubt, Until: past}, nil, Later, Dead},
+		"another has it":      {ingest.Result{Status: ingest.InDoubt, Err: errTaken}, nil, Later, Later},
+		"a status to come":    {ingest.Result{Status: 99}, nil, Later, Later},
+		"its record":          {ingest.Result{}, errDamaged, Dead, Dead},
+		"the engine":          {ingest.Result{}, unreachable(errors.New("synthetic")), Later, Later},
+		"the worker stopped":  {ingest.Result{}, errStopped, Later, Later},
+		"nothing at all said": {ingest.Result{}, nil, Later, Later},
+	} {
+		for tries, want := range map[int]Ending{1: c.first, maxTries - 1: c.first, maxTries: c.tenth} {
+			got := judge(c.result, c.err, tries, 0.5, 30*time.Second)
+			assert.Equal(t, want, got.Ending, "%s, try %d", name, tries)
+			assert.Equal(t, want == Later, got.Rest > 0, "%s rests", name)
+		}
+	}
+}
+
+// Each of these emptied a queue once: nothing listens for a while, the share is not mounted, the token is refused.
+func TestNothingThatMaySucceedLaterIsLost(t *testing.T) {
+	t.Parallel()
+	const count = 12
+	for name, trouble := range map[string]func(t *testing.T, srv *clinicaldoctest.Server, dir string) (cure func()){
+		"503": func(_ *testing.T, srv *clinicaldoctest.Server, _ string) func() {
+			srv.Inject("", clinicaldoctest.Answer(503, "synthetic").Always())
+			return srv.ClearFaults
+		},
+		"401": func(_ *testing.T, srv *clinicaldoctest.Server, _ string) func() {
+			srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+			return srv.ClearFaults
+		},
+		"403": func(_ *testing.T, srv *clinicaldoctest.Server, _ string) func() {
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic").Always())
+			return srv.ClearFaults
+		},
+		"the connection is reset": func(_ *testing.T, srv *clinicaldoctest.Server, _ string) func() {
+			srv.Inject("", clinicaldoctest.Reset().Always())
+			return srv.ClearFaults
+		},
+		"the share is not mounted": func(t *testing.T, _ *clinicaldoctest.Server, dir string) func() {
+			require.NoError(t, os.Rename(dir, dir+".away"))
+			return func() { assert.NoError(t, os.Rename(dir+".away", dir)) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, dir := clinicaldoctest.NewServer(), filepath.Join(t.TempDir(), "share")
+			t.Cleanup(srv.Close)
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			f := openFleet(t, connect(t, startServer(t)), Params{})
+			publish(t, f, dir, count)
+			cure := trouble(t, srv, dir)
+			client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			u := &ingest.Uploader{Client: client, Find: clinicaldoc.FindCreatedParams{Settle: time.Second, UniqueName: true}}
+			failed, done := 0, map[string]bool{}
+			for result, err := range f.Drain(ctx, u) {
+				require.NoError(t, err)
+				require.NotEqual(t, Dead, result.Ending, result)
+				if result.Ending == Done {
+					done[result.Recording.Key] = true
+				} else if failed++; failed == sameFailures {
+					assert.Empty(t, srv.Notes())
+					assert.GreaterOrEqual(t, messages(t, f), count, "all of them are still there")
+					cure()
+				}
+			}
+			require.NoError(t, ctx.Err())
+			assert.Len(t, done, count)
+			assert.NoError(t, srv.CreatedOnce(contents(count)...))
+		})
+	}
+}
+
+// A refusal for good is kept with its reason, until a person says otherwise.
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"CANARY"}`).Always())
+	publish(t, f, dir, 3)
+	assert.Equal(t, map[Ending]int{Dead: 3}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	dead := letters(t, f)
+	require.Len(t, dead, 3)
+	keys := map[string]ingest.Recording{}
+	for _, letter := range dead {
+		keys[letter.Recording.Key] = letter.Recording
+		assert.Contains(t, letter.Reason, "422")
+		assert.Equal(t, 1, letter.Tries)
+		assert.WithinDuration(t, time.Now(), letter.At, time.Minute)
+		assert.NotContains(t, fmt.Sprintf("%v %+v %#v %s", letter, letter, letter, letter), "Encounter")
+		assert.NotContains(t, letter.Reason, "CANARY")
+	}
+	for n := range 3 {
+		want := filed(t, dir, n)
+		assert.Equal(t, want, keys[want.Key])
+	}
+	status, err := f.Status(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3, status.DeadLetters)
+
+	srv.ClearFaults()
+	assert.Empty(t, drain(t, f, &ingest.Uploader{Client: srv.Client()}), "nobody asked for it")
+	require.NoError(t, f.Redrive(t.Context(), dead[0]))
+	require.NoError(t, f.Redrive(t.Context(), dead[0]), "again does no harm")
+	require.NoError(t, f.Discard(t.Context(), dead[1]))
+	require.NoError(t, f.Discard(t.Context(), dead[1]))
+	assert.Equal(t, map[Ending]int{Done: 1}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	left := letters(t, f)
+	require.Len(t, left, 1)
+	assert.Equal(t, dead[2].Recording, left[0].Recording)
+	assert.Len(t, srv.Notes(), 1)
+}
+
+// What cannot be read, in the queue or in the journal, is put aside. The others go on.
+func TestDamageEndsNothingElse(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	j := f.Journal()
+	binding, err := j.Bind(t.Context(), ingest.Owner{Service: ingest.ServiceName(srv.URL)})
+	require.NoError(t, err)
+	assert.NotEmpty(t, binding.Origin)
+	publish(t, f, dir, 1)
+	assert.Equal(t, map[Ending]int{Done: 1}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	for _, b := range j.buckets { // the one record that there is
+		keys, err := b.Keys(t.Context())
+		if errors.Is(err, jetstream.ErrNoKeysFound) {
+			continue
+		}
+		require.NoError(t, err)
+		for _, key := range keys {
+			if key[0] == 'r' {
+				_, err = b.Put(t.Context(), key, []byte("{"))
+				require.NoError(t, err)
+			}
+		}
+	}
+	publish(t, f, dir, 5)
+	_, err = f.store.js.Publish(t.Context(), f.store.subject("q")+"unreadable", []byte("{"))
+	require.NoError(t, err)
+	assert.Equal(t, map[Ending]int{Done: 4, Dead: 2}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	assert.NoError(t, srv.CreatedOnce(contents(5)...))
+	dead := letters(t, f)
+	require.Len(t, dead, 2)
+	for _, letter := range dead {
+		if letter.Recording.Key == "" {
+			require.ErrorIs(t, f.Redrive(t.Context(), letter), clinicaldoc.ErrInvalidArgument)
+		}
+	}
+	doubts := 0
+	for _, err := range j.Doubts(t.Context()) {
+		require.NoError(t, err)
+		doubts++
+	}
+	assert.Equal(t, 1, doubts, "the damaged one")
+}
+
+// A thousand doubts and more rest in the queue without holding up anything.
+func TestThousandsOfDoubtsHoldUpNothing(t *testing.T) {
+	t.Parallel()
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	const doubts, fresh = 3000, 100
+	var all sync.WaitGroup
+	for part := range 8 {
+		all.Go(func() {
+			for n := part; n < doubts; n += 8 {
+				assert.NoError(t, f.queue.put(t.Context(), freshLane, fmt.Sprint(n), fmt.Appendf(nil, `{"key":"doubt %d"}`, n)))
+			}
+		})
+	}
+	all.Wait()
+	var put atomic.Int64
+	for range 8 {
+		all.Go(func() {
+			for put.Load() < doubts {
+				d, err := f.queue.next(freshLane, nextWait)
+				if assert.NoError(t, err) && d != nil {
+					assert.NoError(t, d.later(t.Context(), time.Hour))
+					put.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for rested := 0; rested < doubts; {
+		d, err := f.queue.next(againLane, 5*time.Second)
+		require.NoError(t, err)
+		require.NotNil(t, d, "%d rest", rested)
+		require.NoError(t, d.later(t.Context(), time.Hour))
+		rested++
+	}
+	for n := range fresh {
+		require.NoError(t, f.queue.put(t.Context(), freshLane, fmt.Sprint("fresh-", n), fmt.Appendf(nil, `{"key":"fresh %d"}`, n)))
+	}
+	for range fresh {
+		d, err := f.queue.next(freshLane, 5*time.Second)
+		require.NoError(t, err)
+		require.NotNil(t, d)
+		require.NoError(t, d.done(t.Context()))
+	}
+	status, err := f.Status(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, doubts, status.Later)
+	assert.Zero(t, status.Waiting)
+}
+
+// What stops, for whatever reason, leaves its recordings in the queue.
+func TestAStoppedWorkLosesNothing(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	const count = 30
+	publish(t, f, dir, count)
+	limiter, err := f.Limiter(200)
+	require.NoError(t, err)
+	client := srv.Client(clinicaldoc.WithLimiter(limiter))
+	for round := range 6 {
+		ctx, cancel := context.WithCancel(t.Context())
+		taken := 0
+		for result, err := range f.Work(ctx, &ingest.Uploader{Client: client}) {
+			require.NoError(t, err)
+			require.Equal(t, Done, result.Ending, result)
+			if taken++; taken < 3 {
+				continue
+			}
+			if round%2 == 0 {
+				break
+			}
+			cancel()
+		}
+		cancel()
+	}
+	assert.Positive(t, messages(t, f))
+	drain(t, f, &ingest.Uploader{Client: client})
+	require.NoError(t, srv.CreatedOnce(contents(count)...))
+	assert.Empty(t, letters(t, f))
+}

@@ -1,0 +1,376 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+)
+
+// format is the version of all that a store holds. A program that knows another one must not touch it.
+const format = 2
+
+// storeHeader is written when all streams of a store exist, and says which they are.
+type storeHeader struct {
+	Format   int    `json:"format"`
+	ID       string `json:"id"` // a part of every stream's name: no stream that is made anew can be taken for the old one
+	Replicas int    `json:"replicas"`
+	Buckets  int    `json:"buckets"`
+	Owner    string `json:"owner,omitempty"` // whose recordings it holds, as package header writes it; empty until the first run
+}
+
+const (
+	headerKey = "header"
+	ownerKind = "clinicaldoc-fleet"
+	// blockKey is what the format before this one read first, and could not read here: its programs end there.
+	blockKey   = "buckets"
+	blockValue = "this store needs a later version of the program"
+
+	idLabel   = "clinicaldoc-store" // in the metadata of every stream
+	nameLabel = "clinicaldoc-fleet"
+
+	verifyEvery = 10 * time.Second
+)
+
+// store is the streams of a fleet.
+type store struct {
+	conn   *nats.Conn
+	js     jetstream.JetStream
+	name   string
+	header storeHeader
+
+	mu         sync.Mutex
+	verified   time.Time
+	reconnects uint64
+	sequences  map[string]uint64 // the last one of each stream, as it was seen
+	refused    error             // why the store cannot be trusted any more
+}
+
+func newStore(conn *nats.Conn, params Params) (*store, error) {
+	switch {
+	case params.Name != "" && !fleetName.MatchString(params.Name):
+		return nil, fail("Name may hold letters, digits, - and _ alone, 100 at most", clinicaldoc.ErrInvalidArgument)
+	case params.Replicas < 0 || params.Replicas > 5:
+		return nil, fail("Replicas must be from 0 to 5", clinicaldoc.ErrInvalidArgument)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fail(err.Error(), err)
+	}
+	return &store{conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{}}, nil
+}
+
+var fleetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// The streams of a store. Live and limit hold nothing that has to be kept, and are made when they are needed.
+func (s *store) prefix() string             { return s.name + "-" + s.header.ID }
+func (s *store) bucketName(n int) string    { return fmt.Sprintf("%s-%d", s.prefix(), n) }
+func (s *store) queueName() string          { return s.prefix() + "-queue" }
+func (s *store) deadName() string           { return s.prefix() + "-dead" }
+func (s *store) liveName() string           { return s.prefix() + "-live" }
+func (s *store) limitName() string          { return s.prefix() + "-limit" }
+func (s *store) subject(kind string) string { return s.prefix() + "." + kind + "." }
+
+// streams are those that have to be as they were made.
+func (s *store) streams() []jetstream.StreamConfig {
+	list := []jetstream.StreamConfig{s.rootConfig()}
+	for n := range s.header.Buckets {
+		list = append(list, s.bucketConfig(s.bucketName(n)))
+	}
+	queue := s.config(s.queueName(), s.subject("q")+"*", s.subject("r")+"*")
+	queue.Retention = jetstream.WorkQueuePolicy
+	return append(list, queue, s.config(s.deadName(), s.subject("dead")+"*"))
+}
+
+func (s *store) config(name string, subjects ...string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: name, Subjects: subjects, Storage: jetstream.FileStorage, Replicas: s.header.Replicas, Discard: jetstream.DiscardNew,
+		MaxMsgsPerSubject: 1, Metadata: map[string]string{idLabel: s.header.ID, nameLabel: s.name},
+	}
+}
+
+// bucketConfig is of a bucket out of which nothing can be taken, and which its leader alone reads: other replicas lag behind.
+func (s *store) bucketConfig(name string) jetstream.StreamConfig {
+	config := s.config("KV_"+name, "$KV."+name+".>")
+	config.DenyDelete, config.DenyPurge = true, true
+	return config
+}
+
+// rootConfig has no id: it is made before there is one.
+func (s *store) rootConfig() jetstream.StreamConfig {
+	config := s.bucketConfig(s.name)
+	config.Metadata = map[string]string{nameLabel: s.name}
+	return config
+}
+
+// begin makes a store where there is none.
+func (s *store) begin(ctx context.Context, replicas int) error {
+	if err := s.mustBeNew(ctx); err != nil {
+		return err
+	}
+	var id [4]byte
+	_, _ = rand.Read(id[:])
+	s.header = storeHeader{Format: format, ID: hex.EncodeToString(id[:]), Replicas: max(replicas, 1), Buckets: singleBuckets}
+	if replicas > 1 {
+		s.header.Buckets = 1
+	}
+	for _, config := range s.streams() {
+		if _, err := s.js.CreateStream(ctx, config); err != nil {
+			return fail("the stream "+config.Name+" cannot be made: "+err.Error(), err)
+		}
+	}
+	root, err := s.js.KeyValue(ctx, s.name)
+	if err != nil {
+		return unreachable(err)
+	}
+	if _, err := root.Put(ctx, blockKey, []byte(blockValue)); err != nil {
+		return unreachable(err)
+	}
+	value, err := json.Marshal(s.header)
+	if err != nil {
+		return err
+	}
+	_, err = root.Create(ctx, headerKey, value)
+	switch {
+	case isConflict(err): // another was faster; what was made here is empty, and its name is nobody else's
+		for _, config := range s.streams()[1:] {
+			_ = s.js.DeleteStream(ctx, config.Name)
+		}
+		return errExists(s.name)
+	case err != nil:
+		return unreachable(err)
+	}
+	return nil
+}
+
+func errExists(name string) error {
+	return fail("there is a fleet "+name+" already: use Join", ErrFleetExists)
+}
+
+// mustBeNew refuses a name of which anything is there that holds messages.
+func (s *store) mustBeNew(ctx context.Context) error {
+	list := s.js.ListStreams(ctx)
+	for info := range list.Info() {
+		name := info.Config.Name
+		older, _ := regexp.MatchString("^KV_"+regexp.QuoteMeta(s.name)+`-\d$`, name)
+		switch {
+		case info.State.Msgs == 0:
+		case name == "KV_"+s.name:
+			if _, err := s.readHeader(ctx); err != nil {
+				return err
+			}
+			return errExists(s.name)
+		case older || info.Config.Metadata[nameLabel] == s.name:
+			return fail("a part of the fleet "+s.name+" is there ("+name+"), but not the bucket "+s.name+
+				", which was deleted: restore it, or what has a note would be uploaded again", ErrStore)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return unreachable(err)
+	}
+	return nil
+}
+
+// open finds the store and verifies it.
+func (s *store) open(ctx context.Context, replicas int) error {
+	h, err := s.readHeader(ctx)
+	if err != nil {
+		return err
+	}
+	if replicas > h.Replicas {
+		return fail(fmt.Sprintf("the fleet %s was begun with %d replicas, not with %d", s.name, h.Replicas, replicas), ErrStore)
+	}
+	s.header = h
+	return s.verify(ctx, time.Now())
+}
+
+func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
+	root, err := s.js.KeyValue(ctx, s.name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return h, fail("there is no fleet "+s.name+" at this server. If there was one, restore it: a new one knows nothing of what was uploaded. Begin makes a new one", ErrNoFleet)
+	}
+	var entry jetstream.KeyValueEntry
+	if err == nil {
+		entry, err = root.Get(ctx, headerKey)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		status, err := root.Status(ctx)
+		switch {
+		case err != nil:
+			return h, unreachable(err)
+		case status.Values() == 0:
+			return h, fail("the fleet "+s.name+" was not begun to its end: use Begin", ErrNoFleet)
+		}
+		return h, errFormat
+	case err != nil:
+		return h, unreachable(err)
+	}
+	if err := json.Unmarshal(entry.Value(), &h); err != nil || h.Format != format || h.ID == "" || h.Buckets < 1 {
+		return h, errFormat
+	}
+	return h, nil
+}
+
+var errFormat = fail("the store was written by another version of this program: run that version", ErrStore, ingest.ErrJournalVersion)
+
+// check verifies the store if that was not done a moment ago, or if the connection was lost since.
+func (s *store) check(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refused != nil {
+		return s.refused
+	}
+	now, reconnects := time.Now(), s.reconnected()
+	if now.Sub(s.verified) < verifyEvery && reconnects == s.reconnects {
+		return nil
+	}
+	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+		err := s.verifyLocked(ctx, now)
+		if errors.Is(err, ErrStore) {
+			s.refused, err = err, nil
+		}
+		return err
+	})
+	if err == nil && s.refused == nil {
+		s.reconnects = reconnects
+	}
+	return cmp.Or(s.refused, err)
+}
+
+func (s *store) reconnected() uint64 {
+	if s.conn == nil { // of tests
+		return 0
+	}
+	return s.conn.Stats().Reconnects
+}
+
+func (s *store) verify(ctx context.Context, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.verifyLocked(ctx, now)
+}
+
+// verifyLocked compares each stream with what was made.
+func (s *store) verifyLocked(ctx context.Context, now time.Time) error {
+	for _, want := range s.streams() {
+		stream, err := s.js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew: restore it from a backup; nothing is uploaded until then", ErrStore)
+		}
+		if err != nil {
+			return unreachable(err)
+		}
+		info := stream.CachedInfo()
+		if reason := unlike(info.Config, want); reason != "" {
+			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded until that is undone", ErrStore)
+		}
+		if info.State.LastSeq < s.sequences[want.Name] {
+			return fail("the stream "+want.Name+" of the fleet holds less than before: an older copy was restored", ErrStore)
+		}
+		s.sequences[want.Name] = info.State.LastSeq
+	}
+	s.verified = now
+	return nil
+}
+
+// unlike says in what a stream differs from what it has to be. Limits that refuse what is too much are an administrator's own.
+func unlike(is, want jetstream.StreamConfig) string {
+	for label, value := range want.Metadata {
+		if is.Metadata[label] != value {
+			return "was made anew, or its metadata were removed"
+		}
+	}
+	switch {
+	case is.Storage != jetstream.FileStorage:
+		return "is in memory: file storage is needed"
+	case is.MaxAge != 0:
+		return "forgets what is older than " + is.MaxAge.String() + ": max age must be 0"
+	case is.AllowMsgTTL || is.SubjectDeleteMarkerTTL != 0:
+		return "lets messages expire: that must be off"
+	case is.Replicas < want.Replicas:
+		return fmt.Sprintf("has %d replicas: %d are needed", is.Replicas, want.Replicas)
+	case is.Discard != jetstream.DiscardNew:
+		return "throws away the oldest when it is full: discard must be new"
+	case is.DiscardNewPerSubject:
+		return "refuses new values of a key: discard new per subject must be off"
+	case is.Retention != want.Retention:
+		return "has another retention policy: " + want.Retention.String() + " is needed"
+	case is.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
+		return fmt.Sprintf("keeps %d messages a subject: 1 is needed", is.MaxMsgsPerSubject)
+	case is.Mirror != nil || len(is.Sources) > 0:
+		return "is a copy of another stream"
+	case is.AllowDirect:
+		return "is read from replicas that lag behind: allow direct must be off"
+	case is.AllowRollup:
+		return "can be rolled up: that must be off"
+	case want.DenyPurge && (!is.DenyPurge || !is.DenyDelete):
+		return "can be purged: that must be denied"
+	case !slices.Equal(is.Subjects, want.Subjects):
+		return "has other subjects than " + strings.Join(want.Subjects, " ")
+	case is.Sealed:
+		return "is sealed"
+	case is.PersistMode == jetstream.AsyncPersistMode && want.PersistMode != is.PersistMode:
+		return "answers before it has written: persist mode must be the default"
+	}
+	return ""
+}
+
+// bind says whose recordings the store holds, once and for all.
+func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
+	root, err := s.js.KeyValue(ctx, s.name)
+	if err != nil {
+		return ingest.Binding{}, unreachable(err)
+	}
+	for {
+		entry, err := root.Get(ctx, headerKey)
+		if err != nil {
+			return ingest.Binding{}, unreachable(err)
+		}
+		var h storeHeader
+		if err := json.Unmarshal(entry.Value(), &h); err != nil || h.Format != format || h.ID != s.header.ID {
+			return ingest.Binding{}, errFormat
+		}
+		own := header.Header{Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID}
+		if h.Owner != "" {
+			bound, err := header.Parse(ownerKind, h.Owner)
+			if err == nil {
+				err = bound.Check(own)
+			}
+			if err != nil {
+				return ingest.Binding{}, fail("the fleet "+s.name+" is not this worker's: "+err.Error(), err)
+			}
+			if bound.UserID != 0 || own.UserID == 0 {
+				return ingest.Binding{Origin: bound.Service}, nil
+			}
+			own.Service = bound.Service // now its user is known too
+		}
+		h.Owner = own.String()
+		value, err := json.Marshal(h)
+		if err != nil {
+			return ingest.Binding{}, err
+		}
+		_, err = root.Update(ctx, headerKey, value, entry.Revision())
+		switch {
+		case err == nil:
+			return ingest.Binding{Origin: own.Service}, nil
+		case !isConflict(err):
+			return ingest.Binding{}, unreachable(err)
+		}
+	}
+}

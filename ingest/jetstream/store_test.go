@@ -1,0 +1,269 @@
+package jetstream
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+func TestAFleetIsBegunOnce(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	conn := connect(t, s)
+	_, err := Join(t.Context(), conn, Params{})
+	require.ErrorIs(t, err, ErrNoFleet, "joining makes nothing")
+	names, err := jetstream.New(conn)
+	require.NoError(t, err)
+	assert.Empty(t, streamNames(t, names))
+
+	var mu sync.Mutex
+	var begun int
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_, err := Begin(t.Context(), connect(t, s), Params{})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				begun++
+			} else {
+				assert.ErrorIs(t, err, ErrFleetExists)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 1, begun, "whoever is faster")
+	f, err := Join(t.Context(), conn, Params{})
+	require.NoError(t, err)
+	want := []string{"KV_" + f.store.liveName()}
+	for _, config := range f.store.streams() {
+		want = append(want, config.Name)
+	}
+	assert.ElementsMatch(t, want, streamNames(t, names), "nothing is left of the others")
+	for _, name := range []string{"a b", "a.b", "*", strings.Repeat("x", 101)} {
+		_, err = Begin(t.Context(), conn, Params{Name: name})
+		require.Error(t, err, name)
+	}
+}
+
+func streamNames(t *testing.T, js jetstream.JetStream) (names []string) {
+	t.Helper()
+	list := js.StreamNames(t.Context())
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	require.NoError(t, list.Err())
+	return names
+}
+
+// Whatever may have made a store forget something is refused before anything is uploaded, in words that say what to do. No
+// bucket is ever made anew.
+func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
+	t.Parallel()
+	change := func(which int, edit func(*jetstream.StreamConfig)) func(*testing.T, *Fleet) {
+		return func(t *testing.T, f *Fleet) {
+			t.Helper()
+			config := f.store.streams()[which]
+			edit(&config)
+			_, err := f.store.js.UpdateStream(t.Context(), config)
+			require.NoError(t, err)
+		}
+	}
+	remove := func(which int) func(*testing.T, *Fleet) {
+		return func(t *testing.T, f *Fleet) {
+			t.Helper()
+			require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[which].Name))
+		}
+	}
+	anew := func(which int, edit func(*jetstream.StreamConfig)) func(*testing.T, *Fleet) {
+		return func(t *testing.T, f *Fleet) {
+			t.Helper()
+			remove(which)(t, f)
+			config := f.store.streams()[which]
+			edit(&config)
+			_, err := f.store.js.CreateStream(t.Context(), config)
+			require.NoError(t, err)
+		}
+	}
+	const bucket, queue, dead = 3, singleBuckets + 1, singleBuckets + 2
+	for name, c := range map[string]struct {
+		harm func(*testing.T, *Fleet)
+		says string
+	}{
+		"a bucket is gone":             {remove(bucket), "is gone"},
+		"the first bucket is gone":     {remove(1), "is gone"},
+		"the queue is gone":            {remove(queue), "is gone"},
+		"the dead letters are gone":    {remove(dead), "is gone"},
+		"a bucket expires":             {change(bucket, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
+		"the header's expires":         {change(0, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
+		"the queue expires":            {change(queue, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
+		"messages may expire":          {change(bucket, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }), "expire"},
+		"a full queue forgets":         {change(queue, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }), "throws away"},
+		"a full bucket forgets":        {change(bucket, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }), "throws away"},
+		"replicas are read":            {change(bucket, func(c *jetstream.StreamConfig) { c.AllowDirect = true }), "lag behind"},
+		"metadata are gone":            {change(bucket, func(c *jetstream.StreamConfig) { c.Metadata = nil }), "made anew"},
+		"other subjects":               {change(dead, func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "more") }), "subjects"},
+		"a bucket anew in memory":      {anew(bucket, func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }), "memory"},
+		"a bucket anew, unmarked":      {anew(bucket, func(c *jetstream.StreamConfig) { c.Metadata = nil }), "made anew"},
+		"a bucket that can be emptied": {anew(bucket, func(c *jetstream.StreamConfig) { c.DenyPurge = false }), "purged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t)
+			f := openFleet(t, connect(t, s), Params{})
+			c.harm(t, f)
+			_, err := Join(t.Context(), connect(t, s), Params{})
+			require.ErrorIs(t, err, ErrStore)
+			assert.Contains(t, err.Error(), c.says)
+			_, err = Begin(t.Context(), connect(t, s), Params{})
+			require.ErrorIs(t, err, ErrFleetExists)
+
+			// A worker that had joined before notices too: before its next commit, or at the next claim.
+			f.store.verified = time.Time{}
+			_, err = f.Journal().Claim(t.Context(), key(1))
+			require.ErrorIs(t, err, ErrStore)
+			_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
+			require.ErrorIs(t, err, ErrStore)
+		})
+	}
+}
+
+// Limits that refuse what is too much are an administrator's own, and stay.
+func TestAnAdministratorsLimitsStay(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	f := openFleet(t, connect(t, s), Params{})
+	config := f.store.streams()[singleBuckets+1]
+	config.MaxMsgs, config.MaxBytes, config.MaxMsgSize, config.Description = 10, 1<<20, 1<<10, "ours"
+	_, err := f.store.js.UpdateStream(t.Context(), config)
+	require.NoError(t, err)
+	again := openFleet(t, connect(t, s), Params{})
+	got := again.queue.stream.CachedInfo().Config
+	assert.Equal(t, []any{int64(10), int64(1 << 20), int32(1 << 10), "ours"}, []any{got.MaxMsgs, got.MaxBytes, got.MaxMsgSize, got.Description})
+}
+
+// A commit that is under way when a bucket is deleted never becomes a note.
+func TestNothingIsCommittedIntoAStoreThatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	c := claimed(t, f.Journal(), 1)
+	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[2].Name))
+	f.store.verified = time.Now().Add(-verifyEvery)
+	require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)), ErrStore)
+	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[1].Name))
+	c.Release()
+}
+
+// What another version wrote is left alone, and this version's store by the one before.
+func TestVersionsKeepApart(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	conn := connect(t, s)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+
+	// As the format before this one began: buckets with numbers, and the first one knows how many.
+	older, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "older"})
+	require.NoError(t, err)
+	_, err = older.Create(t.Context(), "buckets", []byte("8"))
+	require.NoError(t, err)
+	for _, open := range []func() (*Fleet, error){
+		func() (*Fleet, error) { return Join(t.Context(), conn, Params{Name: "older"}) },
+		func() (*Fleet, error) { return Begin(t.Context(), conn, Params{Name: "older"}) },
+	} {
+		_, err := open()
+		require.ErrorIs(t, err, ingest.ErrJournalVersion)
+		require.ErrorIs(t, err, ErrStore)
+	}
+	require.NoError(t, js.DeleteKeyValue(t.Context(), "older"))
+	rest, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "older-3"})
+	require.NoError(t, err)
+	_, err = rest.Put(t.Context(), "r.1", nil)
+	require.NoError(t, err)
+	_, err = Begin(t.Context(), conn, Params{Name: "older"})
+	require.ErrorIs(t, err, ErrStore, "what is left of it is no new fleet")
+
+	// Its programs read how many buckets there are, and end where that is no number.
+	openFleet(t, conn, Params{Name: "today"})
+	today, err := js.KeyValue(t.Context(), "today")
+	require.NoError(t, err)
+	_, err = today.Create(t.Context(), "buckets", []byte("8"))
+	require.ErrorIs(t, err, jetstream.ErrKeyExists)
+	value, err := today.Get(t.Context(), "buckets")
+	require.NoError(t, err)
+	_, err = strconv.Atoi(string(value.Value()))
+	require.Error(t, err)
+
+	for _, header := range []string{`{"format":3,"id":"a","buckets":1}`, `{"format":1,"id":"a","buckets":1}`, `{"id":"a","buckets":1}`, `{`, ``} {
+		_, err = today.Put(t.Context(), headerKey, []byte(header))
+		require.NoError(t, err)
+		_, err = Join(t.Context(), conn, Params{Name: "today"})
+		require.ErrorIs(t, err, ingest.ErrJournalVersion, header)
+	}
+}
+
+// A store without its first bucket is not new.
+func TestWhatIsLeftOfAFleetIsNoNewOne(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, startServer(t))
+	f := openFleet(t, conn, Params{})
+	c := claimed(t, f.Journal(), 1)
+	require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)))
+	c.Release()
+	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[0].Name))
+	_, err := Join(t.Context(), conn, Params{})
+	require.ErrorIs(t, err, ErrNoFleet)
+	_, err = Begin(t.Context(), conn, Params{})
+	require.ErrorIs(t, err, ErrStore)
+	openFleet(t, conn, Params{Name: defaultName + "-other"})
+}
+
+func TestAFleetBelongsToOneServiceAndUser(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	bind := func(owner ingest.Owner) (ingest.Binding, error) {
+		return openFleet(t, connect(t, s), Params{}).Journal().Bind(t.Context(), owner)
+	}
+	for _, owner := range []ingest.Owner{{Service: service}, {Service: service, UserID: 17}, {Service: strings.ToUpper(service) + "/", UserID: 17}, {Service: service}} {
+		binding, err := bind(owner)
+		require.NoError(t, err, fmt.Sprint(owner))
+		assert.Equal(t, service, binding.Origin)
+	}
+	_, err := bind(ingest.Owner{Service: service, UserID: 18})
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
+	_, err = bind(ingest.Owner{Service: "https://other.example.test", UserID: 17})
+	require.ErrorIs(t, err, ingest.ErrOtherService)
+}
+
+// A bucket that is deleted between two runs stops the second one: nothing is uploaded twice.
+func TestADeletedBucketDoublesNothing(t *testing.T) {
+	t.Parallel()
+	srv, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, s), Params{})
+	u := &ingest.Uploader{Client: srv.Client(), Journal: f.Journal()}
+	for result, err := range u.Run(t.Context(), recordings(40)) {
+		require.NoError(t, err)
+		require.Equal(t, ingest.Created, result.Status, result)
+	}
+	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[4].Name))
+	_, err := Join(t.Context(), connect(t, s), Params{})
+	require.ErrorIs(t, err, ErrStore)
+	f.store.verified = time.Time{}
+	var failure error
+	for _, err := range u.Run(t.Context(), recordings(40)) {
+		failure = err
+	}
+	require.ErrorIs(t, failure, ErrStore)
+	assert.Len(t, srv.Notes(), 40)
+}

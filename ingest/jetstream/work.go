@@ -1,0 +1,374 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Result is what became of a recording in this worker's hands.
+type Result struct {
+	ingest.Result
+	Ending Ending
+	Rest   time.Duration // later: until it is tried again
+}
+
+// Ending is what the queue does with a recording.
+type Ending int
+
+// The endings. Nothing leaves the queue but what has a note, and what became a dead letter.
+const (
+	Done  Ending = iota + 1 // it has a note
+	Later                   // it is tried again
+	Dead                    // it became a dead letter
+)
+
+// String returns the ending in a word.
+func (e Ending) String() string {
+	switch e {
+	case Done:
+		return "done"
+	case Later:
+		return "later"
+	case Dead:
+		return "dead letter"
+	}
+	return fmt.Sprintf("Ending(%d)", int(e))
+}
+
+// LogValue lists what may be logged of the result.
+func (r Result) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("ending", r.Ending.String())}
+	if r.Rest > 0 {
+		attrs = append(attrs, slog.Duration("rest", r.Rest))
+	}
+	return slog.GroupValue(append(attrs, r.Result.LogValue().Group()...)...)
+}
+
+// Format prints what LogValue lists for every verb.
+func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result", r) }
+
+// Work uploads recordings of the queue and yields what became of each, until the context ends. The uploader says by which
+// client, how many at a time and how sure FindCreated has to be; its Journal is the fleet's, whatever it says.
+//
+// What fails and may succeed later is tried again after growing pauses, on any machine; what is refused for good becomes a
+// dead letter. A recording in doubt is looked for once and then rests until it can be decided. When all fail the same way the
+// worker pauses, and the fleet when all its workers do. When the context ends, uploads under way end, and their recordings stay
+// in the queue: that is no error. An error is yielded once, last: the fleet's store cannot be trusted, or belongs to another
+// service or user.
+func (f *Fleet) Work(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
+	return f.work(ctx, uploader, false)
+}
+
+// Drain is [Fleet.Work] that ends when the queue is empty: each recording has a note, or is a dead letter.
+func (f *Fleet) Drain(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
+	return f.work(ctx, uploader, true)
+}
+
+func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool) iter.Seq2[Result, error] {
+	return func(yield func(Result, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		w := &work{fleet: f, uploader: uploader, drain: drain, id: rand.Text(), since: time.Now(), results: make(chan Result), cancel: cancel}
+		w.pauser = &pauser{fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat}
+		go w.run(ctx)
+		wanted := true
+		for result := range w.results { // to the end: what is under way has to be put back
+			if wanted && !yield(result, nil) {
+				wanted = false
+				cancel()
+			}
+		}
+		cancel()
+		if w.panicked != nil { // code of the caller's own, such as a callback
+			panic(w.panicked)
+		}
+		if err := w.failed.Load(); err != nil && wanted {
+			yield(Result{}, *err)
+		}
+	}
+}
+
+// work is one Work.
+type work struct {
+	fleet    *Fleet
+	uploader *ingest.Uploader
+	drain    bool
+	id       string
+	since    time.Time
+	pauser   *pauser
+	results  chan Result
+	cancel   context.CancelFunc
+
+	panicking sync.Once
+	panicked  any // to be read once results is closed
+	failed    atomic.Pointer[error]
+	uploading atomic.Int64
+	done      atomic.Int64
+}
+
+const (
+	defaultWorkers = 4
+	nextWait       = 200 * time.Millisecond // for a recording of the lane that is asked first
+	doubtLook      = 5 * time.Second        // FindCreated may look for, before a recording in doubt rests
+)
+
+func (w *work) run(ctx context.Context) {
+	defer close(w.results)
+	var all sync.WaitGroup
+	defer w.fleet.live.gone(context.WithoutCancel(ctx), w.id)
+	defer all.Wait()
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
+	w.beat(ctx)
+	go w.beats(beating)
+	workers := cmp.Or(w.uploader.Workers, defaultWorkers)
+	for n := range workers {
+		// Some serve those that failed first, so that they are tried again however many new ones there are.
+		lanes := [2]lane{freshLane, againLane}
+		if n < workers/4 || workers < 4 && n == workers-1 {
+			lanes = [2]lane{againLane, freshLane}
+		}
+		all.Go(func() { w.serve(ctx, lanes, workers == 1) })
+	}
+}
+
+// serve takes one recording after the other.
+func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
+	for w.pauser.wait(ctx) {
+		d, err := w.next(lanes)
+		switch {
+		case errors.Is(err, ErrStore):
+			w.fail(err)
+			return
+		case err != nil:
+			if err := w.reopen(ctx); err != nil {
+				w.fail(err)
+				return
+			}
+			_ = pause(ctx, shortDelay)
+		case d != nil:
+			w.handle(ctx, d)
+		case w.drain && w.empty(ctx):
+			return
+		}
+		if alternate {
+			lanes[0], lanes[1] = lanes[1], lanes[0]
+		}
+	}
+}
+
+func (w *work) next(lanes [2]lane) (*delivery, error) {
+	for _, l := range lanes {
+		if d, err := w.fleet.queue.next(l, nextWait); d != nil || err != nil {
+			return d, err
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// reopen looks whether the queue is there and makes its consumers anew if they are not. An engine that does not respond is
+// waited for.
+func (w *work) reopen(ctx context.Context) error {
+	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := w.fleet.store.verify(request, time.Now())
+	if err == nil {
+		err = w.fleet.queue.consumers(request)
+	}
+	if errors.Is(err, ErrStore) {
+		return err
+	}
+	return nil
+}
+
+func (w *work) empty(ctx context.Context) bool {
+	info, err := w.fleet.queue.stream.Info(ctx)
+	return err == nil && info.State.Msgs == 0
+}
+
+// fail ends the work.
+func (w *work) fail(err error) {
+	w.failed.CompareAndSwap(nil, &err)
+	w.cancel()
+}
+
+// handle does what has to be done with a recording, and says what became of it.
+func (w *work) handle(ctx context.Context, d *delivery) {
+	w.uploading.Add(1)
+	defer w.uploading.Add(-1)
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go d.keep(keeping)
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.panicking.Do(func() { w.panicked = cause })
+			w.cancel()
+			_ = d.putBack(shortDelay)
+		}
+	}()
+	var outcome outcome
+	if d.damaged {
+		outcome = judge(ingest.Result{}, fail("the message cannot be read", ingest.ErrJournalDamaged), d.tries, random(), d.queue.ackWait)
+	} else {
+		result, err := w.upload(ctx, d.waiting.recording())
+		if ctx.Err() != nil && (result.Status == 0 || result.Status == ingest.Refused) {
+			result, err = ingest.Result{}, errStopped // whatever it says, it was not tried to the end
+		}
+		if errors.Is(err, ErrStore) || errors.Is(err, ingest.ErrOtherService) || errors.Is(err, ingest.ErrOtherUser) {
+			w.fail(err)
+			err = errStopped
+		}
+		outcome = judge(result, err, d.tries, random(), d.queue.ackWait)
+	}
+	w.end(context.WithoutCancel(ctx), d, &outcome)
+	if outcome.counts {
+		w.pauser.report(ctx, outcome.cause, d.waiting.File)
+	}
+	if outcome.Ending == Done {
+		w.done.Add(1)
+	}
+	if outcome.yields {
+		w.results <- outcome.Result
+	}
+}
+
+// upload runs the uploader on one recording. One in doubt is looked for once: it would keep a worker for ten minutes.
+func (w *work) upload(ctx context.Context, recording ingest.Recording) (result ingest.Result, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	u := *w.uploader
+	u.Journal, u.Workers, u.Total = w.fleet.journal, 1, 1
+	var until time.Time
+	u.OnEvent = func(e ingest.Event) {
+		if e.State == ingest.StateInDoubt && until.IsZero() {
+			until = e.Until
+			timer := time.AfterFunc(doubtLook, cancel)
+			context.AfterFunc(ctx, func() { timer.Stop() })
+		}
+		if w.uploader.OnEvent != nil {
+			w.uploader.OnEvent(e)
+		}
+	}
+	for r, failed := range u.Run(ctx, ingest.Recordings(recording)) {
+		if failed != nil {
+			err = failed
+			continue
+		}
+		result, err = r, nil
+	}
+	if result.Status != 0 {
+		return result, nil
+	}
+	if !until.IsZero() { // it was cut short
+		return ingest.Result{Recording: recording, Status: ingest.InDoubt, Until: until, Err: err}, nil
+	}
+	return ingest.Result{Recording: recording}, err
+}
+
+var errStopped = fail("the worker stopped")
+
+// outcome is what is done with a recording.
+type outcome struct {
+	Result
+	cause  error // why, if it failed
+	counts bool  // for a pause
+	yields bool  // the caller hears of it
+}
+
+// judge decides. An error is of the journal or of the worker, and there is no result then.
+func judge(result ingest.Result, err error, tries int, random float64, lease time.Duration) outcome {
+	o := outcome{Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)}, cause: cmp.Or(err, result.Err), counts: true, yields: true}
+	switch {
+	case errors.Is(err, errStopped):
+		o.Rest, o.counts, o.yields = shortDelay, false, false
+	case errors.Is(o.cause, ingest.ErrJournalDamaged), errors.Is(o.cause, ingest.ErrKeyReused):
+		o.Ending, o.counts = Dead, false
+	case err != nil:
+		o.Result.Status, o.Result.Err = ingest.Refused, err
+	case result.Status == ingest.Created || result.Status == ingest.AlreadyThere:
+		o.Ending, o.cause = Done, nil
+	case errors.Is(result.Err, ingest.ErrTaken):
+		o.Rest, o.counts, o.yields = lease, false, false
+	case result.Status == ingest.InDoubt:
+		// Another worker's clock may be right: it may ask before this one's says so.
+		if left := time.Until(result.Until); left > 0 {
+			o.Rest = min(max(left, firstDelay), maxDelay)
+		} else if tries >= maxTries {
+			o.Ending = Dead
+		}
+		o.counts = tries == 1 // later ones are asked about and not uploaded
+	case forGood(result.Err, tries):
+		o.Ending, o.counts = Dead, false
+	}
+	if o.Ending != Later {
+		o.Rest = 0
+	}
+	return o
+}
+
+// forGood reports whether a refusal will not change by itself. What may be a mistake of the service's is tried some times.
+func forGood(err error, tries int) bool {
+	var response *clinicaldoc.Error
+	switch {
+	case errors.Is(err, clinicaldoc.ErrValidation), errors.Is(err, clinicaldoc.ErrTooLarge):
+		return true
+	case errors.Is(err, clinicaldoc.ErrUnauthorized), errors.Is(err, clinicaldoc.ErrForbidden), clinicaldoc.Retryable(err), kindOf(err) == kindFile, kindOf(err) == kindEngine:
+		return false
+	case errors.As(err, &response) && response.StatusCode >= 400 && response.StatusCode < 500, errors.Is(err, clinicaldoc.ErrInvalidArgument):
+		return tries >= maxTries
+	}
+	return false
+}
+
+// end does it. What cannot be done is done by whoever gets the recording next.
+func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
+	ctx, cancel := context.WithTimeout(ctx, resultsWait)
+	defer cancel()
+	var err error
+	switch {
+	case o.Ending == Done:
+		err = d.done(ctx)
+	case o.Ending == Dead:
+		err = d.bury(ctx, redact.Opaque(o.cause).Error())
+	case o.counts:
+		err = d.later(ctx, o.Rest)
+	default:
+		err = d.putBack(o.Rest)
+	}
+	if err != nil && o.Ending == Dead {
+		o.Ending, o.Rest = Later, d.queue.ackWait
+	}
+}
+
+// beats says that this worker lives.
+func (w *work) beats(ctx context.Context) {
+	for pause(ctx, beatEvery) {
+		w.beat(ctx)
+	}
+}
+
+func (w *work) beat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	host, _ := os.Hostname()
+	failing := w.pauser.pausing()
+	me := liveWorker{Kind: string(failing.kind), Worker: Worker{
+		Host: host, Process: os.Getpid(), Since: w.since, Uploading: int(w.uploading.Load()), Done: int(w.done.Load()), Failing: failing.reason,
+	}}
+	if now, err := w.fleet.live.now(ctx); err == nil {
+		me.Ahead = time.Since(now).Round(time.Millisecond)
+	}
+	_ = w.fleet.live.beat(ctx, w.id, me)
+}
