@@ -34,18 +34,6 @@ func IfUnchanged(note *ProgressNote) CallOption {
 	}
 }
 
-// checkConditions refuses a condition on anything but an edit.
-func (o *callOptions) checkConditions(name string) error {
-	switch name {
-	case updateNote.name, signNote.name, deleteNote.name:
-		return nil
-	}
-	if o.unchanged != nil {
-		return invalid(name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
-	}
-	return nil
-}
-
 // ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was
 // sent is in its text; if that may be, it matches [ErrOutcomeUnknown] too. A created note that names another patient than
 // was asked for is one as well, and then matches [ErrPatientMismatch].

@@ -119,7 +119,7 @@ func TestInvalidCallOptionsAreRefused(t *testing.T) {
 	}
 	for _, own := range []string{
 		"accept", "Accept-Encoding", "authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "EXPECT", "host",
-		"Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
+		"If-Range", "Range", "Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
 	} {
 		tests["own header "+own] = struct {
 			option clinicaldoc.CallOption

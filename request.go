@@ -166,26 +166,26 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 		}
 		return &callError{op: r.op, detail: detail + reason(a.Cause), kind: kind, causes: causes}
 	case exchange.Source:
-		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a)
+		what := "audio"
+		if r.op.name == doName {
+			what = "body"
+		}
+		return r.noResponse("the "+what+" could not be read: "+redact.Cause(a.Cause), what+"_source", a)
 	case exchange.Commit:
 		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), kind: "before_commit", causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
-		return r.noResponse(redact.Cause(a.Cause), a)
+		return r.noResponse(redact.Cause(a.Cause), "", a)
 	case exchange.Network, exchange.Content: // below; the second is only a stream's
 	}
 	detail := redact.Cause(a.Cause)
 	if a.Sent == exchange.Partly {
 		detail = cutUpload(a.Cause) + detail
 	}
-	return r.noResponse(detail, a)
+	return r.noResponse(detail, "", a)
 }
 
-func (r *request) noResponse(detail string, a *exchange.Attempt) error {
-	e := &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
-	if a.Step == exchange.Source {
-		e.kind = "audio_source"
-	}
-	return e
+func (r *request) noResponse(detail, kind string, a *exchange.Attempt) error {
+	return &callError{op: r.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.
@@ -258,7 +258,7 @@ func (r *request) mark(call *exchange.Call, err error) error {
 	case !call.Unsure || r.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
 		return err
 	case r.op.effect == exchange.Creates:
-		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}
+		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: r.createdID(call.Last), Err: err}
 	}
 	return &maybeDoneError{err}
 }
@@ -276,9 +276,9 @@ func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable 
 	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", members)
 }
 
-// createdID digs the id out of a success that is no note otherwise.
-func createdID(a *exchange.Attempt) int64 {
-	if a.Status < 200 || a.Status > 299 {
+// createdID digs the note's id out of a success that is no note otherwise.
+func (r *request) createdID(a *exchange.Attempt) int64 {
+	if r.op != createNote || a.Status < 200 || a.Status > 299 {
 		return 0
 	}
 	return tolerant.FindID(a.Body)

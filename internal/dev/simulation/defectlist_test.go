@@ -37,7 +37,7 @@ var defects = []defect{
 		},
 	},
 	{name: "a note with one odd part cannot be read", file: "internal/jsonscan/errors.go", old: "if d.err != nil || got == Invalid {", with: "if true {"},
-	{name: "the id of an unreadable note is dropped", file: "request.go", old: "NoteID: createdID(call.Last), Err: err", with: "Err: err"},
+	{name: "the id of an unreadable note is dropped", file: "request.go", old: "NoteID: r.createdID(call.Last), Err: err", with: "Err: err"},
 	{name: "a journal forgets when a create was lost", file: "findcreated.go", old: "SentAt: e.SentAt.UTC(), LostAt: e.LostAt.UTC(),", with: "SentAt: e.SentAt.UTC(),"},
 	{name: "a journal forgets the recording's size", file: "findcreated.go", old: "AudioSize: e.audioSize(), NoteID: e.NoteID,", with: "NoteID: e.NoteID,"},
 	{name: "a lost create is to be tried later", file: "errors.go", old: "case byStatus == \"\" && e.StatusCode >= 500 && e.reads():", with: "case byStatus == \"\" && e.StatusCode >= 500:"},
