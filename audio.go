@@ -186,18 +186,18 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	}
 	options := &scope.options
 	var response Response // to the question for the size, which is asked while other things go on
-	d := download.New(s.audioSource(id, params, options, &response), to)
+	source := s.audioSource(id, params, options, &response)
+	if !options.noRetry {
+		source.MaxRetries = s.client.config.retry.MaxRetries
+	}
+	d := download.New(source, to)
 	defer d.Stop()
-	call := &exchange.Call{
-		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
-		MaxRetries: s.client.config.retry.MaxRetries,
-		Explain:    exchange.ExplainFunc(func(a *exchange.Attempt) error { return brokenOff(ctx, a) }),
+	call := &exchange.Request{
+		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Effect: downloadAudio.effect, Policy: d, Receiver: d,
+		Explain: func(a, _ *exchange.Attempt) error { return brokenOff(ctx, a) },
 	}
 	scope.attach(call, downloadAudio, nil)
-	if options.noRetry {
-		call.MaxRetries = 0
-	}
-	err := call.Do(ctx)
+	_, err := call.Do(ctx) // nothing to release: the recording went to its target
 	if err == nil {
 		err = d.CheckSize(ctx)
 		if options.response != nil && response.Attempts > 0 {
@@ -239,8 +239,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 		PlainHTTP: func(u *url.URL) bool {
 			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && origin.Loopback(u)
 		},
-		UserAgent: c.config.userAgent,
-		Progress:  params.OnProgress,
+		Progress: params.OnProgress,
 	}
 	if !params.IgnoreSize {
 		source.Size = func(ctx context.Context) int64 {

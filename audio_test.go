@@ -704,7 +704,7 @@ func TestObserverAndLoggerLearnOfStorage(t *testing.T) {
 	for i, want := range []struct {
 		status   int
 		received int64
-	}{{200, 400}, {403, 0}, {206, 600}} {
+	}{{0, 400}, {403, 0}, {206, 600}} { // the first broke off
 		got := attempts[i]
 		assert.Equal(t, i+1, got.Number)
 		assert.Equal(t, "storage", got.Route)

@@ -98,12 +98,14 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(creates.Returned), losses: new(creates.Registry)}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
+		Accept:    "application/json", // without it the service puts errors into redirects
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
 		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
 	// Storage is another server: it gets no token, is not meant by the limits, and sends recordings for as long as they take.
 	c.storage = &exchange.Peer{
-		Transport: cfg.httpClient.Transport, StallTimeout: cfg.stallTimeout, MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
+		Transport: cfg.httpClient.Transport, UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout,
+		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
 	if cfg.limiter != nil {
 		c.peer.Limit = cfg.limiter.Wait

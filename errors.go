@@ -315,7 +315,6 @@ func (e sentinelError) Unwrap() error { return e.sentinel }
 // Errors of responses that decode but are not what was asked for. Their texts hold no data.
 var (
 	errOtherID = safeError("it is another record than the one asked for")
-	errTooLong = safeError("it is longer than the limit of WithMaxResponseSize")
 	errNoURL   = safeError("it holds no usable url")
 )
 

@@ -171,7 +171,7 @@ func (s *scope) noted(err error) error {
 }
 
 // attach makes those who want to know learn of the attempts of an operation; a nil server is storage.
-func (s *scope) attach(call *exchange.Call, op operation, server *url.URL) {
+func (s *scope) attach(call *exchange.Request, op operation, server *url.URL) {
 	s.op, s.server = op, server
 	if config := &s.client.config; config.hooks != nil || config.observer != nil || config.logger != nil {
 		call.Hook = s
@@ -188,7 +188,7 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt) *exchange.Trace 
 	}
 	given, headers := hooks.AttemptStart(ctx, s.info(a))
 	trace.Context = withValues(ctx, given)
-	if headers.valid() {
+	if headers.valid() && s.server != nil {
 		trace.Parent, trace.State = headers.Traceparent, headers.Tracestate
 	}
 	return trace
@@ -223,7 +223,7 @@ func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt)
 	if a.Unfinished() {
 		result.ErrorType = errorType(ctx, errUnfinished)
 	}
-	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && !a.Outcome().NotProcessed()
+	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && a.Outcome().Unknown()
 	return result
 }
 

@@ -183,7 +183,6 @@ func (s *NotesService) update(ctx context.Context, call *scope, id int64, params
 	if err != nil {
 		return nil, err
 	}
-	defer edit.release()
 	if r.body, err = params.encode(); err != nil {
 		return nil, err
 	}
@@ -223,7 +222,6 @@ func (s *NotesService) delete(ctx context.Context, call *scope, id int64) (*Conf
 	if err != nil {
 		return nil, err
 	}
-	defer edit.release()
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -251,7 +249,6 @@ func (s *NotesService) sign(ctx context.Context, call *scope, id int64) (*Progre
 	if err != nil {
 		return nil, err
 	}
-	defer edit.release()
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
