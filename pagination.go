@@ -125,7 +125,7 @@ func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T
 		return nil, nil, errNoRows
 	}
 	page.findNext(names)
-	return page, d.Forgiven(), nil
+	return page, d.Warnings(), nil
 }
 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
