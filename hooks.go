@@ -74,7 +74,7 @@ type CallResult struct {
 	// "deadline_exceeded" for the caller's context; "dns", "connect", "tls", "timeout", "stalled" or "no_response" for the
 	// network; "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
 	// "processing_failed", "not_created", "audio_changed" or "size_mismatch" for the error of that name;
-	// "limiter", "token_source", "audio_source", "body_source", "before_commit", "file" or "invalid_argument" for what failed on this side; "panic";
+	// "limiter", "token_source", "audio_source", "body_source", "before_commit", "file", "in_use" or "invalid_argument" for what failed on this side; "panic";
 	// "outcome_unknown" where nothing else is known; "_OTHER". Of several errors that were yielded it is the first one's.
 	ErrorType      string
 	OutcomeUnknown bool // the error matches [ErrOutcomeUnknown]

@@ -1,23 +1,18 @@
 package filelock
 
-import (
-	"errors"
-	"os"
+import "github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+
+// ErrNotPrivate means that a file that should be continued may hold what others wrote. All that [CheckPrivate] refuses
+// matches it.
+var ErrNotPrivate = redact.New("the file is not a private one of this user")
+
+// Why a file is not private.
+var (
+	ErrOthers     = redact.Fail("it belongs to another user of this machine", ErrNotPrivate)
+	ErrLinked     = redact.Fail("it has another name as well (a hard link)", ErrNotPrivate)
+	ErrNotRegular = redact.Fail("it is not a regular file", ErrNotPrivate)
+	ErrWritable   = redact.Fail("others may write to it: see that it is right, then make it yours alone (chmod 600)", ErrNotPrivate)
 )
 
-// ErrNotPrivate means that a file that should be continued may hold what others wrote, or show them what is written.
-var ErrNotPrivate = errors.New("the file is not a private one of this user")
-
-// CheckPrivate returns [ErrNotPrivate] unless the open file is regular, belongs to this user, has no other name (a hard link)
-// and, where the system knows modes, can neither be read nor written by others. Files that are continued are checked with it
-// before the first byte is believed.
-func CheckPrivate(file *os.File) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() || !ownAlone(info) {
-		return ErrNotPrivate
-	}
-	return nil
-}
+// private is the mode of files that are for this user alone.
+const private = 0o600
