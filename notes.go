@@ -96,8 +96,7 @@ type ListNotesParams struct {
 	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
 
 	// Prefetch is how many pages All requests ahead of the one being read, and how many requests it has under way at once,
-	// up to 64; 0 requests each when it is needed. While All waits for a page that others overtake, those make room for as
-	// many more. More than one at a time needs a service that tells its last page.
+	// up to 64; 0 requests each when it is needed. More than one at a time needs a service that tells its last page.
 	Prefetch int `url:"-"`
 	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
 	// all the same.

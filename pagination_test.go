@@ -917,7 +917,7 @@ func FuzzPageWalk(f *testing.F) {
 		// Three pages in a row may bring nothing new; each may have taken a way back over all pages before it, on which
 		// pages were requested ahead; and five walks may be made.
 		pages := 3*(distinct+1) + 1
-		require.LessOrEqual(t, len(requests), 5*pages*pages*(1+2*params.Prefetch))
+		require.LessOrEqual(t, len(requests), 5*pages*pages*(1+params.Prefetch))
 	})
 }
 
