@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type config struct {
 	observer        func(context.Context, Attempt)
 	hooks           *Hooks // nil: none
 	names           QueryNames
+	listParams      reflect.Type // ListNotesParams under these names
 	userAgent       string
 	insecureHTTP    bool
 	stallTimeout    time.Duration
@@ -48,6 +50,7 @@ func newConfig(opts []Option) (config, error) {
 			return config{}, err
 		}
 	}
+	c.listParams = c.names.listParams()
 	return c, nil
 }
 
@@ -196,8 +199,8 @@ func WithQueryNames(names QueryNames) Option {
 			if *pair.from != "" {
 				*pair.to = *pair.from
 			}
-			if hasControl(*pair.to) || seen[*pair.to] {
-				return invalid("WithQueryNames", "the names must differ from each other and hold no control characters")
+			if hasControl(*pair.to) || strings.Contains(*pair.to, ",") || seen[*pair.to] {
+				return invalid("WithQueryNames", "the names must differ from each other and hold no commas and no control characters")
 			}
 			seen[*pair.to] = true
 		}
