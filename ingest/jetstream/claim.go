@@ -230,5 +230,5 @@ func (c *claim) Release() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.journal.lease/3)
 	defer cancel()
 	// Without an owner nobody has to wait for the lease to run out.
-	_ = c.swap(ctx, record{Beat: rand.Text(), Entry: c.record.Entry})
+	_ = c.swap(ctx, record{Beat: rand.Text(), Due: c.record.Due, Entry: c.record.Entry})
 }

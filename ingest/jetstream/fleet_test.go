@@ -3,6 +3,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,9 +20,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,10 +40,15 @@ import (
 // More than an ordinary test has time for:
 //
 //	CLINICALDOC_JETSTREAM_STOPS=24 go test . -run TestAStoppedWorker -v
-//	CLINICALDOC_JETSTREAM_FLEET=10000 go test . -run TestAFleet -v -timeout 30m    three nodes, eight workers
+//	CLINICALDOC_JETSTREAM_FLEET=1200 go test . -run TestAFleetMakes -v -timeout 30m    six workers, about 200 of them killed
+//	CLINICALDOC_JETSTREAM_FLEET=1200 CLINICALDOC_JETSTREAM_NODES=3 go test ...           on three nodes, some of them killed
+//
+// CLINICALDOC_JETSTREAM_SEED repeats one as far as processes let it.
 const (
 	stopsVariable = "CLINICALDOC_JETSTREAM_STOPS"
 	fleetVariable = "CLINICALDOC_JETSTREAM_FLEET"
+	seedVariable  = "CLINICALDOC_JETSTREAM_SEED"
+	nodesVariable = "CLINICALDOC_JETSTREAM_NODES"
 )
 
 // A worker that is stopped for longer than its lease does not finish its upload, or its note is found: never two.
@@ -104,13 +111,21 @@ func stopOnce(t *testing.T, place string) {
 	assert.Len(t, box.Notes(), 1)
 }
 
-// Workers are killed at random, and nodes too where there are several: each recording becomes one note.
+// Workers are killed and stopped at random, and nodes killed where there are several, while the service loses responses, refuses
+// some recordings for good, and is gone for a while: each recording becomes one note, or a dead letter if it is refused.
 func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 	t.Parallel()
-	f := &fleet{t: t, recordings: 40, workers: 3, lease: time.Second}
+	f := &fleet{t: t, recordings: 60, workers: 3, lease: time.Second, seed: uint64(time.Now().UnixNano())}
 	if count, _ := strconv.Atoi(os.Getenv(fleetVariable)); count > 0 {
-		f.recordings, f.workers, f.lease, f.replicas = count, 8, 15*time.Second, 3
+		f.recordings, f.workers, f.lease = count, 6, 2*time.Second
 	}
+	if os.Getenv(nodesVariable) != "" {
+		f.replicas, f.lease = 3, 15*time.Second
+	}
+	if seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
+		f.seed = seed
+	}
+	f.random = rand.New(rand.NewPCG(f.seed, 0))
 	f.box = clinicaldoctest.NewServer()
 	t.Cleanup(f.box.Close)
 	f.startNodes()
@@ -120,23 +135,36 @@ func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 	for _, note := range f.box.Notes() {
 		notes[note.AudioSHA256]++
 	}
-	missing, twice := 0, 0
+	dead := map[string]bool{}
+	for _, letter := range letters(t, f.fleet) {
+		dead[letter.Recording.Params.Name] = true
+	}
+	lost, twice, wrong := 0, 0, 0
 	for n := range f.recordings {
 		sum := sha256.Sum256(content(n))
-		switch notes[hex.EncodeToString(sum[:])] {
-		case 0:
-			missing++
-		case 1:
-		default:
+		count, letter := notes[hex.EncodeToString(sum[:])], dead[name(n)]
+		switch {
+		case count > 1:
 			twice++
+		case count == 0 && !letter:
+			lost++
+		case letter != refusedForGood(n):
+			wrong++
 		}
 	}
-	t.Logf("%d recordings, %d workers killed, %d nodes killed", f.recordings, f.killed, f.nodesKilled)
-	assert.Zero(t, missing, "missing")
+	t.Logf("seed %d: %d recordings, %d dead letters; %d workers killed, %d stopped, %d nodes killed", f.seed, f.recordings, len(dead), f.killed, f.stopped, f.nodesKilled)
+	assert.Zero(t, lost, "lost")
 	assert.Zero(t, twice, "twice")
-	assert.Len(t, f.box.Notes(), f.recordings)
+	assert.Zero(t, wrong, "dead letters that should be none, or none that should be")
+	assert.Zero(t, messages(t, f.fleet), "left in the queue")
 	assert.Positive(t, f.killed)
+	assert.Positive(t, f.stopped)
 }
+
+// refusedForGood are recordings that the service never takes.
+func refusedForGood(n int) bool { return n%20 == 7 }
+
+func name(n int) string { return fmt.Sprintf("Encounter #%d.", n) }
 
 type fleet struct {
 	t                   *testing.T
@@ -149,6 +177,9 @@ type fleet struct {
 	nodes               []node
 	processes           []*exec.Cmd
 	killed, nodesKilled int
+	stopped             int
+	seed                uint64
+	random              *rand.Rand
 }
 
 func (f *fleet) startNodes() {
@@ -209,7 +240,7 @@ func (f *fleet) publish() {
 	for n := range f.recordings {
 		path := filepath.Join(dir, fmt.Sprintf("%d.wav", n))
 		require.NoError(t, os.WriteFile(path, content(n), 0o600))
-		params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%100), PromptID: 1}
+		params := clinicaldoc.CreateNoteParams{Name: name(n), PatientID: int64(1 + n%100), PromptID: 1}
 		require.NoError(t, f.fleet.Publish(t.Context(), ingest.Recording{File: path, Params: params}))
 	}
 }
@@ -218,7 +249,7 @@ func (f *fleet) publish() {
 func (f *fleet) run() {
 	t := f.t
 	t.Helper()
-	gate := slowed(t, f.box)
+	gate := f.service()
 	running := make([]*exec.Cmd, f.workers)
 	ended := make(chan int)
 	begin := func(i int) {
@@ -237,7 +268,7 @@ func (f *fleet) run() {
 	for i := range running {
 		begin(i)
 	}
-	kill := time.NewTicker(min(time.Second, time.Duration(f.recordings)*8*time.Millisecond))
+	kill := time.NewTicker(500 * time.Millisecond)
 	defer kill.Stop()
 	for left := f.workers; left > 0; {
 		select {
@@ -248,7 +279,15 @@ func (f *fleet) run() {
 				begin(i)
 			}
 		case <-kill.C:
-			if process := running[rand.IntN(f.workers)]; process != nil && f.killed < 10+f.recordings/100 {
+			process := running[f.random.IntN(f.workers)]
+			switch {
+			case process == nil || f.killed >= 10+f.recordings/6:
+			case f.random.IntN(3) == 0: // beyond its lease
+				f.stopped++
+				_ = process.Process.Signal(syscall.SIGSTOP)
+				timer := time.AfterFunc(f.lease*3/2, func() { _ = process.Process.Signal(syscall.SIGCONT) })
+				defer timer.Stop()
+			default:
 				_ = process.Process.Kill()
 				f.killed++
 				f.killNode()
@@ -269,25 +308,63 @@ func (f *fleet) killNode() {
 	f.processes[n], _ = start(f.t, job{Node: &f.nodes[n]})
 }
 
-// slowed is the box behind a proxy that takes its time, so that there is time to be killed in.
-func slowed(t *testing.T, box *clinicaldoctest.Server) string {
+// service is the box behind a proxy that takes its time, so that there is time to be killed in; that refuses some recordings,
+// loses some responses, and is gone for a while.
+func (f *fleet) service() string {
+	t := f.t
 	t.Helper()
-	target, err := url.Parse(box.URL)
+	target, err := url.Parse(f.box.URL)
 	require.NoError(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &http.Transport{MaxIdleConnsPerHost: 64}, ErrorLog: log.New(io.Discard, "", 0)}
-	var count atomic.Int64
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				panic(http.ErrAbortHandler)
+	var mu sync.Mutex
+	random, creates, gone := rand.New(rand.NewPCG(f.seed, 1)), 0, time.Time{}
+	draw := func(create bool) (luck float64, down bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if create {
+			if creates++; creates == f.recordings/2 {
+				gone = time.Now()
 			}
-			time.Sleep(time.Duration(count.Add(1)%20) * time.Millisecond)
-			r = r.Clone(context.WithoutCancel(r.Context())) // who asked may be dead; the service has it all the same
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
 		}
+		return random.Float64(), !gone.IsZero() && time.Since(gone) < 4*time.Second
+	}
+	number := regexp.MustCompile(`synthetic (\d{5})`)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		luck, down := draw(r.Method == http.MethodPost)
+		if down {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		if r.Method != http.MethodPost {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		time.Sleep(time.Duration(luck * float64(20*time.Millisecond)))
+		found := number.FindSubmatch(body)
+		if len(found) != 2 {
+			panic(http.ErrAbortHandler)
+		}
+		n, _ := strconv.Atoi(string(found[1]))
+		switch {
+		case refusedForGood(n):
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		case luck < 0.1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case luck > 0.95:
+			w = httptest.NewRecorder() // nobody hears of it
+			defer panic(http.ErrAbortHandler)
+		}
+		r = r.Clone(context.WithoutCancel(r.Context())) // who asked may be dead; the service has it all the same
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	}))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(srv.Close)
 	return srv.URL
 }

@@ -47,11 +47,10 @@ const (
 var laneNames = [...]string{"fresh", "again"}
 
 const (
-	firstDelay  = 2 * time.Second  // of a recording that failed; doubled each time
-	maxDelay    = 10 * time.Minute // and of one in doubt, which another worker may be able to decide
-	shortDelay  = time.Second      // of one that was put back because of its worker, and not counted
-	maxTries    = 10               // of what is refused in a way that may be a mistake of the service's
-	resultsWait = 5 * time.Second  // to say what became of a recording
+	firstDelay = 2 * time.Second  // of a recording that failed; doubled each time
+	maxDelay   = 10 * time.Minute // and of one in doubt, which another worker may be able to decide
+	shortDelay = time.Second      // of one that was put back because of its worker, and not counted
+	maxTries   = 10               // of what is refused in a way that may be a mistake of the service's
 )
 
 // delay is how long a recording rests after its tries failed: twice as long each time, and spread, so that what failed together does not

@@ -334,7 +334,7 @@ func forGood(err error, tries int) bool {
 
 // end does it. What cannot be done is done by whoever gets the recording next.
 func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
-	ctx, cancel := context.WithTimeout(ctx, resultsWait)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var err error
 	switch {

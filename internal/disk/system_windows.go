@@ -29,9 +29,9 @@ func openOnce(name string, _ bool, how int) (File, error) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	file := os.NewFile(uintptr(handle), name)
-	if err := filelock.CheckPrivate(file); err != nil {
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		_ = file.Close()
-		return nil, err
+		return nil, errNotFile
 	}
 	return held{file}, nil
 }

@@ -26,11 +26,11 @@ func status(r *http.Request, code int) *http.Response {
 }
 
 // newCall reads something, with three retries that wait a second at first.
-func newCall(send transport) *exchange.Request {
-	return &exchange.Request{
+func newCall(send transport) *exchange.Call {
+	return &exchange.Call{
 		Peer:   &exchange.Peer{Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour},
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: exchange.Reads, MaxRetries: 3,
-		Explain: func(a, _ *exchange.Attempt) error { return a },
+		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return a }),
 	}
 }
 
@@ -46,9 +46,8 @@ func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
 			codes = codes[1:]
 			return status(r, code), nil
 		})
-		result, err := call.Do(ctx)
-		require.NoError(t, err)
-		assert.Equal(t, 2, result.Attempts)
+		require.NoError(t, call.Do(ctx))
+		assert.Equal(t, 2, call.Attempts)
 	})
 }
 
@@ -64,8 +63,7 @@ func TestAWaitAsLongAsTheDeadlineIsNotTaken(t *testing.T) {
 			resp.Header.Set("Retry-After", "5")
 			return resp, nil
 		})
-		_, err := call.Do(ctx)
-		require.Error(t, err)
+		require.Error(t, call.Do(ctx))
 		assert.Zero(t, time.Since(started))
 	})
 }
@@ -77,7 +75,7 @@ func TestAWaitIsTheSameWhenItIsAskedForTwice(t *testing.T) {
 		for range 60 {
 			ctx, cancel := context.WithTimeout(t.Context(), 750*time.Millisecond)
 			call := newCall(func(r *http.Request) (*http.Response, error) { return status(r, http.StatusServiceUnavailable), nil })
-			_, err := call.Do(ctx)
+			err := call.Do(ctx)
 			cancel()
 			_, stopped := errors.AsType[*exchange.Stopped](err)
 			require.False(t, stopped, "it ended within a wait")
@@ -95,12 +93,11 @@ func TestAContextThatEndedMeanwhileIsTold(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return status(r, http.StatusServiceUnavailable), nil
 		})
-		result, err := call.Do(ctx)
-		stopped, ok := errors.AsType[*exchange.Stopped](err)
+		stopped, ok := errors.AsType[*exchange.Stopped](call.Do(ctx))
 		require.True(t, ok)
 		require.ErrorIs(t, stopped.Reason, context.DeadlineExceeded)
-		assert.Equal(t, 1, result.Attempts)
-		assert.Equal(t, http.StatusServiceUnavailable, result.Last.Status)
+		assert.Equal(t, 1, call.Attempts)
+		assert.Equal(t, http.StatusServiceUnavailable, call.Last.Status)
 	})
 }
 
@@ -115,10 +112,9 @@ func TestABodyThatIsCut(t *testing.T) {
 				return nil, io.ErrUnexpectedEOF
 			})
 			call.Method, call.Effect, call.Body = http.MethodPost, effect, exchange.JSON(strings.Repeat("x", 100<<10))
-			result, err := call.Do(t.Context())
-			require.Error(t, err)
-			assert.Equal(t, exchange.Partly, result.Last.Sent)
-			assert.Equal(t, attempts, result.Attempts)
+			require.Error(t, call.Do(t.Context()))
+			assert.Equal(t, exchange.Partly, call.Last.Sent)
+			assert.Equal(t, attempts, call.Attempts)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 func Time(d *jsonscan.Decoder) time.Time {
 	value, ok := moment(d)
 	if !ok {
-		d.Warn(aMomentInTime)
+		d.Forgive(aMomentInTime)
 	}
 	return value
 }

@@ -1,0 +1,289 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// resting is a worker of a fleet that may pause.
+type resting struct {
+	*pauser
+	probes []time.Duration // when it looked, after it began
+	begun  time.Time
+	well   atomic.Bool
+	log    bytes.Buffer
+}
+
+func newResting(e *engine, id string) *resting {
+	f := e.fleet(defaultLease)
+	r := &resting{begun: time.Now()}
+	f.logger = slog.New(slog.NewTextHandler(&r.log, nil))
+	w := &work{fleet: f, id: id, since: time.Now()}
+	r.pauser = &pauser{fleet: f, id: id, beat: w.beat}
+	w.pauser = r.pauser
+	r.probe = func(context.Context, failure) error {
+		r.probes = append(r.probes, time.Since(r.begun))
+		if r.well.Load() {
+			return nil
+		}
+		return errors.New("synthetic")
+	}
+	w.beat(context.Background())
+	return r
+}
+
+// failTimes reports failures of one kind.
+func (r *resting) failTimes(ctx context.Context, count int) {
+	for range count {
+		r.report(ctx, fail("synthetic failure", clinicaldoc.ErrServer), "")
+	}
+	synctest.Wait()
+}
+
+func (r *resting) pausedNow() bool { return r.pausing().kind != "" }
+
+func seconds(numbers ...int) (times []time.Duration) {
+	for _, n := range numbers {
+		times = append(times, time.Duration(n)*time.Second)
+	}
+	return times
+}
+
+// Five failures of one kind in a row are a pause, with a look after 1, 2, 4 seconds and so on, every minute at last. It says why
+// once. Failures of other kinds, or a success between them, are none.
+func TestAPauseHasGrowingProbes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e := newEngine()
+		r := newResting(e, "a")
+		r.failTimes(ctx, 4)
+		r.report(ctx, nil, "")
+		r.failTimes(ctx, 4)
+		r.report(ctx, fail("synthetic", clinicaldoc.ErrForbidden), "")
+		r.failTimes(ctx, 4)
+		assert.False(t, r.pausedNow())
+		assert.Empty(t, e.paused())
+		r.failTimes(ctx, 1)
+		assert.True(t, r.pausedNow())
+		assert.Equal(t, map[string]time.Time{"fresh": time.Now().Add(6 * time.Second), "again": time.Now().Add(6 * time.Second)}, e.paused(), "five seconds beyond the next look")
+
+		time.Sleep(5 * time.Minute)
+		assert.Equal(t, seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), r.probes)
+		assert.Equal(t, 1, strings.Count(r.log.String(), "synthetic failure"), r.log.String())
+		r.well.Store(true)
+		time.Sleep(time.Minute)
+		assert.False(t, r.pausedNow())
+		assert.True(t, r.wait(ctx))
+		assert.Empty(t, e.paused(), "the fleet goes on")
+
+		// Nothing succeeded since: the next pause is as long as the last, and not told again.
+		r.probes, r.begun = nil, time.Now()
+		r.failTimes(ctx, 5)
+		time.Sleep(61 * time.Second)
+		assert.Equal(t, seconds(60), r.probes)
+		assert.Equal(t, 1, strings.Count(r.log.String(), "synthetic failure"))
+		r.report(ctx, nil, "")
+		assert.Contains(t, r.log.String(), "succeed again")
+
+		r.probes, r.begun = nil, time.Now()
+		r.failTimes(ctx, 5)
+		assert.True(t, r.pausedNow())
+		cancel()
+		synctest.Wait()
+		assert.False(t, r.pausedNow())
+	})
+}
+
+// A fleet pauses when all its workers fail the same way, and one of them looks when it can go on. One that fails alone pauses
+// alone. When the one that looks dies, another takes its place.
+func TestAFleetPausesTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		dying, kill := context.WithCancel(ctx)
+		e := newEngine()
+		a, b := newResting(e, "a"), newResting(e, "b")
+		a.failTimes(dying, 5)
+		assert.True(t, a.pausedNow())
+		assert.Empty(t, e.paused(), "the other works")
+		time.Sleep(500 * time.Millisecond)
+		b.failTimes(ctx, 5)
+		assert.NotEmpty(t, e.paused())
+		p, _, err := b.fleet.live.pause(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, "b", p.By)
+		status := p.Pause
+		assert.Contains(t, status.Reason, "synthetic failure")
+
+		time.Sleep(5 * time.Second) // b looks after 1 and 3 seconds; a looked once, alone, and then saw that b does
+		assert.Equal(t, seconds(1), a.probes)
+		assert.Len(t, b.probes, 2)
+		b.well.Store(true)
+		time.Sleep(3 * time.Second)
+		assert.False(t, b.pausedNow())
+		assert.Empty(t, e.paused())
+		time.Sleep(time.Second)
+		assert.False(t, a.pausedNow(), "it sees that within a second")
+
+		// Whoever leads the next one goes on with its length: four looks were made.
+		b.well.Store(false)
+		b.probes, b.begun = nil, time.Now()
+		a.failTimes(dying, 5)
+		b.failTimes(ctx, 5)
+		p, _, err = a.fleet.live.pause(ctx)
+		require.NoError(t, err)
+		leads := p.By
+		assert.Equal(t, 8*time.Second, p.Until.Sub(time.Now()), "after 1, 2, 4")
+		assert.Contains(t, "ab", leads)
+		kill()
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A pause whose leader died is over five seconds after it should have looked. Then another looks.
+func TestAPauseOutlivesNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e := newEngine()
+		b := newResting(e, "b")
+		dead := livePause{Pause: Pause{Reason: "synthetic", Until: time.Now().Add(3300 * time.Millisecond)}, Kind: string(kindService), By: "dead", Step: 3}
+		require.NoError(t, b.fleet.live.setPause(ctx, dead, 0))
+		b.failTimes(ctx, 5)
+		assert.Empty(t, e.paused(), "another leads")
+		time.Sleep(8900 * time.Millisecond)
+		assert.True(t, b.pausedNow())
+		time.Sleep(101 * time.Millisecond) // it asks every second
+		assert.False(t, b.pausedNow())
+		assert.Empty(t, b.probes)
+		b.failTimes(ctx, 5)
+		assert.NotEmpty(t, e.paused(), "now it leads")
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A worker counts as dead when it said nothing for 30 seconds, and says something every ten.
+func TestAWorkerSaysEvery10SecondsThatItLives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEngine()
+		f := e.fleet(defaultLease)
+		w := &work{fleet: f, id: "a", since: time.Now(), pauser: &pauser{}}
+		e.ahead = -3 * time.Minute
+		done := make(chan struct{})
+		go func() { w.beats(ctx); close(done) }()
+		alive := func() int {
+			workers, err := f.live.workers(t.Context())
+			require.NoError(t, err)
+			for _, w := range workers {
+				assert.Equal(t, 3*time.Minute, w.Ahead, "its clock is ahead of the server's")
+			}
+			return len(workers)
+		}
+		time.Sleep(9 * time.Second)
+		assert.Zero(t, alive())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1, alive())
+		time.Sleep(15 * time.Second) // the last one was five seconds ago
+		cancel()
+		<-done
+		time.Sleep(24 * time.Second)
+		assert.Equal(t, 1, alive())
+		time.Sleep(time.Second)
+		assert.Zero(t, alive())
+	})
+	assert.Equal(t, 10*time.Minute, liveFor)
+	assert.Equal(t, 10*time.Second, probeTimeout)
+}
+
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	look := probe(client)
+	require.NoError(t, look(t.Context(), failure{kind: kindService}))
+	require.NoError(t, look(t.Context(), failure{kind: kindFile, file: filepath.Join(t.TempDir(), "none.wav")}))
+	require.Error(t, look(t.Context(), failure{kind: kindFile, file: filepath.Join(t.TempDir(), "none", "none.wav")}))
+	for status, want := range map[int]kind{401: kindUnauthorized, 403: kindForbidden, 429: kindRateLimited, 500: kindService, 503: kindService, 404: kindService} {
+		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(status, "synthetic").Times(1))
+		assert.Equal(t, want, kindOf(look(t.Context(), failure{kind: kindService})), status)
+	}
+	_, err := clinicaldoc.AudioFile(filepath.Join(t.TempDir(), "none.wav"))
+	assert.Equal(t, kindFile, kindOf(err))
+	assert.Equal(t, kindEngine, kindOf(unreachable(errors.New("synthetic"))))
+	srv.Close()
+	_, err = client.Users.Me(t.Context())
+	assert.Equal(t, kindService, kindOf(err))
+}
+
+// While the service is gone, a fleet makes few requests, whatever waits; when it is there again all is uploaded.
+func TestAFleetLeavesAServiceInPeace(t *testing.T) {
+	t.Parallel()
+	const count = 300
+	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
+	t.Cleanup(srv.Close)
+	publish(t, openFleet(t, connect(t, s), Params{}), dir, count)
+	srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	ended := make(chan error)
+	var log bytes.Buffer
+	for n := range 3 {
+		params := Params{}
+		if n == 0 {
+			params.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		}
+		f := openFleet(t, connect(t, s), params)
+		go func() {
+			var failure error
+			for result, err := range f.Drain(ctx, &ingest.Uploader{Client: srv.Client(), Workers: 4}) {
+				if err != nil || result.Ending == Dead {
+					failure = fmt.Errorf("%v %w", result, err)
+				}
+			}
+			ended <- failure
+		}()
+	}
+	watch := openFleet(t, connect(t, s), Params{})
+	require.Eventually(t, func() bool {
+		status, err := watch.Status(t.Context())
+		return err == nil && status.Pause != nil && len(status.Workers) == 3
+	}, 30*time.Second, 50*time.Millisecond)
+	status, err := watch.Status(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, status.String(), "paused")
+	assert.Less(t, len(srv.Requests()), 100)
+	assert.Empty(t, srv.Notes())
+	srv.ClearFaults()
+	for range 3 {
+		require.NoError(t, <-ended)
+	}
+	require.NoError(t, ctx.Err())
+	require.NoError(t, srv.CreatedOnce(contents(count)...))
+	assert.LessOrEqual(t, strings.Count(log.String(), "all uploads fail the same way"), 1)
+}

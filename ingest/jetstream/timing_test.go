@@ -1,0 +1,330 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// Each number of the fleet's timing is told here once more: doubled or halved, one of these tests fails.
+
+var discard = slog.New(slog.DiscardHandler)
+
+// A lease lasts 30 seconds after its last sign of life, and is renewed every ten.
+func TestALeaseLasts30Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		j := e.fleet(defaultLease).Journal()
+		begun := time.Now()
+		c := claimed(t, j, 1)
+		time.Sleep(35 * time.Second)
+		assert.Equal(t, []time.Duration{100 * time.Millisecond, 10100 * time.Millisecond, 20100 * time.Millisecond, 30100 * time.Millisecond}, e.writesOf(j, key(1), begun))
+		fallSilent(c)
+		asked := time.Now()
+		other := claimed(t, e.fleet(defaultLease).Journal(), 1)
+		assert.Equal(t, 30*time.Second, time.Since(asked))
+		other.Release()
+		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)), ingest.ErrTaken)
+	})
+}
+
+// A worker that lives is noticed when its record is looked at, every seven and a half seconds.
+func TestALivingWorkerIsNoticed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		j := e.fleet(defaultLease).Journal()
+		c := leased(t, j, 1) // renewed after 0.1 s
+		time.Sleep(7 * time.Second)
+		asked := time.Now()
+		_, err := e.fleet(defaultLease).Journal().Claim(t.Context(), key(1))
+		require.ErrorIs(t, err, ingest.ErrTaken)
+		assert.Equal(t, 7500*time.Millisecond, time.Since(asked), "renewed after 3.1 s")
+		c.Release()
+	})
+}
+
+// A commit that took longer than half the lease is none.
+func TestACommitHas15Seconds(t *testing.T) {
+	t.Parallel()
+	for takes, want := range map[time.Duration]error{15 * time.Second: nil, 15*time.Second + time.Millisecond: ingest.ErrTaken} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine()
+			c := claimed(t, e.fleet(defaultLease).Journal(), 1)
+			begun := time.Now()
+			e.before = func(ctx context.Context, op, _ string) error { // fails, for that time
+				if op == "create" && time.Since(begun) < takes {
+					select {
+					case <-time.After(min(4*time.Second, takes-time.Since(begun)) - patientlyEach):
+						return errors.New("synthetic")
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+				return nil
+			}
+			c.stopRenewing()
+			err := c.Save(t.Context(), entry(1, ingest.StateCommitting))
+			assert.Equal(t, takes, time.Since(begun))
+			require.ErrorIs(t, err, want)
+		})
+	}
+}
+
+func (c *claim) stopRenewing() {
+	c.stop()
+	<-c.done
+}
+
+// An engine that fails is asked for 20 seconds, ten times a second, and one that is silent for five seconds a request.
+func TestPatienceLasts20Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			silent bool
+			asked  int
+			took   time.Duration
+		}{{false, 202, 20100 * time.Millisecond}, {true, 4, 20300 * time.Millisecond}} {
+			e := newEngine()
+			j := e.fleet(defaultLease).Journal()
+			asked := 0
+			e.before = func(ctx context.Context, _, _ string) error {
+				asked++
+				if c.silent {
+					<-ctx.Done()
+				}
+				return errors.New("synthetic")
+			}
+			begun := time.Now()
+			_, err := j.Claim(t.Context(), key(1))
+			require.ErrorIs(t, err, errEngine)
+			assert.Equal(t, c.took, time.Since(begun))
+			assert.Equal(t, c.asked, asked)
+		}
+	})
+}
+
+// A store is verified again ten seconds later, and not sooner.
+func TestAStoreIsVerifiedEvery10Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		f := e.fleet(defaultLease)
+		streams := len(f.store.streams())
+		for _, c := range []struct {
+			after time.Duration
+			asked int
+		}{{0, streams}, {9 * time.Second, streams}, {time.Second, 2 * streams}, {9999 * time.Millisecond, 2 * streams}, {time.Millisecond, 3 * streams}} {
+			time.Sleep(c.after)
+			require.NoError(t, f.store.check(t.Context()))
+			assert.Len(t, e.infos, c.asked)
+		}
+	})
+}
+
+// An older copy that was restored under a running worker is noticed.
+func TestAnOlderCopyIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newEngine().fleet(defaultLease)
+	require.NoError(t, f.store.check(t.Context()))
+	f.store.sequences[f.store.queueName()] = 1
+	f.store.verified = time.Time{}
+	require.ErrorIs(t, f.store.check(t.Context()), ErrStore)
+}
+
+// What failed rests two seconds, then twice as long each time, up to ten minutes, half of it more or less.
+func TestHowLongRecordingsRest(t *testing.T) {
+	t.Parallel()
+	for tries, want := range map[int]time.Duration{0: 2, 1: 2, 2: 4, 3: 8, 8: 256, 9: 512, 10: 600, 100: 600} {
+		assert.Equal(t, want*time.Second, delay(tries, 0.5), tries)
+		assert.Equal(t, want*time.Second/2, delay(tries, 0), tries)
+		assert.Equal(t, want*time.Second*3/2, delay(tries, 1), tries)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for left, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second, 3 * time.Second: 3 * time.Second, 9 * time.Minute: 9 * time.Minute, time.Hour: 10 * time.Minute} {
+			doubt := ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(left)}
+			assert.Equal(t, want, judge(doubt, nil, 7, 0.5, defaultLease).Rest, left)
+		}
+		taken := ingest.Result{Status: ingest.InDoubt, Err: errTaken}
+		assert.Equal(t, 30*time.Second, judge(taken, nil, 7, 0.5, defaultLease).Rest)
+		assert.Equal(t, time.Second, judge(ingest.Result{}, errStopped, 7, 0.5, defaultLease).Rest)
+		assert.Equal(t, 8*time.Second, judge(ingest.Result{}, errors.New("synthetic"), 3, 0.5, defaultLease).Rest)
+	})
+	assert.Equal(t, 10, maxTries)
+}
+
+// message is one of a lane.
+type message struct {
+	jetstream.Msg
+	progress atomic.Int64
+}
+
+func (m *message) InProgress() error { m.progress.Add(1); return nil }
+func (m *message) DoubleAck(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A recording in hand is kept by a sign of life every ten seconds, and its end is not waited for longer than five.
+func TestARecordingInHandShowsASignOfLifeEvery10Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &message{}
+		d := &delivery{queue: newEngine().fleet(defaultLease).queue, message: m}
+		ctx, cancel := context.WithCancel(t.Context())
+		go d.keep(ctx)
+		time.Sleep(35 * time.Second)
+		assert.Equal(t, int64(3), m.progress.Load())
+		cancel()
+		begun := time.Now()
+		w := &work{fleet: newEngine().fleet(defaultLease)}
+		w.end(t.Context(), d, &outcome{Result: Result{Ending: Done}})
+		assert.Equal(t, 5*time.Second, time.Since(begun))
+	})
+}
+
+// lossy is a service that takes recordings and never says so. Its clock is behind.
+type lossy struct {
+	behind  time.Duration
+	creates int
+}
+
+func (s *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = r.Body.Close()
+	}
+	body := `{"data":[],"meta":{"current_page":1,"last_page":1,"per_page":100,"total":0}}`
+	switch {
+	case r.Method == http.MethodPost:
+		s.creates++
+		return nil, errors.New("synthetic: the connection was lost")
+	case strings.HasSuffix(r.URL.Path, "/user"):
+		body = `{"id":1,"name":"Synthetic","email":"s@example.test","created_at":"2000-01-01T00:00:00Z","updated_at":"2000-01-01T00:00:00Z"}`
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().Add(-s.behind).UTC().Format(http.TimeFormat)}}
+	return &http.Response{StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(strings.NewReader(body)), Header: header}, nil
+}
+
+// synthetic is a recording in memory.
+func synthetic() ingest.Recording {
+	params := clinicaldoc.CreateNoteParams{Name: "Encounter #1.", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", content(1))}
+	return ingest.Recording{Key: "1", Params: params}
+}
+
+func lossyWork(t *testing.T, e *engine, s *lossy) *work {
+	t.Helper()
+	client, err := clinicaldoc.NewClient(service, "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: s}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	require.NoError(t, err)
+	return &work{fleet: e.fleet(defaultLease), uploader: &ingest.Uploader{Client: client}}
+}
+
+// A recording in doubt is looked for five seconds, and then it rests until it can be decided: ten minutes after it was lost.
+func TestADoubtIsLookedFor5Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &lossy{}
+		w := lossyWork(t, newEngine(), s)
+		begun := time.Now()
+		result, err := w.upload(t.Context(), synthetic())
+		require.NoError(t, err)
+		assert.Equal(t, ingest.InDoubt, result.Status)
+		assert.Equal(t, 5*time.Second, time.Since(begun))
+		assert.Equal(t, 10*time.Minute, result.Until.Sub(begun))
+		assert.Equal(t, 1, s.creates)
+	})
+}
+
+// A worker whose clock is an hour ahead, by which ten minutes have passed, decides nothing that the engine's clock does not:
+// the service may still be making the note. When its time has come, it is uploaded once more.
+func TestAWorkerAnHourAheadDecidesNothingEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEngine(), &lossy{}
+		result, err := lossyWork(t, e, s).upload(t.Context(), synthetic())
+		require.NoError(t, err)
+		require.Equal(t, ingest.InDoubt, result.Status)
+
+		time.Sleep(time.Hour) // by this worker's clock alone
+		e.ahead, s.behind = -time.Hour, time.Hour
+		result, err = lossyWork(t, e, s).upload(t.Context(), synthetic())
+		require.NoError(t, err)
+		assert.Equal(t, ingest.InDoubt, result.Status)
+		assert.Equal(t, 1, s.creates, "it was not uploaded again")
+		left := time.Until(result.Until)
+		assert.InDelta(t, (10*time.Minute - 10*time.Second).Seconds(), left.Seconds(), 1, "as much as by the engine's clock")
+
+		// That worker did not put it off for those whose clocks are right.
+		e.ahead, s.behind = 0, 0 // an hour later by all clocks
+		time.Sleep(time.Second)
+		c := entryOf(t, e)
+		assert.True(t, c.Until.Before(time.Now()), "it is due: %v", time.Until(c.Until))
+		_, err = lossyWork(t, e, s).upload(t.Context(), synthetic())
+		require.NoError(t, err)
+		assert.Greater(t, s.creates, 1, "then it is uploaded again")
+	})
+}
+
+// entryOf is the one entry in an engine, as a worker sees it.
+func entryOf(t *testing.T, e *engine) ingest.Entry {
+	t.Helper()
+	j := e.fleet(defaultLease).Journal()
+	for _, b := range j.buckets {
+		for name := range b.KeyValue.(*memory).entries {
+			if digits, ok := strings.CutPrefix(name, "r."); ok {
+				var k ingest.Key
+				require.NoError(t, k.UnmarshalText([]byte(digits)))
+				c, err := j.Claim(t.Context(), k)
+				require.NoError(t, err)
+				defer c.Release()
+				return c.Entry()
+			}
+		}
+	}
+	t.Fatal("there is none")
+	return ingest.Entry{}
+}
+
+// A limiter's request has two seconds, and a place that is not due is waited for up to a tenth of the interval longer.
+func TestALimitersWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		l, err := e.fleet(defaultLease).Limiter(2)
+		require.NoError(t, err)
+		var longest time.Duration
+		for range 300 {
+			before := time.Now()
+			require.NoError(t, l.Wait(t.Context()))
+			longest = max(longest, time.Since(before))
+		}
+		assert.Greater(t, longest, 535*time.Millisecond)
+		assert.LessOrEqual(t, longest, 550*time.Millisecond)
+
+		asked := 0
+		e.before = func(ctx context.Context, _, _ string) error {
+			asked++
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		begun := time.Now()
+		require.ErrorIs(t, l.Wait(t.Context()), errEngine)
+		assert.Equal(t, 10, asked)
+		assert.Equal(t, 20900*time.Millisecond, time.Since(begun))
+	})
+}
