@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -143,10 +145,11 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 // only when it is complete and on disk: nothing half-written ever stands under path. When the download fails, the part
 // stays, with a small ".visit.wav.clinicaldoc-part.json" that says what it is a part of, and the next call for the same
 // note and path goes on from there, also in another process, if the recording's ETag is still the same. After a crash up
-// to 16 MiB are fetched again. Other files are never touched: one that is in the way is [os.ErrExist].
+// to 16 MiB are fetched again. Other files are never touched: one that is in the way is [os.ErrExist], and a part that
+// others own, can write to or reach by a hard link is refused. Where path is a link, the file is the one that it leads to.
 //
-// One call at a time can download to a path: a second one, also in another process, is refused with [ErrInvalidArgument],
-// as are an empty path and one of a directory. Errors of the file system match what they are, such as [os.ErrPermission];
+// One call at a time can download to a path: a second one, also in another process, is [ErrInUse]. An empty path and one of
+// a directory are [ErrInvalidArgument]. Errors of the file system match what they are, such as [os.ErrPermission];
 // the others are those of DownloadAudio.
 func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
 	return run(ctx, s.client, "Notes.DownloadAudioFile", opts, func(ctx context.Context, call *scope) (int64, error) {
@@ -161,13 +164,16 @@ func (s *NotesService) downloadFile(ctx context.Context, call *scope, id int64, 
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
 	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // or the link would be replaced, not what it leads to
+	}
 	if err := checkID(call.call.Operation, id); err != nil {
 		return 0, err
 	}
-	part, err := download.OpenPart(path, fmt.Sprintf("note %d of %s", id, s.client.base))
+	part, err := download.OpenPart(path, fmt.Sprintf("note %d of %s", id, header.Service(s.client.base)))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
-		return 0, invalid("Notes.DownloadAudioFile: path", "another download to it is under way")
+		return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}
 	case err != nil:
 		return 0, downloadError(err)
 	}
@@ -186,18 +192,18 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	}
 	options := &scope.options
 	var response Response // to the question for the size, which is asked while other things go on
-	d := download.New(s.audioSource(id, params, options, &response), to)
+	source := s.audioSource(id, params, options, &response)
+	if !options.noRetry {
+		source.MaxRetries = s.client.config.retry.MaxRetries
+	}
+	d := download.New(source, to)
 	defer d.Stop()
-	call := &exchange.Call{
-		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Stream: d, Effect: downloadAudio.effect,
-		MaxRetries: s.client.config.retry.MaxRetries,
-		Explain:    exchange.ExplainFunc(func(a *exchange.Attempt) error { return brokenOff(ctx, a) }),
+	call := &exchange.Request{
+		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Effect: downloadAudio.effect, Policy: d, Receiver: d,
+		Explain: func(a, _ *exchange.Attempt) error { return brokenOff(ctx, a) },
 	}
 	scope.attach(call, downloadAudio, nil)
-	if options.noRetry {
-		call.MaxRetries = 0
-	}
-	err := call.Do(ctx)
+	_, err := call.Do(ctx) // nothing to release: the recording went to its target
 	if err == nil {
 		err = d.CheckSize(ctx)
 		if options.response != nil && response.Attempts > 0 {
@@ -239,8 +245,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 		PlainHTTP: func(u *url.URL) bool {
 			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && origin.Loopback(u)
 		},
-		UserAgent: c.config.userAgent,
-		Progress:  params.OnProgress,
+		Progress: params.OnProgress,
 	}
 	if !params.IgnoreSize {
 		source.Size = func(ctx context.Context) int64 {

@@ -704,7 +704,7 @@ func TestObserverAndLoggerLearnOfStorage(t *testing.T) {
 	for i, want := range []struct {
 		status   int
 		received int64
-	}{{200, 400}, {403, 0}, {206, 600}} {
+	}{{0, 400}, {403, 0}, {206, 600}} { // the first broke off
 		got := attempts[i]
 		assert.Equal(t, i+1, got.Number)
 		assert.Equal(t, "storage", got.Route)
@@ -1211,7 +1211,8 @@ func leftBehind(t *testing.T, dir string, part []byte, companion string) {
 
 // companion is what stands beside a part; the URL is the service's.
 func companion(url string, note int, etag string, total, size int) string {
-	return fmt.Sprintf(`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%d}`, note, url, etag, total, size)
+	return fmt.Sprintf(`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%d}`,
+		note, strings.Replace(url, "127.0.0.1", "localhost", 1), etag, total, size)
 }
 
 func TestWhatAPartMayBeContinuedFrom(t *testing.T) {
@@ -1429,7 +1430,9 @@ func TestOneDownloadToAPathAtATime(t *testing.T) {
 			return
 		}
 		_, err := client.Notes.DownloadAudioFile(context.WithoutCancel(t.Context()), 7, path, clinicaldoc.DownloadParams{})
-		assert.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		assert.ErrorIs(t, err, clinicaldoc.ErrInUse)
+		assert.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		assert.True(t, clinicaldoc.Retryable(err))
 	}})
 	require.NoError(t, err)
 	assert.True(t, second.Load())
@@ -1481,7 +1484,7 @@ func TestManyDownloadsToAPathDoNotDisturbEachOther(t *testing.T) {
 			done++
 			continue
 		}
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.ErrorIs(t, err, clinicaldoc.ErrInUse)
 	}
 	assert.Positive(t, done)
 	assert.Equal(t, a.data, fileContent(t, path))
@@ -1540,6 +1543,92 @@ func TestAnotherThingThanAFileIsNoPart(t *testing.T) {
 			assert.Zero(t, a.addresses)
 		})
 	}
+}
+
+// A part that others own, can write to or reach under another name is theirs: nothing is read from it or written to it.
+func TestAPartOfOthersIsNotContinued(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no modes there")
+	}
+	for name, lay := range map[string]func(t *testing.T, dir, file string){
+		"others may write": func(t *testing.T, _, file string) { require.NoError(t, os.Chmod(file, 0o666)) },
+		"the group may":    func(t *testing.T, _, file string) { require.NoError(t, os.Chmod(file, 0o660)) },
+		"linked elsewhere": func(t *testing.T, dir, file string) {
+			require.NoError(t, os.Link(file, filepath.Join(dir, "elsewhere")))
+		},
+		"another user's": func(t *testing.T, _, file string) {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give files away")
+			}
+			require.NoError(t, os.Chown(file, 12345, -1))
+		},
+	} {
+		for _, which := range []string{partName, companionName} {
+			t.Run(name+": "+which, func(t *testing.T) {
+				t.Parallel()
+				a := newArchive(t, 1000)
+				dir := t.TempDir()
+				planted := bytes.Repeat([]byte{0xff}, 600)
+				leftBehind(t, dir, planted, companion(a.api.URL, 7, a.etag, 1000, 600))
+				lay(t, dir, filepath.Join(dir, which))
+				before, err := os.Lstat(filepath.Join(dir, which))
+				require.NoError(t, err)
+				path := filepath.Join(dir, "visit.wav")
+				_, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+				require.Error(t, err)
+				assert.NotContains(t, err.Error(), "visit", "a file's name may tell a patient's")
+				assert.NoFileExists(t, path)
+				after, err := os.Lstat(filepath.Join(dir, which))
+				require.NoError(t, err)
+				assert.Equal(t, before.Mode(), after.Mode())
+				assert.Equal(t, planted, fileContent(t, filepath.Join(dir, partName)))
+				assert.Zero(t, a.addresses, "nothing is asked for")
+			})
+		}
+	}
+}
+
+// A name as long as the system allows leaves no room for the part's.
+func TestDownloadToALongName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{strings.Repeat("v", 231) + ".wav", strings.Repeat("ä", 125) + ".wav", strings.Repeat("v", 251) + ".wav"} {
+		a := newArchive(t, 1000)
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+			if n == 1 {
+				a.cut(w, r, 600)
+			}
+			return n == 1
+		}
+		client := a.client(t, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+		_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, a.data, fileContent(t, path))
+		assert.Equal(t, []string{"", "bytes=600- " + a.etag}, a.ranges(), "it is continued")
+		assert.Equal(t, []string{name}, fileNames(t, dir))
+	}
+}
+
+// A link is the file that it leads to.
+func TestDownloadToALink(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 1000)
+	dir, share := t.TempDir(), t.TempDir()
+	path, target := filepath.Join(dir, "visit.wav"), filepath.Join(share, "visit.wav")
+	require.NoError(t, os.WriteFile(target, []byte("old"), 0o600))
+	if err := os.Symlink(target, path); err != nil {
+		t.Skip("no links here")
+	}
+	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+	require.NoError(t, err)
+	assert.Equal(t, a.data, fileContent(t, target))
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	assert.Equal(t, fs.ModeSymlink, info.Mode().Type(), "the link stays one")
 }
 
 // memoryChild tells the test's binary that it is the process whose memory is measured.

@@ -1,15 +1,20 @@
 package clinicaldoc
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -93,12 +98,14 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(creates.Returned), losses: new(creates.Registry)}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
+		Accept:    "application/json", // without it the service puts errors into redirects
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
 		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
 	// Storage is another server: it gets no token, is not meant by the limits, and sends recordings for as long as they take.
 	c.storage = &exchange.Peer{
-		Transport: cfg.httpClient.Transport, StallTimeout: cfg.stallTimeout, MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
+		Transport: cfg.httpClient.Transport, UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout,
+		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
 	if cfg.limiter != nil {
 		c.peer.Limit = cfg.limiter.Wait
@@ -135,45 +142,132 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
 }
 
+// doName is the name of Do in errors and hooks.
+const doName = "Do"
+
 // Do calls an endpoint that this package has no method for, through the same path as all others: token, limits, retries,
 // typed errors.
 //
-// The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A non-nil body is sent
-// as JSON. A non-nil out receives the response as [json.Unmarshal] does; then a response without a JSON body is
-// [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method
-// only when the service cannot have acted, else the error is an [*OutcomeUnknownError].
+// The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A body of type []byte or
+// [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream; any other body
+// but nil is sent as JSON. A reader that does not tell its Len is sent in chunks, and once. A non-nil out must be a pointer
+// and receives the response as [json.Unmarshal] does; then a response without a JSON body is [ErrUnexpectedResponse]. GET,
+// HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method only when the service cannot have
+// acted, else the error is an [*OutcomeUnknownError].
 //
-// In logs and errors, the path is shown by its first two segments, if these are lower-case words or a version, and the
-// others as {}: a name may stand there.
+// Errors, logs, spans and metrics show the path as [WithRoute] says. Without that they show a version and one segment of lower-case
+// letters, and {} for each segment behind it: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
-	op := operation{name: "Do", method: method, route: maskedRoute(path), effect: exchange.Creates}
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		op.effect = exchange.Reads
-	case http.MethodPut, http.MethodDelete:
-		op.effect = exchange.Repeatable
-	}
-	_, err := run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*struct{}, error) {
-		if err := checkPath(method, path); err != nil {
+	_, err := run(ctx, c, doName, opts, func(ctx context.Context, call *scope) (*struct{}, error) {
+		r, err := newRequest(method, path, body, &call.options)
+		if err != nil {
 			return nil, err
 		}
-		r := request{op: op, path: path}
-		if body != nil {
-			encoded, err := json.Marshal(body)
-			if err != nil {
-				return nil, &callError{op: op, detail: "the body cannot be encoded as JSON", causes: []error{ErrInvalidArgument, err}}
-			}
-			r.body = exchange.JSON(encoded)
+		if target := reflect.ValueOf(out); out != nil && (target.Kind() != reflect.Pointer || target.IsNil()) {
+			return nil, invalid("Do: out", "must be nil or a pointer that is not")
 		}
 		return do(ctx, call, r, func(response []byte) (*struct{}, error) {
 			if out == nil {
 				return new(struct{}), nil
 			}
-			return new(struct{}), json.Unmarshal(response, out)
+			return new(struct{}), json.Unmarshal(bytes.Clone(response), out) // out may keep it
 		})
 	})
 	return err
 }
+
+func newRequest(method, path string, body any, options *callOptions) (request, error) {
+	if err := checkPath(method, path); err != nil {
+		return request{}, err
+	}
+	r := request{op: operation{name: doName, method: method, route: maskedRoute(path), effect: exchange.Creates}, path: path}
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		r.op.effect = exchange.Reads
+	case http.MethodPut, http.MethodDelete:
+		r.op.effect = exchange.Repeatable
+	}
+	if options.route != "" {
+		if !fitsRoute(path, options.route) {
+			return request{}, invalid("WithRoute", "does not fit the path; each of its segments must be the path's own or a name in braces")
+		}
+		r.op.route = options.route
+	}
+	var err error
+	r.body, err = newRawBody(body, options.contentType)
+	return r, err
+}
+
+// rawBody is a body as the caller gives it, in memory or as a stream.
+type rawBody struct {
+	exchange.JSON // its content
+
+	contentType string
+	stream      io.Reader // instead of the content; nil: none
+	begun       atomic.Bool
+}
+
+func newRawBody(body any, contentType string) (exchange.Body, error) {
+	raw := &rawBody{contentType: cmp.Or(contentType, "application/octet-stream")}
+	var err error
+	switch b := body.(type) {
+	case []byte:
+		raw.JSON = b
+	case io.Reader:
+		raw.stream = b
+		if _, held := b.(interface{ Len() int }); held {
+			raw.stream = nil
+			raw.JSON, err = io.ReadAll(b)
+		}
+	default:
+		if contentType != "" {
+			return nil, invalid("WithHeader", "Content-Type is for a body of bytes, or of a reader; any other is sent as JSON")
+		}
+		if body == nil {
+			return nil, nil //nolint:nilnil // there is none
+		}
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return nil, &argumentError{"Do: the body cannot be encoded as JSON", err}
+		}
+		return exchange.JSON(encoded), nil
+	}
+	if err != nil {
+		return nil, &argumentError{"Do: the body cannot be read", err}
+	}
+	return raw, nil
+}
+
+func (b *rawBody) ContentType() string { return b.contentType }
+
+func (b *rawBody) Size() int64 {
+	if b.stream != nil {
+		return -1
+	}
+	return b.JSON.Size()
+}
+
+func (b *rawBody) Replayable() bool { return !b.begun.Load() }
+
+func (b *rawBody) Streamed() bool { return b.stream != nil }
+
+// Open needs no last bytes for a stream: it is sent in chunks, and only its end makes it whole.
+func (b *rawBody) Open() (head io.Reader, tail []byte) {
+	if b.stream == nil {
+		return b.JSON.Open()
+	}
+	if !b.begun.CompareAndSwap(false, true) {
+		return failedReader{}, nil // what is left of it is not the body
+	}
+	return b.stream, nil
+}
+
+// failedReader stands for a stream that somebody has read from.
+type failedReader struct{}
+
+func (failedReader) Read([]byte) (int, error) { return 0, errBegunBody }
+
+const errBegunBody = safeError("it is a reader that was read from already")
 
 // checkPath refuses what would leave the base URL's path or origin.
 func checkPath(method, path string) error {
@@ -190,17 +284,43 @@ func checkPath(method, path string) error {
 	return nil
 }
 
+// Bounds on what a path shows by itself.
+const (
+	maxShownSegment  = 32 // letters
+	maxShownSegments = 8
+)
+
+// maskedRoute shows of a path its version and one segment, which is an endpoint's name.
 func maskedRoute(path string) string {
-	const shown = 1 + 2 // the empty one before the first slash, then two
 	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		word := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
-		version := len(s) > 1 && s[0] == 'v' && strings.Trim(s[1:], "0123456789.") == ""
-		if i >= shown && s != "" || !word && !version {
-			segments[i] = "{}"
+	segments = segments[:min(len(segments), 1+maxShownSegments)]
+	named := 1 // the one before it is empty: the path begins with a slash
+	if version := segments[1]; len(version) > 1 && version[0] == 'v' && strings.Trim(version[1:], "0123456789.") == "" {
+		named = 2
+	}
+	for i, s := range segments[1:] {
+		word := len(s) <= maxShownSegment && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
+		if i+1 > named && s != "" || i+1 == named && !word {
+			segments[i+1] = "{}"
 		}
 	}
 	return strings.Join(segments, "/")
+}
+
+// fitsRoute reports whether the template is of the path: its segments are the path's own, or names in braces.
+func fitsRoute(path, template string) bool {
+	own, shown := strings.Split(path, "/"), strings.Split(template, "/")
+	if len(own) != len(shown) {
+		return false
+	}
+	for i, s := range shown {
+		name, open := strings.CutPrefix(s, "{")
+		name, closed := strings.CutSuffix(name, "}")
+		if s != own[i] && (!open || !closed || !redact.IsIdentifier(name, maxShownSegment, "_-.")) {
+			return false
+		}
+	}
+	return true
 }
 
 func hasDotSegment(path string) bool {

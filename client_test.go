@@ -1,13 +1,17 @@
 package clinicaldoc_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -247,9 +251,15 @@ func TestDoErrors(t *testing.T) {
 		"/v1/teams/jane":           "/v1/teams/{}",
 		"/v1/teams/jane/notes/":    "/v1/teams/{}/{}/",
 		"/v2.1/team-members/v1/x":  "/v2.1/team-members/{}/{}",
-		"/Jane/teams":              "/{}/teams",
+		"/Jane/teams":              "/{}/{}",
+		"/patients/garcia":         "/patients/{}",
+		"/search/diabetes":         "/search/{}",
 		"/v1/4711/teams":           "/v1/{}/{}",
-		"/user/tokens/jane/v1/jim": "/user/tokens/{}/{}/{}",
+		"/user/tokens/jane/v1/jim": "/user/{}/{}/{}/{}",
+
+		"/v1/" + strings.Repeat("jane", 10):          "/v1/{}",
+		"/v1/teams" + strings.Repeat("/jane", 20):    "/v1/teams/{}/{}/{}/{}/{}/{}",
+		"/v1/v2/" + strings.Repeat("jane/", 2) + "x": "/v1/{}/{}/{}/{}",
 	} {
 		err := serve(t, call{url: path, status: http.StatusNotFound}).Do(t.Context(), http.MethodGet, path, nil, nil)
 		require.ErrorAs(t, err, &answered)
@@ -273,6 +283,134 @@ func TestDoErrors(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	require.NotErrorAs(t, err, &unknown)
+}
+
+// A template of the caller's stands for the path wherever that would be shown.
+func TestDoShowsTheRouteItIsGiven(t *testing.T) {
+	t.Parallel()
+	var attempt clinicaldoc.Attempt
+	observed := clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { attempt = a })
+	for template, path := range map[string]string{
+		"/v1/teams/{id}/members/{name}": "/v1/teams/5/members/garcia",
+		"/patients/{patient_id}":        "/patients/garcia",
+		"/v1/a/b/c/":                    "/v1/a/b/c/",
+	} {
+		client := serveWith(t, []clinicaldoc.Option{observed}, call{url: path, status: http.StatusNotFound})
+		err := client.Do(t.Context(), http.MethodGet, path, nil, nil, clinicaldoc.WithRoute(template))
+		var answered *clinicaldoc.Error
+		require.ErrorAs(t, err, &answered)
+		assert.Equal(t, template, answered.Route)
+		assert.Contains(t, err.Error(), template)
+		assert.Equal(t, template, attempt.Route)
+		assert.NotContains(t, err.Error(), "garcia")
+	}
+	for _, template := range []string{
+		"", "/", "/v1/teams", "/v1/teams/{id}/{id}", "/v1/groups/{id}", "v1/teams/{id}", "/v1/teams/{i d}", "/v1/teams/{garcía}", "/v1/teams/{}x", "/v1/teams/{id",
+	} {
+		err := serve(t).Do(t.Context(), http.MethodGet, "/v1/teams/garcia", nil, nil, clinicaldoc.WithRoute(template))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, template)
+		assert.NotContains(t, err.Error(), "garcia")
+	}
+	for _, e := range endpoints() {
+		_, err := e.call(t.Context(), serve(t), clinicaldoc.WithRoute(e.route))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
+	}
+}
+
+func TestDoSendsBytesAndReadersAsTheyAre(t *testing.T) {
+	t.Parallel()
+	type sent struct {
+		contentType, body string
+		length            int64
+	}
+	var got []sent
+	failures := 0
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, sent{r.Header.Get("Content-Type"), string(body), r.ContentLength})
+		if failures--; failures >= 0 {
+			return madeResponse(r, http.StatusServiceUnavailable, ""), nil
+		}
+		return madeResponse(r, http.StatusOK, ""), nil
+	})}, clinicaldoc.WithRetry(socketPolicy))
+	const csv = "id;name\n1;synthetic\n"
+	for name, body := range map[string]any{
+		"bytes": []byte(csv), "buffer": bytes.NewBufferString(csv), "reader": strings.NewReader(csv), "stream": io.MultiReader(strings.NewReader(csv)),
+	} {
+		length := int64(len(csv))
+		if name == "stream" {
+			length = -1
+		}
+		require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil, clinicaldoc.WithHeader("content-type", "text/csv")), name)
+		assert.Equal(t, []sent{{"text/csv", csv, length}}, got, name)
+		got = nil
+	}
+	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", []byte(csv), nil))
+	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", json.RawMessage(`{"a": 1}`), nil))
+	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", []byte{}, nil))
+	assert.Equal(t, []sent{{"application/octet-stream", csv, int64(len(csv))}, {"application/json", `{"a":1}`, 7}, {"application/octet-stream", "", 0}}, got)
+
+	// What can be given again is, what cannot is not.
+	got, failures = nil, 1
+	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", strings.NewReader(csv), nil))
+	assert.Len(t, got, 2)
+	assert.Equal(t, got[0], got[1])
+	got, failures = nil, 1
+	err := client.Do(t.Context(), http.MethodPut, "/v1/imports", io.MultiReader(strings.NewReader(csv)), nil)
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.Len(t, got, 1)
+	err = client.Do(t.Context(), http.MethodPost, "/v1/imports", iotest.ErrReader(errors.New("synthetic")), nil)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.NotContains(t, err.Error(), "audio")
+
+	for _, body := range []any{nil, map[string]string{}} {
+		err := client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil, clinicaldoc.WithHeader("Content-Type", "text/csv"))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	}
+}
+
+func TestDoRefusesAnOutThatCannotBeFilled(t *testing.T) {
+	t.Parallel()
+	for _, out := range []any{struct{}{}, 7, (*struct{})(nil), map[string]any{}, []int{}} {
+		err := serve(t).Do(t.Context(), http.MethodPost, "/v1/teams", nil, out)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%T", out)
+		require.ErrorContains(t, err, "out", "%T", out)
+	}
+}
+
+// An endpoint that is no note's has nothing to do with FindCreated.
+func TestDoSpeaksOfNoNotes(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{method: "POST", url: "/v1/teams", body: `{}`, status: http.StatusCreated, response: `{"id":5,"name":"n"}`})
+	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", struct{}{}, new(struct{ ID string }))
+	var unknown *clinicaldoc.OutcomeUnknownError
+	require.ErrorAs(t, err, &unknown)
+	assert.Zero(t, unknown.NoteID)
+	assert.NotContains(t, err.Error(), "Notes.")
+	assert.NotContains(t, err.Error(), "note")
+}
+
+// keeping keeps the bytes that it is decoded from, as it must not.
+type keeping []byte
+
+func (k *keeping) UnmarshalJSON(data []byte) error { *k = data; return nil }
+
+func TestDoGivesBytesThatMayBeKept(t *testing.T) {
+	t.Parallel()
+	client := serve(t,
+		call{url: "/v1/patients/1", response: `{"name":"first"}`},
+		call{url: "/v1/patients/2", response: `{"name":"other"}`},
+	)
+	var first, second keeping
+	require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/patients/1", nil, &first))
+	require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/patients/2", nil, &second))
+	assert.JSONEq(t, `{"name":"first"}`, string(first))
+	assert.JSONEq(t, `{"name":"other"}`, string(second))
 }
 
 func TestManyGoroutinesShareAClientOnSockets(t *testing.T) {

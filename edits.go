@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -32,18 +31,6 @@ func IfUnchanged(note *ProgressNote) CallOption {
 		o.unchanged = note
 		return nil
 	}
-}
-
-// checkConditions refuses a condition on anything but an edit.
-func (o *callOptions) checkConditions(name string) error {
-	switch name {
-	case updateNote.name, signNote.name, deleteNote.name:
-		return nil
-	}
-	if o.unchanged != nil {
-		return invalid(name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
-	}
-	return nil
 }
 
 // ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was
@@ -88,15 +75,6 @@ type edit struct {
 	done    *ProgressNote    // as an earlier attempt left it
 }
 
-// edits are used again: only the goroutine of the call knows one.
-var edits = sync.Pool{New: func() any { return new(edit) }}
-
-// release ends the use of the edit.
-func (e *edit) release() {
-	*e = edit{}
-	edits.Put(e)
-}
-
 func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, request, error) {
 	r, err := op.withID(id)
 	if err != nil {
@@ -106,8 +84,7 @@ func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, requ
 	if read != nil && read.ID != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	e, _ := edits.Get().(*edit)
-	*e = edit{service: s, op: op, id: id, began: time.Now(), read: read, options: &call.options}
+	e := &edit{service: s, op: op, id: id, began: time.Now(), read: read, options: &call.options}
 	r.edit = e
 	return e, r, nil
 }
@@ -138,10 +115,10 @@ func (e *edit) before(ctx context.Context) error {
 	return nil
 }
 
-// BeforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
+// beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
 // have changed it since.
-func (e *edit) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
-	mayHaveActed := !lost.Outcome().NotProcessed()
+func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
+	mayHaveActed := lost.Outcome().Unknown()
 	if e.read == nil && (!mayHaveActed || e.op == deleteNote) {
 		return nil // nothing was done, or doing it twice changes nothing
 	}

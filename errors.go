@@ -72,6 +72,8 @@ var (
 	ErrStalled = exchange.ErrStalled
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
 	ErrPatientMismatch = redact.New("patient mismatch")
+	// ErrInUse: another call, perhaps of another process, works on the same file; later it may be free.
+	ErrInUse = redact.New("in use")
 	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole: fewer rows came than the
 	// service counts, its pages repeat and nothing tells whether more exist, or rows moved to where they cannot be followed.
 	ErrIncompleteList = redact.New("list may be incomplete")
@@ -315,7 +317,6 @@ func (e sentinelError) Unwrap() error { return e.sentinel }
 // Errors of responses that decode but are not what was asked for. Their texts hold no data.
 var (
 	errOtherID = safeError("it is another record than the one asked for")
-	errTooLong = safeError("it is longer than the limit of WithMaxResponseSize")
 	errNoURL   = safeError("it holds no usable url")
 )
 

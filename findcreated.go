@@ -528,7 +528,7 @@ func namesNoPatient(note *ProgressNote) bool {
 
 // mayRecover reports whether a list that failed may work later, as a proxy's login page may be gone then.
 func mayRecover(err error) bool {
-	for _, lasting := range []error{ErrPatientMismatch, errOtherPage, errTooLong, errTooMany} {
+	for _, lasting := range []error{ErrPatientMismatch, errOtherPage, exchange.ErrTooLong, errTooMany} {
 		if errors.Is(err, lasting) {
 			return false
 		}

@@ -74,7 +74,7 @@ type CallResult struct {
 	// "deadline_exceeded" for the caller's context; "dns", "connect", "tls", "timeout", "stalled" or "no_response" for the
 	// network; "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
 	// "processing_failed", "not_created", "audio_changed" or "size_mismatch" for the error of that name;
-	// "limiter", "token_source", "audio_source", "before_commit", "file" or "invalid_argument" for what failed on this side; "panic";
+	// "limiter", "token_source", "audio_source", "body_source", "before_commit", "file", "in_use" or "invalid_argument" for what failed on this side; "panic";
 	// "outcome_unknown" where nothing else is known; "_OTHER". Of several errors that were yielded it is the first one's.
 	ErrorType      string
 	OutcomeUnknown bool // the error matches [ErrOutcomeUnknown]
@@ -139,7 +139,7 @@ func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (con
 	if err := call.options.read(opts); err != nil {
 		return ctx, nil, err
 	}
-	if err := call.options.checkConditions(name); err != nil {
+	if err := call.options.check(name); err != nil {
 		return ctx, nil, err
 	}
 	if hooks := c.config.hooks; hooks != nil {
@@ -171,7 +171,7 @@ func (s *scope) noted(err error) error {
 }
 
 // attach makes those who want to know learn of the attempts of an operation; a nil server is storage.
-func (s *scope) attach(call *exchange.Call, op operation, server *url.URL) {
+func (s *scope) attach(call *exchange.Request, op operation, server *url.URL) {
 	s.op, s.server = op, server
 	if config := &s.client.config; config.hooks != nil || config.observer != nil || config.logger != nil {
 		call.Hook = s
@@ -188,7 +188,7 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt) *exchange.Trace 
 	}
 	given, headers := hooks.AttemptStart(ctx, s.info(a))
 	trace.Context = withValues(ctx, given)
-	if headers.valid() {
+	if headers.valid() && s.server != nil {
 		trace.Parent, trace.State = headers.Traceparent, headers.Tracestate
 	}
 	return trace
@@ -223,7 +223,7 @@ func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt)
 	if a.Unfinished() {
 		result.ErrorType = errorType(ctx, errUnfinished)
 	}
-	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && !a.Outcome().NotProcessed()
+	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && a.Outcome().Unknown()
 	return result
 }
 

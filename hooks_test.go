@@ -225,7 +225,7 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 		Notes.DownloadAudio
 			Notes.AudioURL
 				1: GET /v1/progress-notes/{id}/audio-url 200
-			1: GET storage 200 (no_response)
+			1: GET storage (no_response)
 			2: GET storage 206
 `, strings.Replace(tree, alongside, "", 1))
 	for _, r := range a.seen() {

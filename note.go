@@ -114,7 +114,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		}
 	})
 	extra.Keep(d, &n.Extra.raw)
-	d.Settle()
+	d.Flush()
 	n.unflagged = n.unflagged && n.onlyTexts()
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))

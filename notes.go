@@ -89,22 +89,21 @@ const (
 
 // ListNotesParams selects and orders notes. Zero fields are not sent.
 type ListNotesParams struct {
-	PatientID int64  `url:"patient_id,omitempty"` // only this patient's notes; every row is checked
-	PerPage   int    `url:"per_page,omitempty"`   // 1 to 100
-	Sort      Sort   `url:"sort,omitempty"`
-	Page      int    `url:"page,omitempty"`   // from 1; not with Cursor
-	Cursor    string `url:"cursor,omitempty"` // from PageMeta.NextCursor
+	PatientID int64 // only this patient's notes; every row is checked
+	PerPage   int   // 1 to 100
+	Sort      Sort
+	Page      int    // from 1; not with Cursor
+	Cursor    string // from PageMeta.NextCursor
 
 	// Prefetch is how many pages All requests ahead of the one being read, and how many requests it has under way at once,
-	// up to 64; 0 requests each when it is needed. While All waits for a page that others overtake, those make room for as
-	// many more. More than one at a time needs a service that tells its last page.
-	Prefetch int `url:"-"`
+	// up to 64; 0 requests each when it is needed. More than one at a time needs a service that tells its last page.
+	Prefetch int
 	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
 	// all the same.
-	TrustPatientFilter bool `url:"-"`
+	TrustPatientFilter bool
 	// Verify makes All walk through the list again until a walk brings nothing new, five times at most: for exports that
 	// must be whole, and for services that do not tell how many notes there are.
-	Verify bool `url:"-"`
+	Verify bool
 }
 
 // List returns one page of notes. See [NotesService.All] for all of them.
@@ -118,7 +117,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 }
 
 func (s *NotesService) list(ctx context.Context, call *scope, params ListNotesParams) (*Page[ProgressNote], error) {
-	query, err := params.query(s.client.config.names)
+	query, err := params.query(s.client.config.listParams)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +182,6 @@ func (s *NotesService) update(ctx context.Context, call *scope, id int64, params
 	if err != nil {
 		return nil, err
 	}
-	defer edit.release()
 	if r.body, err = params.encode(); err != nil {
 		return nil, err
 	}
@@ -223,7 +221,6 @@ func (s *NotesService) delete(ctx context.Context, call *scope, id int64) (*Conf
 	if err != nil {
 		return nil, err
 	}
-	defer edit.release()
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -251,7 +248,6 @@ func (s *NotesService) sign(ctx context.Context, call *scope, id int64) (*Progre
 	if err != nil {
 		return nil, err
 	}
-	defer edit.release()
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type config struct {
 	observer        func(context.Context, Attempt)
 	hooks           *Hooks // nil: none
 	names           QueryNames
+	listParams      reflect.Type // ListNotesParams under these names
 	userAgent       string
 	insecureHTTP    bool
 	stallTimeout    time.Duration
@@ -48,6 +50,7 @@ func newConfig(opts []Option) (config, error) {
 			return config{}, err
 		}
 	}
+	c.listParams = c.names.listParams()
 	return c, nil
 }
 
@@ -196,8 +199,8 @@ func WithQueryNames(names QueryNames) Option {
 			if *pair.from != "" {
 				*pair.to = *pair.from
 			}
-			if hasControl(*pair.to) || seen[*pair.to] {
-				return invalid("WithQueryNames", "the names must differ from each other and hold no control characters")
+			if hasControl(*pair.to) || strings.Contains(*pair.to, ",") || seen[*pair.to] {
+				return invalid("WithQueryNames", "the names must differ from each other and hold no commas and no control characters")
 			}
 			seen[*pair.to] = true
 		}
@@ -263,6 +266,8 @@ type callOptions struct {
 	unchanged     *ProgressNote // what the caller read; nil: not said
 	authorization authorization // nil: the client's
 	responded     func()        // called with a success, before it is decoded
+	route         string        // of Do's path; empty: not said
+	contentType   string        // of Do's body; empty: not said
 }
 
 // read takes in all options, also after one that is refused: each may have something to clear.
@@ -277,6 +282,20 @@ func (o *callOptions) read(opts []CallOption) (refused error) {
 		}
 	}
 	return refused
+}
+
+// check refuses options that are meant for other methods.
+func (o *callOptions) check(name string) error {
+	edit := name == updateNote.name || name == signNote.name || name == deleteNote.name
+	switch {
+	case o.unchanged != nil && !edit:
+		return invalid(name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
+	case o.route != "" && name != doName:
+		return invalid(name, "WithRoute is for Do")
+	case o.contentType != "" && name != doName:
+		return invalid(name, "WithHeader: Content-Type is set by the SDK alone")
+	}
+	return nil
 }
 
 // inherited is what every other request of a call gets at the base URL's origin: where it goes, in whose name, and how often.
@@ -309,11 +328,13 @@ func WithResponse(r *Response) CallOption {
 // ownHeaders are set by the SDK, or would undo one of its promises: a second host, or net/http retrying a create.
 var ownHeaders = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Authorization": true, "Connection": true, "Content-Encoding": true, "Content-Length": true,
-	"Content-Type": true, "Cookie": true, "Expect": true, "Host": true, "Idempotency-Key": true, "Proxy-Authorization": true, "Trailer": true,
+	"Cookie": true, "Expect": true, "Host": true, "Idempotency-Key": true, "If-Range": true, "Proxy-Authorization": true,
+	"Range": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true, "User-Agent": true, "X-Idempotency-Key": true, "X-Http-Method-Override": true,
 }
 
-// WithHeader adds a header to the request. Headers that the SDK is responsible for, such as Authorization, are refused.
+// WithHeader adds a header to the request. Headers that the SDK is responsible for, such as Authorization, are refused, and so is
+// Range: a part of a response is none. Content-Type is for a body of [Client.Do].
 func WithHeader(key, value string) CallOption {
 	return func(o *callOptions) error {
 		canonical := http.CanonicalHeaderKey(key)
@@ -322,6 +343,10 @@ func WithHeader(key, value string) CallOption {
 			return invalid("WithHeader", "the key or the value cannot stand in a header")
 		case ownHeaders[canonical]:
 			return invalid("WithHeader", "%s is set by the SDK alone", canonical)
+		}
+		if canonical == "Content-Type" {
+			o.contentType = value
+			return nil
 		}
 		if o.header == nil {
 			o.header = http.Header{}
@@ -341,6 +366,19 @@ func WithQuery(key, value string) CallOption {
 			o.query = url.Values{}
 		}
 		o.query.Add(key, value)
+		return nil
+	}
+}
+
+// WithRoute gives [Client.Do] the template of its path, such as "/v1/teams/{id}": errors, logs, spans and metrics show it instead of
+// the path, which may hold a name. Each segment is the path's own or a name in braces; any other template, and one for another method
+// than Do, is [ErrInvalidArgument].
+func WithRoute(template string) CallOption {
+	return func(o *callOptions) error {
+		if template == "" {
+			return invalid("WithRoute", "the template is empty")
+		}
+		o.route = template
 		return nil
 	}
 }

@@ -37,6 +37,7 @@ func TestNewClientRefusesInvalidOptions(t *testing.T) {
 		"nil observer":          {clinicaldoc.WithObserver(nil), "WithObserver"},
 		"equal names":           {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "x", Sort: "x"}), "WithQueryNames"},
 		"name equal to default": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "page"}), "WithQueryNames"},
+		"name with a comma":     {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Sort: "sort,omitempty"}), "WithQueryNames"},
 		"name with a control":   {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "pa\nge"}), "WithQueryNames"},
 		"empty user agent":      {clinicaldoc.WithUserAgent(""), "WithUserAgent"},
 		"user agent, two lines": {clinicaldoc.WithUserAgent("a\r\nX-Evil: b"), "WithUserAgent"},
@@ -119,7 +120,7 @@ func TestInvalidCallOptionsAreRefused(t *testing.T) {
 	}
 	for _, own := range []string{
 		"accept", "Accept-Encoding", "authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "EXPECT", "host",
-		"Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
+		"If-Range", "Range", "Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
 	} {
 		tests["own header "+own] = struct {
 			option clinicaldoc.CallOption

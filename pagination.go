@@ -7,7 +7,9 @@ import (
 	"iter"
 	"log/slog"
 	"net/url"
+	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/google/go-querystring/query"
 
@@ -49,8 +51,21 @@ const (
 	maxPrefetch = 64
 )
 
-// query checks the params and gives them the service's names.
-func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
+// listParams is ListNotesParams with these names in tags, which is where go-querystring takes them from.
+func (n QueryNames) listParams() reflect.Type {
+	fields := reflect.VisibleFields(reflect.TypeFor[ListNotesParams]())
+	for i := range fields {
+		tag := "-"
+		if name := reflect.ValueOf(n).FieldByName(fields[i].Name); name.IsValid() {
+			tag = name.String() + ",omitempty"
+		}
+		fields[i].Tag = reflect.StructTag("url:" + strconv.Quote(tag))
+	}
+	return reflect.StructOf(fields)
+}
+
+// query checks the params and encodes them under the names that the tags of named give.
+func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 	switch {
 	case p.PatientID < 0:
 		return nil, invalid("Notes.List: PatientID", "must not be negative")
@@ -65,23 +80,7 @@ func (p ListNotesParams) query(names QueryNames) (url.Values, error) {
 	case p.Prefetch < 0 || p.Prefetch > maxPrefetch:
 		return nil, invalid("Notes.List: Prefetch", "%d is outside 0 to %d", p.Prefetch, maxPrefetch)
 	}
-	defaults, err := query.Values(p)
-	if err != nil {
-		return nil, err
-	}
-	if names == defaultQueryNames {
-		return defaults, nil
-	}
-	named := url.Values{}
-	for from, to := range map[string]string{
-		defaultQueryNames.PatientID: names.PatientID, defaultQueryNames.PerPage: names.PerPage, defaultQueryNames.Sort: names.Sort,
-		defaultQueryNames.Page: names.Page, defaultQueryNames.Cursor: names.Cursor,
-	} {
-		if values := defaults[from]; values != nil {
-			named[to] = values
-		}
-	}
-	return named, nil
+	return query.Values(reflect.ValueOf(p).Convert(named).Interface())
 }
 
 const errNoRows = safeError("it holds no list")
@@ -125,7 +124,7 @@ func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T
 		return nil, nil, errNoRows
 	}
 	page.findNext(names)
-	return page, d.Forgiven(), nil
+	return page, d.Warnings(), nil
 }
 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.

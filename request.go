@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -20,30 +19,30 @@ import (
 //
 //  1. check the context; the method has checked its own arguments, and its door the options;
 //  2. make attempts where that is safe: package exchange has their order;
-//  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (mark);
+//  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (wrapUnknown);
 //  4. decode the response; what does not decode is an error too.
 func do[T any](ctx context.Context, scope *scope, r request, decode func(response []byte) (*T, error)) (*T, error) {
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 	}
 	c, options := scope.client, &scope.options
-	call := c.newCall(r, options)
-	scope.attach(&call.Call, r.op, c.baseURL)
-	defer call.release()
-	err := call.Do(ctx)
-	options.response.fill(&call.Call)
+	call := c.newRequest(&r, options)
+	scope.attach(call, r.op, c.baseURL)
+	result, err := call.Do(ctx)
+	defer result.Release()
+	options.response.fill(result)
 	switch {
-	case err != nil && r.gone(&call.Call):
+	case err != nil && r.alreadyDeleted(result):
 		return new(T), nil
 	case err != nil:
-		return nil, r.mark(&call.Call, r.stopped(ctx, err))
+		return nil, r.wrapUnknown(result, r.explainStop(ctx, err))
 	}
 	if options.responded != nil {
 		options.responded()
 	}
-	value, err := decode(call.Last.Body)
+	value, err := decode(result.Last.Body)
 	if err != nil {
-		return nil, r.mark(&call.Call, r.unexpected(c, call.Last, err))
+		return nil, r.wrapUnknown(result, r.unexpected(c, result.Last, err))
 	}
 	return value, nil
 }
@@ -88,51 +87,26 @@ func checkID(name string, id int64) error {
 	return nil
 }
 
-// call is one request on its way, in one object.
-type call struct {
-	exchange.Call
-	client  *Client
-	request request
-	target  url.URL
-}
-
-// calls are used again: what a transport may hold on to is not in them.
-var calls = sync.Pool{New: func() any { return new(call) }}
-
-// release ends the use of the call and its response.
-func (c *call) release() {
-	c.Release()
-	if body := c.request.body; body != nil && body.Streamed() {
-		return // the goroutine that sends it may not have ended
-	}
-	*c = call{}
-	calls.Put(c)
-}
-
-func (c *Client) newCall(r request, options *callOptions) *call {
-	call, _ := calls.Get().(*call)
-	call.client, call.request, call.target = c, r, *c.baseURL
-	call.target.Path += r.path
+func (c *Client) newRequest(r *request, options *callOptions) *exchange.Request {
+	target := *c.baseURL
+	target.Path += r.path
 	if before, after, found := strings.Cut(r.path, "{id}"); found && r.id > 0 {
-		call.target.Path = c.baseURL.Path + before + strconv.FormatInt(r.id, 10) + after
+		target.Path = c.baseURL.Path + before + strconv.FormatInt(r.id, 10) + after
 	}
-	call.target.RawQuery = encodedQuery(r.query, options.query)
-	call.Call = exchange.Call{
-		Peer: c.peer, Method: r.op.method, URL: &call.target, Header: options.header, Body: r.body, Effect: r.op.effect,
+	target.RawQuery = encodedQuery(r.query, options.query)
+	call := &exchange.Request{
+		Peer: c.peer, Method: r.op.method, URL: &target, Header: options.header, Body: r.body, Effect: r.op.effect,
 		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Progress: r.progress, BeforeCommit: r.beforeCommit,
-		Explain: call,
+		Explain: func(a, before *exchange.Attempt) error { return r.explain(c, a, before) },
 	}
 	if r.edit != nil {
-		call.BeforeRetry = r.edit
+		call.BeforeRetry = r.edit.beforeRetry
 	}
 	if options.noRetry {
 		call.MaxRetries = 0
 	}
 	return call
 }
-
-// Explain is for the exchange.
-func (c *call) Explain(a *exchange.Attempt) error { return c.request.explain(c.client, a, c.Last) }
 
 func encodedQuery(own, added url.Values) string {
 	if len(added) == 0 {
@@ -150,11 +124,11 @@ func encodedQuery(own, added url.Values) string {
 // explain is the error of one attempt. Why the one before it failed is not forgotten when nothing was sent after it.
 func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 	switch a.Step {
-	case exchange.None:
-		if a.TooLong {
-			return r.unexpected(c, a, errTooLong)
+	case exchange.Content:
+		if errors.Is(a.Cause, exchange.ErrStatus) {
+			return r.statusError(c, a)
 		}
-		return r.statusError(c, a)
+		return r.unexpected(c, a, a.Cause)
 	case exchange.Limit, exchange.Authorize:
 		detail, kind := "not sent: the limiter refused", "limiter"
 		if a.Step == exchange.Authorize {
@@ -166,26 +140,26 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 		}
 		return &callError{op: r.op, detail: detail + reason(a.Cause), kind: kind, causes: causes}
 	case exchange.Source:
-		return r.noResponse("the audio could not be read: "+redact.Cause(a.Cause), a)
+		what := "audio"
+		if r.op.name == doName {
+			what = "body"
+		}
+		return r.noResponse("the "+what+" could not be read: "+redact.Cause(a.Cause), what+"_source", a)
 	case exchange.Commit:
 		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), kind: "before_commit", causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
-		return r.noResponse(redact.Cause(a.Cause), a)
-	case exchange.Network, exchange.Content: // below; the second is only a stream's
+		return r.noResponse(redact.Cause(a.Cause), "", a)
+	case exchange.None, exchange.Network: // below; nothing has failed in the first
 	}
 	detail := redact.Cause(a.Cause)
 	if a.Sent == exchange.Partly {
 		detail = cutUpload(a.Cause) + detail
 	}
-	return r.noResponse(detail, a)
+	return r.noResponse(detail, "", a)
 }
 
-func (r *request) noResponse(detail string, a *exchange.Attempt) error {
-	e := &callError{op: r.op, detail: "no response: " + detail, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
-	if a.Step == exchange.Source {
-		e.kind = "audio_source"
-	}
-	return e
+func (r *request) noResponse(detail, kind string, a *exchange.Attempt) error {
+	return &callError{op: r.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.
@@ -221,8 +195,8 @@ func (r *request) unexpected(c *Client, a *exchange.Attempt, cause error) error 
 	}
 }
 
-// stopped explains a call that ended between two attempts.
-func (r *request) stopped(ctx context.Context, err error) error {
+// explainStop explains a call that ended between two attempts.
+func (r *request) explainStop(ctx context.Context, err error) error {
 	stopped, ok := errors.AsType[*exchange.Stopped](err)
 	switch {
 	case !ok:
@@ -237,12 +211,12 @@ func (r *request) stopped(ctx context.Context, err error) error {
 	return stopped.Reason
 }
 
-// gone reports whether a retried DELETE found nothing because an earlier attempt had done its work.
-func (r *request) gone(call *exchange.Call) bool {
-	return r.op.method == http.MethodDelete && call.Unsure && r.saysGone(call.Last.Status)
+// alreadyDeleted reports whether a retried DELETE found nothing because an earlier attempt had done its work.
+func (r *request) alreadyDeleted(result *exchange.Result) bool {
+	return r.op.method == http.MethodDelete && result.OutcomeUnknown && r.meansDeleted(result.Last.Status)
 }
 
-func (r *request) saysGone(status int) bool {
+func (r *request) meansDeleted(status int) bool {
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
 		return true
@@ -252,13 +226,13 @@ func (r *request) saysGone(status int) bool {
 	return false
 }
 
-// mark says of a failed call that it may have been carried out all the same.
-func (r *request) mark(call *exchange.Call, err error) error {
+// wrapUnknown says of a failed call that it may have been carried out all the same.
+func (r *request) wrapUnknown(result *exchange.Result, err error) error {
 	switch {
-	case !call.Unsure || r.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
+	case !result.OutcomeUnknown || r.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
 		return err
 	case r.op.effect == exchange.Creates:
-		return &OutcomeUnknownError{SentAt: call.Last.Started, LostAt: time.Now(), NoteID: createdID(call.Last), Err: err}
+		return &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), NoteID: r.createdID(result.Last), Err: err}
 	}
 	return &maybeDoneError{err}
 }
@@ -276,9 +250,9 @@ func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable 
 	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", members)
 }
 
-// createdID digs the id out of a success that is no note otherwise.
-func createdID(a *exchange.Attempt) int64 {
-	if a.Status < 200 || a.Status > 299 {
+// createdID digs the note's id out of a success that is no note otherwise.
+func (r *request) createdID(a *exchange.Attempt) int64 {
+	if r.op != createNote || a.Status < 200 || a.Status > 299 {
 		return 0
 	}
 	return tolerant.FindID(a.Body)

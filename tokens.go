@@ -75,7 +75,7 @@ func decodeTokens(response []byte) (*[]Token, []*jsonscan.TypeError, error) {
 	if !found {
 		return nil, nil, errNoRows
 	}
-	return &tokens, d.Forgiven(), nil
+	return &tokens, d.Warnings(), nil
 }
 
 func (t *Token) fill(d *jsonscan.Decoder) {

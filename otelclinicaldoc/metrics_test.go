@@ -3,6 +3,7 @@ package otelclinicaldoc_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,10 @@ func TestMetricsHaveFewSeries(t *testing.T) {
 			_, err = clinicaldoc.Collect(d.client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PatientID: 1000 + patient}))
 			require.NoError(t, err)
 			require.ErrorIs(t, d.client.Do(t.Context(), http.MethodGet, fmt.Sprint("/v1/prompts/", id), nil, nil), clinicaldoc.ErrNotFound)
+			name := "synthetic" + strings.Repeat("x", int(id)) // of lower-case letters, as an endpoint's may be
+			require.ErrorIs(t, d.client.Do(t.Context(), http.MethodGet, "/search/"+name, nil, nil), clinicaldoc.ErrNotFound)
+			require.ErrorIs(t, d.client.Do(t.Context(), http.MethodGet, "/v1/patients/"+name+"/"+name, nil, nil,
+				clinicaldoc.WithRoute("/v1/patients/{name}/{file}")), clinicaldoc.ErrNotFound)
 		}
 		for _, m := range d.metrics(t) {
 			n += len(series(m))

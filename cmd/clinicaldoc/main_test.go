@@ -93,6 +93,9 @@ func setUp(t *testing.T, e *testscript.Env, variant clinicaldoctest.Variant) err
 	e.Setenv("CLINICALDOC_TOKEN", canaryToken)
 	e.Setenv("CLINICALDOC_QUERY_NAMES", account.QueryNames(query).String())
 	e.Setenv("URL", srv.URL)
+	e.Setenv("PORT", srv.URL[strings.LastIndex(srv.URL, ":")+1:])
+	e.Setenv("TOKEN", canaryToken)
+	e.Setenv("OTHER", srv.AddUser(clinicaldoctest.User{}).Token)
 	e.Setenv("HOME", e.WorkDir)
 	e.Setenv("CLINICALDOC_CONFIG_DIR", filepath.Join(e.WorkDir, "config"))
 	e.Setenv("CLINICALDOC_STATE_DIR", filepath.Join(e.WorkDir, "state"))
@@ -104,7 +107,7 @@ func setUp(t *testing.T, e *testscript.Env, variant clinicaldoctest.Variant) err
 func checkFolder(t *testing.T, folder string) {
 	t.Helper()
 	assert.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		text, err := os.ReadFile(path)

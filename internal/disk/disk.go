@@ -43,14 +43,8 @@ type File interface {
 	IsAt(name string) error
 }
 
-// Why a file cannot be used.
-var (
-	ErrMoved   = redact.New("the file was moved or removed, or another stands in its place")
-	errOthers  = redact.New("it belongs to another user of this machine")
-	errLinked  = redact.New("it has another name as well (a hard link)")
-	errNotFile = redact.New("it is not a regular file")
-	errOpen    = redact.New("others may write to it: see that it is right, then make it yours alone (chmod 600)")
-)
+// ErrMoved means that the name does not lead to the open file any more.
+var ErrMoved = redact.New("the file was moved or removed, or another stands in its place")
 
 type fsKey struct{}
 

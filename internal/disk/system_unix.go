@@ -26,7 +26,7 @@ func openOnce(name string, unlocked bool, how int) (File, error) {
 			err = nil
 		}
 		if err == nil {
-			err = h.check()
+			err = filelock.CheckPrivate(file)
 		}
 		if err == nil {
 			err = h.IsAt(name)
@@ -47,38 +47,6 @@ type held struct{ *os.File }
 // Close lets go at once, also while a program that this process has just started still has the file open.
 func (h held) Close() error { return filelock.Close(h.File) }
 
-// check refuses a file that others own, can write to, or reach under another name.
-func (h held) check() error {
-	info, err := h.Stat()
-	if err != nil {
-		return err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.Mode().IsRegular():
-		return errNotFile
-	case ok && int64(stat.Uid) != int64(os.Geteuid()):
-		return errOthers
-	case ok && stat.Nlink > 1:
-		return errLinked
-	case info.Mode().Perm() == private:
-		return nil
-	}
-	return h.makePrivate(info.Mode().Perm())
-}
-
-// makePrivate takes a copy that others could only read. One that they could write to is not trusted, unless the file system
-// knows no modes: then its folder has to keep them out.
-func (h held) makePrivate(was fs.FileMode) error {
-	_ = h.Chmod(private)
-	const othersWrite = 0o022
-	if is, err := h.Stat(); was&othersWrite != 0 && (err != nil || is.Mode().Perm() != was) {
-		_ = h.Chmod(was)
-		return errOpen
-	}
-	return nil
-}
-
 func (h held) IsAt(name string) error {
 	is, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +61,7 @@ func (h held) IsAt(name string) error {
 	case !os.SameFile(mine, is):
 		return ErrMoved
 	case ok && stat.Nlink > 1:
-		return errLinked
+		return filelock.ErrLinked
 	}
 	return nil
 }

@@ -29,9 +29,9 @@ func openOnce(name string, _ bool, how int) (File, error) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	file := os.NewFile(uintptr(handle), name)
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+	if err := filelock.CheckPrivate(file); err != nil {
 		_ = file.Close()
-		return nil, errNotFile
+		return nil, err
 	}
 	return held{file}, nil
 }

@@ -1,7 +1,6 @@
 // Package download brings one recording from storage, over any number of attempts: a download that is cut goes on where it
-// was. It knows nothing of notes, and makes no attempts by itself. Whoever drives a [Download] calls, for each attempt,
-// Prepare, Request, the transport, and Take with what comes back; after a failed one it asks Next what may follow, and
-// after the one that completed the recording CheckSize. In the end it calls Stop.
+// was. It knows nothing of notes, and makes no attempts by itself: a [Download] is the policy and the receiver of a call of
+// package exchange. After that CheckSize compares a complete recording with what the service says; in the end comes Stop.
 package download
 
 import (
@@ -21,8 +20,9 @@ type Source struct {
 	Address   func(context.Context) (Address, error) // asks for a fresh address
 	Size      func(context.Context) int64            // asks for the recording's size; below 1: not told; nil: it does not matter
 	PlainHTTP func(*url.URL) bool                    // whether a recording may come from there without TLS
-	UserAgent string
-	Progress  func(received, total int64) // nil: nobody wants to know
+	Progress  func(received, total int64)            // nil: nobody wants to know
+
+	MaxRetries int // since the last new byte
 }
 
 // Address is where the recording can be fetched for a while.
@@ -80,14 +80,28 @@ func New(source Source, to Target) *Download {
 // Received is how many bytes of the recording the target has.
 func (d *Download) Received() int64 { return d.received }
 
-// Prepare gets ready for an attempt: an address that may still be good, and a target that can be gone on with. It may
-// take calls to the service; what those fail with is returned as it is.
-func (d *Download) Prepare(ctx context.Context) error {
-	if err := d.findAddress(ctx); err != nil {
+// Prepare gets ready for an attempt: an address that may still be good, a target that can be gone on with, and a request
+// for what is missing. It may take calls to the service; what those fail with is returned as it is. The request carries
+// nothing of the caller's but the address: storage refuses a token beside a signature, and has no business with one.
+func (d *Download) Prepare(req *http.Request) error {
+	if err := d.findAddress(req.Context()); err != nil {
 		return err
 	}
 	if d.received > 0 && d.etag == "" {
-		return d.restart("the download was cut and storage gives no strong ETag to go on by")
+		if err := d.restart("the download was cut and storage gives no strong ETag to go on by"); err != nil {
+			return err
+		}
+	}
+	d.tried = true
+	u, err := url.Parse(d.address.URL)
+	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
+		return unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
+	}
+	u.Fragment = ""
+	req.URL, req.Host, req.Header = u, u.Host, http.Header{"Accept-Encoding": {"identity"}}
+	if d.received > 0 {
+		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
+		req.Header["If-Range"] = []string{d.etag}
 	}
 	return nil
 }
@@ -106,49 +120,23 @@ func (d *Download) findAddress(ctx context.Context) error {
 	return err
 }
 
-// Request builds the request for what is missing. It carries nothing of the caller's but the address: storage refuses a
-// token beside a signature, and has no business with one.
-func (d *Download) Request(ctx context.Context) (*http.Request, error) {
-	d.tried = true
-	u, err := url.Parse(d.address.URL)
-	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
-		return nil, unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
-	}
-	u.Fragment = ""
-	req := (&http.Request{
-		Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {d.source.UserAgent}},
-	}).WithContext(ctx)
-	if d.received > 0 {
-		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
-		req.Header["If-Range"] = []string{d.etag}
-	}
-	return req, nil
-}
-
-// Next decides what may follow the attempt that failed with err. It must be asked once after each. Failures count anew
-// with every new byte, and so does the one fresh address, with which the next attempt is made at once.
-func (d *Download) Next(err error, maxRetries int) exchange.Next {
+// Next decides what may follow a failed attempt. It must be asked once after each. Failures count anew with every new
+// byte, and so does the one fresh address, with which the next attempt is made at once.
+func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	if d.furthest > d.counted {
 		d.failures, d.renewed = 0, false
 	}
 	d.counted = d.furthest
-	failed, known := errors.AsType[*Error](err)
+	failed, known := errors.AsType[*Error](a.Err)
 	switch {
-	case known && failed.Then == Renew && !d.renewed && maxRetries > 0:
+	case known && failed.Then == Renew && !d.renewed && d.source.MaxRetries > 0:
 		d.renewed, d.address = true, Address{}
 		return exchange.Next{Retry: true, AtOnce: true}
-	case !known || failed.Then != Retry || d.failures >= maxRetries:
+	case !known || failed.Then != Retry || d.failures >= d.source.MaxRetries:
 		return exchange.Next{}
 	}
 	d.failures++
-	return exchange.Next{Retry: true, Failures: d.failures, RetryAfter: failed.RetryAfter}
-}
-
-// Judged reports whether the error is the download's own, and not that of a request or a response that broke off.
-func (d *Download) Judged(err error) bool {
-	failed, ok := errors.AsType[*Error](err)
-	return ok && failed.Kind != Broken
+	return exchange.Next{Retry: true, Failures: d.failures}
 }
 
 // start is called with the first byte of a recording at hand. What the target has of another one is dropped.

@@ -17,17 +17,26 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
+func failedWith(err error) *exchange.Attempt { return &exchange.Attempt{Err: err} }
+
+// prepare has the download make its next request.
+func prepare(t *testing.T, d *Download) (*http.Request, error) {
+	t.Helper()
+	req := (&http.Request{}).WithContext(t.Context())
+	return req, d.Prepare(req)
+}
+
 func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
 	t.Parallel()
 	d := newTest(io.Discard)
 	broken := Break(io.ErrUnexpectedEOF)
 	for n := 1; n <= 3; n++ {
-		assert.Equal(t, exchange.Next{Retry: true, Failures: n}, d.Next(broken, 3))
+		assert.Equal(t, exchange.Next{Retry: true, Failures: n}, d.Next(failedWith(broken)))
 	}
-	assert.Equal(t, exchange.Next{}, d.Next(broken, 3))
+	assert.Equal(t, exchange.Next{}, d.Next(failedWith(broken)))
 	d.furthest++
-	assert.Equal(t, exchange.Next{Retry: true, Failures: 1}, d.Next(broken, 3))
-	assert.Equal(t, exchange.Next{Retry: true, Failures: 2}, d.Next(broken, 3), "the byte counts once")
+	assert.Equal(t, exchange.Next{Retry: true, Failures: 1}, d.Next(failedWith(broken)))
+	assert.Equal(t, exchange.Next{Retry: true, Failures: 2}, d.Next(failedWith(broken)), "the byte counts once")
 }
 
 func TestNextAsksForOneFreshAddress(t *testing.T) {
@@ -39,24 +48,31 @@ func TestNextAsksForOneFreshAddress(t *testing.T) {
 		asked++
 		return Address{URL: "https://storage.clinic.test/7"}, nil
 	}
-	require.NoError(t, d.Prepare(t.Context()))
-	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
-	require.NoError(t, d.Prepare(t.Context()))
+	d.source.MaxRetries = 1
+	_, err := prepare(t, d)
+	require.NoError(t, err)
+	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(failedWith(refusal)))
+	_, err = prepare(t, d)
+	require.NoError(t, err)
 	assert.Equal(t, 2, asked)
-	assert.Equal(t, exchange.Next{}, d.Next(refusal, 1))
+	assert.Equal(t, exchange.Next{}, d.Next(failedWith(refusal)))
 	d.furthest++
-	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(refusal, 1))
-	assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(refusal, 0), "without retries none at all")
+	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(failedWith(refusal)))
+	once := newTest(io.Discard)
+	once.source.MaxRetries = 0
+	assert.Equal(t, exchange.Next{}, once.Next(failedWith(refusal)), "without retries none at all")
 }
 
 func TestNextStopsWhereNothingHelps(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Kind: Changed}, unexpected(textDocument)} {
-		assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(err, 3))
+		assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(failedWith(err)))
 	}
 	after := &Error{Kind: Refused, Then: Retry, RetryAfter: time.Minute}
-	assert.Equal(t, exchange.Next{Retry: true, Failures: 1, RetryAfter: time.Minute}, newTest(io.Discard).Next(after, 3))
-	assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(after, 0))
+	d := newTest(io.Discard)
+	assert.Equal(t, exchange.Next{Retry: true, Failures: 1}, d.Next(failedWith(after)))
+	d.source.MaxRetries = 0
+	assert.Equal(t, exchange.Next{}, d.Next(failedWith(after)))
 }
 
 func TestWhatMayFollowAStatus(t *testing.T) {
@@ -89,16 +105,14 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 func TestARequestIsForWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := newTest(io.Discard)
-	d.source.UserAgent = "synthetic/1"
 	d.source.Address = func(context.Context) (Address, error) {
 		return Address{URL: "https://storage.clinic.test/7?a=b#fragment"}, nil
 	}
 	for _, received := range []int{0, 100, 300} {
-		require.NoError(t, d.Prepare(t.Context()))
-		req, err := d.Request(t.Context())
+		req, err := prepare(t, d)
 		require.NoError(t, err)
 		assert.Equal(t, "https://storage.clinic.test/7?a=b", req.URL.String())
-		want := http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {"synthetic/1"}}
+		want := http.Header{"Accept-Encoding": {"identity"}}
 		status, header := http.StatusOK, []string{"ETag", `"1"`}
 		switch received {
 		case 100:
@@ -125,8 +139,7 @@ func TestAddressesThatAreNotUsed(t *testing.T) {
 		d := newTest(io.Discard)
 		d.source.PlainHTTP = func(u *url.URL) bool { return u.Host == "allowed.clinic.test" }
 		d.source.Address = func(context.Context) (Address, error) { return Address{URL: address}, nil }
-		require.NoError(t, d.Prepare(t.Context()))
-		_, err := d.Request(t.Context())
+		_, err := prepare(t, d)
 		assert.Equal(t, used, err == nil, address)
 		if err != nil {
 			assert.NotContains(t, err.Error(), "secret")
@@ -139,7 +152,7 @@ func TestATargetThatCannotGoOnIsRewoundFirst(t *testing.T) {
 	d := newTest(new(bytes.Buffer))
 	_, err := take(t, d, respond(200, cutAfter(audio(1000), 100), 1000))
 	require.Error(t, err)
-	err = d.Prepare(t.Context())
+	_, err = prepare(t, d)
 	var failure *Error
 	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, Changed, failure.Kind)

@@ -55,6 +55,9 @@ func (e *Error) SafeText() string { return e.Text }
 
 func (e *Error) Unwrap() []error { return e.Causes }
 
+// Is matches [exchange.ErrUnusable], unless the request or the response broke off.
+func (e *Error) Is(target error) bool { return target == exchange.ErrUnusable && e.Kind != Broken }
+
 // Break is a request or a response that broke off; what is one already stays as it is. Who drives the download may know
 // better why.
 func Break(err error) *Error {

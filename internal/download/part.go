@@ -3,6 +3,7 @@ package download
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -48,8 +50,7 @@ const (
 )
 
 var (
-	errNotOurs    = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
-	errNotRegular = safeError("the part beside it is another thing than a file")
+	errNotOurs = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
 )
 
 // OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
@@ -71,9 +72,14 @@ func OpenPart(path, of string) (*Part, error) {
 	return p, nil
 }
 
-// beside is the name of a file that belongs to a download to path.
+// beside is the name of a file that belongs to a download to path. Of a long base name it has the beginning and a hash.
 func beside(path, suffix string) string {
+	const maxBase = 180 // bytes; file systems take names of 255, some of as many UTF-16 units
 	dir, base := filepath.Split(path)
+	if len(base) > maxBase {
+		sum := sha256.Sum256([]byte(base))
+		base = strings.ToValidUTF8(base[:maxBase], "") + "-" + hex.EncodeToString(sum[:8])
+	}
 	return dir + "." + base + ".clinicaldoc-part" + suffix
 }
 
@@ -84,12 +90,16 @@ func (p *Part) open() error {
 	if err != nil {
 		return err
 	}
-	if len(bytes.Trim(text, "\x00")) == 0 { // it is new, or a crash left nothing in it
-		return p.create()
-	}
-	var ours bool
-	if p.info.Part, ours = partName(text); !ours {
+	empty := len(bytes.Trim(text, "\x00")) == 0 // it is new, or a crash left nothing in it
+	ours := false
+	if p.info.Part, ours = partName(text); !ours && !empty {
 		return errNotOurs
+	}
+	if err := filelock.CheckPrivate(p.companion); err != nil {
+		return err
+	}
+	if empty {
+		return p.create()
 	}
 	p.file, err = openRegular(p.partPath())
 	switch {
@@ -130,7 +140,7 @@ func (p *Part) create() error {
 	return err
 }
 
-// openRegular opens a file, not what a link of that name leads to.
+// openRegular opens a file that can be continued, not what a link of that name leads to.
 func openRegular(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|noFollow, 0)
 	if err != nil {
@@ -139,26 +149,18 @@ func openRegular(name string) (*os.File, error) {
 	opened, err := file.Stat()
 	if err == nil {
 		var named fs.FileInfo
-		if named, err = os.Lstat(name); err == nil && (!opened.Mode().IsRegular() || !os.SameFile(opened, named)) {
-			err = errNotRegular
+		if named, err = os.Lstat(name); err == nil && !os.SameFile(opened, named) {
+			err = filelock.ErrNotRegular
 		}
 	}
 	if err == nil {
-		err = tolerate(file.Chmod(0o600)) // it may have been copied
+		err = filelock.CheckPrivate(file)
 	}
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
 	return file, nil
-}
-
-// tolerate drops the error of a file system that keeps no permissions, as FAT and SMB shares do not.
-func tolerate(chmod error) error {
-	if errors.Is(chmod, fs.ErrPermission) || errors.Is(chmod, errors.ErrUnsupported) {
-		return nil
-	}
-	return chmod
 }
 
 // resume goes on with the part as far as it surely is of the same recording, or empties it.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 )
 
 func TestAPipeIsNoPart(t *testing.T) {
@@ -19,5 +21,5 @@ func TestAPipeIsNoPart(t *testing.T) {
 	require.NoError(t, os.Remove(p.partPath()))
 	require.NoError(t, syscall.Mkfifo(p.partPath(), 0o600))
 	_, err := OpenPart(path, of)
-	require.ErrorIs(t, err, errNotRegular)
+	require.ErrorIs(t, err, filelock.ErrNotRegular)
 }

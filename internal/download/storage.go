@@ -12,9 +12,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Take judges the response by its status and writes what it brings to the target. It returns how many bytes the body
+// Receive judges the response by its status and writes what it brings to the target. It returns how many bytes the body
 // gave. A nil error means that the recording is complete. The body stays open.
-func (d *Download) Take(ctx context.Context, resp *http.Response, watch exchange.Watch) (int64, error) {
+func (d *Download) Receive(ctx context.Context, resp *http.Response, watch exchange.Watch) (int64, error) {
 	var skip int64
 	var err error
 	switch resp.StatusCode {

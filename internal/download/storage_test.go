@@ -25,8 +25,10 @@ type tracked struct {
 	paused   bool
 }
 
-func (w *tracked) Progress() { w.progress, w.paused = w.progress+1, false }
-func (w *tracked) Pause()    { w.paused = true }
+func (w *tracked) Progress()  { w.progress, w.paused = w.progress+1, false }
+func (w *tracked) Pause()     { w.paused = true }
+func (w *tracked) Bound(int)  {}
+func (w *tracked) Err() error { return nil }
 
 // newTest is a download to w of a recording whose size nobody tells.
 func newTest(w io.Writer) *Download {
@@ -34,6 +36,8 @@ func newTest(w io.Writer) *Download {
 		Address:   func(context.Context) (Address, error) { return Address{URL: "https://storage.clinic.test/7"}, nil },
 		Size:      func(context.Context) int64 { return -1 },
 		PlainHTTP: func(*url.URL) bool { return false },
+
+		MaxRetries: 3,
 	}, NewWriter(w))
 }
 
@@ -60,7 +64,7 @@ func take(t *testing.T, d *Download, r reply, watches ...exchange.Watch) (int64,
 	for i := 0; i+1 < len(r.header); i += 2 {
 		resp.Header.Set(r.header[i], r.header[i+1])
 	}
-	return d.Take(t.Context(), resp, append(watches, new(tracked))[0])
+	return d.Receive(t.Context(), resp, append(watches, new(tracked))[0])
 }
 
 // audio is made of bytes that are no text.

@@ -39,10 +39,10 @@ func (s *SendState) Attach(out *http.Request, body Body, mayAnnounce bool) {
 func (s *SendState) Follow(body Body, announced bool) io.ReadCloser {
 	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), reading: make(chan struct{}, 1), quit: make(chan struct{})}
 	if s.upload == nil {
-		s.upload = new(upload)
+		s.upload = new(UploadState)
 	}
-	if s.commits == nil && b.streamed {
-		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
+	if s.upload.commits == nil && b.streamed {
+		s.upload.progress, s.upload.commits = make(chan struct{}, 1), make(chan chan error)
 	}
 	b.head, b.tail = body.Open()
 	if earlier := s.body.Swap(b); earlier != nil {

@@ -11,80 +11,82 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// try is what an attempt takes to be sent, in one object. It is never used for another: a transport may hold on to all of it.
-type try struct {
+// outgoing is what an attempt takes to be sent, in one object. It is never used for another: a transport may hold on to all
+// of it.
+type outgoing struct {
 	request http.Request
 	target  url.URL
 	state   SendState
 }
 
-// attempt goes through the steps once, and leaves what came of it in Last.
-func (c *Call) attempt(ctx context.Context) {
+// RoundTrip makes one attempt and leaves what came of it in Last. A response has been read and closed.
+func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, before := req.Context(), c.Last
 	c.Attempts++
-	a := &c.first
-	if c.Attempts > 1 {
-		a = new(Attempt)
-	}
-	*a = Attempt{Number: c.Attempts, Started: time.Now(), permanent: true} // until something is sent
+	a := &Attempt{Number: c.Attempts, Started: time.Now(), permanent: true} // until something is sent
 	defer c.end(ctx, a)
-	c.steps(ctx, a)
-	if a.Step != None || a.TooLong || c.Stream == nil && !success(a.Status) {
-		a.Err = c.Explain.Explain(a)
+	resp := c.attempt(ctx, req, a) //nolint:bodyclose // it is closed
+	if a.Step != None {
+		a.Err = c.Explain(a, before)
 	}
 	c.Last = a
-	if !c.Unsure {
-		c.Unsure, c.decisive = !a.Outcome().NotProcessed(), a
+	if !c.OutcomeUnknown {
+		c.OutcomeUnknown, c.unknown = a.Outcome().Unknown(), a
 	}
+	if a.Status == 0 {
+		return nil, a
+	}
+	resp.Body = http.NoBody
+	return resp, nil
 }
 
-func (c *Call) steps(ctx context.Context, a *Attempt) {
+// attempt goes through the steps once.
+func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http.Response {
 	if err := c.limit(ctx); err != nil {
 		a.Step, a.Cause = Limit, err
-		return
+		return nil
 	}
 	authorization, err := c.authorize(ctx)
 	if err != nil {
 		a.Step, a.Cause = Authorize, err
-		return
+		return nil
 	}
-	t := new(try)
-	if err := c.build(ctx, t, authorization); err != nil {
-		a.Step, a.Cause = Content, err
-		return
-	}
-	state := &t.state
-	traced := c.begin(ctx, a, t.request.Header)
+	out := new(outgoing)
+	state := &out.state
+	header := c.header(req.Header, authorization)
+	traced := c.begin(ctx, a, header)
 	timed, cancel := WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()
 	state.Once, state.BeforeCommit = c.Effect == Creates, c.BeforeCommit
 	a.Started = time.Now()
-	t.request = *t.request.WithContext(httptrace.WithClientTrace(watched, state.Trace()))
-	resp, err := c.send(&t.request, state) //nolint:bodyclose // read and take do
-	a.Sent = Wholly                        // if it responds, it has what it wants
-	switch {
-	case err != nil:
-		a.Sent = state.Settle(err)
-	case c.Stream != nil:
-		err = c.take(ctx, resp, a, &state.Watchdog)
-	default:
-		err = c.read(resp, a, state)
+	out.target = *req.URL
+	out.request = *(&http.Request{
+		Method: req.Method, URL: &out.target, Host: req.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(httptrace.WithClientTrace(watched, state.Trace()))
+	resp, err := c.send(&out.request, state)
+	a.Sent = Wholly // if it responds, it has what it wants
+	if err != nil {
+		a.Sent = state.Conclude(err)
+	} else {
+		err = c.receive(ctx, resp, a, state)
 	}
 	a.BytesSent, a.permanent = state.BytesSent(), false
 	if err != nil {
 		a.judge(ctx, watched, state, err)
 	}
+	return resp
 }
 
-func (c *Call) limit(ctx context.Context) error {
+func (c *call) limit(ctx context.Context) error {
 	if c.Peer.Limit == nil {
 		return nil
 	}
 	return c.Peer.Limit(ctx)
 }
 
-func (c *Call) authorize(ctx context.Context) (string, error) {
+func (c *call) authorize(ctx context.Context) (string, error) {
 	switch {
 	case c.Authorization != nil:
 		return c.Authorization(ctx)
@@ -94,39 +96,39 @@ func (c *Call) authorize(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// build makes the request of one attempt, but for its context and body.
-func (c *Call) build(ctx context.Context, t *try, authorization string) error {
-	if c.Stream != nil {
-		req, err := c.Stream.Request(ctx)
-		if err == nil {
-			t.request = *req
+// header makes the headers of one attempt, which a transport may change. The values of those that every request has share
+// one array.
+func (c *call) header(own http.Header, authorization string) http.Header {
+	var contentType string
+	if c.Body != nil {
+		contentType = c.Body.ContentType()
+	}
+	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, authorization, contentType}
+	header := make(http.Header, len(own)+len(values))
+	for key, list := range own {
+		header[key] = list[:len(list):len(list)] // one that is added to does not grow into the next attempt's
+	}
+	for i, key := range [...]string{"Accept", "User-Agent", "Authorization", "Content-Type"} {
+		if values[i] != "" {
+			header[key] = values[i : i+1 : i+1]
 		}
-		return err
 	}
-	t.target = *c.URL
-	t.request = http.Request{
-		Method: c.Method, URL: &t.target, Host: c.URL.Host, Header: c.header(authorization), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	return nil
+	return header
 }
 
-const (
-	maxErrorBody = 64 << 10 // of a response that is no success; what is beyond is cut off
-	maxRedirects = 5        // on the own origin
-	maxReadTime  = 10       // stall timeouts that reading a response may take
-)
+const maxRedirects = 5 // on the own origin
 
-// send delivers the request: a streamed body in company.
-func (c *Call) send(out *http.Request, state *SendState) (*http.Response, error) {
+// send delivers the request: a streamed body from a goroutine of its own.
+func (c *call) send(out *http.Request, state *SendState) (*http.Response, error) {
 	state.Attach(out, c.Body, !c.Peer.ignoresExpect.Load())
 	if c.Body == nil || !c.Body.Streamed() {
 		return c.deliver(out, state)
 	}
-	return state.Accompany(out.Context(), c.Progress, func() (*http.Response, error) { return c.deliver(out, state) })
+	return state.SendStreamed(out.Context(), c.Progress, func() (*http.Response, error) { return c.deliver(out, state) })
 }
 
 // deliver sends the request, without the announcement if the server rejects that, and follows redirects where allowed.
-func (c *Call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
+func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
 	for hops := 0; ; hops++ {
 		resp, err := c.Peer.Transport.RoundTrip(out)
 		switch {
@@ -155,36 +157,20 @@ func (c *Call) deliver(out *http.Request, state *SendState) (*http.Response, err
 	}
 }
 
-// read takes the response in, up to the limit, and ends what is left of the sending. A refusal that breaks off or is too
-// long is a refusal all the same.
-func (c *Call) read(resp *http.Response, a *Attempt, state *SendState) error {
+// receive gives the receiver the response, and ends what is left of the sending.
+func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
-	succeeded, limit := success(resp.StatusCode), c.Peer.MaxBody
-	if !succeeded {
-		limit = min(limit, maxErrorBody)
-		if c.Body != nil && resp.ProtoMajor < 2 {
-			state.Retire()
-		}
+	if !success(resp.StatusCode) && c.Body != nil && resp.ProtoMajor < 2 {
+		state.Retire()
 	}
-	if c.buffer == nil {
-		c.buffer = getBuffer()
-	}
-	c.buffer.Reset()
-	state.Watchdog.Bound(maxReadTime)
-	body, release := c.plainBody(resp)
-	defer release()
-	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
-	c.reader = WatchedReader{Reader: body, Watchdog: &state.Watchdog, Left: max(limit, limit+1)}
-	n, err := c.buffer.ReadFrom(&c.reader)
-	a.BytesReceived = n
+	received, err := c.receiver.Receive(ctx, resp, &state.Watchdog)
+	a.BytesReceived = received
 	state.Close()
-	if err != nil && succeeded {
-		return err
-	}
-	if succeeded && state.IgnoredExpect() {
+	if success(resp.StatusCode) && err == nil && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)
 	}
-	a.Status, a.Header, a.Body = resp.StatusCode, resp.Header, c.buffer.Bytes()[:min(n, limit)]
-	a.TooLong = succeeded && n > limit
-	return nil
+	if err == nil || isUnusable(err) {
+		a.Status, a.Header, a.Body = resp.StatusCode, resp.Header, c.memory.bytes()
+	}
+	return err
 }

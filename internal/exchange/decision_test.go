@@ -26,11 +26,11 @@ func status(r *http.Request, code int) *http.Response {
 }
 
 // newCall reads something, with three retries that wait a second at first.
-func newCall(send transport) *exchange.Call {
-	return &exchange.Call{
+func newCall(send transport) *exchange.Request {
+	return &exchange.Request{
 		Peer:   &exchange.Peer{Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour},
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: exchange.Reads, MaxRetries: 3,
-		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return a }),
+		Explain: func(a, _ *exchange.Attempt) error { return a },
 	}
 }
 
@@ -46,8 +46,9 @@ func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
 			codes = codes[1:]
 			return status(r, code), nil
 		})
-		require.NoError(t, call.Do(ctx))
-		assert.Equal(t, 2, call.Attempts)
+		result, err := call.Do(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, 2, result.Attempts)
 	})
 }
 
@@ -63,7 +64,8 @@ func TestAWaitAsLongAsTheDeadlineIsNotTaken(t *testing.T) {
 			resp.Header.Set("Retry-After", "5")
 			return resp, nil
 		})
-		require.Error(t, call.Do(ctx))
+		_, err := call.Do(ctx)
+		require.Error(t, err)
 		assert.Zero(t, time.Since(started))
 	})
 }
@@ -75,7 +77,7 @@ func TestAWaitIsTheSameWhenItIsAskedForTwice(t *testing.T) {
 		for range 60 {
 			ctx, cancel := context.WithTimeout(t.Context(), 750*time.Millisecond)
 			call := newCall(func(r *http.Request) (*http.Response, error) { return status(r, http.StatusServiceUnavailable), nil })
-			err := call.Do(ctx)
+			_, err := call.Do(ctx)
 			cancel()
 			_, stopped := errors.AsType[*exchange.Stopped](err)
 			require.False(t, stopped, "it ended within a wait")
@@ -93,11 +95,12 @@ func TestAContextThatEndedMeanwhileIsTold(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return status(r, http.StatusServiceUnavailable), nil
 		})
-		stopped, ok := errors.AsType[*exchange.Stopped](call.Do(ctx))
+		result, err := call.Do(ctx)
+		stopped, ok := errors.AsType[*exchange.Stopped](err)
 		require.True(t, ok)
 		require.ErrorIs(t, stopped.Reason, context.DeadlineExceeded)
-		assert.Equal(t, 1, call.Attempts)
-		assert.Equal(t, http.StatusServiceUnavailable, call.Last.Status)
+		assert.Equal(t, 1, result.Attempts)
+		assert.Equal(t, http.StatusServiceUnavailable, result.Last.Status)
 	})
 }
 
@@ -112,9 +115,10 @@ func TestABodyThatIsCut(t *testing.T) {
 				return nil, io.ErrUnexpectedEOF
 			})
 			call.Method, call.Effect, call.Body = http.MethodPost, effect, exchange.JSON(strings.Repeat("x", 100<<10))
-			require.Error(t, call.Do(t.Context()))
-			assert.Equal(t, exchange.Partly, call.Last.Sent)
-			assert.Equal(t, attempts, call.Attempts)
+			result, err := call.Do(t.Context())
+			require.Error(t, err)
+			assert.Equal(t, exchange.Partly, result.Last.Sent)
+			assert.Equal(t, attempts, result.Attempts)
 		})
 	}
 }

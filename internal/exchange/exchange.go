@@ -1,25 +1,24 @@
 // Package exchange carries one call to a server and back: attempts until one succeeds or none may follow. It knows HTTP,
 // tokens and patience, and nothing of notes.
 //
-// One call goes down this way and comes back up:
+// go-retryablehttp drives the attempts. One call goes down this way and comes back up:
 //
-//	Call.Do      makes a first attempt; if another may follow, go-retryablehttp goes on from there
-//	  attempt      one value, made new each time; a Stream builds its own request, and takes and judges the response
+//	Request.Do   prepares the call and hands it to go-retryablehttp, which asks for each attempt:
+//	  RoundTrip    one attempt: its response, or the error that it ended with
 //	    limit        wait for the limiter: before the token, which must not age in a queue
 //	    authorize    ask for the token: for each attempt, since it may have been renewed
 //	    begin        the hook, when only sending remains
 //	    watch        the stall watchdog and the send state, around all that touches the network
 //	    send         transport, 100-continue, redirects on the own origin
-//	    read         the whole response, bounded: one that is cut is a failed attempt
+//	    receive      the whole response, bounded: one that is cut is a failed attempt
 //	    explain      the failure in the caller's words
 //	    end          the hook learns of the attempt when all of it is known
-//	  mayRetry     the decision: effect, send state, status
-//	  pause        back-off, Retry-After
-//	  beforeRetry  a look at the server before something is sent a second time
+//	  checkRetry   the decision, by the policy: effect, send state, status
+//	  backoff      the pause: growing, random in part, never less than Retry-After
+//	  prepare      a look at the server before something is sent a second time
 package exchange
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -37,194 +36,205 @@ type Peer struct {
 	Timeout      time.Duration               // of an attempt; 0: none
 	Origin       *url.URL                    // redirects stay on it; nil: none is followed
 	Limit        func(context.Context) error // nil: none
-	UserAgent    string
+	UserAgent    string                      // empty: net/http's own
 	StallTimeout time.Duration
-	MaxBody      int64 // of a response
+	MaxBody      int64  // of a response
+	Accept       string // the header of that name; empty: none
 	MinWait      time.Duration
 	MaxWait      time.Duration
 	// Authorization gives the header of that name, which shows the token: a function, so that no verb of fmt can reach it.
 	// Nil: none is sent.
 	Authorization func(context.Context) (string, error)
 
-	usual         atomic.Pointer[usualHeaders]
 	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
 }
 
-// Call is one call. The fields down to BeforeCommit say what to do, the others what came of it.
-type Call struct {
+// Request is one call: what to send, and what may follow. Do does not change it.
+type Request struct {
 	Peer       *Peer
 	Method     string
 	URL        *url.URL
 	Header     http.Header // beside those that every request has
 	Body       Body        // nil: none
-	Stream     Stream      // instead of URL, Header, Body and Authorization; nil: the response is read into memory
 	Effect     Effect
 	MaxRetries int
 
 	Authorization func(context.Context) (string, error) // instead of the peer's; nil: the peer's
 
-	Hook Hook // nil: none
+	Receiver Receiver // takes the responses; nil: they are read into memory
+	Policy   Policy   // prepares the attempts and decides what follows one; nil: by effect, outcome and MaxRetries
+	Hook     Hook     // nil: none
 
-	// Explain turns a failed attempt into the error that Do returns and observers see.
-	Explain Explainer
-	// BeforeRetry is asked before each retry, with the first attempt that may have acted, or else the last. An error ends
-	// the call.
-	BeforeRetry Retrier
-	// Progress is told how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
+	// Explain turns a failed attempt into the error that Do returns and observers see. The attempt before it is nil for the
+	// first one.
+	Explain func(a, before *Attempt) error
+	// BeforeRetry is asked before each retry, with the first attempt whose outcome is not known, or else the last: it may
+	// look at the server. An error ends the call.
+	BeforeRetry func(context.Context, *Attempt) error
+	// Progress is given how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
 	// the call. Both run in the goroutine of Do.
 	Progress     func(sent int64)
 	BeforeCommit func(context.Context) error
-
-	Attempts int      // how many were made
-	Last     *Attempt // nil before the first; the first lives as long as the call
-	Unsure   bool     // an attempt may have had its effect
-
-	decisive *Attempt      // the first that may have had its effect, or else the last
-	again    bool          // the last attempt may be retried
-	ended    error         // it might, but for this
-	wait     time.Duration // before the retry
-	next     Next          // what the stream said of the last attempt
-	cuts     int           // attempts that ended within the body
-	spread   float64       // of back-off, between 0 and 1
-	buffer   *bytes.Buffer // holds the response's body
-	reader   WatchedReader // of that
-	first    Attempt       // nearly always the only one
 }
 
-// Explainer puts a failed attempt into the caller's words.
-type Explainer interface{ Explain(*Attempt) error }
+// Result is what came of a call.
+type Result struct {
+	Attempts       int      // how many were made
+	Last           *Attempt // nil: there was none
+	OutcomeUnknown bool     // an attempt may have had its effect
 
-// ExplainFunc makes a function an Explainer.
-type ExplainFunc func(*Attempt) error
-
-// Explain is f.
-func (f ExplainFunc) Explain(a *Attempt) error { return f(a) }
-
-// Retrier looks at the server before something is sent to it once more. An error says that nothing shall be.
-type Retrier interface {
-	BeforeRetry(context.Context, *Attempt) error
+	memory memory // holds the response's body
 }
 
-// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a 2xx. What the
-// context, BeforeRetry or Prepare ended is a [*Stopped] around it.
-func (c *Call) Do(ctx context.Context) error {
-	c.spread = Jitter(ctx)
-	retries := c.MaxRetries
-	if c.Stream != nil {
-		retries = math.MaxInt // the stream counts by itself
-		if err := c.Stream.Prepare(ctx); err != nil {
-			return &Stopped{Reason: err}
+// Release gives back the memory of the response's body, which must not be used any more.
+func (r *Result) Release() {
+	r.memory.release()
+	if r.Last != nil {
+		r.Last.Body = nil
+	}
+}
+
+// Receiver takes the responses of a call. It runs in the goroutine of Do.
+type Receiver interface {
+	// Receive reads the response, without closing it, and returns how many bytes it gave. A nil error is a success. One that
+	// matches [ErrUnusable] is a judgement of a response that came; any other is of one that broke off. The context is that of
+	// the call; time between the watch's Pause and Progress is not held against the server.
+	Receive(ctx context.Context, resp *http.Response, watch Watch) (received int64, err error)
+}
+
+// Policy prepares the attempts of a call and decides what follows one. It runs in the goroutine of Do.
+type Policy interface {
+	// Prepare comes before each attempt and is no part of it: it may take other calls, and change the URL and replace the
+	// header of the request. An error ends the call.
+	Prepare(req *http.Request) error
+	// Next decides what may follow an attempt that failed. It is asked once after each.
+	Next(a *Attempt) Next
+}
+
+// Next is what may follow a failed attempt.
+type Next struct {
+	Retry    bool // another attempt may be made
+	AtOnce   bool // without a pause
+	Failures int  // in a row, for the length of the pause
+}
+
+// call is one call under way. As a transport it has no CloseIdleConnections, so that a failure leaves the caller's pool
+// alone.
+type call struct {
+	*Request
+	Result
+
+	policy   Policy
+	receiver Receiver
+	unknown  *Attempt // the first whose outcome is not known, or else the last
+	next     Next     // what the policy said of the last attempt
+	cuts     int      // attempts that ended within the body
+	spread   float64  // of back-off, between 0 and 1
+
+	loop   retryablehttp.Client
+	client http.Client
+}
+
+// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success. What the
+// context, BeforeRetry or Prepare ended is a [*Stopped] around it. The result is never nil, and must be released.
+func (r *Request) Do(ctx context.Context) (*Result, error) {
+	c := &call{Request: r, policy: r.Policy, receiver: r.Receiver, spread: Jitter(ctx)}
+	if c.policy == nil {
+		c.policy = (*byEffect)(c)
+	}
+	if c.receiver == nil {
+		c.memory.limit = r.Peer.MaxBody
+		c.receiver = &c.memory
+	}
+	header := r.Header
+	if header == nil {
+		header = http.Header{}
+	}
+	req := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: header}).WithContext(ctx)
+	if err := c.policy.Prepare(req); err != nil {
+		return &c.Result, &Stopped{Reason: err}
+	}
+	c.client = http.Client{Transport: c, CheckRedirect: keepRedirect}
+	c.loop = retryablehttp.Client{
+		HTTPClient: &c.client, RetryWaitMin: r.Peer.MinWait, RetryWaitMax: r.Peer.MaxWait, RetryMax: math.MaxInt, // the policy counts
+		CheckRetry: c.checkRetry, Backoff: c.backoff, PrepareRetry: c.policy.Prepare, ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	_, err := c.loop.Do(&retryablehttp.Request{Request: req})      //nolint:bodyclose // the attempt has read and closed it
+	if _, attempted := err.(*url.Error); err == nil || attempted { //nolint:errorlint // BeforeRetry's may wrap one
+		return &c.Result, c.Last.Err
+	}
+	return &c.Result, &Stopped{Reason: err, Err: c.Last.Err}
+}
+
+// keepRedirect leaves redirects as they are: an attempt has followed them where that is allowed.
+func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// checkRetry decides what follows the attempt that gave the response or the error, and allows only a wait that fits the
+// policy and the context. An error says that the context alone is in the way.
+func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	failed, ok := errors.AsType[*Attempt](err)
+	switch {
+	case ok:
+	case resp != nil && c.Last.Err != nil:
+		failed = c.Last
+	default:
+		return false, nil // a success, or a Location that net/http cannot read
+	}
+	if c.next = c.policy.Next(failed); !c.next.Retry {
+		return false, nil
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	wait := c.backoff(c.loop.RetryWaitMin, c.loop.RetryWaitMax, 0, resp)
+	deadline, limited := ctx.Deadline()
+	return wait <= c.loop.RetryWaitMax && (!limited || time.Until(deadline) > wait), nil
+}
+
+// backoff is the pause before the next attempt. It goes by the failures in a row, since some attempts do not count.
+func (c *call) backoff(least, most time.Duration, _ int, resp *http.Response) time.Duration {
+	if c.next.AtOnce {
+		return 0
+	}
+	var asked time.Duration
+	if resp != nil {
+		asked = RetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	}
+	return Pause(c.next.Failures-1, least, most, asked, c.spread)
+}
+
+// byEffect is the policy of a call that has none of its own.
+type byEffect call
+
+// Prepare asks BeforeRetry.
+func (c *byEffect) Prepare(req *http.Request) error {
+	if c.BeforeRetry == nil || c.Last == nil {
+		return nil
+	}
+	return c.BeforeRetry(req.Context(), c.unknown)
+}
+
+// Next goes by effect and outcome.
+func (c *byEffect) Next(a *Attempt) Next {
+	outcome := a.Outcome()
+	next := Next{Failures: c.Attempts}
+	switch {
+	case c.Attempts > c.MaxRetries, !c.Effect.MayRetry(outcome), c.Body != nil && !c.Body.Replayable():
+		return next
+	case c.Effect == Creates && outcome.Status == 0 && outcome.Sent == Partly:
+		// A server that cuts an upload often means to refuse it; one more try tells.
+		if c.cuts++; c.cuts > 1 {
+			return next
 		}
 	}
-	c.attempt(ctx)
-	c.again, c.ended = c.mayRetry(ctx)
-	err := c.ended
-	if c.again && retries > 0 {
-		err = c.retry(ctx, retries)
-	}
-	if err == nil || errors.Is(err, c.Last) {
-		return c.Last.Err
-	}
-	return &Stopped{Reason: err, Err: c.Last.Err}
+	next.Retry = true
+	return next
 }
 
-// retry lets go-retryablehttp drive what follows the first attempt. It is told of that one as if it had made it, so that
-// calls which need no retry, nearly all, do not pay for what it takes.
-func (c *Call) retry(ctx context.Context, retries int) error {
-	told := false
-	send := func(req *http.Request) (*http.Response, error) {
-		if told {
-			c.attempt(req.Context())
-			c.again, c.ended = c.mayRetry(req.Context())
-		}
-		told = true
-		return c.Last.response()
-	}
-	loop := retryablehttp.Client{
-		// As a transport a call has no CloseIdleConnections, so that a failure leaves the caller's pool alone.
-		HTTPClient: &http.Client{Transport: roundTripper(send)}, RetryMax: retries, PrepareRetry: c.beforeRetry,
-		CheckRetry:   func(context.Context, *http.Response, error) (bool, error) { return c.again, c.ended },
-		Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return c.wait },
-		ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}
-	target := *c.URL
-	req := &http.Request{Method: c.Method, URL: &target, Header: http.Header{}}
-	_, err := loop.Do(&retryablehttp.Request{Request: req.WithContext(ctx)}) //nolint:bodyclose // it is empty: the attempt has read it
-	return err
-}
-
-// Stopped is a call that was ended between two attempts: by its context, BeforeRetry or the stream's Prepare.
+// Stopped is a call that was ended between two attempts: by its context, BeforeRetry or the policy's Prepare.
 type Stopped struct { //nolint:errname // it says what happened to the call
 	Reason error
 	Err    error // of the last attempt; nil when there was none
 }
 
 func (s *Stopped) Error() string { return "stopped between attempts: " + s.Reason.Error() }
-
-// Release gives back the memory of the response's body, which must not be used any more.
-func (c *Call) Release() {
-	if c.buffer != nil {
-		putBuffer(c.buffer)
-	}
-	c.buffer = nil
-	if c.Last != nil {
-		c.Last.Body = nil
-	}
-}
-
-// roundTripper makes an attempt of each round trip that the loop asks for.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// mayRetry decides by effect and outcome, and only for a wait that fits the policy and the context. An error says that the
-// context alone is in the way. It is asked once after each attempt.
-func (c *Call) mayRetry(ctx context.Context) (bool, error) {
-	outcome := c.Last.Outcome()
-	switch {
-	case c.Stream != nil && c.Last.Step == None:
-		return false, nil
-	case c.Stream != nil:
-		if c.next = c.Stream.Next(c.Last.Err, c.MaxRetries); !c.next.Retry {
-			return false, nil
-		}
-	case !c.Effect.MayRetry(outcome) || c.Body != nil && !c.Body.Replayable():
-		return false, nil
-	case c.Effect == Creates && outcome.Status == 0 && outcome.Sent == Partly:
-		// A server that cuts an upload often means to refuse it; one more try tells.
-		if c.cuts++; c.cuts > 1 {
-			return false, nil
-		}
-	}
-	if ctx.Err() != nil {
-		return false, ctx.Err()
-	}
-	c.wait = c.pause()
-	deadline, limited := ctx.Deadline()
-	return c.wait <= c.Peer.MaxWait && (!limited || time.Until(deadline) > c.wait), nil
-}
-
-// pause is the wait before a retry.
-func (c *Call) pause() time.Duration {
-	retries := c.Attempts - 1
-	var asked time.Duration
-	switch {
-	case c.next.AtOnce:
-		return 0
-	case c.Stream != nil:
-		retries, asked = c.next.Failures-1, c.next.RetryAfter
-	default:
-		asked = RetryAfter(c.Last.Header.Get("Retry-After"), time.Now())
-	}
-	return Pause(retries, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
-}
-
-func (c *Call) beforeRetry(req *http.Request) error {
-	switch {
-	case c.Stream != nil:
-		return c.Stream.Prepare(req.Context())
-	case c.BeforeRetry != nil:
-		return c.BeforeRetry.BeforeRetry(req.Context(), c.decisive)
-	}
-	return nil
-}

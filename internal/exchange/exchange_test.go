@@ -24,23 +24,23 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// newCall is a call whose attempts the function serves.
-func newCall(effect Effect, serve transport) *Call {
+// newRequest is a call whose attempts the function serves.
+func newRequest(effect Effect, serve transport) *Request {
 	origin := &url.URL{Scheme: "https", Host: "api.clinic.test"}
 	target := *origin
 	target.Path = "/v1/synthetic"
-	return &Call{
+	return &Request{
 		Peer: &Peer{
-			Transport: serve, Origin: origin, UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1000,
+			Transport: serve, Origin: origin, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1000,
 			MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: &target, Effect: effect, MaxRetries: 3,
-		Explain: ExplainFunc(func(a *Attempt) error {
-			if a.Cause != nil {
+		Explain: func(a, _ *Attempt) error {
+			if a.Status == 0 {
 				return a.Cause
 			}
 			return errors.New(http.StatusText(a.Status))
-		}),
+		},
 	}
 }
 
@@ -60,7 +60,7 @@ func (f ended) End(_ context.Context, a *Attempt)    { f(a) }
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	c := newCall(Reads, nil)
+	c := &call{Request: newRequest(Reads, nil)}
 	require.NoError(t, c.limit(t.Context()))
 	refusal := errors.New("synthetic")
 	c.Peer.Limit = func(context.Context) error { return refusal }
@@ -72,12 +72,12 @@ func TestAuthorize(t *testing.T) {
 	header := func(text string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) { return text, nil }
 	}
-	for want, c := range map[string]*Call{
+	for want, r := range map[string]*Request{
 		"":     {Peer: &Peer{}},
 		"peer": {Peer: &Peer{Authorization: header("peer")}},
 		"own":  {Peer: &Peer{Authorization: header("peer")}, Authorization: header("own")},
 	} {
-		got, err := c.authorize(t.Context())
+		got, err := (&call{Request: r}).authorize(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
@@ -85,11 +85,11 @@ func TestAuthorize(t *testing.T) {
 
 func TestHeader(t *testing.T) {
 	t.Parallel()
-	c := newCall(Reads, nil)
-	c.Header = http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
-	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(""))
+	c := &call{Request: newRequest(Reads, nil)}
+	own := http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
+	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(own, ""))
 	c.Body = JSON("{}")
-	header := c.header("Bearer secret")
+	header := c.header(own, "Bearer secret")
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
 	assert.Equal(t, []string{"application/json"}, header["Content-Type"])
 	header.Add("Accept", "more")
@@ -97,15 +97,15 @@ func TestHeader(t *testing.T) {
 }
 
 // sent runs the step send and returns what the transport got.
-func sent(t *testing.T, c *Call, serve transport) (*http.Response, error) {
+func sent(t *testing.T, r *Request, serve transport) (*http.Response, error) {
 	t.Helper()
-	c.Peer.Transport = serve
-	state := &SendState{Once: c.Effect == Creates}
+	r.Peer.Transport = serve
+	state := &SendState{Once: r.Effect == Creates}
 	ctx := state.Watchdog.Guard(t.Context(), time.Minute)
 	t.Cleanup(state.Watchdog.Stop)
-	out := (&http.Request{Method: c.Method, URL: c.URL, Header: http.Header{}}).WithContext(ctx)
+	out := (&http.Request{Method: r.Method, URL: r.URL, Header: http.Header{}}).WithContext(ctx)
 	t.Cleanup(state.Close)
-	return c.send(out, state)
+	return (&call{Request: r}).send(out, state)
 }
 
 func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
@@ -126,7 +126,7 @@ func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
 		{Creates, JSON(make([]byte, ExpectSize+1)), false, false, "100-continue"},
 		{Repeatable, JSON(make([]byte, ExpectSize+1)), true, false, ""},
 	} {
-		c := newCall(tc.effect, nil)
+		c := newRequest(tc.effect, nil)
 		c.Method, c.Body = http.MethodPost, tc.body
 		_, err := sent(t, c, func(r *http.Request) (*http.Response, error) {
 			assert.Equal(t, tc.again, r.GetBody != nil)
@@ -158,7 +158,7 @@ func isNopCloser(r io.ReadCloser) bool {
 
 func TestSendFollowsRedirects(t *testing.T) {
 	t.Parallel()
-	c := newCall(Reads, nil)
+	c := newRequest(Reads, nil)
 	var asked []string
 	resp, err := sent(t, c, func(r *http.Request) (*http.Response, error) {
 		asked = append(asked, r.URL.Path)
@@ -172,7 +172,7 @@ func TestSendFollowsRedirects(t *testing.T) {
 
 func TestSendWithoutTheAnnouncement(t *testing.T) {
 	t.Parallel()
-	c := newCall(Creates, nil)
+	c := newRequest(Creates, nil)
 	c.Method, c.Body = http.MethodPost, JSON(make([]byte, ExpectSize+1))
 	var expects []string
 	serve := func(r *http.Request) (*http.Response, error) {
@@ -190,39 +190,37 @@ func TestSendWithoutTheAnnouncement(t *testing.T) {
 	assert.Equal(t, []string{"100-continue", "", ""}, expects, "it is remembered")
 }
 
-func TestRead(t *testing.T) {
+func TestReceive(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("synthetic cut")
 	for name, tc := range map[string]struct {
-		status  int
-		body    io.Reader
-		max     int64
-		want    string
-		tooLong bool
-		err     error
+		status int
+		body   io.Reader
+		max    int64
+		want   string
+		err    error
 	}{
-		"success":         {200, strings.NewReader("abc"), 3, "abc", false, nil},
-		"too long":        {201, strings.NewReader("abcd"), 3, "abc", true, nil},
-		"cut":             {200, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "", false, cut},
-		"refusal":         {422, strings.NewReader("abcd"), 3, "abc", false, nil},
-		"refusal, cut":    {422, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "a", false, nil},
-		"refusal, long":   {500, bytes.NewReader(make([]byte, maxErrorBody+5)), 1 << 30, strings.Repeat("\x00", maxErrorBody), false, nil},
-		"without a limit": {200, strings.NewReader("abc"), 1<<63 - 1, "abc", false, nil},
+		"success":         {200, strings.NewReader("abc"), 3, "abc", nil},
+		"too long":        {201, strings.NewReader("abcd"), 3, "abc", ErrTooLong},
+		"cut":             {200, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "", cut},
+		"refusal":         {422, strings.NewReader("abcd"), 3, "abc", ErrStatus},
+		"refusal, cut":    {422, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "a", ErrStatus},
+		"refusal, long":   {500, bytes.NewReader(make([]byte, maxErrorBody+5)), 1 << 30, strings.Repeat("\x00", maxErrorBody), ErrStatus},
+		"without a limit": {200, strings.NewReader("abc"), 1<<63 - 1, "abc", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCall(Reads, nil)
+			c := &call{Request: newRequest(Reads, nil)}
 			defer c.Release()
-			c.Peer.MaxBody = tc.max
+			c.memory.limit, c.receiver = tc.max, &c.memory
 			a, state := new(Attempt), new(SendState)
 			state.Watchdog.Guard(t.Context(), time.Minute)
 			defer state.Watchdog.Stop()
 			resp := &http.Response{StatusCode: tc.status, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
-			err := c.read(resp, a, state)
+			err := c.receive(t.Context(), resp, a, state)
 			require.ErrorIs(t, err, tc.err)
 			assert.Equal(t, tc.want, string(a.Body))
-			assert.Equal(t, tc.tooLong, a.TooLong)
-			assert.Equal(t, tc.err == nil, a.Status == tc.status)
+			assert.Equal(t, !errors.Is(err, cut), a.Status == tc.status)
 		})
 	}
 }
@@ -262,7 +260,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestMayRetry(t *testing.T) {
+func TestCheckRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -282,7 +280,6 @@ func TestMayRetry(t *testing.T) {
 			"502 of a read":               {t.Context(), Reads, responded(502, ""), true},
 			"502 of a create":             {t.Context(), Creates, responded(502, ""), false},
 			"429 of a create":             {t.Context(), Creates, responded(429, ""), true},
-			"no status of a create":       {t.Context(), Creates, responded(0, ""), false},
 			"asked for what the limit is": {t.Context(), Reads, responded(429, "10"), true},
 			"asked for more than that":    {t.Context(), Reads, responded(429, "11"), false},
 			"asked for less than is left": {soon, Reads, responded(429, "4"), true},
@@ -293,72 +290,90 @@ func TestMayRetry(t *testing.T) {
 			"lost read":                   {t.Context(), Reads, lost, true},
 			"permanent":                   {t.Context(), Reads, &Attempt{permanent: true}, false},
 		} {
-			c := newCall(tc.effect, nil)
-			c.Attempts, c.Last = 1, tc.last
-			again, err := c.mayRetry(tc.ctx)
+			again, err := checked(tc.ctx, after(newRequest(tc.effect, nil), tc.last))
 			assert.Equal(t, tc.ctx.Err(), err, "%s: what would be retried but for the context ends with that", name)
 			assert.Equal(t, tc.want, again, name)
 		}
 
-		c := newCall(Creates, nil)
-		c.Attempts, c.Last = 1, partly
+		c := after(newRequest(Creates, nil), partly)
 		for _, want := range []bool{true, false} {
-			again, _ := c.mayRetry(t.Context())
+			again, _ := checked(t.Context(), c)
 			assert.Equal(t, want, again, "a cut upload is tried once more")
 		}
-		c.Body, c.Last = spent{}, responded(429, "")
-		again, _ := c.mayRetry(t.Context())
+		r := newRequest(Creates, nil)
+		r.Body = spent{}
+		again, _ := checked(t.Context(), after(r, responded(429, "")))
 		assert.False(t, again, "there is nothing left to send")
+		c = after(newRequest(Reads, nil), responded(502, ""))
+		c.Attempts = 4
+		again, _ = checked(t.Context(), c)
+		assert.False(t, again, "it was retried three times")
 	})
+}
+
+// after is a call whose first attempt came to this.
+func after(r *Request, a *Attempt) *call {
+	a.Err = errors.New("synthetic")
+	c := &call{Request: r, Result: Result{Attempts: 1, Last: a}, spread: 0.5}
+	c.policy = (*byEffect)(c)
+	c.loop.RetryWaitMin, c.loop.RetryWaitMax = r.Peer.MinWait, r.Peer.MaxWait
+	return c
+}
+
+// checked is what the loop learns when it gave back what came of the last attempt.
+func checked(ctx context.Context, c *call) (bool, error) {
+	if c.Last.Status == 0 {
+		return c.checkRetry(ctx, nil, &url.Error{Err: c.Last})
+	}
+	return c.checkRetry(ctx, &http.Response{StatusCode: c.Last.Status, Header: c.Last.Header}, nil)
 }
 
 type spent struct{ JSON }
 
 func (spent) Replayable() bool { return false }
 
-func TestPause(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	t.Parallel()
-	c := newCall(Reads, nil)
-	c.spread = 0.5
-	c.Attempts, c.Last = 1, &Attempt{}
-	assert.Equal(t, 750*time.Millisecond, c.pause())
-	c.Attempts = 3
-	assert.Equal(t, 3*time.Second, c.pause())
-	c.Last.Header = http.Header{"Retry-After": {"40"}}
-	assert.Equal(t, 40*time.Second, c.pause())
+	c := after(newRequest(Reads, nil), new(Attempt))
+	pause := func(failures int, resp *http.Response) time.Duration {
+		c.next = Next{Failures: failures}
+		return c.backoff(time.Second, 10*time.Second, 0, resp)
+	}
+	assert.Equal(t, 750*time.Millisecond, pause(1, nil))
+	assert.Equal(t, 3*time.Second, pause(3, &http.Response{}))
+	assert.Equal(t, 40*time.Second, pause(3, &http.Response{Header: http.Header{"Retry-After": {"40"}}}))
+	c.next = Next{AtOnce: true}
+	assert.Zero(t, c.backoff(time.Second, 10*time.Second, 0, nil))
 }
-
-type retrier func(*Attempt) error
-
-func (f retrier) BeforeRetry(_ context.Context, a *Attempt) error { return f(a) }
 
 func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{429, 503, 429, 200}
-		c := newCall(Repeatable, func(*http.Request) (*http.Response, error) {
+		c := newRequest(Repeatable, func(*http.Request) (*http.Response, error) {
 			status := statuses[0]
 			statuses = statuses[1:]
 			return responds(status, ""), nil
 		})
-		defer c.Release()
 		var asked []int
-		c.BeforeRetry = retrier(func(a *Attempt) error { asked = append(asked, c.Attempts, a.Number); return nil })
-		require.NoError(t, c.Do(t.Context()))
-		assert.Equal(t, []int{1, 1, 2, 2, 3, 2}, asked, "of the last one while none may have")
-		assert.True(t, c.Unsure)
-		assert.Equal(t, 4, c.Attempts)
+		c.BeforeRetry = func(_ context.Context, a *Attempt) error { asked = append(asked, a.Number); return nil }
+		result, err := c.Do(t.Context())
+		defer result.Release()
+		require.NoError(t, err)
+		assert.Equal(t, []int{1, 2, 2}, asked, "of the last one while none may have")
+		assert.True(t, result.OutcomeUnknown)
+		assert.Equal(t, 4, result.Attempts)
 	})
 }
 
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCall(Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
-		defer c.Release()
+		c := newRequest(Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
 		enough := errors.New("synthetic")
-		c.BeforeRetry = retrier(func(*Attempt) error { return enough })
-		err := c.Do(t.Context())
+		c.BeforeRetry = func(context.Context, *Attempt) error { return enough }
+		result, err := c.Do(t.Context())
+		defer result.Release()
 		var stopped *Stopped
 		require.ErrorAs(t, err, &stopped)
 		require.ErrorIs(t, stopped.Reason, enough)
@@ -366,9 +381,10 @@ func TestStopped(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		c = newCall(Reads, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
-		defer c.Release()
-		require.ErrorAs(t, c.Do(ctx), &stopped)
+		c = newRequest(Reads, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
+		result, err = c.Do(ctx)
+		defer result.Release()
+		require.ErrorAs(t, err, &stopped)
 		require.ErrorIs(t, stopped.Reason, context.Canceled)
 	})
 }
@@ -377,21 +393,22 @@ func TestAttemptsAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		c := newCall(Reads, func(*http.Request) (*http.Response, error) {
+		c := newRequest(Reads, func(*http.Request) (*http.Response, error) {
 			time.Sleep(2 * time.Second)
 			if tries++; tries == 1 {
 				return nil, errors.New("synthetic")
 			}
 			return responds(200, "{}"), nil
 		})
-		defer c.Release()
 		c.Peer.Limit = func(context.Context) error { time.Sleep(5 * time.Second); return nil }
 		var told []*Attempt
 		c.Hook = ended(func(a *Attempt) { told = append(told, a) })
-		require.NoError(t, c.Do(t.Context()))
+		result, err := c.Do(t.Context())
+		defer result.Release()
+		require.NoError(t, err)
 		require.Len(t, told, 2)
 		assert.NotSame(t, told[0], told[1], "each is a value of its own")
-		assert.Same(t, c.Last, told[1])
+		assert.Same(t, result.Last, told[1])
 		for i, a := range told {
 			assert.Equal(t, i+1, a.Number)
 			assert.Equal(t, 2*time.Second, a.Duration, "without the limiter's")
@@ -407,15 +424,16 @@ func TestAttemptsAreTold(t *testing.T) {
 func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
 	t.Parallel()
 	refusal := errors.New("synthetic")
-	for step, prepare := range map[Step]func(*Call){
-		Limit:     func(c *Call) { c.Peer.Limit = func(context.Context) error { return refusal } },
-		Authorize: func(c *Call) { c.Peer.Authorization = func(context.Context) (string, error) { return "", refusal } },
+	for step, prepare := range map[Step]func(*Request){
+		Limit:     func(c *Request) { c.Peer.Limit = func(context.Context) error { return refusal } },
+		Authorize: func(c *Request) { c.Peer.Authorization = func(context.Context) (string, error) { return "", refusal } },
 	} {
-		c := newCall(Creates, func(*http.Request) (*http.Response, error) { assert.Fail(t, "sent"); return nil, refusal })
+		c := newRequest(Creates, func(*http.Request) (*http.Response, error) { assert.Fail(t, "sent"); return nil, refusal })
 		prepare(c)
-		require.ErrorIs(t, c.Do(t.Context()), refusal)
-		assert.Equal(t, step, c.Last.Step)
-		assert.Equal(t, 1, c.Attempts)
-		assert.False(t, c.Unsure)
+		result, err := c.Do(t.Context())
+		require.ErrorIs(t, err, refusal)
+		assert.Equal(t, step, result.Last.Step)
+		assert.Equal(t, 1, result.Attempts)
+		assert.False(t, result.OutcomeUnknown)
 	}
 }

@@ -46,20 +46,20 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	}
 	b.before.Store(b.taken.Load())
 	select {
-	case b.state.progress <- struct{}{}:
+	case b.state.upload.progress <- struct{}{}:
 	default:
 	}
 	n, err := b.next(p)
 	switch taken := b.taken.Add(int64(n)); {
 	case n > 0 && len(b.tail) == 0:
 		// Nothing has to move until the server has worked through what is on its way.
-		sending := time.Since(b.begun) - time.Duration(b.state.held.Load())
+		sending := time.Since(b.begun) - time.Duration(b.state.upload.held.Load())
 		b.state.Watchdog.Allow(sending + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
 	case n > 0:
 		b.state.Watchdog.Progress()
 	}
 	if b.stopped.Load() {
-		return 0, errCallOver // asked after whole is set: Settle has seen that, or these bytes go nowhere
+		return 0, errCallOver // asked after whole is set: Conclude has seen that, or these bytes go nowhere
 	}
 	return n, err
 }
@@ -67,13 +67,13 @@ func (b *followedBody) Read(p []byte) (int, error) {
 // awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save the
 // connection. A transport of the caller's may return the response only when it has seen the end of the body.
 func (b *followedBody) awaitContinue() error {
-	if !b.announced || !b.state.waits.Load() || !b.state.responded.Load() {
+	if !b.announced || !b.state.upload.waits.Load() || !b.state.upload.responded.Load() {
 		return nil
 	}
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(responseGrace)
 	defer timer.Stop()
 	select {
-	case <-b.state.goOn:
+	case <-b.state.upload.goOn:
 		return nil
 	case <-b.quit:
 	case <-timer.C:
@@ -96,7 +96,7 @@ func (b *followedBody) next(p []byte) (int, error) {
 		case errors.Is(err, io.EOF):
 			b.head, err = nil, nil
 		case err != nil:
-			b.state.fail(err)
+			b.state.upload.fail(err)
 		}
 		if n > 0 || err != nil || b.head != nil {
 			return n, err
@@ -117,7 +117,7 @@ func (b *followedBody) next(p []byte) (int, error) {
 }
 
 // fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
-func (s *SendState) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
+func (u *UploadState) fail(err error) { u.failed.CompareAndSwap(nil, &err) }
 
 // readHead is the reader's Read. In net/http's goroutine nobody could recover a panic of a caller's reader.
 func (b *followedBody) readHead(p []byte) (n int, err error) {
@@ -125,7 +125,7 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 		return b.head.Read(p)
 	}
 	Guard(func() { n, err = b.head.Read(p) }, func(w *Guarded) {
-		b.state.wrecked.Store(w)
+		b.state.upload.exited.Store(w)
 		if w.Exited() {
 			b.state.hangUp() // net/http's goroutine ends with it, and nobody else would end the request
 		}
@@ -135,9 +135,13 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 	return n, err
 }
 
-// grace is how long the end of an attempt waits for what is under way: the caller may reuse the source afterwards, but a
-// read of a pipe may block for ever.
-const grace = time.Second
+const (
+	// stopTimeout is how long the end of an attempt waits for what is under way: the caller may reuse the source afterwards,
+	// but a read of a pipe may block for ever.
+	stopTimeout = time.Second
+	// responseGrace is how long an announced body is held back whose response came first.
+	responseGrace = time.Second
+)
 
 // stop ends the reading and reports whether nobody reads the source any more. After it reads fail, so that what was
 // concluded stays true. Only the first call waits.
@@ -152,7 +156,7 @@ func (b *followedBody) stop() (free bool) {
 		return true
 	default:
 	}
-	return first && b.freeWithin(grace)
+	return first && b.freeWithin(stopTimeout)
 }
 
 func (b *followedBody) freeWithin(d time.Duration) bool {

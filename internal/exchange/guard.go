@@ -19,18 +19,18 @@ func GoGuarded(f func()) *Guarded {
 func (w *Guarded) run(f func()) {
 	defer close(w.done)
 	w.returned = true
-	Guard(f, func(failed *Guarded) { w.returned, w.panicked = false, failed.panicked })
+	Guard(f, func(ended *Guarded) { w.returned, w.panicked = false, ended.panicked })
 }
 
 // Guard runs f in this goroutine, which may belong to somebody who would not survive a panic. If f does not return, it
-// calls wrecked with the ended work, for another goroutine to Wait for. A runtime.Goexit still ends this one.
-func Guard(f func(), wrecked func(*Guarded)) {
+// calls failed with the ended work, for another goroutine to Wait for. A runtime.Goexit still ends this one.
+func Guard(f func(), failed func(*Guarded)) {
 	returned := false
 	defer func() {
 		if !returned {
 			w := &Guarded{done: make(chan struct{}), panicked: recover()}
 			close(w.done)
-			wrecked(w)
+			failed(w)
 		}
 	}()
 	f()

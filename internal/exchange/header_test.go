@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,7 +23,7 @@ func peerAt(t *testing.T, serve http.HandlerFunc) (*Peer, *url.URL) {
 	require.NoError(t, err)
 	transport := new(http.Transport)
 	t.Cleanup(transport.CloseIdleConnections)
-	return &Peer{Transport: transport, UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1 << 20}, target
+	return &Peer{Transport: transport, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1 << 20}, target
 }
 
 type traced struct{ parent string }
@@ -32,7 +33,7 @@ func (h traced) Begin(ctx context.Context, _ *Attempt) *Trace {
 }
 func (traced) End(context.Context, *Attempt) {}
 
-// What one request adds to its headers must not be seen by another, although most share theirs.
+// What one request adds to its headers is not seen by another.
 func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 	t.Parallel()
 	var got http.Header
@@ -43,11 +44,12 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 	})
 	token := "Bearer first"
 	peer.Authorization = func(context.Context) (string, error) { return token, nil }
-	send := func(method string, prepare func(*Call)) http.Header {
-		c := &Call{Peer: peer, Method: method, URL: target, Effect: Repeatable, Explain: ExplainFunc(func(a *Attempt) error { return a })}
+	send := func(method string, prepare func(*Request)) http.Header {
+		c := &Request{Peer: peer, Method: method, URL: target, Effect: Repeatable, Explain: func(a, _ *Attempt) error { return a }}
 		prepare(c)
-		defer c.Release()
-		require.NoError(t, c.Do(t.Context()))
+		result, err := c.Do(t.Context())
+		defer result.Release()
+		require.NoError(t, err)
 		return got
 	}
 	usual := func(token string) http.Header {
@@ -58,16 +60,16 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 		header.Set(key, value)
 		return header
 	}
-	bare := func(*Call) {}
-	document := func(c *Call) { c.Body = JSON("{}") }
+	bare := func(*Request) {}
+	document := func(c *Request) { c.Body = JSON("{}") }
 	for range 2 {
 		assert.Equal(t, usual("Bearer first"), send(http.MethodGet, bare))
 		assert.Equal(t, with("Content-Type", "application/json"), send(http.MethodPut, document))
-		assert.Equal(t, usual("Bearer another"), send(http.MethodGet, func(c *Call) {
+		assert.Equal(t, usual("Bearer another"), send(http.MethodGet, func(c *Request) {
 			c.Authorization = func(context.Context) (string, error) { return "Bearer another", nil }
 		}))
-		assert.Equal(t, with("X-Synthetic", "1"), send(http.MethodGet, func(c *Call) { c.Header = http.Header{"X-Synthetic": {"1"}} }))
-		assert.Equal(t, with("Traceparent", "synthetic"), send(http.MethodGet, func(c *Call) { c.Hook = traced{"synthetic"} }))
+		assert.Equal(t, with("X-Synthetic", "1"), send(http.MethodGet, func(c *Request) { c.Header = http.Header{"X-Synthetic": {"1"}} }))
+		assert.Equal(t, with("Traceparent", "synthetic"), send(http.MethodGet, func(c *Request) { c.Hook = traced{"synthetic"} }))
 		assert.NotContains(t, send(http.MethodHead, bare), "Accept-Encoding", "there is nothing to compress")
 	}
 	token = "Bearer second"
@@ -75,25 +77,25 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 	assert.Equal(t, with("Content-Type", "application/json"), send(http.MethodPut, document))
 }
 
-// A transport of the caller's may do to the headers what it should not.
-func TestHeadersAreSharedWithNoOtherTransport(t *testing.T) {
+// A transport, or a Proxy function of one, may do to the headers what it should not.
+func TestHeadersAreThoseOfOneAttempt(t *testing.T) {
 	t.Parallel()
-	for range 2 {
-		c := newCall(Reads, func(r *http.Request) (*http.Response, error) {
-			assert.NotContains(t, r.Header, "Accept-Encoding", "it may undo no compression")
-			assert.NotContains(t, r.Header, "X-Synthetic")
-			r.Header.Set("X-Synthetic", "1")
-			return responds(200, "{}"), nil
-		})
-		require.NoError(t, c.Do(t.Context()))
-		c.Release()
-		assert.Nil(t, c.Peer.usual.Load())
-	}
-}
-
-//nolint:paralleltest // AllocsPerRun counts the allocations of all goroutines.
-func TestUsualHeadersCostNothing(t *testing.T) {
-	c := newCall(Reads, nil)
-	c.Peer.Transport = new(http.Transport)
-	assert.Zero(t, testing.AllocsPerRun(100, func() { c.header("Bearer synthetic") }))
+	synctest.Test(t, func(t *testing.T) {
+		given := http.Header{"X-Given": make([]string, 1, 8)}
+		for range 2 {
+			c := newRequest(Reads, func(r *http.Request) (*http.Response, error) {
+				assert.NotContains(t, r.Header, "X-Synthetic")
+				assert.Len(t, r.Header["X-Given"], 1)
+				r.Header.Set("X-Synthetic", "1")
+				r.Header.Add("X-Given", "2")
+				return responds(503, "{}"), nil
+			})
+			c.Header = given
+			result, err := c.Do(t.Context())
+			require.Error(t, err)
+			assert.Equal(t, 4, result.Attempts)
+			result.Release()
+		}
+		assert.Equal(t, []string{"", ""}, given["X-Given"][:2])
+	})
 }

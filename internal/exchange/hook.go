@@ -18,21 +18,19 @@ type Hook interface {
 // Trace is what a hook gives an attempt on its way.
 type Trace struct {
 	Context context.Context // instead of the one it got, for all that follows
-	Parent  string          // W3C trace context for the server; empty: none. A stream's server never gets one.
+	Parent  string          // W3C trace context for the server; empty: none
 	State   string
 }
 
-func (c *Call) begin(ctx context.Context, a *Attempt, header http.Header) context.Context {
+func (c *call) begin(ctx context.Context, a *Attempt, header http.Header) context.Context {
 	if c.Hook != nil {
 		a.trace = c.Hook.Begin(ctx, a)
 	}
-	if c.Stream == nil {
-		a.trace.inject(header)
-	}
+	a.trace.inject(header)
 	return a.context(ctx)
 }
 
-func (c *Call) end(ctx context.Context, a *Attempt) {
+func (c *call) end(ctx context.Context, a *Attempt) {
 	a.Duration = time.Since(a.Started)
 	if c.Hook != nil {
 		c.Hook.End(a.context(ctx), a)

@@ -16,23 +16,22 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
 
-	Status  int // of the response; 0 when none came whole, but for a stream
-	Header  http.Header
-	Body    []byte // valid until Release
-	TooLong bool   // a success whose body is longer than it may be
+	Status int // of the response; 0 when none came whole
+	Header http.Header
+	Body   []byte // valid until the result is released
 
 	permanent bool // the failure will be the same next time
-	Step      Step // that failed; None for a response
+	Step      Step // that failed; None for a success
 	Sent      Sent
 
 	Cause error // why it failed
 	Ended error // of the caller's context, if that was over too
-	Err   error // as Explain put it; nil for a 2xx
+	Err   error // as Explain put it; nil for a success
 
 	trace *Trace // of the hook; nil: none, or nothing was to be sent
 }
 
-// Step is where an attempt without a response ended.
+// Step is where an attempt ended that was no success.
 type Step uint8
 
 // The steps that can fail.
@@ -44,7 +43,7 @@ const (
 	Commit         // BeforeCommit refused; the server cannot have all of it
 	Context        // the caller's context ended
 	Network        // no response, or only a part of one
-	Content        // the stream cannot use the response, or has no request
+	Content        // the response came, and cannot be used: its status, or what it holds
 )
 
 // Error makes an attempt the error by which the retry loop learns of it.
@@ -55,26 +54,17 @@ func (a *Attempt) Outcome() Outcome {
 	return Outcome{Status: a.Status, Sent: a.Sent, Permanent: a.permanent}
 }
 
-// response tells the retry loop of the attempt. It has no headers, or http.Client would follow a redirect; send has done so
-// where that is allowed.
-func (a *Attempt) response() (*http.Response, error) {
-	if a.Step != None {
-		return nil, a
-	}
-	return &http.Response{StatusCode: a.Status, Body: http.NoBody}, nil
-}
-
 func success(status int) bool { return status >= 200 && status <= 299 }
 
-// judge finds the cause of an attempt without a response where it is told best: by the stream, at our own end, in the
+// judge finds the cause of a failed attempt where it is known best: in the receiver's judgement, at our own end, in the
 // caller's context, in the watchdog, or else in the transport's error.
 func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err error) {
 	a.Ended = redact.ContextErr(ctx)
 	refused, failed := state.Failure()
 	cause := context.Cause(watched)
 	switch {
-	case a.Step == Content:
-		a.Cause = err
+	case isUnusable(err):
+		a.Step, a.Cause = Content, err
 	case refused != nil:
 		a.Step, a.Cause, a.Sent, a.permanent = Commit, refused, Partly, true
 	case failed != nil:

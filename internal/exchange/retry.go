@@ -36,18 +36,18 @@ type Outcome struct {
 	Permanent bool // the failure will be the same next time
 }
 
-// NotProcessed reports whether the server surely did not act on the request.
-func (o Outcome) NotProcessed() bool {
+// Unknown reports whether the server may have acted on the request.
+func (o Outcome) Unknown() bool {
 	switch {
 	case o.Status == 0:
-		return o.Sent != Wholly
+		return o.Sent == Wholly
 	case o.Status < 300, o.Status >= 500:
-		return false
+		return true
 	case o.Status < 400:
-		// A 302 or 303 may follow an action that was carried out; the others say that it has to be asked elsewhere.
-		return o.Status == http.StatusMovedPermanently || o.Status == http.StatusTemporaryRedirect || o.Status == http.StatusPermanentRedirect
+		// A 302 or 303 may follow an action that was carried out; these say that it has to be asked elsewhere.
+		return o.Status != http.StatusMovedPermanently && o.Status != http.StatusTemporaryRedirect && o.Status != http.StatusPermanentRedirect
 	}
-	return true
+	return false
 }
 
 // MayRetry reports whether a request of this effect may be sent again after the outcome.
@@ -58,7 +58,7 @@ func (e Effect) MayRetry(o Outcome) bool {
 	case o.Status == http.StatusTooManyRequests:
 		return true
 	case e == Creates:
-		return o.Status == 0 && o.NotProcessed()
+		return o.Status == 0 && !o.Unknown()
 	case o.Status == 0:
 		return true
 	}
@@ -74,14 +74,6 @@ func transient(status int) bool {
 		return false
 	}
 	return status >= 500
-}
-
-// Next is what may follow a failed attempt.
-type Next struct {
-	Retry      bool          // another attempt may be made
-	AtOnce     bool          // without a pause
-	Failures   int           // in a row, for the length of the pause
-	RetryAfter time.Duration // what the server asked for
 }
 
 // Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,

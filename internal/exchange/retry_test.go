@@ -24,39 +24,39 @@ func TestMayRetryByEffect(t *testing.T) {
 	for _, tc := range []struct {
 		outcome                    outcome
 		reads, repeatable, creates bool
-		notProcessed               bool
+		unknown                    bool
 	}{
-		{outcome{Sent: exchange.Never}, true, true, true, true},
-		{outcome{Sent: exchange.Partly}, true, true, true, true},
-		{outcome{Sent: exchange.Wholly}, true, true, false, false},
-		{outcome{Sent: exchange.Never, Permanent: true}, false, false, false, true},
-		{outcome{Sent: exchange.Wholly, Permanent: true}, false, false, false, false},
-		{outcome{Status: 101, Sent: exchange.Wholly}, false, false, false, false},
-		{outcome{Status: 200, Sent: exchange.Wholly}, false, false, false, false},
-		{outcome{Status: 301}, false, false, false, true},
-		{outcome{Status: 302}, false, false, false, false},
-		{outcome{Status: 303}, false, false, false, false},
-		{outcome{Status: 304}, false, false, false, false},
-		{outcome{Status: 307}, false, false, false, true},
-		{outcome{Status: 308}, false, false, false, true},
-		{outcome{Status: 400}, false, false, false, true},
-		{outcome{Status: 404}, false, false, false, true},
-		{outcome{Status: 408}, true, true, false, true},
-		{outcome{Status: 425}, true, true, false, true},
-		{outcome{Status: 429}, true, true, true, true},
-		{outcome{Status: 429, Permanent: true}, false, false, false, true},
-		{outcome{Status: 500}, true, true, false, false},
-		{outcome{Status: 501}, false, false, false, false},
-		{outcome{Status: 502}, true, true, false, false},
-		{outcome{Status: 503}, true, true, false, false},
-		{outcome{Status: 505}, false, false, false, false},
-		{outcome{Status: 599}, true, true, false, false},
+		{outcome{Sent: exchange.Never}, true, true, true, false},
+		{outcome{Sent: exchange.Partly}, true, true, true, false},
+		{outcome{Sent: exchange.Wholly}, true, true, false, true},
+		{outcome{Sent: exchange.Never, Permanent: true}, false, false, false, false},
+		{outcome{Sent: exchange.Wholly, Permanent: true}, false, false, false, true},
+		{outcome{Status: 101, Sent: exchange.Wholly}, false, false, false, true},
+		{outcome{Status: 200, Sent: exchange.Wholly}, false, false, false, true},
+		{outcome{Status: 301}, false, false, false, false},
+		{outcome{Status: 302}, false, false, false, true},
+		{outcome{Status: 303}, false, false, false, true},
+		{outcome{Status: 304}, false, false, false, true},
+		{outcome{Status: 307}, false, false, false, false},
+		{outcome{Status: 308}, false, false, false, false},
+		{outcome{Status: 400}, false, false, false, false},
+		{outcome{Status: 404}, false, false, false, false},
+		{outcome{Status: 408}, true, true, false, false},
+		{outcome{Status: 425}, true, true, false, false},
+		{outcome{Status: 429}, true, true, true, false},
+		{outcome{Status: 429, Permanent: true}, false, false, false, false},
+		{outcome{Status: 500}, true, true, false, true},
+		{outcome{Status: 501}, false, false, false, true},
+		{outcome{Status: 502}, true, true, false, true},
+		{outcome{Status: 503}, true, true, false, true},
+		{outcome{Status: 505}, false, false, false, true},
+		{outcome{Status: 599}, true, true, false, true},
 	} {
 		name := fmt.Sprintf("%+v", tc.outcome)
 		assert.Equal(t, tc.reads, exchange.Reads.MayRetry(tc.outcome), name)
 		assert.Equal(t, tc.repeatable, exchange.Repeatable.MayRetry(tc.outcome), name)
 		assert.Equal(t, tc.creates, exchange.Creates.MayRetry(tc.outcome), name)
-		assert.Equal(t, tc.notProcessed, tc.outcome.NotProcessed(), name)
+		assert.Equal(t, tc.unknown, tc.outcome.Unknown(), name)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestACreateIsNeverRepeatedAfterItMayHaveBeenProcessed(t *testing.T) {
 		for _, sent := range []exchange.Sent{exchange.Never, exchange.Partly, exchange.Wholly} {
 			o := exchange.Outcome{Status: status, Sent: sent}
 			if exchange.Creates.MayRetry(o) {
-				assert.True(t, o.NotProcessed(), "%+v", o)
+				assert.False(t, o.Unknown(), "%+v", o)
 			}
 		}
 	}

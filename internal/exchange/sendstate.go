@@ -25,6 +25,27 @@ var (
 )
 
 // SendState follows the request of one attempt. The error of net/http alone does not say how much of it has left.
+//
+// Its latches, and those of UploadState, are set once and never reset. "Trace" is net/http, in whatever goroutine it calls
+// the functions of httptrace; "body" is the goroutine that reads the followed body, which is net/http's too; "Do" is the
+// goroutine of the call.
+//
+//	latch         set by                          read by
+//	traced        trace, a connection is wanted   Conclude, BytesSent: else the transport reports nothing
+//	wroteHeaders  trace                           Conclude, BytesSent, getConn
+//	wroteRequest  trace                           retire
+//	connections   trace, each one wanted          getConn: more than some, or than one once something has left, end it
+//	twice         getConn                         gotConn, Conclude
+//	conn          gotConn                         retire, Close, hangUp
+//	retired       Do: the response is a refusal   retire, Close
+//	waits         trace, for 100 Continue         awaitContinue, IgnoredExpect
+//	responded     trace, a first byte             awaitContinue
+//	goOn          trace, an interim response      awaitContinue, IgnoredExpect
+//	refused       Do: BeforeCommit                SendStreamed, Failure
+//	failed        body: the source's error        Failure
+//	exited        body: the source's panic        SendStreamed
+//	body.stopped  Do: the attempt is over         body: it gives no more
+//	body.whole    body: before its last bytes     Conclude
 type SendState struct {
 	Watchdog Watchdog
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
@@ -33,33 +54,32 @@ type SendState struct {
 
 	traced       atomic.Bool  // the transport reports its steps
 	wroteHeaders atomic.Bool  // at least into a buffer
+	wroteRequest atomic.Bool  // at least into a buffer
 	connections  atomic.Int32 // that were asked for
+	twice        atomic.Bool  // one more connection was asked for when something had left
+	retired      atomic.Bool  // the connection is not to serve another request
+	conn         atomic.Pointer[net.Conn]
 
 	trace      httptrace.ClientTrace
 	unfollowed int64                        // size of a body that leaves with the headers
-	body       atomic.Pointer[followedBody] // the latest
-	*upload                                 // nil for a request that may be sent twice and whose body is not followed
+	body       atomic.Pointer[followedBody] // the latest; nil: none is followed
+	upload     *UploadState                 // nil: the request may be sent twice, and no body is followed
 }
 
-// upload is what takes more than most requests need.
-type upload struct {
-	wroteRequest atomic.Bool // at least into a buffer
-	twice        atomic.Bool // one more connection was asked for when something had left
-	retired      atomic.Bool // the connection is not to serve another request
-	waits        atomic.Bool // for 100 Continue
-	responded    atomic.Bool // a first byte of what is not that has come back
-	goingOn      atomic.Bool // goOn is closed
-	interim      int32       // interim responses that have come
-
-	conn atomic.Pointer[net.Conn]
-	goOn chan struct{} // closed when an interim response says, or shows, that the body is wanted
+// UploadState is what a request needs beside that if its body is followed, or if it must not be sent twice.
+type UploadState struct {
+	waits     atomic.Bool   // for 100 Continue
+	responded atomic.Bool   // a first byte of what is not that has come back
+	goingOn   atomic.Bool   // goOn is closed
+	goOn      chan struct{} // closed when an interim response says, or shows, that the body is wanted
+	interim   int32         // interim responses that have come
 
 	progress chan struct{}           // net/http has read on
 	commits  chan chan error         // asks Do's goroutine to run BeforeCommit
 	refused  atomic.Pointer[error]   // what that said
 	held     atomic.Int64            // nanoseconds that it took
 	failed   atomic.Pointer[error]   // the source's own
-	wrecked  atomic.Pointer[Guarded] // reading the source, which panicked or ended its goroutine
+	exited   atomic.Pointer[Guarded] // reading the source, which panicked or ended its goroutine
 }
 
 // Trace makes the transport report its steps.
@@ -67,43 +87,36 @@ func (s *SendState) Trace() *httptrace.ClientTrace {
 	trace := &s.trace
 	trace.GetConn, trace.WroteHeaders = s.getConn, func() { s.wroteHeaders.Store(true) }
 	if s.Once {
-		s.upload = &upload{goOn: make(chan struct{})}
+		u := &UploadState{goOn: make(chan struct{})}
+		s.upload = u
 		trace.GotConn = s.gotConn
 		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.wroteRequest.Store(true); s.retire() }
-		trace.GotFirstResponseByte = func() { s.responded.Store(true) }
-		trace.Wait100Continue = func() { s.waits.Store(true) }
-		trace.Got100Continue = s.proceed
-		trace.Got1xxResponse = s.gotInterim
+		trace.GotFirstResponseByte = func() { u.responded.Store(true) }
+		trace.Wait100Continue = func() { u.waits.Store(true) }
+		trace.Got100Continue = u.proceed
+		trace.Got1xxResponse = u.gotInterim
 	}
 	return trace
 }
 
 // gotInterim bounds what net/http leaves to whoever listens.
-func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
-	s.proceed()
-	if s.interim++; s.interim > maxInterim {
+func (u *UploadState) gotInterim(int, textproto.MIMEHeader) error {
+	u.proceed()
+	if u.interim++; u.interim > maxInterim {
 		return errInterim
 	}
 	return nil
 }
 
-func (s *SendState) proceed() {
-	if s.goingOn.CompareAndSwap(false, true) {
-		close(s.goOn)
+func (u *UploadState) proceed() {
+	if u.goingOn.CompareAndSwap(false, true) {
+		close(u.goOn)
 	}
 }
 
 // IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
 func (s *SendState) IgnoredExpect() bool {
-	if s.upload == nil {
-		return false
-	}
-	select {
-	case <-s.goOn:
-		return false
-	default:
-		return s.waits.Load()
-	}
+	return s.upload != nil && s.upload.waits.Load() && !s.upload.goingOn.Load()
 }
 
 // getConn ends what net/http, or a transport of the caller's that retries, repeats within one attempt: some HTTP/2
@@ -132,9 +145,6 @@ func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 // then find that they can write nothing, and take another. An upload that is still on its way is left alone, because
 // net/http gives the response up when a write fails.
 func (s *SendState) Retire() {
-	if s.upload == nil {
-		return // its body leaves with the headers: nothing can follow
-	}
 	s.retired.Store(true)
 	s.retire()
 }
@@ -148,7 +158,7 @@ func (s *SendState) retire() {
 // Close ends the sending once the response has been read, and with it a retired connection.
 func (s *SendState) Close() {
 	s.Stop()
-	if s.upload != nil && s.retired.Load() {
+	if s.retired.Load() {
 		s.hangUp()
 	}
 }
@@ -171,13 +181,13 @@ func (s *SendState) forbidWrites() {
 	_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 }
 
-// Settle ends the sending and concludes what the server can have. Where the transport reports nothing, the body alone is
+// Conclude ends the sending and says what the server can have. Where the transport reports nothing, the body alone is
 // evidence.
-func (s *SendState) Settle(err error) Sent {
+func (s *SendState) Conclude(err error) Sent {
 	s.Stop()
 	body := s.body.Load()
 	switch {
-	case s.traced.Load() && (s.upload == nil || !s.twice.Load()) && Refused(err):
+	case s.traced.Load() && !s.twice.Load() && Refused(err):
 		return Never // it speaks of the only sending there was
 	case body != nil && body.whole.Load():
 		return Wholly
@@ -212,10 +222,10 @@ func (s *SendState) Failure() (refused, failed error) {
 	if s.upload == nil {
 		return nil, nil
 	}
-	if err := s.refused.Load(); err != nil {
+	if err := s.upload.refused.Load(); err != nil {
 		refused = *err
 	}
-	if err := s.failed.Load(); err != nil {
+	if err := s.upload.failed.Load(); err != nil {
 		failed = *err
 	}
 	return refused, failed

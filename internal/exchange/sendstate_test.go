@@ -58,7 +58,7 @@ func TestJSONWithholdsItsLastByte(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestConclude(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("synthetic")
 	refused := errors.New("stream error: stream ID 3; REFUSED_STREAM; received from peer")
@@ -99,23 +99,23 @@ func TestSettle(t *testing.T) {
 				_, err := io.ReadFull(body, make([]byte, tc.reads))
 				require.NoError(t, err)
 			}
-			assert.Equal(t, tc.want, state.Settle(tc.err))
+			assert.Equal(t, tc.want, state.Conclude(tc.err))
 			assert.Equal(t, tc.sent, state.BytesSent())
 		})
 	}
 }
 
-func TestSettledBodyGivesNoMore(t *testing.T) {
+func TestConcludedBodyGivesNoMore(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
 	body := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
-	state.Settle(errors.New("synthetic"))
+	state.Conclude(errors.New("synthetic"))
 	n, err := body.Read(make([]byte, 10))
 	require.Error(t, err)
 	assert.Zero(t, n)
 }
 
-func TestBodySettledWhileItIsReadGivesNoMore(t *testing.T) {
+func TestBodyConcludedWhileItIsReadGivesNoMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, state := newState(t)
@@ -129,7 +129,7 @@ func TestBodySettledWhileItIsReadGivesNoMore(t *testing.T) {
 		}()
 		synctest.Wait()
 		settled := make(chan exchange.Sent)
-		go func() { settled <- state.Settle(errors.New("synthetic")) }()
+		go func() { settled <- state.Conclude(errors.New("synthetic")) }()
 		synctest.Wait()
 		_, err := feed.Write([]byte("late"))
 		require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestSecondSendingIsEnded(t *testing.T) {
 			trace.GotConn(httptrace.GotConnInfo{Conn: ours})
 			_, err := ours.Write([]byte("x"))
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded, "HTTP/1.1 cannot write before it notices")
-			assert.Equal(t, exchange.Partly, state.Settle(errors.New("stream error: stream ID 3; REFUSED_STREAM")), "the refusal may be of the second")
+			assert.Equal(t, exchange.Partly, state.Conclude(errors.New("stream error: stream ID 3; REFUSED_STREAM")), "the refusal may be of the second")
 		})
 	}
 }
@@ -288,11 +288,11 @@ func TestConnectionsAreCounted(t *testing.T) {
 	assert.Error(t, ctx.Err())
 }
 
-// accompany delivers a body by reading it.
-func accompany(ctx context.Context, state *exchange.SendState, source io.Reader, progress func(int64)) (string, error) {
+// sendStreamed delivers a body by reading it.
+func sendStreamed(ctx context.Context, state *exchange.SendState, source io.Reader, progress func(int64)) (string, error) {
 	body := state.Follow(streamed{source, "end"}, false)
 	var got bytes.Buffer
-	_, err := state.Accompany(ctx, progress, func() (*http.Response, error) { //nolint:bodyclose // there is none
+	_, err := state.SendStreamed(ctx, progress, func() (*http.Response, error) { //nolint:bodyclose // there is none
 		if _, err := io.CopyBuffer(&got, onlyReader{body}, make([]byte, 2)); err != nil {
 			return nil, err
 		}
@@ -304,13 +304,13 @@ func accompany(ctx context.Context, state *exchange.SendState, source io.Reader,
 
 type onlyReader struct{ io.Reader }
 
-func TestAccompany(t *testing.T) {
+func TestSendStreamed(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	var told []int64
 	var before int
 	state.BeforeCommit = func(context.Context) error { before = len(told); return nil }
-	got, err := accompany(ctx, state, onlyReader{strings.NewReader("head")}, func(sent int64) { told = append(told, sent) })
+	got, err := sendStreamed(ctx, state, onlyReader{strings.NewReader("head")}, func(sent int64) { told = append(told, sent) })
 	require.NoError(t, err)
 	assert.Equal(t, "headend", got)
 	assert.EqualValues(t, 0, told[0])
@@ -319,7 +319,7 @@ func TestAccompany(t *testing.T) {
 	assert.Positive(t, before)
 }
 
-func TestAccompanyEndsWithItsContext(t *testing.T) {
+func TestSendStreamedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, sender := range map[string]func(context.Context, io.Reader){
@@ -330,13 +330,13 @@ func TestAccompanyEndsWithItsContext(t *testing.T) {
 			pipe, feed := io.Pipe()
 			body := state.Follow(streamed{pipe, "end"}, false)
 			start := time.Now()
-			_, err := state.Accompany(ctx, nil, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
+			_, err := state.SendStreamed(ctx, nil, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
 				sender(ctx, body)
 				return nil, errors.New("synthetic")
 			})
 			var stalled *exchange.StallError
 			require.ErrorAs(t, err, &stalled, name)
-			state.Settle(err)
+			state.Conclude(err)
 			assert.Equal(t, 61*time.Second, time.Since(start), "the stall and a moment of grace: %s", name)
 			_ = feed.Close()
 			time.Sleep(2 * time.Hour)
@@ -344,24 +344,24 @@ func TestAccompanyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestAccompanyHandsOverWhatTheSourceDoes(t *testing.T) {
+func TestSendStreamedHandsOverWhatTheSourceDoes(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	assert.PanicsWithValue(t, "synthetic", func() {
-		_, _ = accompany(ctx, state, ending(func() { panic("synthetic") }), nil)
+		_, _ = sendStreamed(ctx, state, ending(func() { panic("synthetic") }), nil)
 	})
 	ctx, state = newState(t)
 	exited := make(chan bool)
 	go func() {
 		returned := false
 		defer func() { exited <- !returned }()
-		_, _ = accompany(ctx, state, ending(runtime.Goexit), nil)
+		_, _ = sendStreamed(ctx, state, ending(runtime.Goexit), nil)
 		returned = true
 	}()
 	assert.True(t, <-exited)
 	failure := errors.New("synthetic")
 	ctx, state = newState(t)
-	_, err := accompany(ctx, state, io.MultiReader(strings.NewReader("he"), failing{failure}), nil)
+	_, err := sendStreamed(ctx, state, io.MultiReader(strings.NewReader("he"), failing{failure}), nil)
 	require.ErrorIs(t, err, failure)
 	refused, failed := state.Failure()
 	require.NoError(t, refused)
@@ -376,14 +376,14 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func TestAccompanyLeavesTheSourceAloneAfterAPanic(t *testing.T) {
+func TestSendStreamedLeavesTheSourceAloneAfterAPanic(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	var reads atomic.Int32
 	body := state.Follow(streamed{counting{&reads}, "end"}, false)
 	proceed, finished := make(chan struct{}), make(chan error)
 	assert.Panics(t, func() {
-		_, _ = state.Accompany(ctx, func(int64) { panic("synthetic") }, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
+		_, _ = state.SendStreamed(ctx, func(int64) { panic("synthetic") }, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
 			<-proceed
 			_, err := body.Read(make([]byte, 10))
 			finished <- err

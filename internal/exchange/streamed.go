@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// Accompany runs deliver, which sends a followed body, in another goroutine, since the source of the body may block. This one
-// stays free to end with the context, and to run what the caller wants to have run here.
-func (s *SendState) Accompany(ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error)) (*http.Response, error) {
+// SendStreamed runs deliver, which sends a followed body, in a goroutine of its own, since the source of the body may block.
+// This one stays free to end with the context, and to run what the caller wants to have run here.
+func (s *SendState) SendStreamed(ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error)) (*http.Response, error) {
 	if progress == nil {
-		s.progress = nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
+		s.upload.progress = nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
 	}
 	var resp *http.Response
 	var err error
-	work := GoGuarded(func() { resp, err = deliver() }) //nolint:bodyclose // the caller does, or leave
+	work := GoGuarded(func() { resp, err = deliver() }) //nolint:bodyclose // the caller does, or abandon
 	returned := false
 	defer func() {
 		if !returned { // the context ended, or something of the caller's panicked
-			s.leave(work, &resp)
+			s.abandon(work, &resp)
 		}
 	}()
 	delivered := s.untilDelivered(ctx, progress, work.Done())
-	if source := s.wrecked.Load(); source != nil {
+	if source := s.upload.exited.Load(); source != nil {
 		source.Wait()
 	}
 	if !delivered {
 		return nil, context.Cause(ctx)
 	}
 	work.Wait()
-	if refused := s.refused.Load(); refused != nil && err == nil && resp.StatusCode/100 != 2 {
+	if refused := s.upload.refused.Load(); refused != nil && err == nil && resp.StatusCode/100 != 2 {
 		return nil, *refused // whatever the server thought of a part of the request
 	}
 	returned = true
 	return resp, err
 }
 
-// leave lets the work end by itself.
-func (s *SendState) leave(work *Guarded, resp **http.Response) {
+// abandon lets the work end by itself.
+func (s *SendState) abandon(work *Guarded, resp **http.Response) {
 	s.Watchdog.Cancel(errCallOver)
 	s.Stop()
 	go func() {
@@ -63,12 +63,12 @@ func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64
 		case <-delivered:
 			report(s.body.Load().left())
 			return true
-		case <-s.progress:
+		case <-s.upload.progress:
 			report(s.body.Load().left())
-		case reply := <-s.commits:
+		case reply := <-s.upload.commits:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():
-			return s.body.Load().stop() && within(grace, delivered)
+			return s.body.Load().stop() && within(stopTimeout, delivered)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (s *SendState) commit(quit <-chan struct{}) error {
 	}
 	reply := make(chan error, 1)
 	select {
-	case s.commits <- reply:
+	case s.upload.commits <- reply:
 		return <-reply
 	case <-quit:
 		return errCallOver
@@ -103,17 +103,17 @@ func (s *SendState) commit(quit <-chan struct{}) error {
 func (s *SendState) runCommit(ctx context.Context, reply chan<- error) {
 	err := error(errCallOver) // also if it panics
 	defer func() { reply <- err }()
-	if ctx.Err() != nil || s.refused.Load() != nil {
+	if ctx.Err() != nil || s.upload.refused.Load() != nil {
 		return
 	}
 	s.Watchdog.Pause()
 	began := time.Now()
 	refusal := s.BeforeCommit(ctx)
-	s.held.Add(int64(time.Since(began)))
+	s.upload.held.Add(int64(time.Since(began)))
 	s.Watchdog.Progress()
 	switch {
 	case refusal != nil:
-		s.refused.Store(&refusal)
+		s.upload.refused.Store(&refusal)
 	case ctx.Err() == nil:
 		err = nil
 	}

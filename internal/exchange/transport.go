@@ -44,10 +44,10 @@ func dialer(next dial) dial {
 	}
 }
 
-// lastWord is how long a failed write is held back at most.
-const lastWord = time.Second
+// writeErrorDelay is how long a failed write is held back at most.
+const writeErrorDelay = time.Second
 
-// conn lets the last word of a server be heard. One that refuses an upload responds and closes the connection, which
+// conn lets the last response of a server be read. One that refuses an upload responds and closes the connection, which
 // resets it while the upload goes on; net/http then drops the response with the failed write, although it lies there to
 // be read. So the write fails only when there is nothing left to read.
 type conn struct {
@@ -67,7 +67,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if broken(err) {
-		timer := time.NewTimer(lastWord)
+		timer := time.NewTimer(writeErrorDelay)
 		defer timer.Stop()
 		select {
 		case <-c.over:

@@ -128,7 +128,7 @@ func TestFailedWriteWaitsForTheLastWord(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			_ = c.SetWriteDeadline(time.Now())
 		}, 100 * time.Millisecond},
-		"not for ever":        {reset, func(*conn, brokenPipe) {}, lastWord},
+		"not for ever":        {reset, func(*conn, brokenPipe) {}, writeErrorDelay},
 		"not after a close":   {&net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}, func(*conn, brokenPipe) {}, 0},
 		"not after a timeout": {&net.OpError{Op: "write", Net: "tcp", Err: os.ErrDeadlineExceeded}, func(*conn, brokenPipe) {}, 0},
 		"not without failure": {nil, func(*conn, brokenPipe) {}, 0},

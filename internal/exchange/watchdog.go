@@ -22,8 +22,10 @@ type Watchdog struct {
 
 // Watch is what those who read a response tell a Watchdog.
 type Watch interface {
-	Progress() // something moved
-	Pause()    // until the next Progress nothing is expected to
+	Progress()       // something moved
+	Pause()          // until the next Progress nothing is expected to
+	Bound(times int) // it must be over after so many times the patience with a stall, although something moves
+	Err() error      // why the work was ended; nil: it was not
 }
 
 // Guard returns a context that is cancelled, with an *Error as its cause, once Progress has not been called for the
@@ -64,9 +66,9 @@ const unboundedPatience = math.MaxInt64 / 1000
 // WatchedReader gives what is read through it, up to a limit, and each byte is progress. It ends with the work, also if what it
 // reads does not notice.
 type WatchedReader struct {
-	Reader   io.Reader
-	Watchdog *Watchdog
-	Left     int64 // bytes until the limit
+	Reader io.Reader
+	Watch  Watch
+	Left   int64 // bytes until the limit
 }
 
 func (r *WatchedReader) Read(p []byte) (int, error) {
@@ -76,16 +78,19 @@ func (r *WatchedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p[:min(int64(len(p)), r.Left)])
 	r.Left -= int64(n)
 	if n > 0 {
-		r.Watchdog.Progress()
+		r.Watch.Progress()
 	}
-	if err == nil && r.Watchdog.ctx.Err() != nil {
-		err = context.Cause(r.Watchdog.ctx)
+	if err == nil {
+		err = r.Watch.Err()
 	}
 	return n, err
 }
 
 // Pause stops the clock until the next Progress: what happens meanwhile is not the watched work's fault.
 func (w *Watchdog) Pause() { w.timer.Stop() }
+
+// Err is why the work was ended, nil while it was not.
+func (w *Watchdog) Err() error { return context.Cause(w.ctx) }
 
 // Cancel ends the work at once for another reason than a stall.
 func (w *Watchdog) Cancel(cause error) { w.cancel(cause) }

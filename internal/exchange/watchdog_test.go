@@ -181,7 +181,7 @@ func TestReader(t *testing.T) {
 		defer watchdog.Stop()
 		pipe, feed := io.Pipe()
 		defer func() { _ = pipe.Close() }()
-		r := &exchange.WatchedReader{Reader: pipe, Watchdog: watchdog, Left: math.MaxInt64}
+		r := &exchange.WatchedReader{Reader: pipe, Watch: watchdog, Left: math.MaxInt64}
 		go func() {
 			for range 3 {
 				time.Sleep(50 * time.Second)

@@ -85,7 +85,7 @@ func TestKeptTextsAllocateOnceTogether(t *testing.T) {
 	run := func() {
 		d := jsonscan.New(document)
 		for i := range d.Elements() {
-			d.Keep([]*string{&first, &second}[i], d.AppendText)
+			d.Intern([]*string{&first, &second}[i], d.AppendText)
 		}
 		if err := d.End(); err != nil {
 			panic(err)

@@ -43,7 +43,7 @@ type Decoder struct {
 	err     error
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index
 
-	forgiven []*TypeError
+	warnings []*TypeError
 }
 
 // New returns a Decoder positioned at the value of the document data, which

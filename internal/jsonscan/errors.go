@@ -71,27 +71,27 @@ func (d *Decoder) Fail(want string) {
 	d.fail(&TypeError{Path: d.currentPath(), Want: want, Got: got, Offset: d.value})
 }
 
-// maxForgiven bounds what is kept of a document that is wrong throughout.
-const maxForgiven = 10
+// maxWarnings bounds what is kept of a document that is wrong throughout.
+const maxWarnings = 10
 
-// Forgive records, as Fail does, that the current value is not what its reader
+// Warn records, as Fail does, that the current value is not what its reader
 // wants, but lets the reading go on behind it.
-func (d *Decoder) Forgive(want string) {
+func (d *Decoder) Warn(want string) {
 	got := d.kindAt(d.value)
 	if d.err != nil || got == Invalid {
 		d.Fail(want)
 		return
 	}
-	if len(d.forgiven) < maxForgiven {
-		d.forgiven = append(d.forgiven, &TypeError{Path: d.currentPath(), Want: want, Got: got, Offset: d.value})
+	if len(d.warnings) < maxWarnings {
+		d.warnings = append(d.warnings, &TypeError{Path: d.currentPath(), Want: want, Got: got, Offset: d.value})
 	}
 	d.skipUnread()
 }
 
-// Forgiven returns the first of the values that were forgiven; nil when there
+// Warnings returns the first of the values that were passed over; nil when there
 // were none.
-func (d *Decoder) Forgiven() []*TypeError {
-	return d.forgiven
+func (d *Decoder) Warnings() []*TypeError {
+	return d.warnings
 }
 
 var errStopped = errors.New("reading was stopped")
@@ -113,8 +113,8 @@ func (d *Decoder) Err() error {
 // been consumed and only white space follows. It is the last call: views that
 // were returned are not valid afterwards.
 func (d *Decoder) End() error {
-	d.Settle()
-	d.giveBack()
+	d.Flush()
+	d.putBack()
 	d.skipSpace()
 	if d.pos == d.value || d.pos < len(d.data) {
 		d.failSyntax(d.pos, unexpected)

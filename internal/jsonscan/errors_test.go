@@ -212,7 +212,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestForgivenValuesAreKeptInMindAndPassedOver(t *testing.T) {
+func TestWarningsAreKeptInMindAndPassedOver(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`{"a":"secret","b":[1,"secret",{"c":null}],"d":4}`))
 	var last []byte
@@ -220,19 +220,19 @@ func TestForgivenValuesAreKeptInMindAndPassedOver(t *testing.T) {
 		switch string(key) {
 		case "a":
 			_ = d.TextBytes()
-			d.Forgive("a date") // consumed already
+			d.Warn("a date") // consumed already
 		case "b":
 			for range d.Elements() {
 				if d.Kind() != jsonscan.Number {
-					d.Forgive("number")
+					d.Warn("number")
 				}
 			}
-			d.Forgive("a short list")
+			d.Warn("a short list")
 		default:
 			last = d.NumberBytes()
 		}
 	}
-	forgiven := d.Forgiven()
+	warnings := d.Warnings()
 	require.NoError(t, d.End())
 	assert.Equal(t, "4", string(last), "what follows is read")
 	assert.Equal(t, []*jsonscan.TypeError{
@@ -240,31 +240,31 @@ func TestForgivenValuesAreKeptInMindAndPassedOver(t *testing.T) {
 		{Path: "b[1]", Want: "number", Got: jsonscan.String, Offset: 21},
 		{Path: "b[2]", Want: "number", Got: jsonscan.Object, Offset: 30},
 		{Path: "b", Want: "a short list", Got: jsonscan.Array, Offset: 18},
-	}, forgiven)
+	}, warnings)
 }
 
-func TestForgivingIsBoundedAndMendsNoSyntax(t *testing.T) {
+func TestWarningsAreBoundedAndRepairNoSyntax(t *testing.T) {
 	t.Parallel()
 	read := func(document string) *jsonscan.Decoder {
 		d := jsonscan.New([]byte(document))
 		for range d.Elements() {
-			d.Forgive("nothing")
+			d.Warn("nothing")
 		}
 		return d
 	}
 	d := read("[" + strings.Repeat("0,", 1000) + "0]")
 	require.NoError(t, d.End())
-	assert.Len(t, d.Forgiven(), 10)
+	assert.Len(t, d.Warnings(), 10)
 	require.Error(t, read(`[0,{"a":}]`).End())
 	require.Error(t, read(`[0,`).End())
 	d = jsonscan.New(nil)
-	d.Forgive("anything")
-	assert.Empty(t, d.Forgiven())
+	d.Warn("anything")
+	assert.Empty(t, d.Warnings())
 	require.Error(t, d.End())
 	d = jsonscan.New([]byte("[1]"))
 	d.Fail("first")
-	d.Forgive("second")
-	assert.Empty(t, d.Forgiven())
+	d.Warn("second")
+	assert.Empty(t, d.Warnings())
 	require.ErrorContains(t, d.End(), "first")
 }
 

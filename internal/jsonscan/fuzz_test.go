@@ -44,7 +44,7 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 		if text, ok := want.(string); ok {
 			var kept string
 			d := jsonscan.New(document)
-			d.Keep(&kept, d.AppendText)
+			d.Intern(&kept, d.AppendText)
 			require.NoError(t, d.End())
 			require.Equal(t, text, kept)
 		}

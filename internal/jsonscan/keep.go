@@ -5,7 +5,7 @@ import "sync"
 // scratch is memory that a decoder borrows when it first needs some.
 type scratch struct {
 	text  []byte // the last text that differs from its literal
-	block []byte // the texts that wait for Settle
+	block []byte // the texts that wait for Flush
 	kept  []kept // where they belong
 }
 
@@ -29,20 +29,20 @@ func (d *Decoder) borrow() *scratch {
 	return d.scratch
 }
 
-func (d *Decoder) giveBack() {
+func (d *Decoder) putBack() {
 	if s := d.scratch; s != nil && cap(s.text) <= maxKeptScratch && cap(s.block) <= maxKeptScratch {
 		scratches.Put(s)
 	}
 	d.scratch = nil
 }
 
-// Keep makes *to hold what add appends, once Settle was called. What is kept
-// between two calls of Settle shares one allocation: the texts of a record cost
+// Intern makes *to hold what add appends, once Flush was called. What is kept
+// between two calls of Flush shares one allocation: the texts of a record cost
 // one, and live as long as any of them.
-func (d *Decoder) Keep(to *string, add func([]byte) []byte) {
+func (d *Decoder) Intern(to *string, add func([]byte) []byte) {
 	s := d.borrow()
 	if len(s.kept) == maxKept {
-		d.Settle()
+		d.Flush()
 	}
 	start := len(s.block)
 	s.block = add(s.block)
@@ -59,9 +59,9 @@ func (d *Decoder) AppendText(b []byte) []byte {
 	return d.scanRuns(d.grow(b, start, end), start, end, ascii, true)
 }
 
-// Settle stores what Keep was told to keep. A text that was kept twice is the
+// Flush stores what Intern was given. A text that was kept twice is the
 // later one. End does it too.
-func (d *Decoder) Settle() {
+func (d *Decoder) Flush() {
 	if d.scratch == nil || len(d.scratch.kept) == 0 {
 		return
 	}

@@ -16,7 +16,7 @@ func keepTexts(document string, count int) ([]string, error) {
 	texts := make([]string, count)
 	d := jsonscan.New([]byte(document))
 	for i := range d.Elements() {
-		d.Keep(&texts[i%count], d.AppendText)
+		d.Intern(&texts[i%count], d.AppendText)
 	}
 	return texts, d.End()
 }
@@ -26,10 +26,10 @@ func TestKeptTextsAreStoredInTheEnd(t *testing.T) {
 	d := jsonscan.New([]byte(`["plain","caf\u00e9 \/",""]`))
 	var texts [3]string
 	for i := range d.Elements() {
-		d.Keep(&texts[i], d.AppendText)
+		d.Intern(&texts[i], d.AppendText)
 		assert.Empty(t, texts[i])
 	}
-	d.Settle()
+	d.Flush()
 	assert.Equal(t, [...]string{"plain", "café /", ""}, texts)
 	texts[0] = "changed"
 	require.NoError(t, d.End())

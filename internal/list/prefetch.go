@@ -3,38 +3,37 @@ package list
 import (
 	"context"
 	"runtime"
-	"slices"
+	"sync/atomic"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-// Line holds what is being fetched ahead of a reader. It belongs to the reader's goroutine; a panic of a fetch comes out
-// there.
+// Line fetches values ahead of a reader. It belongs to the reader's goroutine; a panic of a fetch comes out there.
 type Line[P comparable, V any] struct {
 	ctx   context.Context
 	depth int
 	fetch FetchAt[P, V]
 	next  func(P) (P, bool)
 
-	current P // what was read last, or is being read
-	pending []*flight[P, V]
+	last    P // the position that was read last, or is being read
+	pending []*future[P, V]
 	flights context.Context // of those begun since Stop
 	cancel  context.CancelFunc
-	arrived chan struct{} // a response has come
+	failed  atomic.Bool // one of them has: nothing after it is of use
 }
 
 // FetchAt gets the value at a position. It calls responded when the response is here, before it works on it.
 type FetchAt[P comparable, V any] func(ctx context.Context, at P, responded func()) (V, error)
 
-// NewLine returns a line that fetches up to depth values ahead of the one being read, and never more than that at once; with 0,
-// each when it is read, in the reader's goroutine. While Get waits for a response, those that overtake it make room for
-// others, until there are twice as many as depth. Next gives the position after another as long as it is known to exist.
+// NewLine returns a line that fetches up to depth values beyond the one being read, and never more than that without a
+// response; with 0, each when it is read, in the reader's goroutine. Next gives the position after another as long as it
+// is known to exist.
 func NewLine[P comparable, V any](ctx context.Context, depth int, fetch FetchAt[P, V], next func(P) (P, bool)) *Line[P, V] {
-	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next, arrived: make(chan struct{}, 1)}
+	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next}
 }
 
-// flight is a value on its way, or arrived.
-type flight[P comparable, V any] struct {
+// future is a value to come.
+type future[P comparable, V any] struct {
 	at        P
 	responded chan struct{}
 	work      *exchange.Guarded
@@ -42,69 +41,76 @@ type flight[P comparable, V any] struct {
 	err       error
 }
 
-// without is 1 while there is no response, also when none will come.
-func (f *flight[P, V]) without() int {
-	select {
-	case <-f.responded:
-		return 0
-	default:
-		return 1
-	}
-}
-
-// failed reports whether reading it will end the line.
-func (f *flight[P, V]) failed() bool {
-	select {
-	case <-f.work.Done():
-		return f.err != nil
-	default:
-		return false
-	}
-}
-
-// Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts there.
+// Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts
+// there, with nothing ahead before LookAhead.
 func (l *Line[P, V]) Get(at P) (V, error) {
 	if l.depth == 0 {
 		return l.fetch(l.ctx, at, func() {})
 	}
-	f := l.take(at)
-	for done := false; !done; {
-		select {
-		case <-l.arrived: // this one, which is still worked on, or one that overtook it
-		case <-f.work.Done():
-			done = true
-		}
-		l.lookAhead(l.depth+l.depth*f.without(), f)
+	follows := len(l.pending) > 0 && l.pending[0].at == at
+	if !follows {
+		l.Stop()
+		l.begin(at, nil)
+	}
+	f := l.pending[0]
+	l.pending[0] = nil // or the line would hold the value
+	l.pending, l.last = l.pending[1:], at
+	if follows {
+		l.lookAhead(f.responded)
 	}
 	f.work.Wait()
 	return f.value, f.err
 }
 
 // LookAhead begins to fetch what follows, as far as next knows of it and the depth allows.
-func (l *Line[P, V]) LookAhead() { l.lookAhead(l.depth) }
+func (l *Line[P, V]) LookAhead() { l.lookAhead(nil) }
 
-// lookAhead holds up to most values ahead of the one being read. With that, if it is waited for, depth may be without a
-// response. Nothing follows a failure.
-func (l *Line[P, V]) lookAhead(most int, waitedFor ...*flight[P, V]) {
-	last := l.current
+// lookAhead fills the line. While a response is waited for, the last place in it has to wait as well.
+func (l *Line[P, V]) lookAhead(response <-chan struct{}) {
+	last := l.last
 	if n := len(l.pending); n > 0 {
 		last = l.pending[n-1].at
 	}
-	without := 0
-	for _, f := range append(slices.Clip(l.pending), waitedFor...) {
-		if f.failed() {
-			return
-		}
-		without += f.without()
-	}
-	for ; len(l.pending) < most && without < l.depth; without++ {
+	for n := len(l.pending); n < l.depth && !l.failed.Load(); n++ {
 		at, ok := l.next(last)
-		if !ok {
+		switch {
+		case !ok:
 			return
+		case n == l.depth-1:
+			l.begin(at, response)
+		default:
+			l.begin(at, nil)
 		}
-		l.pending = append(l.pending, l.begin(at))
 		last = at
 	}
+}
+
+// begin adds a future to the line, which fetches at once or after that response.
+func (l *Line[P, V]) begin(at P, after <-chan struct{}) {
+	if l.cancel == nil {
+		l.flights, l.cancel = context.WithCancel(l.ctx) //nolint:gosec // Stop calls it
+	}
+	ctx := l.flights
+	f := &future[P, V]{at: at, responded: make(chan struct{}), err: context.Canceled}
+	l.pending = append(l.pending, f)
+	f.work = exchange.GoGuarded(func() {
+		if after != nil {
+			select {
+			case <-after:
+			case <-ctx.Done():
+			}
+			if ctx.Err() != nil || l.failed.Load() {
+				return
+			}
+		}
+		f.value, f.err = l.fetch(ctx, at, func() {
+			close(f.responded)
+			runtime.Gosched() // working on it may keep a processor for long: first the next one shall be requested
+		})
+		if f.err != nil {
+			l.failed.Store(true)
+		}
+	})
 }
 
 // Stop gives up what was not read and returns when nothing of it is left.
@@ -118,38 +124,8 @@ func (l *Line[P, V]) Stop() {
 	for _, f := range left {
 		<-f.work.Done()
 	}
+	l.failed.Store(false)
 	for _, f := range left {
 		f.work.Wait()
 	}
-}
-
-func (l *Line[P, V]) take(at P) *flight[P, V] {
-	l.current = at
-	if len(l.pending) == 0 || l.pending[0].at != at {
-		l.Stop()
-		return l.begin(at)
-	}
-	f := l.pending[0]
-	l.pending[0] = nil // or the line would hold the value
-	l.pending = l.pending[1:]
-	return f
-}
-
-func (l *Line[P, V]) begin(at P) *flight[P, V] {
-	if l.cancel == nil {
-		l.flights, l.cancel = context.WithCancel(l.ctx) //nolint:gosec // Stop calls it
-	}
-	ctx := l.flights
-	f := &flight[P, V]{at: at, responded: make(chan struct{})}
-	f.work = exchange.GoGuarded(func() {
-		f.value, f.err = l.fetch(ctx, at, func() {
-			close(f.responded)
-			select {
-			case l.arrived <- struct{}{}:
-			default: // it is known that one has
-			}
-			runtime.Gosched() // working on it may keep a processor for long: first the reader shall ask for more
-		})
-	})
-	return f
 }

@@ -94,21 +94,16 @@ func TestWhatFollowsIsFetchedWhenTheResponseIsHere(t *testing.T) {
 	value := reading(line, 1)
 	s.began(t, 1)
 	s.respond(1)
-	s.began(t, 2, 3) // although position 1 is not worked on yet
 	s.finish(1)
 	assert.Equal(t, "value 1", value())
+	line.LookAhead()
+	s.began(t, 2, 3)
 
-	value = reading(line, 2)
-	s.respond(2)
-	s.began(t, 4)
-	s.finish(2)
-	assert.Equal(t, "value 2", value())
-
-	for _, at := range []int{3, 4, 5} {
+	for at := 2; at <= 5; at++ {
 		value = reading(line, at)
 		s.respond(at)
-		if at == 3 {
-			s.began(t, 5)
+		if at <= 3 {
+			s.began(t, at+2) // although this one is not worked on yet
 		}
 		s.finish(at)
 		assert.Equal(t, fmt.Sprint("value ", at), value())
@@ -117,31 +112,29 @@ func TestWhatFollowsIsFetchedWhenTheResponseIsHere(t *testing.T) {
 	assert.Empty(t, s.cancelled)
 }
 
-// A response that overtakes the one being waited for must not leave its place unused.
-func TestResponsesThatOvertakeMakeRoom(t *testing.T) {
+// However many responses overtake the one being waited for, no more is fetched than the depth allows.
+func TestTheWindowIsFixed(t *testing.T) {
 	t.Parallel()
 	s := newSource()
 	line := list.NewLine(t.Context(), 2, s.fetch, before(20))
+	s.respond(1)
+	s.finish(1)
 	value := reading(line, 1)
 	s.began(t, 1)
-	s.respond(1)
-	s.began(t, 2, 3)
-	s.finish(1)
 	assert.Equal(t, "value 1", value())
-
+	line.LookAhead()
+	s.began(t, 2, 3)
 	value = reading(line, 2)
-	for _, overtaking := range []int{3, 4, 5} {
-		s.respond(overtaking)
-		s.began(t, overtaking+1) // beside position 2, of which nothing is here
-	}
-	s.respond(6) // with 3 to 6 there are enough
+	s.respond(3) // makes no room: with 2 there would be three to be held
 	s.respond(2)
-	for at := 2; at <= 6; at++ {
+	s.began(t, 4)
+	s.respond(4)
+	for at := 2; at <= 4; at++ {
 		s.finish(at)
 	}
 	assert.Equal(t, "value 2", value())
-	line.LookAhead() // who reads does not wait
-	line.Stop()      // would wait for a fetch that nobody lets begin
+	line.LookAhead()
+	line.Stop() // would wait for a fetch that nobody lets begin
 	assert.Empty(t, s.cancelled)
 }
 
@@ -168,6 +161,7 @@ func TestAFailureMakesNoRoom(t *testing.T) {
 			got, err := line.Get(at)
 			require.NoError(t, err)
 			assert.Equal(t, at, got)
+			line.LookAhead()
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -219,12 +213,16 @@ func TestGetElsewhereGivesTheLineUp(t *testing.T) {
 		s.finish(at)
 	}
 	value := reading(line, 15)
-	s.began(t, 15, 16, 17)
+	s.began(t, 15)
 	assert.Equal(t, "value 15", value())
+	line.LookAhead()
+	s.began(t, 16, 17)
 
 	value = reading(line, 4)
-	s.began(t, 4, 5, 6)
+	s.began(t, 4)
 	assert.Equal(t, "value 4", value())
+	line.LookAhead()
+	s.began(t, 5, 6)
 	s.mu.Lock()
 	assert.ElementsMatch(t, []int{16, 17}, s.cancelled)
 	s.mu.Unlock()
@@ -240,8 +238,10 @@ func TestNothingIsFetchedAfterStop(t *testing.T) {
 	s.respond(1)
 	s.finish(1)
 	value := reading(line, 1)
-	s.began(t, 1, 2, 3, 4)
+	s.began(t, 1)
 	assert.Equal(t, "value 1", value())
+	line.LookAhead()
+	s.began(t, 2, 3, 4)
 	line.Stop()
 	line.Stop()
 	assert.ElementsMatch(t, []int{2, 3, 4}, s.cancelled, "Stop returns when all have ended")

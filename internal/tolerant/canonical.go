@@ -10,15 +10,15 @@ import (
 // KeepRaw keeps any value, in the form of Canonical; "" for null.
 func KeepRaw(d *jsonscan.Decoder, to *string) {
 	if d.Null() {
-		d.Keep(to, nothing)
+		d.Intern(to, nothing)
 		return
 	}
 	raw := d.Raw()
 	if isCanonical(raw) {
-		d.Keep(to, func(b []byte) []byte { return append(b, raw...) })
+		d.Intern(to, func(b []byte) []byte { return append(b, raw...) })
 		return
 	}
-	d.Keep(to, func(b []byte) []byte { return append(b, Canonical(raw)...) })
+	d.Intern(to, func(b []byte) []byte { return append(b, Canonical(raw)...) })
 }
 
 // Canonical gives a JSON value the form that json.Marshal gives it, so that a stored one reads back equal.

@@ -30,7 +30,7 @@ func (m *Members) Add(d *jsonscan.Decoder) {
 
 // Keep keeps the members as an object in the form that json.Marshal gives it; "" when there are none.
 func (m *Members) Keep(d *jsonscan.Decoder, to *string) {
-	d.Keep(to, m.appendObject)
+	d.Intern(to, m.appendObject)
 }
 
 func (m *Members) appendObject(b []byte) []byte {

@@ -19,7 +19,7 @@ const (
 	ErrNoID  = fixedError("it holds no id")
 )
 
-// Record decodes a document that is one record, bare or wrapped in "data", and returns what was forgiven in it too.
+// Record decodes a document that is one record, bare or wrapped in "data", and returns which values were passed over too.
 func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, []*jsonscan.TypeError, error) {
 	if len(document) == 0 {
 		return nil, nil, ErrEmpty
@@ -33,7 +33,7 @@ func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T
 	if id(value) < 1 {
 		return nil, nil, ErrNoID
 	}
-	return value, d.Forgiven(), nil
+	return value, d.Warnings(), nil
 }
 
 // FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and need not
@@ -123,7 +123,7 @@ func Object(d *jsonscan.Decoder, member func(key []byte)) {
 func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
 	next, ok := objectNext(d)
 	if !ok {
-		d.Forgive(anObject)
+		d.Warn(anObject)
 	}
 	if !next {
 		return nil
@@ -170,7 +170,7 @@ func (p *Pair[A, B]) make() {
 func Nested[T any](d *jsonscan.Decoder, part *T, fill func(*T, *jsonscan.Decoder)) {
 	next, ok := objectNext(d)
 	if !ok {
-		d.Forgive(anObject)
+		d.Warn(anObject)
 	}
 	if next {
 		fill(part, d)

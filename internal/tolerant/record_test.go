@@ -55,8 +55,8 @@ func TestRecordsAreBareOrWrapped(t *testing.T) {
 		`{"data":{"id":1},"secret":}`:                              "invalid JSON at byte 26: unexpected character or end",
 		`{"id":1,"secret":}`:                                       "invalid JSON at byte 17: unexpected character or end",
 	} {
-		value, forgiven, err := tolerant.Record([]byte(document), (*record).fill, func(r *record) int64 { return r.id })
-		assert.Empty(t, forgiven, document)
+		value, warnings, err := tolerant.Record([]byte(document), (*record).fill, func(r *record) int64 { return r.id })
+		assert.Empty(t, warnings, document)
 		if err != nil {
 			assert.Equal(t, want, err.Error(), document)
 			assert.Nil(t, value)
@@ -68,11 +68,11 @@ func TestRecordsAreBareOrWrapped(t *testing.T) {
 
 func TestRecordsTellWhatWasForgiven(t *testing.T) {
 	t.Parallel()
-	value, forgiven, err := tolerant.Record([]byte(`{"data":{"id":1,"name":5,"part":{"name":[],"part":"x"}}}`), (*record).fill, func(r *record) int64 { return r.id })
+	value, warnings, err := tolerant.Record([]byte(`{"data":{"id":1,"name":5,"part":{"name":[],"part":"x"}}}`), (*record).fill, func(r *record) int64 { return r.id })
 	require.NoError(t, err)
 	assert.Equal(t, &record{id: 1, part: &record{}}, value)
 	var paths []string
-	for _, member := range forgiven {
+	for _, member := range warnings {
 		paths = append(paths, member.Path)
 	}
 	assert.Equal(t, []string{"name", "part.name", "part.part"}, paths)

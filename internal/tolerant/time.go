@@ -12,7 +12,7 @@ import (
 func Time(d *jsonscan.Decoder) time.Time {
 	value, ok := moment(d)
 	if !ok {
-		d.Forgive(aMomentInTime)
+		d.Warn(aMomentInTime)
 	}
 	return value
 }

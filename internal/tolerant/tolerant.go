@@ -5,7 +5,7 @@
 //   - a time may lack its zone (then it is UTC), its T, or be empty or a database's zero date;
 //   - a single record may be wrapped in "data".
 //
-// A value of any other form is read as zero and kept in mind (Decoder.Forgiven), with its path and kind and never the
+// A value of any other form is read as zero and kept in mind (Decoder.Warnings), with its path and kind and never the
 // value itself; by the functions named Required it fails the document.
 package tolerant
 
@@ -31,7 +31,7 @@ const (
 func Text(d *jsonscan.Decoder) string {
 	value, ok := text(d)
 	if !ok {
-		d.Forgive(aText)
+		d.Warn(aText)
 	}
 	return value
 }
@@ -55,10 +55,10 @@ func text(d *jsonscan.Decoder) (value string, ok bool) {
 	return d.Text(), true
 }
 
-// KeepText is Text for a record of several: they are stored by the decoder's Settle, in one piece of memory.
+// KeepText is Text for a record of several: they are stored by the decoder's Flush, in one piece of memory.
 func KeepText(d *jsonscan.Decoder, to *string) {
 	if !keepText(d, to) {
-		d.Forgive(aText)
+		d.Warn(aText)
 	}
 }
 
@@ -71,10 +71,10 @@ func KeepRequiredText(d *jsonscan.Decoder, to *string) {
 
 func keepText(d *jsonscan.Decoder, to *string) (ok bool) {
 	if d.Kind() == jsonscan.String {
-		d.Keep(to, d.AppendText)
+		d.Intern(to, d.AppendText)
 		return true
 	}
-	d.Keep(to, nothing) // in place of one that came before under the same key
+	d.Intern(to, nothing) // in place of one that came before under the same key
 	return d.Null()
 }
 
@@ -84,7 +84,7 @@ func nothing(b []byte) []byte { return b }
 func Integer(d *jsonscan.Decoder) int64 {
 	value, ok := integer(d)
 	if !ok {
-		d.Forgive(aWholeNumber)
+		d.Warn(aWholeNumber)
 	}
 	return value
 }
@@ -152,7 +152,7 @@ func Seconds(d *jsonscan.Decoder) float64 {
 		}
 	}
 	if !ok {
-		d.Forgive(aNumber)
+		d.Warn(aNumber)
 	}
 	return 0
 }
@@ -198,7 +198,7 @@ func Bool(d *jsonscan.Decoder) bool {
 		return true
 	case ok && (len(digits) == 0 || string(digits) == "0" || string(digits) == "false"):
 	default:
-		d.Forgive(aFlag)
+		d.Warn(aFlag)
 	}
 	return false
 }

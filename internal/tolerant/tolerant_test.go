@@ -22,9 +22,9 @@ func read[T any](t *testing.T, document string, reader func(*jsonscan.Decoder) T
 	for range d.Elements() {
 		value = reader(d)
 	}
-	forgiven := d.Forgiven()
+	warnings := d.Warnings()
 	require.NoError(t, d.End(), document)
-	if len(forgiven) > 0 {
+	if len(warnings) > 0 {
 		assert.Zero(t, value, document)
 		return unreadable
 	}

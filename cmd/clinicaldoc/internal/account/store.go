@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 )
 
 // Context is a service that one has logged in to.
@@ -56,25 +57,37 @@ func Open() (*Store, error) {
 	return s, nil
 }
 
-// StateFolder is where journals and unsaved edits are kept; it is made for this user alone.
+// StateFolder is where journals and unsaved edits are kept; it is made for this user alone. Its place does not depend on the
+// folder that a command is run in: a journal that is not found again is taken for a new one.
 func StateFolder(parts ...string) (string, error) {
 	folder := os.Getenv(EnvStateDir)
-	if folder == "" {
-		base := os.Getenv("XDG_STATE_HOME")
-		if base == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return "", fmt.Errorf("no folder for journals: set %s", EnvStateDir)
-			}
-			base = filepath.Join(home, ".local", "state")
-			if local := os.Getenv("LOCALAPPDATA"); local != "" {
-				base = local
-			}
+	switch {
+	case folder == "":
+		base, err := stateBase()
+		if err != nil {
+			return "", err
 		}
 		folder = filepath.Join(base, "clinicaldoc")
+	case !filepath.IsAbs(folder):
+		return "", &AmbiguousError{EnvStateDir + " is not an absolute path: from another folder it would be another place"}
 	}
 	folder = filepath.Join(append([]string{folder}, parts...)...)
 	return folder, os.MkdirAll(folder, 0o700)
+}
+
+// stateBase is the folder of all programs' state. The specification of XDG_STATE_HOME wants a relative path ignored.
+func stateBase() (string, error) {
+	if base := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
+		return base, nil
+	}
+	if local := os.Getenv("LOCALAPPDATA"); runtime.GOOS == "windows" && local != "" {
+		return local, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for journals: set %s", EnvStateDir)
+	}
+	return filepath.Join(home, ".local", "state"), nil
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)

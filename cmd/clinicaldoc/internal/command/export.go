@@ -12,6 +12,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
 type exportOptions struct {
@@ -48,12 +49,19 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if o.workers < 1 || o.workers > 64 || o.patient < 0 {
 		return usagef("--workers is 1 to 64, --patient not below 0")
 	}
+	if err := checkTarget(o.path); err != nil {
+		return err
+	}
 	client, err := o.client()
 	if err != nil {
 		return err
 	}
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return err
+	}
 	signal.Ignore(syscall.SIGPIPE)
-	part, err := openPart(o.path, client.BaseURL())
+	part, err := openPart(o.path, header.Header{Kind: partKind, Version: 1, Service: header.Service(client.BaseURL()), UserID: user.ID})
 	if err != nil {
 		return err
 	}

@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
 // exportPart is what an export has read so far: a file for this user alone, which the next run goes on with.
@@ -34,9 +37,11 @@ type heldNote struct {
 	readAt     time.Time
 }
 
-// partLine is a line of the part. The first has the service alone.
+// partKind begins a part, with the service and the user: what one user may read is not for another.
+const partKind = "clinicaldoc-export"
+
+// partLine is a line of the part after its header.
 type partLine struct {
-	Service   string          `json:"service,omitempty"`
 	ReadAt    time.Time       `json:"read_at,omitzero"`
 	UpdatedAt time.Time       `json:"updated_at,omitzero"`
 	ID        int64           `json:"id,omitempty"`
@@ -47,8 +52,27 @@ type partLine struct {
 // note: that time may be in whole seconds and by another clock.
 const settled = 10 * time.Minute
 
+// checkTarget refuses to put a file in the place of something else.
+func checkTarget(target string) error {
+	if target == "-" {
+		return nil
+	}
+	info, err := os.Lstat(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("the export cannot be written: %w", err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return refusedf("this is a link: name the file that it leads to")
+	case !info.Mode().IsRegular():
+		return refusedf("this is no file: name one, or - for standard output")
+	}
+	return nil
+}
+
 // openPart opens the part that belongs to a target, or begins one.
-func openPart(target, service string) (*exportPart, error) {
+func openPart(target string, own header.Header) (*exportPart, error) {
 	p := &exportPart{target: target, held: map[int64]heldNote{}}
 	var err error
 	if target == "-" {
@@ -59,6 +83,9 @@ func openPart(target, service string) (*exportPart, error) {
 		p.file, err = os.CreateTemp(folder, "export-*")
 	} else {
 		path := filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".clinicaldoc-part")
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, partRefused(filelock.ErrNotPrivate)
+		}
 		p.file, err = filelock.Open(path)
 	}
 	switch {
@@ -67,34 +94,62 @@ func openPart(target, service string) (*exportPart, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the export cannot be written: %w", err)
 	}
-	if err := p.load(service); err != nil {
+	err = filelock.CheckPrivate(p.file)
+	if err == nil {
+		err = p.load(own)
+	}
+	if err != nil {
 		p.close()
-		return nil, err
+		return nil, partRefused(err)
 	}
 	return p, nil
 }
 
-// load takes in whole lines; what a crash cut off is dropped, and so is another service's part.
-func (p *exportPart) load(service string) error {
-	lines := bufio.NewReader(p.file)
-	for first := true; ; first = false {
-		text, err := lines.ReadBytes('\n')
-		var line partLine
-		if err != nil || json.Unmarshal(text, &line) != nil || first && line.Service != service || !first && line.ID < 1 {
-			break
-		}
-		if !first {
-			p.held[line.ID] = heldNote{p.size, int64(len(text)), line.UpdatedAt, line.ReadAt}
-		}
-		p.size += int64(len(text))
+// partRefused says what is wrong with a part that is there, and what to do about it.
+func partRefused(err error) error {
+	const remove = "; remove it, or name another file"
+	switch {
+	case errors.Is(err, filelock.ErrNotPrivate):
+		return refusedf("the part of an earlier export, beside the file and hidden, can be read or written by others%s", remove)
+	case errors.Is(err, header.ErrOtherUser):
+		return refusedf("another user of the service began this export; export as that user, or name another file")
+	case errors.Is(err, header.ErrOtherService), errors.Is(err, header.ErrNoHeader), errors.Is(err, header.ErrLaterVersion):
+		return refusedf("the part of an earlier export, beside the file and hidden, is not for this account or version%s", remove)
 	}
-	if err := p.file.Truncate(p.size); err != nil {
+	return err
+}
+
+// load takes in whole lines; what a crash cut off is dropped.
+func (p *exportPart) load(own header.Header) error {
+	lines := bufio.NewReader(p.file)
+	first, err := lines.ReadString('\n')
+	if errors.Is(err, io.EOF) { // new, or cut within the header
+		if err := p.file.Truncate(0); err != nil {
+			return err
+		}
+		return p.append([]byte(own.String() + "\n"))
+	}
+	if err != nil {
 		return err
 	}
-	if p.size > 0 {
-		return nil
+	found, err := header.Parse(partKind, strings.TrimSuffix(first, "\n"))
+	if err == nil {
+		err = found.Check(own)
 	}
-	return p.write(partLine{Service: service})
+	if err != nil {
+		return err
+	}
+	p.size = int64(len(first))
+	for {
+		text, err := lines.ReadBytes('\n')
+		var line partLine
+		if err != nil || json.Unmarshal(text, &line) != nil || line.ID < 1 {
+			break
+		}
+		p.held[line.ID] = heldNote{p.size, int64(len(text)), line.UpdatedAt, line.ReadAt}
+		p.size += int64(len(text))
+	}
+	return p.file.Truncate(p.size)
 }
 
 // write appends a line; the caller is alone.
@@ -105,13 +160,19 @@ func (p *exportPart) write(line partLine) error {
 	if err := encoder.Encode(line); err != nil {
 		return err
 	}
-	if _, err := p.file.WriteAt(text.Bytes(), p.size); err != nil {
+	at := p.size
+	if err := p.append(text.Bytes()); err != nil {
+		return err
+	}
+	p.held[line.ID] = heldNote{at, int64(text.Len()), line.UpdatedAt, line.ReadAt}
+	return nil
+}
+
+func (p *exportPart) append(text []byte) error {
+	if _, err := p.file.WriteAt(text, p.size); err != nil {
 		return fmt.Errorf("the export cannot be written: %w", err)
 	}
-	if line.ID != 0 {
-		p.held[line.ID] = heldNote{p.size, int64(text.Len()), line.UpdatedAt, line.ReadAt}
-	}
-	p.size += int64(text.Len())
+	p.size += int64(len(text))
 	return nil
 }
 

@@ -10,24 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
-const service = "https://service.example"
+var owner = header.Header{Kind: partKind, Version: 1, Service: "https://service.example", UserID: 1}
 
 func TestPartHoldsOnlyWhatSurelyDidNotChange(t *testing.T) {
 	t.Parallel()
 	target := filepath.Join(t.TempDir(), "notes.jsonl")
-	part, err := openPart(target, service)
+	part, err := openPart(target, owner)
 	require.NoError(t, err)
 	changed := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 1, UpdatedAt: changed}, changed.Add(settled+time.Second)))
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 2, UpdatedAt: changed}, changed.Add(time.Second)))
 	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 3}, changed))
-	_, err = openPart(target, service)
+	_, err = openPart(target, owner)
 	require.ErrorContains(t, err, "another export", "one at a time")
 	part.close()
 
-	part, err = openPart(target, service)
+	part, err = openPart(target, owner)
 	require.NoError(t, err)
 	assert.False(t, part.has(exportRow{2, changed}), "it was changed just before it was read")
 	assert.False(t, part.has(exportRow{3, time.Time{}}), "the service does not tell")
@@ -35,16 +36,20 @@ func TestPartHoldsOnlyWhatSurelyDidNotChange(t *testing.T) {
 	assert.False(t, part.has(exportRow{1, changed.Add(time.Second)}), "it was changed since")
 	part.close()
 
-	part, err = openPart(target, "https://elsewhere.example")
-	require.NoError(t, err)
-	assert.False(t, part.has(exportRow{1, changed}), "another service's note")
-	part.close()
+	other := owner
+	other.Service = "https://elsewhere.example"
+	_, err = openPart(target, other)
+	require.ErrorContains(t, err, "not for this account")
+	other = owner
+	other.UserID = 2
+	_, err = openPart(target, other)
+	require.ErrorContains(t, err, "another user")
 }
 
 func TestPartDropsALineThatACrashCut(t *testing.T) {
 	t.Parallel()
 	target := filepath.Join(t.TempDir(), "notes.jsonl")
-	part, err := openPart(target, service)
+	part, err := openPart(target, owner)
 	require.NoError(t, err)
 	changed := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for id := int64(1); id <= 2; id++ {
@@ -53,7 +58,7 @@ func TestPartDropsALineThatACrashCut(t *testing.T) {
 	name, size := part.file.Name(), part.size
 	part.close()
 	require.NoError(t, os.Truncate(name, size-3))
-	part, err = openPart(target, service)
+	part, err = openPart(target, owner)
 	require.NoError(t, err)
 	assert.True(t, part.has(exportRow{1, changed}))
 	assert.False(t, part.has(exportRow{2, changed}))

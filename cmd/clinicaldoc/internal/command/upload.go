@@ -14,6 +14,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
 type uploadOptions struct {
@@ -111,9 +112,9 @@ func (o *uploadOptions) run(ctx context.Context) error {
 	return errors.Join(err, closeJournal())
 }
 
-// journalName tells accounts apart.
+// journalName tells accounts apart. A service has one name, however its address is written.
 func journalName(baseURL string, userID int64) string {
-	sum := sha256.Sum256([]byte(baseURL))
+	sum := sha256.Sum256([]byte(header.Service(baseURL)))
 	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-// scripted is a stream that keeps a diary.
+// scripted is a policy and a receiver that keeps a diary.
 type scripted struct {
 	diary   []string
 	prepare func(n int) error
@@ -27,25 +27,21 @@ type scripted struct {
 	taken   int
 }
 
-var errJudged = errors.New("synthetic: no recording")
+var errJudged = fmt.Errorf("synthetic: no recording (%w)", exchange.ErrUnusable)
 
 func (s *scripted) note(what string) { s.diary = append(s.diary, what) }
 
-func (s *scripted) Prepare(context.Context) error {
+func (s *scripted) Prepare(req *http.Request) error {
 	s.note("prepare")
+	req.URL, req.Header = &url.URL{Scheme: "https", Host: "storage.clinic.test", Path: "/7"}, http.Header{"Range": {"bytes=1-"}}
 	if s.prepare != nil {
 		return s.prepare(s.taken)
 	}
 	return nil
 }
 
-func (s *scripted) Request(ctx context.Context) (*http.Request, error) {
-	s.note("request")
-	return http.NewRequestWithContext(ctx, http.MethodGet, "https://storage.clinic.test/7", nil)
-}
-
-func (s *scripted) Take(_ context.Context, resp *http.Response, _ exchange.Watch) (int64, error) {
-	s.note("take " + fmt.Sprint(resp.StatusCode))
+func (s *scripted) Receive(_ context.Context, resp *http.Response, _ exchange.Watch) (int64, error) {
+	s.note("receive " + fmt.Sprint(resp.StatusCode))
 	n, _ := io.Copy(io.Discard, resp.Body)
 	if s.taken++; s.taken <= len(s.takes) {
 		return n, s.takes[s.taken-1]
@@ -53,10 +49,8 @@ func (s *scripted) Take(_ context.Context, resp *http.Response, _ exchange.Watch
 	return n, nil
 }
 
-func (s *scripted) Judged(err error) bool { return errors.Is(err, errJudged) }
-
-func (s *scripted) Next(err error, maxRetries int) exchange.Next {
-	s.note(fmt.Sprintf("next %v of %d", err, maxRetries))
+func (s *scripted) Next(a *exchange.Attempt) exchange.Next {
+	s.note(fmt.Sprintf("next %v", a.Err))
 	return s.next
 }
 
@@ -64,17 +58,21 @@ type storage func(*http.Request) (*http.Response, error)
 
 func (f storage) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func streaming(s *scripted, status int) *exchange.Call {
-	return &exchange.Call{
+func streaming(s *scripted, status int, header ...string) *exchange.Request {
+	return &exchange.Request{
 		Peer: &exchange.Peer{
 			Transport: storage(func(r *http.Request) (*http.Response, error) {
 				s.note(r.Method + " " + r.URL.String() + fmt.Sprint(len(r.Header)))
-				return &http.Response{StatusCode: status, Header: http.Header{"Location": {"/8"}}, Body: io.NopCloser(strings.NewReader("synthetic"))}, nil
+				resp := &http.Response{StatusCode: status, Header: http.Header{"Location": {"/8"}}, Body: io.NopCloser(strings.NewReader("synthetic"))}
+				for i := 0; i < len(header); i += 2 {
+					resp.Header.Set(header[i], header[i+1])
+				}
+				return resp, nil
 			}),
 			StallTimeout: time.Minute, MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
-		Method: http.MethodGet, URL: new(url.URL), Stream: s, MaxRetries: 1,
-		Explain: exchange.ExplainFunc(func(a *exchange.Attempt) error { return fmt.Errorf("explained %d: %w", a.Step, a.Cause) }),
+		Method: http.MethodGet, URL: new(url.URL), Policy: s, Receiver: s,
+		Explain: func(a, _ *exchange.Attempt) error { return fmt.Errorf("explained %d: %w", a.Step, a.Cause) },
 	}
 }
 
@@ -84,7 +82,7 @@ type ended func(*exchange.Attempt)
 func (ended) Begin(context.Context, *exchange.Attempt) *exchange.Trace { return nil }
 func (f ended) End(_ context.Context, a *exchange.Attempt)             { f(a) }
 
-func TestAStreamTakesPartInEveryAttempt(t *testing.T) {
+func TestPolicyAndReceiverTakePartInEveryAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1}}
@@ -92,31 +90,33 @@ func TestAStreamTakesPartInEveryAttempt(t *testing.T) {
 		var received []int64
 		call.Hook = ended(func(a *exchange.Attempt) {
 			received = append(received, a.BytesReceived)
-			assert.Equal(t, http.StatusFound, a.Status)
+			assert.Equal(t, !errors.Is(a.Err, io.ErrUnexpectedEOF), a.Status == http.StatusFound, "one that broke off did not come")
 		})
-		require.NoError(t, call.Do(t.Context()), "the stream's word counts, not the status")
-		attempt := []string{"prepare", "request", "GET https://storage.clinic.test/70", "take 302"}
+		_, err := call.Do(t.Context())
+		require.NoError(t, err, "the receiver's word counts, not the status")
+		attempt := []string{"prepare", "GET https://storage.clinic.test/71", "receive 302"}
 		var want []string
-		for _, failure := range []string{"explained 6: unexpected EOF", "explained 7: synthetic: no recording", "explained 6: unexpected EOF"} {
-			want = append(append(want, attempt...), "next "+failure+" of 1")
+		for _, failure := range []string{"explained 6: unexpected EOF", "explained 7: " + errJudged.Error(), "explained 6: unexpected EOF"} {
+			want = append(append(want, attempt...), "next "+failure)
 		}
-		assert.Equal(t, append(want, attempt...), s.diary, "more often than MaxRetries, and no redirect is followed")
+		assert.Equal(t, append(want, attempt...), s.diary, "the policy counts, and no redirect is followed")
 		assert.Equal(t, []int64{9, 9, 9, 9}, received)
 	})
 }
 
-func TestAStreamSaysHowLongToWait(t *testing.T) {
+func TestAPolicySaysHowLongToWait(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		next        exchange.Next
+		asked       string
 		least, most time.Duration
 		fails       bool
 	}{
 		"at once":         {next: exchange.Next{Retry: true, AtOnce: true}},
 		"first failure":   {next: exchange.Next{Retry: true, Failures: 1}, least: time.Second / 2, most: time.Second},
 		"third failure":   {next: exchange.Next{Retry: true, Failures: 3}, least: 2 * time.Second, most: 4 * time.Second},
-		"asked for":       {next: exchange.Next{Retry: true, Failures: 1, RetryAfter: 9 * time.Second}, least: 9 * time.Second, most: 9 * time.Second},
-		"asked too much":  {next: exchange.Next{Retry: true, Failures: 1, RetryAfter: 11 * time.Second}, fails: true},
+		"asked for":       {next: exchange.Next{Retry: true, Failures: 1}, asked: "9", least: 9 * time.Second, most: 9 * time.Second},
+		"asked too much":  {next: exchange.Next{Retry: true, Failures: 1}, asked: "11", fails: true},
 		"nothing follows": {fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAStreamSaysHowLongToWait(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &scripted{takes: []error{errJudged}, next: tc.next}
 				started := time.Now()
-				err := streaming(s, http.StatusOK).Do(t.Context())
+				_, err := streaming(s, http.StatusOK, "Retry-After", tc.asked).Do(t.Context())
 				assert.Equal(t, tc.fails, errors.Is(err, errJudged), "%v", err)
 				assert.GreaterOrEqual(t, time.Since(started), tc.least)
 				assert.LessOrEqual(t, time.Since(started), tc.most)
@@ -133,7 +133,7 @@ func TestAStreamSaysHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestWhatStopsAStreamBetweenAttempts(t *testing.T) {
+func TestWhatStopsACallBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	noAddress := errors.New("synthetic: no address")
 	for failing := range 2 {
@@ -145,11 +145,11 @@ func TestWhatStopsAStreamBetweenAttempts(t *testing.T) {
 			return nil
 		}
 		call := streaming(s, http.StatusOK)
-		err := call.Do(t.Context())
+		result, err := call.Do(t.Context())
 		stopped, ok := errors.AsType[*exchange.Stopped](err)
 		require.True(t, ok)
 		assert.Equal(t, noAddress, stopped.Reason)
-		assert.Equal(t, failing, call.Attempts, "it is no attempt")
+		assert.Equal(t, failing, result.Attempts, "it is no attempt")
 		assert.Equal(t, failing == 1, errors.Is(stopped.Err, errJudged))
 	}
 }

@@ -1,0 +1,84 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// ErrUnusable is matched by the errors with which a [Receiver] judges a response that came.
+var ErrUnusable = redact.New("the response is not what was asked for")
+
+// The judgements of a call that has no receiver of its own. All match [ErrUnusable].
+const (
+	ErrStatus     = unusable("the status is no success")
+	ErrTooLong    = unusable("it is longer than the limit of WithMaxResponseSize")
+	ErrCompressed = unusable("it is compressed although that was not asked for; does a proxy in between do that?")
+)
+
+type unusable string
+
+func (e unusable) Error() string        { return string(e) }
+func (e unusable) SafeText() string     { return string(e) }
+func (e unusable) Is(target error) bool { return target == ErrUnusable }
+
+func isUnusable(err error) bool { return errors.Is(err, ErrUnusable) }
+
+const (
+	maxErrorBody = 64 << 10 // of a response that is no success; what is beyond is cut off
+	maxReadTime  = 10       // stall timeouts that reading a response may take
+)
+
+// memory is the receiver of a call that has none of its own: it keeps the body, up to a limit.
+type memory struct {
+	limit  int64
+	buffer *bytes.Buffer
+	reader WatchedReader
+	length int // of what is kept
+}
+
+// Receive reads the body. A refusal that breaks off or is too long is a refusal all the same.
+func (m *memory) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
+	succeeded, limit := success(resp.StatusCode), m.limit
+	if !succeeded {
+		limit = min(limit, maxErrorBody)
+	}
+	if m.buffer == nil {
+		m.buffer = getBuffer()
+	}
+	m.buffer.Reset()
+	watch.Bound(maxReadTime)
+	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
+	m.reader = WatchedReader{Reader: resp.Body, Watch: watch, Left: max(limit, limit+1)}
+	n, err := m.buffer.ReadFrom(&m.reader)
+	m.length = int(min(n, limit))
+	switch coding := resp.Header.Get("Content-Encoding"); {
+	case !succeeded:
+		return n, ErrStatus
+	case err != nil:
+		return n, err
+	case n > limit:
+		return n, ErrTooLong
+	case coding != "" && !strings.EqualFold(coding, "identity") && n > 0: // net/http undoes what it asks for, and takes the header away
+		return n, ErrCompressed
+	}
+	return n, nil
+}
+
+func (m *memory) bytes() []byte {
+	if m.buffer == nil {
+		return nil
+	}
+	return m.buffer.Bytes()[:m.length]
+}
+
+func (m *memory) release() {
+	if m.buffer != nil {
+		putBuffer(m.buffer)
+	}
+	m.buffer = nil
+}
