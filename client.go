@@ -15,7 +15,6 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -42,8 +41,7 @@ type Client struct {
 	peer    *exchange.Peer
 	storage *exchange.Peer
 
-	created *creates.Returned // of the notes that Create returned
-	losses  *creates.Registry // of the creates under way, those whose response was lost, and what FindCreated found for them
+	creates *creates.Registry // creates under way, the notes they returned, those whose response was lost, what was found for them
 }
 
 // NewClient returns a client for the service at baseURL: the URL before /v1 and /user, which may carry a path prefix,
@@ -95,7 +93,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: exchange.NewTransport()}
 	}
-	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, created: new(creates.Returned), losses: new(creates.Registry)}
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, creates: new(creates.Registry)}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
 		Accept:    "application/json", // without it the service puts errors into redirects
@@ -112,13 +110,6 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil
-}
-
-// rememberCreated keeps the id of a note that Create returned; nil is ignored.
-func (c *Client) rememberCreated(note *ProgressNote) {
-	if note != nil {
-		c.created.Add(note.ID, time.Now())
-	}
 }
 
 func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {

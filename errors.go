@@ -180,7 +180,19 @@ type OutcomeUnknownError struct {
 	LostAt    time.Time        // when its response was given up; zero when that is not known
 	AudioSize int64            // of the recording in bytes; -1 when it is not known, 0 when none was sent
 	NoteID    int64            // of the note, where the response held its id but could not be used; else 0
-	Err       error            // why the outcome is unknown
+
+	ID          string // names this loss wherever it is kept: random, made by Create
+	Service     string // where it was sent: the base URL, written in one way
+	UserID      int64  // who sent it; 0: not known yet
+	AudioSHA256 string // of what was sent, in hexadecimal digits; empty: not known, or not computed yet
+
+	Err error // why the outcome is unknown
+
+	token     string    // fingerprint of the token it was sent with; empty: not known
+	audioType string    // media type of the recording; empty: not known
+	exact     bool      // Params.Audio is what was sent: Create made this error
+	clockRead time.Time // when both clocks were read, at the loss or later, by ours; zero: never
+	clock     time.Time // and by the service's
 }
 
 // Error returns a text that is safe to log.

@@ -3,9 +3,13 @@ package clinicaldoc
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
@@ -35,18 +40,31 @@ type FindCreatedParams struct {
 	Settle time.Duration
 	// ExcludeIDs are notes that are known to come from elsewhere. Those that Create of this client returned need not be named.
 	ExcludeIDs []int64
-	// UniqueName vouches that no other note of the patient has or will have the name in Params, or one that begins like it,
-	// and that nobody renames the note meanwhile. Then the name alone decides, whatever sizes, users and clocks tell.
+	// UniqueName guarantees that no other note of the patient has or will have the name in Params, to the letter, and that
+	// nobody renames the note meanwhile. Then the name alone decides, whatever sizes, users and clocks say.
 	UniqueName bool
 	// TrustPatientFilter accepts rows that name no patient; see [ListNotesParams].
 	TrustPatientFilter bool
+	// WithoutAudio forbids to read recordings back in order to compare them.
+	WithoutAudio bool
+	// Result, when set, is filled with how the note was found.
+	Result *FindCreatedResult
+}
+
+// FindCreatedResult says how [NotesService.FindCreated] came to its result.
+type FindCreatedResult struct {
+	// By is how the note was found: "response", its id was in the response; "name", no other has its name; "content", its
+	// recording is what was sent; "likeness", everything else fits. Empty: it was not found.
+	By string
+	// Recordings is how many were read back and compared.
+	Recordings int
 }
 
 // LogValue lists what may be logged of the params.
 func (p FindCreatedParams) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Duration("settle", p.Settle), slog.Int("exclude_ids", len(p.ExcludeIDs)),
-		slog.Bool("unique_name", p.UniqueName), slog.Bool("trust_patient_filter", p.TrustPatientFilter),
+		slog.Bool("unique_name", p.UniqueName), slog.Bool("trust_patient_filter", p.TrustPatientFilter), slog.Bool("without_audio", p.WithoutAudio),
 	)
 }
 
@@ -85,7 +103,10 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 
 // find looks until it can decide.
 func (l *search) find(ctx context.Context) (*ProgressNote, error) {
-	losses := l.notes.client.losses
+	registry := l.notes.client.creates
+	if l.lost.Service != "" && l.lost.Service != l.notes.client.service() {
+		return nil, l.undecided(string(creates.Elsewhere))
+	}
 	if l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "" {
 		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
 	}
@@ -98,12 +119,13 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 		v := creates.Decide(evidence)
 		reason = v.Reason
 		switch {
-		case v.Outcome == creates.Found && losses.Claim(l.loss, l.found.ID):
+		case v.Outcome == creates.Found && registry.Claim(l.loss, l.found.ref(), v.By == creates.ByContent):
+			l.result.By = string(v.By)
 			return l.found, nil
 		case v.Outcome == creates.Found:
 			return nil, l.undecided(string(creates.Several))
 		case v.Outcome == creates.NotCreated:
-			losses.Remove(l.loss)
+			registry.Resolve(l.loss)
 			return nil, &callError{op: findCreated, detail: "the note was not created; creating it again is safe", causes: []error{ErrNotCreated}}
 		case !v.Wait && failure != nil:
 			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
@@ -121,11 +143,15 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 func (l *search) pause(ctx context.Context, failure error) bool {
 	wait := exchange.Backoff(ctx, l.looks-1, minLookPause, maxLookPause, 0)
 	if remaining := time.Until(l.settledAt); remaining > 0 { // later, what a cache keeps grows old as fast as time goes
-		wait = min(wait, remaining+l.cached)
+		wait = min(wait, remaining+l.stale)
+	}
+	if remaining := time.Until(l.ripeAt); remaining > 0 {
+		wait = min(wait, remaining)
 	}
 	if refused, ok := errors.AsType[*Error](failure); ok {
-		wait = max(wait, min(refused.RetryAfter, maxLookPause))
+		l.retryAfter = max(l.retryAfter, refused.RetryAfter)
 	}
+	wait = max(wait, min(l.retryAfter, maxLookPause))
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -160,19 +186,124 @@ func (e *OutcomeUnknownError) audioSize() int64 {
 	return e.AudioSize
 }
 
+// fingerprint is what tells the note of this create from others.
+func (p CreateNoteParams) fingerprint() creates.Create {
+	return creates.NewCreate(p.PatientID, p.Name, (&OutcomeUnknownError{Params: p}).audioSize())
+}
+
 // loss is what this client remembers the lost create by.
 func (e *OutcomeUnknownError) loss() creates.Loss {
-	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize()).Lost(e.SentAt)
+	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize()).Lost(e.ID, e.SentAt, e.AudioSHA256)
+}
+
+// recording returns the SHA-256 of the recording, empty if it is not known, and whether it surely is of what was sent. It is
+// computed here, and not by Create: the caller of that has lost enough time.
+func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
+	if e.AudioSHA256 != "" {
+		return strings.ToLower(e.AudioSHA256), true
+	}
+	sum, err := e.Params.Audio.sum()
+	return sum, err == nil && e.exact && e.Params.Audio.fixed
+}
+
+// sender is who made the latest request of a call, and what came back.
+type sender struct {
+	token    string // its fingerprint
+	response *Response
+}
+
+// observeSender learns who makes the requests of a call.
+func (c *Client) observeSender(o *callOptions) *sender {
+	s := new(sender)
+	c.observeTo(s, o)
+	return s
+}
+
+func (c *Client) observeTo(s *sender, o *callOptions) {
+	if o.response == nil {
+		o.response = new(Response)
+	}
+	header := o.authorization
+	if header == nil {
+		header = c.peer.Authorization
+	}
+	s.response = o.response
+	o.authorization = func(ctx context.Context) (string, error) {
+		value, err := header(ctx)
+		sum := sha256.Sum256([]byte(value))
+		s.token = hex.EncodeToString(sum[:16])
+		return value, err
+	}
+}
+
+// service is what tells this client's service from others.
+func (c *Client) service() string { return header.Service(c.base) }
+
+// maxControl is the largest recording in memory that a client holds on to.
+const maxControl = 1 << 20
+
+// remember keeps what a note that Create returned shows: its own name, whose token made it, the service's clock, and what its
+// recording can be compared with. A nil note is ignored.
+func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
+	if note == nil {
+		return
+	}
+	c.creates.Returned.Add(note.ref(), time.Now())
+	c.creates.Learn(s.token, note.maker())
+	c.creates.SawClock(s.response.Header, time.Now())
+	sum, audio := u.streamSum(), u.audio
+	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
+	if sum != "" || kept {
+		c.creates.SetControl(u.mediaType, creates.Control{Note: note.ref(), Size: u.audioSize(), SHA256: func() string {
+			if sum == "" {
+				sum, _ = audio.sum()
+			}
+			return sum
+		}})
+	}
+}
+
+// identify says of a lost create which one it is, where it was sent, by whom, and what.
+func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
+	e.ID, e.Service, e.token, e.UserID = rand.Text(), c.service(), s.token, c.creates.User(s.token)
+	e.AudioSize, e.AudioSHA256, e.audioType, e.exact = u.audioSize(), u.streamSum(), u.mediaType, true
+	if s.response != nil {
+		c.creates.SawClock(s.response.Header, e.LostAt)
+	}
+	if ahead, known := c.creates.ClockAhead(); known {
+		e.clockRead, e.clock = e.LostAt, e.LostAt.Add(ahead)
+	}
+}
+
+// ref names the note.
+func (n *ProgressNote) ref() creates.Ref { return creates.NewRef(n.ID, n.CreatedAt) }
+
+// maker is the user who made the note; 0: it does not say, or names two.
+func (n *ProgressNote) maker() int64 {
+	inside, named := n.User.ID()
+	id := cmp.Or(n.UserID, inside)
+	if id < 0 || named && inside != id {
+		return 0
+	}
+	return id
 }
 
 // storedLoss is an OutcomeUnknownError in JSON.
 type storedLoss struct {
-	Params    storedParams `json:"params"`
-	SentAt    time.Time    `json:"sent_at"`
-	LostAt    time.Time    `json:"lost_at"`
-	AudioSize int64        `json:"audio_size"`
-	NoteID    int64        `json:"note_id"`
-	Error     string       `json:"error"`
+	Params      storedParams `json:"params"`
+	SentAt      time.Time    `json:"sent_at"`
+	LostAt      time.Time    `json:"lost_at"`
+	AudioSize   int64        `json:"audio_size"`
+	NoteID      int64        `json:"note_id"`
+	ID          string       `json:"id"`
+	Service     string       `json:"service"`
+	UserID      int64        `json:"user_id"`
+	AudioSHA256 string       `json:"audio_sha256"`
+	Token       string       `json:"token_fingerprint,omitempty"`
+	AudioType   string       `json:"audio_type,omitempty"`
+	ClockRead   time.Time    `json:"clock_read_at,omitzero"`
+	Clock       time.Time    `json:"service_clock,omitzero"`
+	Error       string       `json:"error"`
 }
 
 type storedParams struct {
@@ -182,11 +313,15 @@ type storedParams struct {
 }
 
 // MarshalJSON gives all that FindCreated needs, in another process too. That includes the note's name and the patient: what
-// is encoded is a patient's data. Of Err only its text is kept.
+// is encoded is a patient's data. Of Err only its text is kept, of the recording its SHA-256, for which it is read.
 func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	stored := storedLoss{
 		Params: storedParams{e.Params.Name, e.Params.PatientID, e.Params.PromptID},
 		SentAt: e.SentAt.UTC(), LostAt: e.LostAt.UTC(), AudioSize: e.audioSize(), NoteID: e.NoteID,
+		ID: e.ID, Service: e.Service, UserID: e.UserID, Token: e.token, AudioType: e.audioType, ClockRead: e.clockRead.UTC(), Clock: e.clock.UTC(),
+	}
+	if sum, exact := e.recording(); exact {
+		stored.AudioSHA256 = sum
 	}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
@@ -194,7 +329,8 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads what MarshalJSON wrote. What an earlier version wrote has no identity: FindCreated will not say of it
+// that there is no note unless Service and UserID are filled in.
 func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 	var stored storedLoss
 	if err := json.Unmarshal(data, &stored); err != nil {
@@ -203,6 +339,8 @@ func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 	*e = OutcomeUnknownError{
 		Params: CreateNoteParams{Name: stored.Params.Name, PatientID: stored.Params.PatientID, PromptID: stored.Params.PromptID},
 		SentAt: stored.SentAt, LostAt: stored.LostAt, AudioSize: stored.AudioSize, NoteID: stored.NoteID,
+		ID: stored.ID, Service: stored.Service, UserID: stored.UserID, AudioSHA256: stored.AudioSHA256,
+		token: stored.Token, audioType: stored.AudioType, clockRead: stored.ClockRead, clock: stored.Clock,
 	}
 	if stored.Error != "" {
 		e.Err = safeError(stored.Error)
@@ -228,20 +366,30 @@ type search struct {
 	loss   creates.Loss
 
 	window    creates.Window
-	settledAt time.Time // from then on the service has surely done with it
+	began     time.Time
+	settle    time.Duration
+	settledAt time.Time // from then on the service has surely done with it, by our clock
+	ripeAt    time.Time // from then on it can be told of a note whether it was made since; zero: of none
 
-	response *Response // of the latest request
-	clocks   creates.Clocks
-	cached   time.Duration // the longest that a response of the latest look had been in a cache
-
-	orderKnown    bool // the list was requested in the other order too
+	asker         sender
+	clocks        creates.Clocks
+	pace          creates.Pace
+	stale         time.Duration // how much older what the latest look showed may be than our clock says
+	orderKnown    bool          // the list was requested in the other order too
 	orderFollowed bool
+	userID        int64 // of this token; 0: not known
+	looks         int
+	failed        int // looks in a row
+	seen          map[int64]sighting
+	longest       int           // name, in bytes
+	found         *ProgressNote // that fits, or that the response named
 
-	userID int64 // of this token; 0: not known
-	looks  int
-	failed int // looks in a row
-	seen   map[int64]sighting
-	found  *ProgressNote // that fits, or that the response named
+	sum        string // SHA-256 of the recording; empty: nothing can be compared
+	exact      bool   // it is of what was sent
+	reading    creates.Reading
+	content    map[creates.Ref]creates.Content
+	retryAfter time.Duration // that storage asks for
+	result     *FindCreatedResult
 }
 
 // sighting is a note as the list showed it, and in which look last.
@@ -264,41 +412,79 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
 	}
-	l := &search{lost: *lost, params: params, notes: s, response: options.response, seen: map[int64]sighting{}}
-	if l.response == nil {
-		l.response = new(Response)
-	}
+	l := &search{lost: *lost, params: params, notes: s, seen: map[int64]sighting{}, content: map[creates.Ref]creates.Content{}, result: params.Result}
 	// What a cache gives may be older than the note.
-	l.opts = []CallOption{options.inherited(), WithResponse(l.response), WithHeader("Cache-Control", "no-cache")}
+	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), func(inner *callOptions) error {
+		inner.response = options.response
+		s.client.observeTo(&l.asker, inner)
+		return nil
+	}}
+	if l.result == nil {
+		l.result = new(FindCreatedResult)
+	}
+	*l.result = FindCreatedResult{}
 	l.lost.AudioSize = lost.audioSize()
-	l.settledAt = params.settledAt(lost)
-	l.window = creates.NewWindow(lost.SentAt, l.settledAt)
-	l.loss = lost.loss()
-	s.client.losses.Add(l.loss)
+	if l.lost.Service != "" {
+		l.lost.Service = header.Service(l.lost.Service)
+	}
+	if !params.WithoutAudio {
+		if l.sum, l.exact = lost.recording(); l.exact {
+			l.lost.AudioSHA256 = l.sum
+		}
+	}
+	l.settleAt(params, time.Now())
+	l.loss = l.lost.loss()
+	s.client.creates.Unresolved(l.loss)
 	return l, nil
 }
 
-// settledAt is when the service surely has done with a create: Settle after its response was lost, or as long as the upload
-// took if that was longer.
-func (p FindCreatedParams) settledAt(lost *OutcomeUnknownError) time.Time {
-	settle := cmp.Or(p.Settle, defaultSettle)
-	if lost.LostAt.IsZero() {
-		return time.Now().Add(settle)
+// settleAt finds out when the service surely has done with the create: Settle after its response was lost, or as long as the
+// upload took if that was longer. A time that another process has noted counts only with the service's clock beside it, for
+// ours may have been set since: else it is counted from now.
+func (l *search) settleAt(params FindCreatedParams, now time.Time) {
+	settle := cmp.Or(params.Settle, defaultSettle)
+	l.began, l.settle, l.settledAt = now, settle, now.Add(settle)
+	l.window = creates.NewWindow(l.lost.SentAt, l.settledAt)
+	if l.lost.LostAt.IsZero() {
+		return
 	}
-	upload := max(lost.LostAt.Sub(lost.SentAt), 0)
-	return lost.SentAt.Add(upload + max(settle, upload))
+	upload := max(l.lost.LostAt.Sub(l.lost.SentAt), 0)
+	l.settle = max(settle, upload)
+	settled := l.lost.SentAt.Add(upload + l.settle)
+	l.window = creates.NewWindow(l.lost.SentAt, settled)
+	switch {
+	case l.lost.exact: // then its times were read in this process, from a clock that nobody can set
+		l.settledAt = settled
+	case !l.lost.clock.IsZero():
+		l.settledAt = l.lost.clockRead.Add(l.settle)
+	default:
+		l.settledAt = now.Add(l.settle)
+	}
+	if !l.lost.clock.IsZero() {
+		l.pace.Saw(int64(l.lost.clock.Sub(l.lost.clockRead).Round(time.Second) / time.Second))
+	}
+}
+
+// settled reports whether the service surely had done with the create when a list was asked for.
+func (l *search) settled(asked time.Time) bool {
+	at := l.settledAt
+	if !l.lost.exact && !l.clocks.Known && at.Before(l.began.Add(l.settle)) {
+		at = l.began.Add(l.settle)
+	}
+	return !asked.Add(-l.stale).Before(at)
 }
 
 // look gathers evidence. The error, if any, is why there is not more of it.
 func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	l.looks++
 	asked := time.Now()
-	l.clocks, l.cached = creates.Clocks{Now: asked.Unix()}, 0
+	l.clocks, l.stale, l.ripeAt, l.retryAfter = creates.Clocks{Now: asked.Unix()}, 0, time.Time{}, 0
+	l.reading.Begin(asked)
 	e := creates.Evidence{UniqueName: l.params.UniqueName}
 	var err error
-	view := l.notes.client.losses.View(l.loss)
+	view := l.notes.client.creates.View(l.loss)
 	// A note that was found for this very loss before is as good as named.
-	if id := cmp.Or(l.lost.NoteID, view.Note); id != 0 {
+	if id := cmp.Or(l.lost.NoteID, view.Note.ID); id != 0 {
 		e.Named, err = l.readNamed(ctx, id, view)
 	} else {
 		e.Look, err = l.list(ctx)
@@ -310,26 +496,80 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	} else {
 		l.failed = 0
 	}
-	e.Clock = l.window.Clock(l.clocks)
-	e.Settled = !asked.Add(-l.cached).Before(l.settledAt)
-	l.compare(&e)
-	return e, err
+	if l.clocks.Known && l.lost.clock.IsZero() {
+		l.lost.clockRead, l.lost.clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
+	}
+	e.Clock, e.Settled, e.Asker = l.window.Clock(l.clocks), l.settled(asked), l.askedBy()
+	compared := l.compare(e)
+	if l.userID == 0 && l.lost.UserID != 0 && creates.Decide(compared).Reason == creates.NotYours {
+		err = l.askUser(ctx)
+		e.Asker = l.askedBy()
+		compared = l.compare(e)
+	}
+	// Recordings are read only where all else does not decide.
+	if err == nil && e.Named == creates.NotNamed && creates.Decide(compared).Outcome == creates.Undecided {
+		e.Later = l.readRecordings(ctx)
+		compared = l.compare(e)
+	}
+	return compared, err
+}
+
+// askUser finds out whose token asks.
+func (l *search) askUser(ctx context.Context) error {
+	user, err := l.notes.client.Users.Me(ctx, l.opts...)
+	if err == nil {
+		l.userID = user.ID
+		l.notes.client.creates.Learn(l.asker.token, user.ID)
+	}
+	return err
+}
+
+// askedBy holds who asks against who sent it.
+func (l *search) askedBy() creates.Asker {
+	sameToken := l.lost.token != "" && l.lost.token == l.asker.token
+	if sameToken && l.lost.UserID == 0 {
+		l.lost.UserID = l.userID
+	}
+	switch {
+	case l.lost.Service == "":
+		return creates.AskerUnknown
+	case sameToken, l.lost.UserID != 0 && l.lost.UserID == l.userID:
+		return creates.AskerSame
+	case l.lost.UserID != 0 && l.userID != 0:
+		return creates.AskerOther
+	}
+	return creates.AskerUnknown
 }
 
 // compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
 // ends in between has left its note's id by then.
-func (l *search) compare(e *creates.Evidence) {
-	view := l.notes.client.losses.View(l.loss)
-	e.Forgot = view.Forgot || !l.notes.client.created.Forgot().Before(l.lost.SentAt)
+func (l *search) compare(e creates.Evidence) creates.Evidence {
+	view := l.notes.client.creates.View(l.loss)
+	e.Forgot = view.Forgot || !l.notes.client.creates.Returned.Forgot().Before(l.lost.SentAt)
 	sized := true
-	for id, s := range l.seen {
-		s.Known = l.known(id, view)
+	var there []creates.Note
+	var proven *ProgressNote
+	for _, s := range l.seen {
+		s = l.judge(s, view)
 		gone := s.look != l.looks
 		e.Add(s.Note, gone)
-		if !gone && s.Fits(l.params.UniqueName) {
+		if gone {
+			continue
+		}
+		there = append(there, s.Note)
+		if s.Proven() {
+			proven = s.row
+		}
+		if s.Made == creates.MadeAhead && s.Rivals(l.params.UniqueName) {
+			l.ripeAt = l.clocks.From(s.row.CreatedAt)
+		}
+		if s.Fits(l.params.UniqueName) {
 			l.found = s.row
 			sized = sized && s.Size == creates.SizeEqual
 		}
+	}
+	if e.Prove(there, view); e.Proof == creates.ProofFound {
+		l.found = proven
 	}
 	equalUnderWay, equalLost := view.EqualUnderWay, view.EqualLost
 	if !sized {
@@ -343,16 +583,107 @@ func (l *search) compare(e *creates.Evidence) {
 	case view.UnderWay:
 		e.Others = creates.OthersUnderWay
 	}
+	return e
 }
 
-func (l *search) known(id int64, view creates.View) creates.Known {
+// judge completes what is known of a note when all rows were seen.
+func (l *search) judge(s sighting, view creates.View) sighting {
+	s.Known, s.Content = l.known(s.row, view), l.content[s.row.ref()]
+	s.Name = creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest)
+	kept := l.notes.client.creates.Control(l.lost.audioType)
 	switch {
-	case slices.Contains(l.params.ExcludeIDs, id), l.notes.client.created.Has(id):
-		return creates.Explained
-	case view.Claimed[id]:
-		return creates.Claimed
+	case slices.ContainsFunc(view.Proven, s.row.ref().Is):
+		s.Content = creates.Other
+	case s.Content == creates.Differs && l.exact && kept != nil && kept.Shows == creates.Equal:
+		s.Content = creates.Other
 	}
-	return creates.Unexplained
+	return s
+}
+
+func (l *search) known(note *ProgressNote, view creates.View) creates.Known {
+	if slices.Contains(l.params.ExcludeIDs, note.ID) {
+		return creates.Explained
+	}
+	return l.notes.client.creates.Knows(view, note.ref())
+}
+
+// readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
+// first, each once. It reports whether more may be known by a later look.
+func (l *search) readRecordings(ctx context.Context) (later bool) {
+	if l.sum == "" || l.params.WithoutAudio {
+		return false
+	}
+	view := l.notes.client.creates.View(l.loss)
+	control := l.notes.client.creates.Control(l.lost.audioType)
+	telling := l.exact && control != nil && control.Shows != creates.Differs // that another recording is another note
+	var unread []sighting
+	differs := false
+	for _, s := range l.seen {
+		s = l.judge(s, view)
+		differs = differs || s.Content == creates.Differs
+		if s.look == l.looks && s.Patient && s.Known == creates.Unexplained && s.Content == creates.Unread && (telling || s.Size != creates.SizeOther) {
+			unread = append(unread, s)
+		}
+	}
+	creates.Nearest(unread, l.lost.SentAt.Add(time.Duration(l.clocks.Ahead)*time.Second), func(s sighting) time.Time { return s.row.CreatedAt })
+	for _, s := range unread {
+		got := l.readRecording(ctx, s.row.ID, l.lost.AudioSize, l.sum)
+		l.content[s.row.ref()] = got
+		differs, later = differs || got == creates.Differs, later || got == creates.Unread
+	}
+	if differs && telling && control.Shows == creates.Unread {
+		if sum := control.SHA256(); sum != "" {
+			control.Shows = l.readRecording(ctx, control.Note.ID, control.Size, sum)
+			l.notes.client.creates.SetControl(l.lost.audioType, *control)
+			later = later || control.Shows == creates.Unread
+		}
+	}
+	l.result.Recordings = l.reading.Read()
+	return later && l.reading.Left()
+}
+
+// readRecording compares one, if that may be read now: the next look is its retry.
+func (l *search) readRecording(ctx context.Context, id, size int64, sum string) creates.Content {
+	if ctx.Err() != nil || !l.reading.May(time.Now()) {
+		return creates.Unread
+	}
+	got := comparison{size: size, hash: sha256.New()}
+	_, err := l.notes.DownloadAudio(ctx, id, &got, DownloadParams{OnProgress: got.expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
+	switch {
+	case err != nil && !got.differs:
+		refused, _ := errors.AsType[*Error](err)
+		pause := time.Duration(0)
+		if refused != nil {
+			pause = refused.RetryAfter
+		}
+		l.retryAfter = max(l.retryAfter, pause)
+		l.reading.Failed(errors.Is(err, ErrNotFound), pause > 0)
+		return creates.Unread
+	case !got.differs && hex.EncodeToString(got.hash.Sum(nil)) == sum:
+		l.reading.Done()
+		return creates.Equal
+	}
+	l.reading.Done()
+	return creates.Differs
+}
+
+// comparison is where a recording goes that is read to be compared. It ends with the first byte that shows another length.
+type comparison struct {
+	size, got int64 // size not above 0: not known
+	hash      hash.Hash
+	differs   bool
+}
+
+const errOtherLength = safeError("it has another length than what was sent")
+
+func (c *comparison) expect(_, total int64) { c.differs = c.size > 0 && total >= 0 && total != c.size }
+
+func (c *comparison) Write(p []byte) (int, error) {
+	c.got += int64(len(p))
+	if c.differs = c.differs || c.size > 0 && c.got > c.size; c.differs {
+		return 0, errOtherLength
+	}
+	return c.hash.Write(p)
 }
 
 // readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's. What
@@ -370,8 +701,8 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 	if patient != 0 && note.comparePatient(patient) == namesOther || patient == 0 && !namesNoPatient(note) {
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
 	}
-	l.clocks = creates.ReadClocks(l.response.Header, asked, time.Now())
-	if l.known(id, view) != creates.Unexplained || id != view.Note && !l.observe(note).Resembles(false) {
+	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
+	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view) != creates.Unexplained || !before && !l.observe(note).Resembles(false) {
 		return creates.NamedOther, nil
 	}
 	l.found = note
@@ -382,10 +713,8 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 // matter.
 func (l *search) list(ctx context.Context) (creates.Look, error) {
 	if l.userID == 0 && !l.params.UniqueName {
-		user, err := l.notes.client.Users.Me(ctx, l.opts...)
-		switch {
+		switch err := l.askUser(ctx); {
 		case err == nil:
-			l.userID = user.ID
 		case mayRecover(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
 			return creates.LookRefused, err
 		}
@@ -435,9 +764,9 @@ func (l *search) fetch(ctx context.Context, at list.Position, responded func()) 
 	if err != nil {
 		return page, fetched, err
 	}
-	l.clocks = creates.ReadClocks(l.response.Header, asked, time.Now())
-	l.cached = max(l.cached, l.clocks.Cached)
-	if !tellZones(l.response.Body) {
+	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
+	l.stale = max(l.stale, l.pace.Stale(l.clocks))
+	if !tellZones(l.asker.response.Body) {
 		l.clocks.Behind = creates.MostBehind
 	}
 	return page, fetched, nil
@@ -477,7 +806,8 @@ func hasZone(moment string) bool {
 
 // see remembers a row that may matter.
 func (l *search) see(row *ProgressNote) {
-	if note := l.observe(row); note.Resembles(l.params.UniqueName) {
+	l.longest = max(l.longest, len(strings.TrimSpace(row.Name)))
+	if note := l.observe(row); note.Resembles(l.params.UniqueName) || note.Made >= creates.MadePerhaps && note.Size != creates.SizeOther {
 		l.seen[row.ID] = sighting{note, row, l.looks}
 	}
 }
@@ -486,7 +816,7 @@ func (l *search) see(row *ProgressNote) {
 func (l *search) observe(row *ProgressNote) creates.Note {
 	return creates.Note{
 		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
-		Name:    creates.CompareNames(l.lost.Params.Name, row.Name),
+		Name:    creates.CompareNames(l.lost.Params.Name, row.Name, 0),
 		Size:    l.compareSize(row),
 		User:    l.compareUser(row),
 		Made:    l.window.Made(row.CreatedAt, l.clocks),
@@ -510,12 +840,14 @@ func (l *search) compareSize(row *ProgressNote) creates.Size {
 }
 
 func (l *search) compareUser(row *ProgressNote) creates.User {
-	inside, named := row.User.ID()
-	id := cmp.Or(row.UserID, inside)
-	switch {
-	case l.userID == 0, id <= 0, named && inside != id:
+	sent := l.lost.UserID
+	if sent == 0 && (l.lost.token == "" || l.lost.token == l.asker.token) {
+		sent = l.userID
+	}
+	switch id := row.maker(); {
+	case sent == 0, id == 0:
 		return creates.UserUntold
-	case id == l.userID:
+	case id == sent:
 		return creates.UserOwn
 	}
 	return creates.UserOther

@@ -36,18 +36,18 @@ func TestFindCreatedFindsTheNote(t *testing.T) {
 		)
 		id := s.keep(visited().named(" Visit "))
 		begin := time.Now()
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
 		assert.Zero(t, time.Since(begin))
 		assert.Equal(t, 1, s.lists)
 
-		again, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		again, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, again.ID)
 		// An equal one that appears later does not change what was said.
 		s.keep(visited())
-		again, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
+		again, err = client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, again.ID)
 	})
@@ -60,14 +60,14 @@ func TestFindCreatedSaysNotCreatedOnlyAfterTheSettleTime(t *testing.T) {
 		change func(*lostCreate)
 		want   time.Duration
 	}{
-		"default":                          {findParams{}, nil, defaultSettle},
-		"as the caller wants it":           {findParams{Settle: time.Minute}, nil, time.Minute},
-		"a unique name":                    {findParams{UniqueName: true}, nil, defaultSettle},
-		"lost a while ago":                 {findParams{}, func(e *lostCreate) { ago(e, 4*time.Minute) }, 6 * time.Minute},
-		"lost long ago":                    {findParams{}, func(e *lostCreate) { ago(e, time.Hour) }, 0},
-		"never below the upload's time":    {findParams{}, func(e *lostCreate) { e.SentAt = e.SentAt.Add(-25 * time.Minute) }, 25 * time.Minute},
-		"when it was lost is not known":    {findParams{}, func(e *lostCreate) { ago(e, time.Hour); e.LostAt = time.Time{} }, defaultSettle},
-		"lost before it was sent, it says": {findParams{}, func(e *lostCreate) { e.LostAt = e.LostAt.Add(-time.Hour) }, defaultSettle},
+		"default":                          {likeness, nil, defaultSettle},
+		"as the caller wants it":           {findParams{WithoutAudio: true, Settle: time.Minute}, nil, time.Minute},
+		"a unique name":                    {findParams{WithoutAudio: true, UniqueName: true}, nil, defaultSettle},
+		"lost a while ago":                 {likeness, func(e *lostCreate) { ago(e, 4*time.Minute) }, 6 * time.Minute},
+		"lost long ago":                    {likeness, func(e *lostCreate) { ago(e, time.Hour) }, 0},
+		"never below the upload's time":    {likeness, func(e *lostCreate) { e.SentAt = e.SentAt.Add(-25 * time.Minute) }, 25 * time.Minute},
+		"when it was lost is not known":    {likeness, func(e *lostCreate) { ago(e, time.Hour); e.LostAt = time.Time{} }, defaultSettle},
+		"lost before it was sent, it says": {likeness, func(e *lostCreate) { e.LostAt = e.LostAt.Add(-time.Hour) }, defaultSettle},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestFindCreatedSaysNotCreatedOnlyAfterTheSettleTime(t *testing.T) {
 func recipe(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
 	note, err := client.Notes.Create(ctx, params)
 	if unknown, ok := errors.AsType[*lostCreate](err); ok {
-		note, err = client.Notes.FindCreated(ctx, unknown, findParams{})
+		note, err = client.Notes.FindCreated(ctx, unknown, likeness)
 	}
 	if errors.Is(err, clinicaldoc.ErrNotCreated) {
 		note, err = client.Notes.Create(ctx, params)
@@ -234,7 +234,7 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 				lost := lose(t, client, params)
 				s.keep(visited().ago(100*time.Hour), visited().ago(50*time.Hour).named("Other"))
 				tt.made(s, lost)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				requireUndecided(t, note, err, cmp.Or(tt.reason, "resembles it, or was made since"))
 			})
 		})
@@ -273,7 +273,7 @@ func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
 				lost := lose(t, client, params)
 				tt.made(s)
 				begin := time.Now()
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				requireUndecided(t, note, err, cmp.Or(tt.reason, "resembles it, or was made since"))
 				if tt.reason != "" && s.ahead == 0 {
 					assert.Zero(t, time.Since(begin), "waiting cannot help")
@@ -295,7 +295,7 @@ func TestFindCreatedOfACreateWithoutAPatient(t *testing.T) {
 		own := visited()
 		own.patient = 0
 		id := s.keep(own)
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
 	})
@@ -310,7 +310,7 @@ func TestFindCreatedOfAStream(t *testing.T) {
 		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
 		lost := lose(t, client, params)
 		id := s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
 	})
@@ -326,7 +326,7 @@ func TestFindCreatedOfAStreamWhereTheServiceTellsNoSize(t *testing.T) {
 		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
 		lost := lose(t, client, params)
 		id := s.keep(visited().sized(0))
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
 	})
@@ -342,7 +342,7 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 		s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
 		_, err := client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
-		_, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
+		_, err = client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 
 		// Another client cannot know, unless it learns of it.
@@ -351,9 +351,9 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 		require.NoError(t, err)
 		var restored lostCreate
 		require.NoError(t, json.Unmarshal(stored, &restored))
-		_, err = other.Notes.FindCreated(t.Context(), &restored, findParams{ExcludeIDs: []int64{1}})
+		_, err = other.Notes.FindCreated(t.Context(), &restored, findParams{WithoutAudio: true, ExcludeIDs: []int64{1}})
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		note, err := s.client().Notes.FindCreated(t.Context(), &restored, findParams{})
+		note, err := s.client().Notes.FindCreated(t.Context(), &restored, likeness)
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, note.ID)
 	})
@@ -374,13 +374,13 @@ func TestFindCreatedTwoEqualLostCreates(t *testing.T) {
 					s.keep(visited())
 				}
 				for _, lost := range []*lostCreate{first, second} {
-					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+					note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 					if made == 0 {
 						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "neither was")
 						continue
 					}
 					requireUndecided(t, note, err, map[int]string{1: "an equal create was lost too", 2: "several notes fit"}[made])
-					_, err = client.Notes.FindCreated(t.Context(), lost, findParams{UniqueName: true})
+					_, err = client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, UniqueName: true})
 					require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "the name is not unique")
 				}
 			})
@@ -406,7 +406,7 @@ func TestFindCreatedTwoLostCreatesOfDifferentSizes(t *testing.T) {
 					n.size = 0
 				}
 				id := s.keep(n)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				if known {
 					require.NoError(t, err)
 					assert.Equal(t, id, note.ID)
@@ -431,7 +431,7 @@ func TestFindCreatedOneAfterTheOther(t *testing.T) {
 		var ids []int64
 		for range 3 {
 			lost := lose(t, client, visit())
-			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+			note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 			require.NoError(t, err)
 			ids = append(ids, note.ID)
 			time.Sleep(time.Second)
@@ -446,13 +446,13 @@ func TestFindCreatedOfASecondTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
 		client := s.client()
-		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
 			s.commit(r, sent)
 			return nil, io.ErrUnexpectedEOF
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), likeness)
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, note.ID)
 	})
@@ -467,7 +467,7 @@ func TestFindCreatedWaitsForTheUser(t *testing.T) {
 			s.busy = busy
 			lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
 			s.keep(visited())
-			note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+			note, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
 			if !found {
 				requireUndecided(t, note, err, "not enough of it is known")
 				return
@@ -488,7 +488,7 @@ func TestFindCreatedHoursLaterIsNotFooledByLocalTimes(t *testing.T) {
 		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
 		for _, later := range []time.Duration{0, time.Hour, 3 * time.Hour} {
 			time.Sleep(later)
-			note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+			note, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
 			requireUndecided(t, note, err, "a note may be it")
 		}
 	})
@@ -504,10 +504,10 @@ func TestFindCreatedRemembersWhatItWasAskedAbout(t *testing.T) {
 		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		note, err := client.Notes.FindCreated(ctx, first, findParams{})
+		note, err := client.Notes.FindCreated(ctx, first, likeness)
 		requireUndecided(t, note, err, "may still be at work")
 		s.keep(visited())
-		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+		note, err = client.Notes.FindCreated(t.Context(), second, likeness)
 		requireUndecided(t, note, err, "an equal create was lost too")
 	})
 }
@@ -521,15 +521,15 @@ func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
 		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
 		s.keep(visited())
 		client := s.client()
-		_, err := client.Notes.FindCreated(t.Context(), first, findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), first, likeness)
 		require.NoError(t, err)
-		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), second, likeness)
 		requireUndecided(t, note, err, "found for another create")
 		s.keep(visited())
-		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+		note, err = client.Notes.FindCreated(t.Context(), second, likeness)
 		requireUndecided(t, note, err, "several notes fit")
 		second.NoteID = 1
-		note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+		note, err = client.Notes.FindCreated(t.Context(), second, likeness)
 		requireUndecided(t, note, err, "found for another create")
 	})
 }
@@ -544,10 +544,10 @@ func TestFindCreatedRemembersWhatItWasAskedFor(t *testing.T) {
 		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := client.Notes.FindCreated(ctx, first, findParams{})
+		_, err := client.Notes.FindCreated(ctx, first, likeness)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), second, likeness)
 		requireUndecided(t, note, err, "an equal create was lost too")
 	})
 }
@@ -566,7 +566,7 @@ func TestFindCreatedOfAnotherSizeWhereNoneIsTold(t *testing.T) {
 				longer.Audio = clinicaldoc.AudioBytes("a.wav", []byte("longer sound"))
 				lose(t, client, longer)
 				id := s.keep(visited().sized(size))
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				if size == 0 {
 					requireUndecided(t, note, err, "an equal create was lost too")
 					return
@@ -597,7 +597,7 @@ func TestFindCreatedReturnsNoNoteThatIsGone(t *testing.T) {
 			assert.ErrorIs(t, err, clinicaldoc.ErrValidation)
 		})
 		time.Sleep(time.Second)
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		workers.Wait()
 		requireUndecided(t, note, err, "a note resembles it")
 	})
@@ -627,7 +627,7 @@ func TestFindCreatedWaitsForCreatesUnderWay(t *testing.T) {
 					assert.NoError(t, err)
 				})
 				time.Sleep(time.Second)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				workers.Wait()
 				if !also {
 					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
@@ -744,7 +744,9 @@ func TestFindCreatedByItsUniqueName(t *testing.T) {
 		}, found: true},
 		"others do not matter": {made: func(s *shelf) { s.keep(visited().named("Other")) }},
 		"twice":                {made: func(s *shelf) { s.keep(visited(), visited().ago(time.Hour)) }, reason: "several notes fit"},
-		"shortened":            {made: func(s *shelf) { s.keep(visited().named("Vis")) }, reason: "resembles"},
+		"one that begins it":   {made: func(s *shelf) { s.keep(visited().named("Vis")) }},
+		"one that it begins":   {made: func(s *shelf) { s.keep(visited().named("Visit 10")) }},
+		"of another case":      {made: func(s *shelf) { s.keep(visited().named("VISIT")) }},
 		"sent in the future":   {made: func(*shelf) {}, reason: "sent in the future"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -757,7 +759,7 @@ func TestFindCreatedByItsUniqueName(t *testing.T) {
 					ago(lost, -time.Hour)
 				}
 				tt.made(s)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{UniqueName: true})
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, UniqueName: true})
 				switch {
 				case tt.found:
 					require.NoError(t, err)
@@ -780,7 +782,7 @@ func TestFindCreatedByItsUniqueNameNeedsNoUser(t *testing.T) {
 		url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: map[string]string{"Cache-Control": "no-cache"},
 		response: `{"data":[{"id":7,"name":"Visit","patient":{"id":4711}}],"meta":{"current_page":1,"last_page":1}}`,
 	})
-	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: time.Now()}, findParams{UniqueName: true})
+	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: time.Now()}, findParams{WithoutAudio: true, UniqueName: true})
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, note.ID)
 }
@@ -804,7 +806,7 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 		"of two patients":            {made: func() shelved { return shelved{name: "Visit", patient: -2} }, sentTo: shelfPatient, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
 		"made long before":           {made: func() shelved { return visited().ago(27 * time.Hour) }, sentTo: shelfPatient, reason: "cannot be it"},
 		"nothing like it":            {made: func() shelved { return visited().ago(5 * time.Hour).named("Other").sized(6) }, sentTo: shelfPatient, reason: "cannot be it"},
-		"excluded":                   {made: visited, sentTo: shelfPatient, params: findParams{ExcludeIDs: []int64{1}}, reason: "cannot be it"},
+		"excluded":                   {made: visited, sentTo: shelfPatient, params: findParams{WithoutAudio: true, ExcludeIDs: []int64{1}}, reason: "cannot be it"},
 		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -838,7 +840,7 @@ func TestFindCreatedReadsANamedNoteWithoutANameAndAPatient(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	s.keep(shelved{name: "Untitled"})
-	note, err := s.client().Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now(), NoteID: 1}, findParams{})
+	note, err := s.client().Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now(), NoteID: 1}, likeness)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, note.ID)
 }
@@ -849,7 +851,7 @@ func TestFindCreatedReadsALaggingReplica(t *testing.T) {
 		s := newShelf(t)
 		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
 		time.AfterFunc(5*time.Second, func() { s.keep(visited()) })
-		note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, note.ID)
 	})
@@ -865,7 +867,7 @@ func TestFindCreatedEndsWithItsContext(t *testing.T) {
 		gaveUp := errors.New("Canary gave up")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, gaveUp)
 		defer cancel()
-		note, err := client.Notes.FindCreated(ctx, lost, findParams{})
+		note, err := client.Notes.FindCreated(ctx, lost, likeness)
 		again := requireUndecided(t, note, err, "no such note yet, but the service may still be at work: the deadline passed (context deadline exceeded)"+
 			"; it can be decided after 2000-01-01T00:10:00Z")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -879,13 +881,13 @@ func TestFindCreatedEndsWithItsContext(t *testing.T) {
 		var restored lostCreate
 		require.NoError(t, json.Unmarshal(stored, &restored))
 		assert.Equal(t, again.Error(), restored.Error())
-		_, err = s.client().Notes.FindCreated(t.Context(), &restored, findParams{})
+		_, err = s.client().Notes.FindCreated(t.Context(), &restored, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
 
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		note, err = client.Notes.FindCreated(over, lost, findParams{})
+		note, err = client.Notes.FindCreated(over, lost, likeness)
 		requireUndecided(t, note, err, "the notes could not be read: the call was cancelled")
 		require.ErrorIs(t, err, context.Canceled)
 	})
@@ -897,11 +899,11 @@ func TestFindCreatedForgetsWhatWasNotCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
 		client := s.client()
-		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		second := lose(t, client, visit())
 		id := s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), second, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
 	})
@@ -919,7 +921,7 @@ func TestFindCreatedLooksSoonAtFirst(t *testing.T) {
 				s.keep(visited())
 			}
 		}
-		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), likeness)
 		require.NoError(t, err)
 		require.Len(t, looks, 4)
 		for i, longest := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
@@ -947,7 +949,7 @@ func TestFindCreatedWhoseContextEndsWithinALook(t *testing.T) {
 				<-over
 			}
 		}
-		note, err := client.Notes.FindCreated(ctx, lost, findParams{})
+		note, err := client.Notes.FindCreated(ctx, lost, likeness)
 		requireUndecided(t, note, err, "no such note yet, but the service may still be at work: the call was cancelled")
 		require.ErrorIs(t, err, context.Canceled)
 	})
@@ -964,21 +966,21 @@ func TestFindCreatedRefusesWhatItCannotUse(t *testing.T) {
 		params findParams
 		opt    clinicaldoc.CallOption
 	}{
-		"needs the error of a Create":         {nil, findParams{}, clinicaldoc.WithoutRetry()},
-		"needs the error of a Create: ":       {&lostCreate{Params: visit()}, findParams{}, clinicaldoc.WithoutRetry()},
-		"ids must not be negative":            {&lostCreate{Params: visit(), SentAt: time.Now(), NoteID: -1}, findParams{}, clinicaldoc.WithoutRetry()},
-		"Settle: must not be negative":        {good, findParams{Settle: -1}, clinicaldoc.WithoutRetry()},
-		"UniqueName: needs a name":            {nameless, findParams{UniqueName: true}, clinicaldoc.WithoutRetry()},
-		"ExcludeIDs: holds an id below 1":     {good, findParams{ExcludeIDs: []int64{5, 0}}, clinicaldoc.WithoutRetry()},
-		"call option: is nil":                 {good, findParams{}, nil},
-		"WithHeader: Authorization is set by": {good, findParams{}, clinicaldoc.WithHeader("Authorization", "x")},
+		"needs the error of a Create":         {nil, likeness, clinicaldoc.WithoutRetry()},
+		"needs the error of a Create: ":       {&lostCreate{Params: visit()}, likeness, clinicaldoc.WithoutRetry()},
+		"ids must not be negative":            {&lostCreate{Params: visit(), SentAt: time.Now(), NoteID: -1}, likeness, clinicaldoc.WithoutRetry()},
+		"Settle: must not be negative":        {good, findParams{WithoutAudio: true, Settle: -1}, clinicaldoc.WithoutRetry()},
+		"UniqueName: needs a name":            {nameless, findParams{WithoutAudio: true, UniqueName: true}, clinicaldoc.WithoutRetry()},
+		"ExcludeIDs: holds an id below 1":     {good, findParams{WithoutAudio: true, ExcludeIDs: []int64{5, 0}}, clinicaldoc.WithoutRetry()},
+		"call option: is nil":                 {good, likeness, nil},
+		"WithHeader: Authorization is set by": {good, likeness, clinicaldoc.WithHeader("Authorization", "x")},
 	} {
 		_, err := client.Notes.FindCreated(t.Context(), tt.lost, tt.params, tt.opt)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 		require.ErrorContains(t, err, name)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	}
-	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now()}, findParams{})
+	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now()}, likeness)
 	requireUndecided(t, note, err, "nothing can tell it from others")
 	assert.Zero(t, s.lists)
 }
@@ -991,7 +993,7 @@ func TestFindCreatedFillsTheCallersResponse(t *testing.T) {
 		lost := lose(t, client, visit())
 		s.keep(visited())
 		var response clinicaldoc.Response
-		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, clinicaldoc.WithResponse(&response))
+		_, err := client.Notes.FindCreated(t.Context(), lost, likeness, clinicaldoc.WithResponse(&response))
 		require.NoError(t, err)
 		assert.Contains(t, string(response.Body), `"total":1`)
 	})
@@ -1016,7 +1018,11 @@ func TestOutcomeUnknownErrorInJSON(t *testing.T) {
 		assert.InDelta(t, 5, members["audio_size"], 0)
 		assert.InDelta(t, 9, members["note_id"], 0)
 		assert.Equal(t, lost.Err.Error(), members["error"])
-		assert.Len(t, members, 6)
+		assert.Equal(t, lost.ID, members["id"])
+		assert.Equal(t, testBase, members["service"])
+		assert.InDelta(t, 0, members["user_id"], 0, "nothing has told it yet")
+		assert.Equal(t, soundSHA256, members["audio_sha256"])
+		assert.Len(t, members, 12)
 
 		var restored lostCreate
 		require.NoError(t, json.Unmarshal(stored, &restored))
@@ -1096,7 +1102,7 @@ func TestFindCreatedOnEveryVariant(t *testing.T) {
 				srv.AddPatient(clinicaldoctest.Patient{ID: 7})
 				params := visit()
 				params.PatientID, params.PromptID = 7, 1
-				find := findParams{TrustPatientFilter: variant.Patient == clinicaldoctest.PatientUnnamed}
+				find := findParams{WithoutAudio: true, TrustPatientFilter: variant.Patient == clinicaldoctest.PatientUnnamed}
 				client := srv.Client()
 
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
@@ -1182,7 +1188,7 @@ func TestFindCreatedSurvivesALoginPage(t *testing.T) {
 					client := s.client()
 					lost := lose(t, client, visit())
 					s.keep(visited())
-					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+					note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 					if !found {
 						requireUndecided(t, note, err, "the notes could not be read")
 						return
@@ -1209,7 +1215,7 @@ func TestFindCreatedHasPatienceWithACache(t *testing.T) {
 				s.age = 0
 			}
 		}
-		_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		_, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.Less(t, s.lists, 50)
 	})
@@ -1307,7 +1313,7 @@ func TestFindCreatedNeedsAListWithAProvenEnd(t *testing.T) {
 				lost := lose(t, client, visit())
 				ago(lost, defaultSettle)
 				begin := time.Now()
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				if tt.reason == "" {
 					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 				} else {
@@ -1389,7 +1395,7 @@ func TestFindCreatedIsNotFooledByRowsThatMove(t *testing.T) {
 				s.keep(visited().named("Later").sized(6).by(5)) // so that the total does not tell
 			}
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
 	})
@@ -1409,7 +1415,7 @@ func TestFindCreatedSeesAllThatWasThereWhenRowsComeIn(t *testing.T) {
 		s.onList = func() {
 			s.keep(visited().named("Later").sized(6).by(5), visited().named("Later").sized(6).by(5)) // at every page
 		}
-		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 	})
 }
@@ -1428,7 +1434,7 @@ func TestFindCreatedReadsOnWhereTheOrderIsNotKept(t *testing.T) {
 			rows[50], rows[51] = rows[51], rows[50]
 			return numbered(append(rows[1:len(rows):len(rows)], rows[0]), r) // the newest one last
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
 	})
@@ -1442,9 +1448,9 @@ func TestFindCreatedNeedsRowsOfThePatient(t *testing.T) {
 		found   bool
 	}{
 		"another patient's":           {patient: 5},
-		"another patient's, trusting": {patient: 5, params: findParams{TrustPatientFilter: true}},
+		"another patient's, trusting": {patient: 5, params: findParams{WithoutAudio: true, TrustPatientFilter: true}},
 		"naming none":                 {patient: 0},
-		"naming none, trusting":       {patient: 0, params: findParams{TrustPatientFilter: true}, found: true},
+		"naming none, trusting":       {patient: 0, params: findParams{WithoutAudio: true, TrustPatientFilter: true}, found: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -1495,7 +1501,7 @@ func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
 				client := s.client()
 				lost := lose(t, client, visit())
 				id := s.keep(visited())
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				assert.Equal(t, tt.lists, s.lists)
 				if tt.status == http.StatusTooManyRequests {
 					assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*shelfRetryAfter)
@@ -1527,7 +1533,7 @@ func TestFindCreatedSurvivesAListThatFailsNowAndThen(t *testing.T) {
 			return http.StatusBadGateway
 		}
 		client := s.client()
-		params := findParams{Settle: 3 * time.Hour}
+		params := findParams{WithoutAudio: true, Settle: 3 * time.Hour}
 		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), params)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.Greater(t, failures, 20)
@@ -1553,7 +1559,7 @@ func TestFindCreatedReturnsNothingThatIsGone(t *testing.T) {
 			assert.ErrorIs(t, err, clinicaldoc.ErrValidation)
 		})
 		synctest.Wait()
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		workers.Wait()
 		requireUndecided(t, note, err, "resembles")
 	})
@@ -1568,7 +1574,7 @@ func TestFindCreatedEndsWithAListThatNeverWorks(t *testing.T) {
 		}
 		return nil, x509.UnknownAuthorityError{}
 	})})
-	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: time.Now()}, findParams{})
+	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: time.Now()}, likeness)
 	requireUndecided(t, note, err, "the notes could not be read: no response: the server's certificate is signed by an authority unknown here")
 	assert.Equal(t, 1, lists)
 }
@@ -1588,7 +1594,7 @@ func TestFindCreatedCountsFailedListsAnewAfterOneThatWorks(t *testing.T) {
 			}
 			return s.page(r)
 		})}))
-		_, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent}, findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent, Service: testBase, UserID: shelfUser}, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.GreaterOrEqual(t, lists, 20, "nine in a row failed twice")
 	})
@@ -1616,7 +1622,7 @@ func TestFindCreatedWaitsAsLongAsTheListAsks(t *testing.T) {
 					refusal.Header.Set("Retry-After", asked)
 					return refusal, nil
 				})}))
-				note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent}, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent, Service: testBase, UserID: shelfUser}, likeness)
 				require.NoError(t, err)
 				assert.Equal(t, id, note.ID)
 				assert.Equal(t, want, time.Since(sent))
@@ -1633,7 +1639,7 @@ func TestFindCreatedKnowsThatACacheIsOld(t *testing.T) {
 		s.age = 2 * time.Minute
 		client := s.client()
 		lost := lose(t, client, visit())
-		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.GreaterOrEqual(t, time.Since(lost.LostAt), defaultSettle+s.age)
 		assert.Less(t, time.Since(lost.LostAt), defaultSettle+s.age+time.Minute)
@@ -1656,7 +1662,7 @@ func TestFindCreatedGoesByTheOldestPage(t *testing.T) {
 			return numbered(rows, r)
 		}
 		lost := lose(t, client, visit())
-		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		_, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.GreaterOrEqual(t, time.Since(lost.LostAt), defaultSettle+2*time.Minute)
 	})
@@ -1675,7 +1681,7 @@ func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
 			call{url: "/user", header: fresh, response: `{"id":2}`},
 			call{url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: fresh, response: `{"data":[` + s.json(n) + `],"meta":{"current_page":1,"last_page":1}}`, answerHeader: now},
 		)
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.EqualValues(t, 7, note.ID)
 	})
@@ -1700,7 +1706,7 @@ func TestFindCreatedNeedsAClockOnlyOnce(t *testing.T) {
 				client := s.client()
 				lost := lose(t, client, visit())
 				s.keep(visited())
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				if tt.found {
 					require.NoError(t, err)
 					assert.EqualValues(t, 1, note.ID)
@@ -1729,7 +1735,7 @@ func TestFindCreatedHoldsBothNamesOfTheUserAgainstTheTokens(t *testing.T) {
 				s.list = func(rows []string, r *http.Request) string {
 					return numbered([]string{strings.Replace(rows[0], `"user_id":2`, user, 1)}, r)
 				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				if found {
 					require.NoError(t, err)
 					return
@@ -1758,7 +1764,7 @@ func TestFindCreatedWithoutAPatientTakesNoRowThatNamesOne(t *testing.T) {
 				s.list = func(rows []string, r *http.Request) string {
 					return numbered([]string{strings.Replace(rows[0], `"patient":{"id":4711}`, patient, 1)}, r)
 				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				if found {
 					require.NoError(t, err)
 					return
@@ -1775,7 +1781,7 @@ func TestFindCreatedWithoutAPatientTakesNoNamedNoteOfOne(t *testing.T) {
 	client := serve(t, call{url: notesPath + "/1", header: fresh, response: `{"id":1,"name":"Visit","patient":{"name":"x"}}`})
 	lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
 	lost.Params.PatientID = 0
-	note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+	note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 	requireUndecided(t, note, err, "names another patient than the create did")
 	require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
 }
@@ -1791,11 +1797,11 @@ func TestFindCreatedAfterMoreLossesThanItRemembers(t *testing.T) {
 		for i := range 4097 {
 			other := *lost
 			other.Params.PatientID = int64(i + 1e6)
-			_, err := client.Notes.FindCreated(over, &other, findParams{})
+			_, err := client.Notes.FindCreated(over, &other, likeness)
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		requireUndecided(t, note, err, "this client has made too many since")
 	})
 }
@@ -1827,7 +1833,7 @@ func TestFindCreatedAfterMoreCreatesThanItRemembers(t *testing.T) {
 					require.NoError(t, err)
 				}
 				id := s.keep(visited())
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				if tt.found {
 					require.NoError(t, err)
 					assert.Equal(t, id, note.ID)
@@ -1856,7 +1862,7 @@ func TestANoteOfATimeWithoutAZoneMayBeIt(t *testing.T) {
 				})
 				lost := &clinicaldoc.OutcomeUnknownError{
 					Params: clinicaldoc.CreateNoteParams{Name: "Synthetic note", PatientID: 7}, AudioSize: 100,
-					SentAt: time.Now().Add(-20 * time.Minute), LostAt: time.Now().Add(-20 * time.Minute),
+					SentAt: time.Now().Add(-20 * time.Minute), LostAt: time.Now().Add(-20 * time.Minute), Service: testBase, UserID: 1,
 				}
 				_, err := c.Notes.FindCreated(t.Context(), lost, clinicaldoc.FindCreatedParams{})
 				require.Error(t, err)
@@ -1879,7 +1885,316 @@ func TestFindCreatedDoesNotTrustAFewSeconds(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		s.keep(visited())
 		s.onList = func() { time.Sleep(100 * time.Millisecond) } // into the next second
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		requireUndecided(t, note, err, "several notes fit")
 	})
+}
+
+// soundSHA256 is that of what visit sends.
+const soundSHA256 = "dd29442deca69f52c50006b831cb216edf78a7da33748f0a80ff19f2ebe57ecd"
+
+// otherToken is a user's whose list need not show what others make.
+const otherToken = "synthetic-token-of-a-clinician"
+
+func TestNotCreatedIsSaidOnlyToWhomItWasSentBy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		_, err := client.Notes.Create(t.Context(), visit(), clinicaldoc.WithToken(otherToken))
+		var lost *lostCreate
+		require.ErrorAs(t, err, &lost)
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		requireUndecided(t, note, err, "ask with a token of the user who sent it")
+		_, err = client.Notes.FindCreated(t.Context(), lost, likeness, clinicaldoc.WithToken(otherToken))
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
+// The user is known from a note that the same token made: a later token of the same user may ask.
+func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+		_, err := client.Notes.Create(t.Context(), visit())
+		require.NoError(t, err)
+		s.post = nil
+		lost := lose(t, client, visit())
+		assert.EqualValues(t, shelfUser, lost.UserID)
+		assert.NotEmpty(t, lost.ID)
+		assert.Equal(t, testBase, lost.Service)
+		for _, unique := range []bool{false, true} {
+			params := findParams{WithoutAudio: true, UniqueName: unique, ExcludeIDs: []int64{1}}
+			_, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), params, clinicaldoc.WithToken(otherToken))
+			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		}
+	})
+}
+
+// restored is a loss as another process reads it, from JSON that may have been changed.
+func restored(t *testing.T, lost *lostCreate, change func(map[string]any)) *lostCreate {
+	t.Helper()
+	stored, err := json.Marshal(lost)
+	require.NoError(t, err)
+	var members map[string]any
+	require.NoError(t, json.Unmarshal(stored, &members))
+	if change != nil {
+		change(members)
+	}
+	stored, err = json.Marshal(members)
+	require.NoError(t, err)
+	again := new(lostCreate)
+	require.NoError(t, json.Unmarshal(stored, again))
+	return again
+}
+
+func TestNothingIsSaidAtAnotherService(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	lost := lose(t, s.client(), visit())
+	elsewhere, err := clinicaldoc.NewClient("https://elsewhere.clinic.test", "synthetic-token")
+	require.NoError(t, err)
+	note, err := elsewhere.Notes.FindCreated(t.Context(), restored(t, lost, nil), likeness)
+	requireUndecided(t, note, err, "sent to another service")
+	same, err := clinicaldoc.NewClient(strings.ToUpper(testBase)+":443/", "synthetic-token")
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	note, err = same.Notes.FindCreated(ended, restored(t, lost, nil), likeness)
+	requireUndecided(t, note, err, "context canceled")
+}
+
+// A journal of the version before names neither service nor user.
+func TestALossWithoutIdentityIsNeverSaidNotToBeThere(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		fill       func(*lostCreate)
+		notCreated bool
+	}{
+		"as it is":         {func(*lostCreate) {}, false},
+		"only a service":   {func(e *lostCreate) { e.Service = testBase }, false},
+		"only a user":      {func(e *lostCreate) { e.UserID = shelfUser }, false},
+		"another user":     {func(e *lostCreate) { e.Service, e.UserID = testBase, 77 }, false},
+		"service and user": {func(e *lostCreate) { e.Service, e.UserID = testBase, shelfUser }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				old := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
+					for _, key := range []string{"id", "service", "user_id", "audio_sha256", "token_fingerprint", "audio_type", "clock_read_at", "service_clock"} {
+						delete(members, key)
+					}
+				})
+				tt.fill(old)
+				note, err := s.client().Notes.FindCreated(t.Context(), old, likeness)
+				if tt.notCreated {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "need not show it")
+			})
+		})
+	}
+}
+
+// A cache keeps its old Date and sends no Age: what it shows at the end is what it showed at the first look.
+func TestFindCreatedNoticesACacheThatDoesNotSayHowOldItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		time.AfterFunc(2*time.Minute, func() { s.keep(visited()) })
+		var kept string
+		s.instead = func(_ int, r *http.Request) *http.Response {
+			if kept == "" {
+				kept = time.Now().UTC().Format(http.TimeFormat)
+			}
+			if time.Since(lost.LostAt) > 14*time.Minute {
+				return nil
+			}
+			resp := s.respond(r, http.StatusOK, numbered(nil, r))
+			resp.Header.Set("Date", kept)
+			return resp
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+	})
+}
+
+// The process that lost the response is gone, and the clock of the next one is an hour ahead.
+func TestSettleIsCountedByBothClocks(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		step  time.Duration // of our clock between the two processes
+		known bool          // the difference of clocks, when it was lost
+		want  time.Duration
+	}{
+		"an hour ahead":                  {time.Hour, true, defaultSettle},
+		"an hour ahead, not known":       {time.Hour, false, defaultSettle},
+		"a few seconds ahead":            {20 * time.Second, true, defaultSettle},
+		"as it was":                      {0, true, defaultSettle},
+		"as it was, but nobody knows it": {0, false, defaultSettle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+					return s.respond(r, http.StatusGatewayTimeout, ""), nil
+				}
+				lost := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
+					for _, key := range []string{"sent_at", "lost_at", "clock_read_at"} {
+						at, err := time.Parse(time.RFC3339Nano, members[key].(string))
+						require.NoError(t, err)
+						members[key] = at.Add(-tt.step).Format(time.RFC3339Nano)
+					}
+					if !tt.known {
+						delete(members, "clock_read_at")
+						delete(members, "service_clock")
+					}
+				})
+				begin := time.Now()
+				_, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				assert.InDelta(t, tt.want.Seconds(), time.Since(begin).Seconds(), 61)
+				assert.GreaterOrEqual(t, time.Since(begin), tt.want-2*time.Second)
+			})
+		})
+	}
+}
+
+// What is learned of the clocks is kept: a third process need not begin anew.
+func TestTheClocksThatALookShowedAreKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		lost := restored(t, lose(t, s.client(), visit()), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer cancel()
+		note, err := s.client().Notes.FindCreated(ctx, lost, likeness)
+		lost = restored(t, requireUndecided(t, note, err, "may still be at work"), nil)
+		begin := time.Now()
+		_, err = s.client().Notes.FindCreated(t.Context(), lost, likeness)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.InDelta(t, 360, time.Since(begin).Seconds(), 2)
+	})
+}
+
+func TestFindCreatedWaitsForTheTimeOfANote(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		id := s.keep(visited().ago(-2 * time.Second))
+		begin := time.Now()
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+		assert.LessOrEqual(t, time.Since(begin), 4*time.Second)
+	})
+}
+
+// A service uses the ids of deleted notes again.
+func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
+	t.Parallel()
+	t.Run("the id of a note that this client made", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf(t)
+			client := s.client()
+			s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+			_, err := client.Notes.Create(t.Context(), visit())
+			require.NoError(t, err)
+			s.post, s.notes = nil, nil
+			time.Sleep(time.Minute)
+			lost := lose(t, client, visit())
+			s.keep(visited())
+			note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+			requireUndecided(t, note, err, "a person has to look")
+		})
+	})
+	t.Run("the id of a note that was found", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf(t)
+			client := s.client()
+			lost := lose(t, client, visit())
+			s.keep(visited())
+			_, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			s.notes = nil
+			s.keep(visited())
+			note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+			requireUndecided(t, note, err, "cannot be it")
+		})
+	})
+}
+
+func TestALossIsKnownByItsID(t *testing.T) {
+	t.Parallel()
+	t.Run("kept with less precision", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf(t)
+			client := s.client()
+			time.Sleep(123456789)
+			lost := lose(t, client, visit())
+			kept := restored(t, lost, func(members map[string]any) {
+				members["sent_at"] = lost.SentAt.Truncate(time.Second).Format(time.RFC3339)
+				members["lost_at"] = lost.LostAt.Truncate(time.Second).Format(time.RFC3339)
+			})
+			id := s.keep(visited())
+			note, err := client.Notes.FindCreated(t.Context(), kept, likeness)
+			require.NoError(t, err)
+			assert.Equal(t, id, note.ID)
+		})
+	})
+	t.Run("two at one instant", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newShelf(t)
+			client := s.client()
+			first, second := lose(t, client, visit()), lose(t, client, visit())
+			require.Equal(t, first.SentAt, second.SentAt)
+			s.keep(visited())
+			for _, lost := range []*lostCreate{first, second} {
+				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+				requireUndecided(t, note, err, "an equal create was lost too")
+			}
+		})
+	})
+}
+
+// With UniqueName a name that a service may have cut forbids to say that there is no note, unless it shows longer ones.
+func TestAUniqueNameThatWasCut(t *testing.T) {
+	t.Parallel()
+	for name, longer := range map[string]bool{"perhaps": false, "not, as another shows": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				params := visit()
+				params.Name = "Encounter of Monday 10"
+				lost := lose(t, client, params)
+				s.keep(visited().named("Encounter of Monday 1"))
+				if longer {
+					s.keep(visited().named("Encounter of Monday 11"))
+				}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, UniqueName: true})
+				if longer {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "resembles")
+			})
+		})
+	}
 }

@@ -1545,6 +1545,9 @@ type (
 	lostCreate = clinicaldoc.OutcomeUnknownError //nolint:errname // what it stands for in these tests
 )
 
+// likeness reads no recording.
+var likeness = findParams{WithoutAudio: true}
+
 const defaultSettle = 10 * time.Minute
 
 func ago(e *lostCreate, d time.Duration) {

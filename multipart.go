@@ -2,8 +2,11 @@ package clinicaldoc
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"log/slog"
 	"mime"
@@ -35,6 +38,8 @@ type audioState struct {
 	openAt func() (io.ReaderAt, io.Closer, error) // nil for a stream
 	stream io.Reader                              // nil for what can be read at any place
 	begun  atomic.Bool                            // somebody reads the stream; nobody else may
+	fixed  bool                                   // what is read later is what was read before, or an error
+	memory bool                                   // whoever keeps the source keeps the recording
 }
 
 // AudioFile is the recording in a file, which is opened when it is sent. An empty or missing file, a directory and a
@@ -47,7 +52,7 @@ func AudioFile(path string) (*AudioSource, error) {
 	if !info.Mode().IsRegular() {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
 	}
-	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size()}}
+	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
 	a.openAt = func() (io.ReaderAt, io.Closer, error) { return openUnchanged(path, info) }
 	if err := a.check(); err != nil {
 		return nil, err
@@ -77,12 +82,15 @@ type audioFile struct {
 
 func (f audioFile) changed() bool {
 	is, err := f.Stat()
-	return err != nil || is.Size() != f.was.Size() || !is.ModTime().Equal(f.was.ModTime())
+	return err != nil || is.Size() != f.was.Size() || !is.ModTime().Equal(f.was.ModTime()) || !os.SameFile(is, f.was)
 }
 
-// AudioBytes is a recording in memory. The bytes are not copied and must not change before Create returns.
+// AudioBytes is a recording in memory. The bytes are not copied. They must not change before Create returns nor, if its outcome
+// is unknown, before FindCreated does: what was sent is known by them.
 func AudioBytes(name string, b []byte) *AudioSource {
-	return AudioReaderAt(name, bytes.NewReader(b), int64(len(b)))
+	a := AudioReaderAt(name, bytes.NewReader(b), int64(len(b)))
+	a.fixed, a.memory = true, true
+	return a
 }
 
 // AudioReaderAt is a recording of known size that can be read at any place, and so be sent again after a failure.
@@ -98,6 +106,30 @@ func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
 // and not sent again once any of it was read: prefer the other sources. The reader is not closed.
 func AudioReader(name string, r io.Reader) *AudioSource {
 	return &AudioSource{audioState: &audioState{name: baseName(name), length: -1, stream: r}}
+}
+
+// sum returns the recording's SHA-256 in hexadecimal digits, and an error if it cannot be read again as it was.
+func (a *AudioSource) sum() (string, error) {
+	if a == nil || a.audioState == nil || a.openAt == nil {
+		return "", errBegunAudio
+	}
+	r, closer, err := a.openAt()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = closer.Close() }()
+	h := sha256.New()
+	n, err := io.Copy(h, io.NewSectionReader(r, 0, a.length))
+	file, isFile := r.(audioFile)
+	switch {
+	case err != nil:
+		return "", err
+	case n != a.length:
+		return "", errCutAudio
+	case isFile && file.changed():
+		return "", errChangedAudio
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // baseName cuts the folders off a path, of this system or another.
@@ -171,6 +203,8 @@ type upload struct {
 	closer                io.Closer
 	read                  atomic.Int64 // bytes of the audio that the latest attempt has read
 	ended                 atomic.Bool  // an attempt has read it to its end
+	mediaType             string       // of the audio
+	hash                  hash.Hash    // of a stream, which nobody can read again
 }
 
 func newUpload(p CreateNoteParams) (*upload, error) {
@@ -204,13 +238,16 @@ func (u *upload) render(p CreateNoteParams) error {
 		if err := u.audio.check(); err != nil {
 			return err
 		}
-		mediaType, err := u.audio.mediaType()
-		if err != nil {
+		var err error
+		if u.mediaType, err = u.audio.mediaType(); err != nil {
 			return err
+		}
+		if u.audio.stream != nil {
+			u.hash = sha256.New()
 		}
 		_, _ = w.CreatePart(textproto.MIMEHeader{
 			"Content-Disposition": {multipart.FileContentDisposition("file", u.audio.name)},
-			"Content-Type":        {mediaType},
+			"Content-Type":        {u.mediaType},
 		})
 	}
 	audio := envelope.Len()
@@ -276,6 +313,14 @@ func (u *upload) audioSize() int64 {
 	return u.audio.length
 }
 
+// streamSum is the SHA-256 of a stream that was read to its end; empty for all else, which can be read again.
+func (u *upload) streamSum() string {
+	if u.hash == nil || !u.ended.Load() {
+		return ""
+	}
+	return hex.EncodeToString(u.hash.Sum(nil))
+}
+
 // progress tells of the audio alone.
 func (u *upload) progress(report func(sent, total int64)) func(int64) {
 	if report == nil || u.audio == nil {
@@ -314,6 +359,9 @@ func (r *audioReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.from.Read(p)
 	read := u.read.Add(int64(n))
+	if u.hash != nil {
+		_, _ = u.hash.Write(p[:n])
+	}
 	if errors.Is(err, io.EOF) {
 		file, isFile := u.at.(audioFile)
 		switch {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
@@ -63,17 +62,19 @@ func (s *NotesService) create(ctx context.Context, call *scope, params CreateNot
 		return nil, err
 	}
 	defer func() { _ = upload.closer.Close() }()
-	defer s.client.losses.Begin(creates.NewCreate(params.PatientID, params.Name, (&OutcomeUnknownError{Params: params}).audioSize()))()
+	end := s.client.creates.Begin(params.fingerprint())
+	defer end()
+	sent := s.client.observeSender(&call.options)
 	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
 	note, err := do(ctx, call, r, s.client.decodeNote(ctx, createNote, 0))
-	s.client.rememberCreated(note)
+	s.client.remember(note, upload, sent)
 	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
 	}
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
-		unknown.AudioSize = upload.audioSize()
-		s.client.losses.Add(unknown.loss())
+		s.client.identify(unknown, upload, sent)
+		s.client.creates.Unresolved(unknown.loss())
 	}
 	return note, err
 }
@@ -224,7 +225,7 @@ func (s *NotesService) delete(ctx context.Context, call *scope, id int64) (*Conf
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	s.client.created.Expire(id) // from now on, not finding it is no sign of a lagging replica
+	s.client.creates.Returned.Expire(id) // from now on, not finding it is no sign of a lagging replica
 	done, err := do(ctx, call, r, decodeConfirmation)
 	if errors.Is(err, errAlreadyDone) {
 		return new(Confirmation), nil

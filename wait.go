@@ -297,7 +297,7 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 		return false
 	}
 	w.failures++
-	misconfigured := w.note == nil && !p.service.client.created.Has(w.id) && (exchange.Permanent(err) || redirected(err))
+	misconfigured := w.note == nil && !p.service.client.creates.Returned.Has(w.id) && (exchange.Permanent(err) || redirected(err))
 	return !transient(err) || misconfigured || w.failures > p.params.MaxFailures
 }
 
@@ -306,7 +306,7 @@ const maxReplicaLag = 10 * time.Second
 
 // mayLag reports whether a note was not found only because this client has just created it.
 func (c *Client) mayLag(id int64, asked time.Time, err error) bool {
-	created, ok := c.created.Time(id)
+	created, ok := c.creates.Returned.Time(id)
 	return ok && errors.Is(err, ErrNotFound) && asked.Sub(created) < maxReplicaLag
 }
 

@@ -16,6 +16,7 @@ const (
 	MadeJustBefore             // before it was sent, by minutes
 	MadePerhaps                // before it was sent, by seconds which the clocks may be apart
 	MadeUnclear                // the clocks disagree, the service does not tell, or it was later than it can have taken
+	MadeAhead                  // not before it was sent, by both clocks, but that time has not come yet by the service's own
 	MadeSince                  // not before it was sent, by both clocks
 )
 
@@ -86,6 +87,7 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 	at := created.Unix()
 	earliest := w.sent + min(c.Ahead, 0)
 	ours, theirs, past := at >= w.sent, at >= w.sent+c.Ahead, at <= min(c.Now, w.settled)+c.Ahead
+	soon := at <= w.settled+c.Ahead
 	switch {
 	case created.IsZero():
 		return MadeUnclear
@@ -93,6 +95,8 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 		return MadeOutside
 	case ours && theirs && past && c.Known:
 		return MadeSince
+	case ours && theirs && soon && c.Known:
+		return MadeAhead
 	case ours || theirs:
 		return MadeUnclear
 	case at >= w.sent+c.Ahead-c.Spread:
@@ -101,6 +105,38 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 		return MadeJustBefore
 	}
 	return MadeEarlier
+}
+
+// From returns from when on, by our clock, a note of MadeAhead can be told to have been made since.
+func (c Clocks) From(created time.Time) time.Time {
+	return created.Truncate(time.Second).Add(time.Duration(1-c.Ahead) * time.Second)
+}
+
+// Pace watches the service's clock beside ours. The zero value has seen neither.
+type Pace struct {
+	ahead int64 // the furthest that the service's clock was seen to be ahead
+	known bool
+}
+
+// Saw takes in by how much the service's clock was ahead of ours at some time.
+func (p *Pace) Saw(ahead int64) {
+	if !p.known || ahead > p.ahead {
+		p.ahead, p.known = ahead, true
+	}
+}
+
+// Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a cache, and as
+// long as the service's clock has fallen behind ours since both were seen first. A cache may keep an old Date and say nothing,
+// and our own clock may have been set.
+func (p *Pace) Stale(c Clocks) time.Duration {
+	if !c.Known {
+		return c.Cached
+	}
+	p.Saw(c.Ahead)
+	if fallen := p.ahead - c.Ahead; fallen > 1 { // whole seconds are rounded
+		return c.Cached + time.Duration(fallen)*time.Second
+	}
+	return c.Cached
 }
 
 // Order watches whether notes really come newest first: a service that does not know the sort parameter's name says

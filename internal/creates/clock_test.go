@@ -73,7 +73,7 @@ func TestMade(t *testing.T) {
 		{"a second before", noon.Add(-time.Millisecond), at(0), creates.MadeJustBefore},
 		{"a second before, or not", noon.Add(-time.Millisecond), creates.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true, Spread: 1}, creates.MadePerhaps},
 		{"two seconds before", noon.Add(-2 * time.Second), creates.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true, Spread: 1}, creates.MadeJustBefore},
-		{"in the future", noon.Add(time.Minute + time.Second), at(0), creates.MadeUnclear},
+		{"in the future", noon.Add(time.Minute + time.Second), at(0), creates.MadeAhead},
 		{"in a local time ahead", noon.Add(2 * time.Hour), at(0), creates.MadeUnclear},
 		{"in a local time behind", noon.Add(-5 * time.Hour), at(0), creates.MadeEarlier},
 		{"not known", time.Time{}, at(0), creates.MadeUnclear},

@@ -5,14 +5,38 @@ type Evidence struct {
 	Named      Named  // what the id that the response held led to
 	Look       Look   // how far the list was seen, and why that is proof
 	Clock      Clock  // what the clocks say of the time it was sent
-	Settled    bool   // the service surely had done with it when the list was asked for
+	Settled    bool   // the service surely had done with it when the list was asked for, by both clocks
+	Asker      Asker  // whether what it made is in the list of who asks
 	UniqueName bool   // the caller vouches that no other note ever had its name
 	Others     Others // what else this client creates for the same patient
 	Forgot     bool   // this client no longer knows all that it has learned since it was sent
 	Fitting    int    // notes in which everything fits
 	Rivals     bool   // notes that may be it as well, as far as is known
 	Resembling bool   // notes that forbid to say that there is none
+	Proof      Proof  // what recordings show
+	Later      bool   // a recording may be read later, or the time of a note that may be it has not come
 }
+
+// Asker is who asks about a lost create.
+type Asker int
+
+// Who can ask.
+const (
+	AskerUnknown Asker = iota // it is not known who sent it, or who asks
+	AskerOther                // another user, who need not see the note
+	AskerSame                 // the user who sent it, at the service where it was sent
+)
+
+// Proof is what recordings show that were read back.
+type Proof int
+
+// What recordings can show.
+const (
+	NoProof       Proof = iota // none is what was sent, or more than one may be it
+	ProofEarlier               // one is, of a note that was made before
+	ProofUnderWay              // one is, but a create under way may have sent it too
+	ProofFound                 // exactly one is, and nothing else explains it
+)
 
 // Named is what the id that the response held led to.
 type Named int
@@ -66,8 +90,34 @@ func (e *Evidence) Add(n Note, gone bool) {
 		e.Fitting++
 	case n.Rivals(e.UniqueName):
 		e.Rivals = true
+		e.Later = e.Later || n.Made == MadeAhead
 	}
 	e.Resembling = e.Resembling || n.Resembles(e.UniqueName)
+}
+
+// Prove says what the recordings of all notes in the list show, and which other creates may have sent the same. Exactly one
+// is what was sent, and none that may be it as well is unread: then it is the note.
+func (e *Evidence) Prove(notes []Note, v View) {
+	proven, unread := 0, false
+	for _, n := range notes {
+		switch {
+		case n.Proven():
+			proven++
+		case n.Content == Unread && n.mayBeIt() && n.Size != SizeOther:
+			unread = true
+		case n.Content == Equal && n.Patient && n.Known == Unexplained && n.Made < MadePerhaps:
+			e.Proof = ProofEarlier
+		}
+	}
+	switch {
+	case proven == 0:
+	case proven > 1, unread, v.SameLost, e.Forgot:
+		e.Proof = NoProof
+	case v.SameUnderWay:
+		e.Proof = ProofUnderWay
+	default:
+		e.Proof = ProofFound
+	}
 }
 
 // Note is what one note of the list is like, held against what was to be created.
@@ -78,7 +128,19 @@ type Note struct {
 	User    User
 	Made    Made
 	Known   Known
+	Content Content
 }
+
+// Content compares the recording of a note to what was sent.
+type Content int
+
+// How recordings can compare.
+const (
+	Unread  Content = iota
+	Differs         // but the service may keep recordings in another form
+	Other           // and the service keeps them as they are sent, or it is what was sent by another create
+	Equal
+)
 
 // Name compares a note's name to the one that was sent.
 type Name int
@@ -87,6 +149,7 @@ type Name int
 const (
 	NameOther   Name = iota
 	NameSimilar      // shortened, or written in another way
+	NameCut          // perhaps the beginning of it, or composed of other characters
 	NameUnsent       // none was sent, so that the service may have made one up
 	NameEqual        // white space at the ends aside
 )
@@ -119,12 +182,18 @@ type Known int
 const (
 	Unexplained Known = iota
 	Explained         // a Create returned it, or the caller excluded it
-	Claimed           // it was found for another lost create
+	Claimed           // it was found for another lost create, or has the id of an earlier note
 )
+
+// Proven reports whether the recording says that this is the note: byte for byte what was sent, and nothing speaks against it.
+func (n Note) Proven() bool { return n.Content == Equal && n.Name != NameOther && n.mayBeIt() }
+
+// mayBeIt reports whether the note is the patient's, unexplained, and was made since, as far as clocks can tell.
+func (n Note) mayBeIt() bool { return n.Patient && n.Known == Unexplained && n.Made >= MadePerhaps }
 
 // Fits reports whether everything says that this is the note. A unique name alone does.
 func (n Note) Fits(unique bool) bool {
-	if !n.Patient || n.Known != Unexplained {
+	if !n.Patient || n.Known != Unexplained || n.Content == Other {
 		return false
 	}
 	if unique {
@@ -136,15 +205,15 @@ func (n Note) Fits(unique bool) bool {
 
 // Rivals reports whether this may be the note just as well, so that another that fits is not the only explanation.
 func (n Note) Rivals(unique bool) bool {
-	if !n.Patient || n.Known == Explained || n.Fits(unique) {
+	if !n.Patient || n.Known == Explained || n.Content == Other || n.Fits(unique) {
 		return false
 	}
 	if unique {
-		return n.Name == NameEqual
+		return n.Name == NameEqual || n.Proven()
 	}
 	named := n.Name == NameEqual || n.Name == NameUnsent
-	since := n.Made == MadeSince || n.Made == MadeUnclear || n.Made == MadePerhaps && n.Known != Claimed
-	return named && n.Size != SizeOther && n.User != UserOther && since
+	since := n.Made >= MadeUnclear || n.Made == MadePerhaps && n.Known != Claimed
+	return n.Proven() || named && n.Size != SizeOther && n.User != UserOther && since
 }
 
 // Resembles reports whether the note forbids to say that none was created: by its name or its size, or because the patient's
@@ -152,10 +221,12 @@ func (n Note) Rivals(unique bool) bool {
 func (n Note) Resembles(unique bool) bool {
 	inWindow := n.Made != MadeOutside
 	switch {
-	case n.Known == Explained:
+	case n.Known == Explained || n.Content == Other:
 		return false
+	case n.Content == Equal:
+		return true
 	case unique:
-		return n.Name == NameEqual || n.Name == NameSimilar && inWindow
+		return n.Name == NameEqual || n.Name == NameCut && inWindow
 	case !inWindow:
 		return false
 	}

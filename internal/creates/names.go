@@ -6,18 +6,53 @@ import (
 	"unicode"
 )
 
-// CompareNames holds a note's name against the one that was sent.
-func CompareNames(sent, got string) Name {
-	sent, got = strings.TrimSpace(sent), strings.TrimSpace(got)
+// minCut is the shortest name that a service may have cut a longer one to.
+const minCut = 16
+
+// CompareNames holds a note's name against the one that was sent. A service that shows names longer than this one, of so many
+// bytes, has not cut it.
+func CompareNames(sent, got string, longest int) Name {
+	sent, got = compose(strings.TrimSpace(sent)), compose(strings.TrimSpace(got))
+	composed := (mayDecompose(sent) || mayDecompose(got)) && skeleton(sent, plainASCII) == skeleton(got, plainASCII)
 	switch {
 	case sent == "":
 		return NameUnsent
 	case sent == got:
 		return NameEqual
+	case composed, len(got) >= max(minCut, longest) && strings.HasPrefix(sent, strings.TrimRight(got, ".… ")):
+		return NameCut
 	case alike(sent, got):
 		return NameSimilar
 	}
 	return NameOther
+}
+
+// composed has, for each mark, the letters that carry it and what they are in one piece: those of Latin languages. Other
+// letters are compared as far as ASCII goes.
+var composed = map[rune]string{
+	'\u0300': "AÀEÈIÌOÒUÙaàeèiìoòuù", '\u0301': "AÁCĆEÉIÍNŃOÓSŚUÚYÝZŹaácćeéiínńoósśuúyýzź", '\u0302': "AÂEÊIÎOÔUÛaâeêiîoôuû",
+	'\u0303': "AÃNÑOÕaãnñoõ", '\u0307': "ZŻzż", '\u0308': "AÄEËIÏOÖUÜaäeëiïoöuüyÿ", '\u030a': "AÅUŮaåuů", '\u0327': "CÇSŞcçsş",
+	'\u0328': "AĄEĘaąeę", '\u030b': "OŐUŰoőuű", '\u030c': "CČDĎEĚNŇRŘSŠTŤZŽcčdďeěnňrřsštťzž", '\u0306': "AĂGĞaăgğ",
+}
+
+// compose puts letters and the marks behind them into one piece, as NFC does.
+func compose(s string) string {
+	runes := []rune(s)
+	kept := runes[:0]
+	for _, r := range runes {
+		pairs, whole := []rune(composed[r]), rune(0)
+		for i := 0; i+1 < len(pairs) && len(kept) > 0; i += 2 {
+			if pairs[i] == kept[len(kept)-1] {
+				whole = pairs[i+1]
+			}
+		}
+		if whole == 0 {
+			kept = append(kept, r)
+			continue
+		}
+		kept[len(kept)-1] = whole
+	}
+	return string(kept)
 }
 
 // alike is generous: it ignores case, spaces and punctuation, what HTML escapes, and whether letters with marks are composed

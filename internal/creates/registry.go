@@ -2,6 +2,7 @@ package creates
 
 import (
 	"hash/maphash"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,12 @@ import (
 
 // MaxUnresolved is how many lost creates are remembered; the oldest makes room for the next one.
 const MaxUnresolved = 4096
+
+// maxUsers is how many tokens are remembered with their users, maxControls how many media types with a note.
+const (
+	maxUsers    = 4096
+	maxControls = 16
+)
 
 // apart is how far from each other two creates were sent of which neither can have made the other's note.
 const apart = 26 * time.Hour
@@ -30,30 +37,76 @@ func NewCreate(patientID int64, name string, size int64) Create {
 
 // equal reports whether the two may make notes that nothing tells apart; where the service tells no sizes, they do not count.
 func (c Create) equal(other Create, sized bool) bool {
-	sized = sized && c.size > 0 && other.size > 0
-	return c.patient == other.patient && c.name == other.name && (!sized || c.size == other.size)
+	return c.patient == other.patient && c.name == other.name && (!sized || c.sameSize(other))
+}
+
+func (c Create) sameSize(other Create) bool {
+	return c.size <= 0 || other.size <= 0 || c.size == other.size
 }
 
 // Loss is one create whose response was lost.
 type Loss struct {
 	create Create
-	sent   int64 // in nanoseconds
+	id     string // random; empty for one that was put together: it is known by when it was sent
+	sent   int64  // in milliseconds, as some journals keep it
+	sha256 string // of the recording; empty: not known
 }
 
 // Lost names the create that was sent at that time.
-func (c Create) Lost(sent time.Time) Loss { return Loss{c, sent.UnixNano()} }
+func (c Create) Lost(id string, sent time.Time, sha256 string) Loss {
+	return Loss{c, id, sent.UnixMilli(), sha256}
+}
 
-// Registry is what a client remembers. The zero value is empty and ready to use, by any number of goroutines.
+// is reports whether both are the same loss.
+func (l Loss) is(other Loss) bool {
+	if l.id != "" && other.id != "" {
+		return l.id == other.id
+	}
+	return l.create == other.create && l.sent == other.sent
+}
+
+// sameRecording reports whether both may have sent the same recording for the patient.
+func (l Loss) sameRecording(other Loss) bool {
+	differ := l.sha256 != "" && other.sha256 != "" && l.sha256 != other.sha256
+	return l.create.patient == other.create.patient && l.create.sameSize(other.create) && !differ
+}
+
+// Ref names a note: by its id and by when it was made, since a service may use an id again.
+type Ref struct {
+	ID   int64
+	made int64 // in seconds; 0: not known
+}
+
+// NewRef names the note of that id and time.
+func NewRef(id int64, created time.Time) Ref {
+	if created.IsZero() {
+		return Ref{ID: id}
+	}
+	return Ref{id, created.Unix()}
+}
+
+// Is reports whether both are the same note. The service may round its times.
+func (r Ref) Is(other Ref) bool {
+	return r.ID == other.ID && (r.made == 0 || other.made == 0 || max(r.made-other.made, other.made-r.made) <= 1)
+}
+
+// Registry is what a client remembers of creates. The zero value is empty and ready to use, by any number of goroutines.
 type Registry struct {
+	Returned Returned // notes that a create returned
+
 	mu       sync.Mutex
 	underWay map[*Create]bool
 	lost     []entry // the oldest first
 	forgot   int64   // when the latest one that was forgotten had been sent
+	users    map[string]int64
+	clocks   Clocks // as a create last showed them
+	controls map[string]*Control
 }
 
 type entry struct {
 	Loss
-	note int64 // found for it; 0: none
+	note    Ref // found for it; zero: none
+	content bool
 }
 
 // Begin remembers that a create is under way, until end is called.
@@ -71,15 +124,15 @@ func (m *Registry) Begin(c Create) (end func()) {
 	}
 }
 
-// Add remembers a loss, once, until it is known that its note was not created.
-func (m *Registry) Add(l Loss) {
+// Unresolved remembers a loss, once, until it is resolved.
+func (m *Registry) Unresolved(l Loss) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(l)
 }
 
 func (m *Registry) entry(l Loss) *entry {
-	at := slices.IndexFunc(m.lost, func(e entry) bool { return e.Loss == l })
+	at := slices.IndexFunc(m.lost, func(e entry) bool { return e.is(l) })
 	if at < 0 {
 		if len(m.lost) == MaxUnresolved {
 			m.forgot = max(m.forgot, m.lost[0].sent)
@@ -88,58 +141,122 @@ func (m *Registry) entry(l Loss) *entry {
 		m.lost = append(m.lost, entry{Loss: l})
 		at = len(m.lost) - 1
 	}
-	return &m.lost[at]
+	e := &m.lost[at]
+	if l.sha256 != "" {
+		e.sha256 = l.sha256
+	}
+	return e
 }
 
-// Remove forgets a loss of which it is known that its note was not created.
-func (m *Registry) Remove(l Loss) {
+// Resolve forgets a loss of which it is known that its note was not created.
+func (m *Registry) Resolve(l Loss) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lost = slices.DeleteFunc(m.lost, func(e entry) bool { return e.Loss == l })
+	m.lost = slices.DeleteFunc(m.lost, func(e entry) bool { return e.is(l) })
 }
 
-// Claim remembers that a note was found for a loss, and reports false if it was found for another.
-func (m *Registry) Claim(l Loss, note int64) bool {
+// Claim remembers that a note was found for a loss, and whether by its recording. It reports false if the note was found for
+// another.
+func (m *Registry) Claim(l Loss, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note == note && e.Loss != l }) {
+	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note.ID != 0 && e.note.Is(note) && !e.is(l) }) {
 		return false
 	}
-	m.entry(l).note = note
+	e := m.entry(l)
+	e.note, e.content = note, content
 	return true
 }
 
 // View is what a client remembers, as far as it concerns one loss.
 type View struct {
-	Note     int64          // found for it before; 0: none
-	Claimed  map[int64]bool // notes found for others
-	Forgot   bool           // others that were sent since are forgotten
-	UnderWay bool           // a create for the same patient is under way
+	Note     Ref   // found for it before; zero: none
+	Claimed  []Ref // notes found for others
+	Proven   []Ref // of these, by their recording
+	Forgot   bool  // others that were sent since are forgotten
+	UnderWay bool  // a create for the same patient is under way
 
 	// Creates that may have made the same note: where the service tells sizes, and where it does not.
 	EqualUnderWay, AlikeUnderWay, EqualLost, AlikeLost bool
+	// Creates for the same patient that may have sent the same recording.
+	SameUnderWay, SameLost bool
 }
 
 // View returns what is remembered concerning the loss.
 func (m *Registry) View(l Loss) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := View{Claimed: map[int64]bool{}, Forgot: m.forgot != 0 && m.forgot >= l.sent-int64(apart)}
+	v := View{Forgot: m.forgot != 0 && m.forgot >= l.sent-apart.Milliseconds()}
 	for c := range m.underWay {
 		v.UnderWay = v.UnderWay || c.patient == l.create.patient
 		v.EqualUnderWay = v.EqualUnderWay || c.equal(l.create, true)
 		v.AlikeUnderWay = v.AlikeUnderWay || c.equal(l.create, false)
+		v.SameUnderWay = v.SameUnderWay || l.sameRecording(Loss{create: *c})
 	}
 	for _, e := range m.lost {
 		switch {
-		case e.Loss == l:
+		case e.is(l):
 			v.Note = e.note
-		case e.note != 0:
-			v.Claimed[e.note] = true
-		case max(e.sent-l.sent, l.sent-e.sent) < int64(apart):
+		case e.note.ID != 0:
+			v.Claimed = append(v.Claimed, e.note)
+			if e.content {
+				v.Proven = append(v.Proven, e.note)
+			}
+		case max(e.sent-l.sent, l.sent-e.sent) < apart.Milliseconds():
 			v.EqualLost = v.EqualLost || e.create.equal(l.create, true)
 			v.AlikeLost = v.AlikeLost || e.create.equal(l.create, false)
+			v.SameLost = v.SameLost || e.sameRecording(l)
 		}
 	}
 	return v
+}
+
+// Knows returns what is known of a note, other than by the caller's word. One that has the id of a note from before, but was
+// made at another time, may be any note: it counts as found for another.
+func (m *Registry) Knows(v View, note Ref) Known {
+	earlier, returned := m.Returned.Ref(note.ID)
+	sameID := func(r Ref) bool { return r.ID == note.ID }
+	switch {
+	case returned && earlier.Is(note):
+		return Explained
+	case returned, slices.ContainsFunc(v.Claimed, sameID):
+		return Claimed
+	}
+	return Unexplained
+}
+
+// Learn remembers whose token it is.
+func (m *Registry) Learn(token string, user int64) {
+	if token == "" || user <= 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users == nil || len(m.users) >= maxUsers {
+		m.users = map[string]int64{}
+	}
+	m.users[token] = user
+}
+
+// User returns whose token it is, 0 when that is not known.
+func (m *Registry) User(token string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.users[token]
+}
+
+// SawClock takes in the time that the response of a create gave.
+func (m *Registry) SawClock(h http.Header, now time.Time) {
+	if c := ReadClocks(h, now.Add(-time.Second), now); c.Known {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.clocks = c
+	}
+}
+
+// ClockAhead is how far the service's clock was ahead of ours, if a create has shown it.
+func (m *Registry) ClockAhead() (ahead time.Duration, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Duration(m.clocks.Ahead) * time.Second, m.clocks.Known
 }

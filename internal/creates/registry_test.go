@@ -12,15 +12,13 @@ import (
 
 func view(m *creates.Registry, l creates.Loss) creates.View {
 	v := m.View(l)
-	if len(v.Claimed) == 0 {
-		v.Claimed = nil
-	}
+	v.SameUnderWay, v.SameLost = false, false // by their recordings; see below
 	return v
 }
 
 func TestCreatesUnderWay(t *testing.T) {
 	t.Parallel()
-	mine := creates.NewCreate(7, "Visit", 5).Lost(noon)
+	mine := creates.NewCreate(7, "Visit", 5).Lost("", noon, "")
 	for _, tc := range []struct {
 		name  string
 		other creates.Create
@@ -36,7 +34,7 @@ func TestCreatesUnderWay(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var m creates.Registry
-			m.Add(mine)
+			m.Unresolved(mine)
 			end := m.Begin(tc.other)
 			assert.Equal(t, tc.want, view(&m, mine))
 			second := m.Begin(tc.other)
@@ -51,38 +49,38 @@ func TestCreatesUnderWay(t *testing.T) {
 func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
 	t.Parallel()
 	var m creates.Registry
-	mine := creates.NewCreate(7, "Visit", -1).Lost(noon)
+	mine := creates.NewCreate(7, "Visit", -1).Lost("", noon, "")
 	m.Begin(creates.NewCreate(7, "Visit", 5))
-	m.Add(creates.NewCreate(7, "Visit", 6).Lost(noon))
+	m.Unresolved(creates.NewCreate(7, "Visit", 6).Lost("", noon, ""))
 	assert.Equal(t, creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true, EqualLost: true, AlikeLost: true}, view(&m, mine))
 }
 
 func TestOtherLosses(t *testing.T) {
 	t.Parallel()
 	visit := creates.NewCreate(7, "Visit", 5)
-	mine := visit.Lost(noon)
+	mine := visit.Lost("", noon, "")
 	later := noon.Add(time.Minute)
 	for _, tc := range []struct {
 		name  string
 		other creates.Loss
 		want  creates.View
 	}{
-		{"the same", visit.Lost(noon), creates.View{}},
-		{"equal", visit.Lost(later), creates.View{EqualLost: true, AlikeLost: true}},
-		{"equal, before", visit.Lost(noon.Add(-time.Minute)), creates.View{EqualLost: true, AlikeLost: true}},
-		{"another size", creates.NewCreate(7, "Visit", 6).Lost(later), creates.View{AlikeLost: true}},
-		{"another name", creates.NewCreate(7, "Other", 5).Lost(later), creates.View{}},
-		{"another patient", creates.NewCreate(8, "Visit", 5).Lost(later), creates.View{}},
-		{"of another day", visit.Lost(noon.Add(26 * time.Hour)), creates.View{}},
-		{"of the other day", visit.Lost(noon.Add(-26 * time.Hour)), creates.View{}},
+		{"the same", visit.Lost("", noon, ""), creates.View{}},
+		{"equal", visit.Lost("", later, ""), creates.View{EqualLost: true, AlikeLost: true}},
+		{"equal, before", visit.Lost("", noon.Add(-time.Minute), ""), creates.View{EqualLost: true, AlikeLost: true}},
+		{"another size", creates.NewCreate(7, "Visit", 6).Lost("", later, ""), creates.View{AlikeLost: true}},
+		{"another name", creates.NewCreate(7, "Other", 5).Lost("", later, ""), creates.View{}},
+		{"another patient", creates.NewCreate(8, "Visit", 5).Lost("", later, ""), creates.View{}},
+		{"of another day", visit.Lost("", noon.Add(26 * time.Hour), ""), creates.View{}},
+		{"of the other day", visit.Lost("", noon.Add(-26 * time.Hour), ""), creates.View{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var m creates.Registry
-			m.Add(mine)
-			m.Add(tc.other)
+			m.Unresolved(mine)
+			m.Unresolved(tc.other)
 			assert.Equal(t, tc.want, view(&m, mine))
-			m.Remove(tc.other)
+			m.Resolve(tc.other)
 			assert.Equal(t, creates.View{}, view(&m, mine), "it made no note")
 		})
 	}
@@ -91,49 +89,49 @@ func TestOtherLosses(t *testing.T) {
 func TestOneNoteForOneLoss(t *testing.T) {
 	t.Parallel()
 	var m creates.Registry
-	a, b := creates.NewCreate(7, "Visit", 5).Lost(noon), creates.NewCreate(7, "Visit", 5).Lost(noon.Add(time.Second))
-	m.Add(a)
-	m.Add(b)
-	assert.True(t, m.Claim(a, 70))
-	assert.True(t, m.Claim(a, 70), "asked twice, the same note")
-	assert.False(t, m.Claim(b, 70))
-	assert.Equal(t, creates.View{Note: 70, EqualLost: true, AlikeLost: true}, view(&m, a))
-	assert.Equal(t, creates.View{Claimed: map[int64]bool{70: true}}, view(&m, b), "what it made is known")
-	assert.True(t, m.Claim(b, 71))
-	assert.Equal(t, creates.View{Note: 71, Claimed: map[int64]bool{70: true}}, view(&m, b))
+	a, b := creates.NewCreate(7, "Visit", 5).Lost("", noon, ""), creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Second), "")
+	m.Unresolved(a)
+	m.Unresolved(b)
+	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false))
+	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
+	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
+	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, EqualLost: true, AlikeLost: true}, view(&m, a))
+	assert.Equal(t, creates.View{Claimed: []creates.Ref{{ID: 70}}}, view(&m, b), "what it made is known")
+	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, false))
+	assert.Equal(t, creates.View{Note: creates.Ref{ID: 71}, Claimed: []creates.Ref{{ID: 70}}}, view(&m, b))
 	// One of another process is remembered from when it is found.
-	c := creates.NewCreate(7, "Visit", 5).Lost(noon.Add(time.Hour))
-	assert.True(t, m.Claim(c, 72))
-	assert.EqualValues(t, 72, m.View(c).Note)
+	c := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Hour), "")
+	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
+	assert.EqualValues(t, 72, m.View(c).Note.ID)
 }
 
 func TestItSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
 	var m creates.Registry
 	of := func(i int) creates.Loss {
-		return creates.NewCreate(int64(i+1), "Visit", 5).Lost(noon.Add(time.Duration(i) * time.Second))
+		return creates.NewCreate(int64(i+1), "Visit", 5).Lost("", noon.Add(time.Duration(i) * time.Second), "")
 	}
 	for i := range creates.MaxUnresolved {
-		m.Add(of(i))
-		m.Add(of(i)) // once is enough
+		m.Unresolved(of(i))
+		m.Unresolved(of(i)) // once is enough
 	}
 	assert.False(t, m.View(of(0)).Forgot)
-	assert.True(t, m.Claim(of(0), 70))
-	m.Add(of(creates.MaxUnresolved))
-	assert.Zero(t, m.View(of(0)).Note, "the oldest made room")
+	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}, false))
+	m.Unresolved(of(creates.MaxUnresolved))
+	assert.Zero(t, m.View(of(0)).Note.ID, "the oldest made room")
 	assert.True(t, m.View(of(1)).Forgot, "it may have had the same note")
-	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5).Lost(noon.Add(27*time.Hour))).Forgot)
+	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5).Lost("", noon.Add(27*time.Hour), "")).Forgot)
 }
 
 func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	t.Parallel()
 	var m creates.Registry
 	late := noon.Add(100 * time.Hour)
-	m.Add(creates.NewCreate(1, "Visit", 5).Lost(late))
+	m.Unresolved(creates.NewCreate(1, "Visit", 5).Lost("", late, ""))
 	for i := range creates.MaxUnresolved + 1 {
-		m.Add(creates.NewCreate(int64(i+2), "Visit", 5).Lost(noon))
+		m.Unresolved(creates.NewCreate(int64(i+2), "Visit", 5).Lost("", noon, ""))
 	}
-	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5).Lost(late)).Forgot)
+	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5).Lost("", late, "")).Forgot)
 }
 
 func TestManyGoroutinesShareIt(t *testing.T) {
@@ -144,11 +142,11 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 	for worker := range 8 {
 		workers.Go(func() {
 			for i := range 100 {
-				l := creates.NewCreate(7, "Visit", 5).Lost(noon.Add(time.Duration(100*worker+i) * time.Second))
+				l := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Duration(100*worker+i) * time.Second), "")
 				end := m.Begin(creates.NewCreate(7, "Visit", 5))
-				m.Add(l)
+				m.Unresolved(l)
 				m.View(l)
-				if m.Claim(l, int64(i)) {
+				if m.Claim(l, creates.Ref{ID: int64(i + 1)}, false) {
 					_, twice := claims.LoadOrStore(i, worker)
 					assert.False(t, twice, i)
 				}

@@ -8,7 +8,7 @@ import (
 // MaxReturned is how many ids are remembered; the oldest makes room for the next one.
 const MaxReturned = 4096
 
-// Returned is a set of ids with their times. The zero value is empty and ready to use, by any number of goroutines.
+// Returned is a set of notes with the times at which they were returned. The zero value is empty and ready to use, by any number of goroutines.
 type Returned struct {
 	mu     sync.Mutex
 	times  map[int64]returnedNote
@@ -18,21 +18,22 @@ type Returned struct {
 }
 
 type returnedNote struct {
+	Ref
 	at      time.Time
 	expired bool
 }
 
-// Add remembers id together with the time. An id that is there already gets the new time and keeps its place.
-func (s *Returned) Add(id int64, at time.Time) {
+// Add remembers a note together with the time. An id that is there already gets the new time and keeps its place.
+func (s *Returned) Add(note Ref, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.times == nil {
 		s.times = make(map[int64]returnedNote)
 	}
-	if _, ok := s.times[id]; !ok {
-		s.push(id)
+	if _, ok := s.times[note.ID]; !ok {
+		s.push(note.ID)
 	}
-	s.times[id] = returnedNote{at: at}
+	s.times[note.ID] = returnedNote{Ref: note, at: at}
 }
 
 func (s *Returned) push(id int64) {
@@ -71,8 +72,16 @@ func (s *Returned) Time(id int64) (time.Time, bool) {
 
 // Has reports whether id is remembered.
 func (s *Returned) Has(id int64) bool {
-	_, ok := s.Time(id)
+	_, ok := s.Ref(id)
 	return ok
+}
+
+// Ref returns the note of that id as it was added, and whether it is remembered.
+func (s *Returned) Ref(id int64) (Ref, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.times[id]
+	return e.Ref, ok
 }
 
 // Forgot returns the latest time of an id that had to make room: what was added before or at it may be unknown. It is zero

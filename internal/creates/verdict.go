@@ -7,7 +7,19 @@ type Verdict struct {
 	Outcome Outcome
 	Reason  Reason // why it is undecided; empty otherwise
 	Wait    bool   // looking once more, later, may decide it
+	By      By     // how the note was found
 }
+
+// By is how a note was found.
+type By string
+
+// How a note can be found.
+const (
+	ByResponse By = "response" // the response named it
+	ByName     By = "name"     // no other has its name, as the caller says
+	ByContent  By = "content"  // its recording is what was sent
+	ByLikeness By = "likeness" // everything fits, and nothing else explains it
+)
 
 // Outcome is what became of the create.
 type Outcome int
@@ -25,6 +37,7 @@ const (
 //	the response named a note, which cannot be it              undecided
 //	the response named a note, which is gone                   undecided; wait while it may be on its way to a replica
 //	the list failed                                            undecided; wait if that may pass
+//	exactly one recording is what was sent                     found; wait for a create under way that may have sent it too
 //	a note fits, an equal create of this client is under way   undecided; wait for it to tell its note
 //	several notes fit, or one and a rival                      undecided
 //	a note fits, an equal create of this client is lost too    undecided
@@ -34,46 +47,58 @@ const (
 //	it was sent in the future by the service's clock           undecided; wait until it is settled
 //	a note fits, but the memory of this client has gaps        undecided
 //	a note fits                                                found
+//	a recording is what was sent, of a note made before        undecided
 //	a note may be it, but not all of it is known               undecided; wait for a create under way that may explain it
 //	a note resembles it, or nothing explains a note            undecided; wait as above, and until it is settled
 //	the service may still be at work                           undecided; wait until it is settled
+//	who asks need not see the note                             undecided
 //	none of these                                              not created
+//
+// Where more may be known later, of a recording or of the time of a note, it waits for that too.
 func Decide(e Evidence) Verdict {
 	one := e.Fitting == 1
 	underWay := e.Others == OthersUnderWay || e.Others == EqualUnderWay
 	switch {
 	case e.Named == NamedHere:
-		return Verdict{Outcome: Found}
+		return Verdict{Outcome: Found, By: ByResponse}
 	case e.Named == NamedOther:
 		return Verdict{Reason: OtherNote}
 	case e.Named == NamedGone:
 		return Verdict{Reason: Gone, Wait: !e.Settled}
 	case e.Look == LookFailing || e.Look == LookRefused:
 		return Verdict{Reason: NoList, Wait: e.Look == LookFailing}
+	case e.Proof == ProofFound:
+		return Verdict{Outcome: Found, By: ByContent}
+	case e.Proof == ProofUnderWay:
+		return Verdict{Reason: UnderWay, Wait: true}
 	case e.Fitting > 0 && e.Others == EqualUnderWay:
 		return Verdict{Reason: UnderWay, Wait: true}
 	case e.Fitting > 1 || one && e.Rivals:
-		return Verdict{Reason: Several}
+		return Verdict{Reason: Several, Wait: e.Later}
 	case one && e.Others == EqualLost:
-		return Verdict{Reason: LostTwice}
+		return Verdict{Reason: LostTwice, Wait: e.Later}
 	case one && e.UniqueName:
-		return Verdict{Outcome: Found}
+		return Verdict{Outcome: Found, By: ByName}
 	case e.Clock == SentInFuture:
-		return Verdict{Reason: Future}
+		return Verdict{Reason: Future, Wait: e.Later}
 	case e.Look != LookToEnd && e.Look != LookPastWindow:
-		return Verdict{Reason: Unproven}
+		return Verdict{Reason: Unproven, Wait: e.Later}
 	case e.Clock == SentAheadOfService:
-		return Verdict{Reason: Future, Wait: !e.Settled}
+		return Verdict{Reason: Future, Wait: !e.Settled || e.Later}
 	case one && e.Forgot:
-		return Verdict{Reason: Forgotten}
+		return Verdict{Reason: Forgotten, Wait: e.Later}
 	case one:
-		return Verdict{Outcome: Found}
+		return Verdict{Outcome: Found, By: ByLikeness}
+	case e.Proof == ProofEarlier:
+		return Verdict{Reason: MadeBefore, Wait: !e.Settled || underWay || e.Later}
 	case e.Rivals:
-		return Verdict{Reason: Incomplete, Wait: underWay}
+		return Verdict{Reason: Incomplete, Wait: underWay || e.Later}
 	case e.Resembling:
-		return Verdict{Reason: Resembles, Wait: !e.Settled || underWay}
+		return Verdict{Reason: Resembles, Wait: !e.Settled || underWay || e.Later}
 	case !e.Settled:
 		return Verdict{Reason: Unsettled, Wait: true}
+	case e.Asker != AskerSame:
+		return Verdict{Reason: NotYours}
 	}
 	return Verdict{Outcome: NotCreated}
 }
@@ -94,5 +119,8 @@ const (
 	Forgotten  Reason = "a note fits, but this client has made too many since to know that none of them explains it; a person has to look"
 	Incomplete Reason = "a note may be it, but not enough of it is known (its user, its size, when it was made), or it was found for another create; a person has to look"
 	Resembles  Reason = "a note resembles it, or was made since by the same user and nothing explains it; a person has to look"
+	MadeBefore Reason = "a note has the very recording, but it was made before this one was sent; a person has to look"
+	NotYours   Reason = "no such note is in the list, but the list of whoever asks need not show it: ask with a token of the user who sent it; an error that was put together needs Service and UserID"
+	Elsewhere  Reason = "it was sent to another service than this client's; ask there"
 	Unsettled  Reason = "no such note yet, but the service may still be at work"
 )

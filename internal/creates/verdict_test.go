@@ -37,6 +37,9 @@ func everyEvidence(yield func(evidence) bool) {
 	vary(3, func(e *evidence, v int) { e.Fitting = v })
 	vary(2, func(e *evidence, v int) { e.Rivals = v == 1 })
 	vary(2, func(e *evidence, v int) { e.Resembling = v == 1 })
+	vary(int(creates.AskerSame)+1, func(e *evidence, v int) { e.Asker = creates.Asker(v) })
+	vary(int(creates.ProofFound)+1, func(e *evidence, v int) { e.Proof = creates.Proof(v) })
+	vary(2, func(e *evidence, v int) { e.Later = v == 1 })
 	for _, e := range list {
 		if !yield(e) {
 			return
@@ -45,7 +48,7 @@ func everyEvidence(yield func(evidence) bool) {
 }
 
 // proven is the strongest evidence there is that no note was created.
-var proven = evidence{Look: creates.LookToEnd, Settled: true}
+var proven = evidence{Look: creates.LookToEnd, Settled: true, Asker: creates.AskerSame}
 
 func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 	t.Parallel()
@@ -62,6 +65,8 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 			require.Contains(t, []creates.Look{creates.LookToEnd, creates.LookPastWindow}, e.Look, "%+v", e)
 			require.Equal(t, creates.ClocksAgree, e.Clock, "%+v", e)
 			require.False(t, e.Resembling || e.Rivals || e.Fitting > 0, "%+v", e)
+			require.Equal(t, creates.NoProof, e.Proof, "%+v", e)
+			require.Equal(t, creates.AskerSame, e.Asker, "whoever asks must see the note if it is there: %+v", e)
 		default:
 			require.NotEmpty(t, v.Reason, "%+v", e)
 			continue
@@ -70,7 +75,7 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		require.False(t, v.Wait, "%+v", e)
 	}
 	assert.Len(t, seen, 3)
-	assert.Equal(t, 4*5*3*2*2*4*2*3*2*2, seen[creates.Found]+seen[creates.NotCreated]+seen[creates.Undecided])
+	assert.Equal(t, 4*5*3*2*2*4*2*3*2*2*3*4*2, seen[creates.Found]+seen[creates.NotCreated]+seen[creates.Undecided])
 }
 
 func requireFound(t *testing.T, e evidence) {
@@ -79,6 +84,11 @@ func requireFound(t *testing.T, e evidence) {
 		return
 	}
 	require.Equal(t, creates.NotNamed, e.Named, "%+v", e)
+	if e.Proof == creates.ProofFound {
+		require.NotContains(t, []creates.Look{creates.LookRefused, creates.LookFailing}, e.Look, "%+v", e)
+		return
+	}
+	require.NotEqual(t, creates.ProofUnderWay, e.Proof, "it may be the other's: %+v", e)
 	require.Equal(t, 1, e.Fitting, "exactly one: %+v", e)
 	require.False(t, e.Rivals, "no other explanation is left: %+v", e)
 	require.NotContains(t, []creates.Others{creates.EqualUnderWay, creates.EqualLost}, e.Others, "%+v", e)
@@ -97,13 +107,14 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 		want := creates.Undecided
 		unnamed := e.Named == creates.NotNamed
 		seen := e.Look == creates.LookToEnd || e.Look == creates.LookPastWindow
-		alone := e.Fitting == 1 && !e.Rivals && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
+		alone := e.Fitting == 1 && !e.Rivals && e.Proof != creates.ProofUnderWay && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
 		switch {
 		case e.Named == creates.NamedHere,
+			unnamed && e.Proof == creates.ProofFound && (seen || e.Look == creates.LookUnproven),
 			unnamed && alone && e.UniqueName && (seen || e.Look == creates.LookUnproven),
 			unnamed && alone && seen && e.Clock == creates.ClocksAgree && !e.Forgot:
 			want = creates.Found
-		case unnamed && seen && e.Settled && e.Clock == creates.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling:
+		case unnamed && seen && e.Settled && e.Clock == creates.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Asker == creates.AskerSame:
 			want = creates.NotCreated
 		}
 		require.Equal(t, want, creates.Decide(e).Outcome, "%+v", e)
@@ -116,10 +127,16 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 	for e := range everyEvidence {
 		underWay := e.Others == creates.OthersUnderWay || e.Others == creates.EqualUnderWay
 		if creates.Decide(e).Wait {
-			require.True(t, !e.Settled || e.Look == creates.LookFailing || underWay, "nothing is left to wait for: %+v", e)
+			require.True(t, !e.Settled || e.Look == creates.LookFailing || underWay || e.Later || e.Proof == creates.ProofUnderWay, "nothing is left to wait for: %+v", e)
 		}
 		if e.Named != creates.NotNamed {
 			require.Equal(t, e.Named == creates.NamedGone && !e.Settled, creates.Decide(e).Wait, "%+v", e)
+			continue
+		}
+		if e.Look != creates.LookFailing && e.Look != creates.LookRefused && e.Later && creates.Decide(e).Outcome == creates.Undecided && creates.Decide(e).Reason != creates.NotYours {
+			require.True(t, creates.Decide(e).Wait, "more may be known later: %+v", e)
+		}
+		if e.Later || e.Proof != creates.NoProof {
 			continue
 		}
 		several := e.Fitting > 1 && e.Others != creates.EqualUnderWay && e.Look != creates.LookFailing
@@ -146,8 +163,10 @@ func everyNote(yield func(note) bool) {
 				for user := range creates.UserOwn + 1 {
 					for made := range creates.MadeSince + 1 {
 						for known := range creates.Claimed + 1 {
-							if !yield(note{patient, name, size, user, made, known}) {
-								return
+							for content := range creates.Equal + 1 {
+								if !yield(note{patient, name, size, user, made, known, content}) {
+									return
+								}
 							}
 						}
 					}
@@ -163,6 +182,7 @@ func decide(unique bool, notes ...note) creates.Outcome {
 	for _, n := range notes {
 		e.Add(n, false)
 	}
+	e.Prove(notes, creates.View{})
 	return creates.Decide(e).Outcome
 }
 
@@ -172,9 +192,17 @@ func TestOneNoteInTheList(t *testing.T) {
 	seen := map[creates.Outcome]int{}
 	for n := range everyNote {
 		outcome := decide(false, n)
+		if n.Content == creates.Other {
+			require.Equal(t, creates.NotCreated, outcome, "it is another recording: %+v", n)
+			continue
+		}
 		seen[outcome]++
 		switch outcome {
 		case creates.Found:
+			if n.Content == creates.Equal {
+				requireProven(t, n)
+				continue
+			}
 			require.True(t, n.Patient, "%+v", n)
 			require.Equal(t, creates.Unexplained, n.Known, "%+v", n)
 			require.Contains(t, []creates.Name{creates.NameEqual, creates.NameUnsent}, n.Name, "%+v", n)
@@ -183,6 +211,7 @@ func TestOneNoteInTheList(t *testing.T) {
 			require.Equal(t, creates.UserOwn, n.User, "%+v", n)
 			require.Equal(t, creates.MadeSince, n.Made, "%+v", n)
 		case creates.NotCreated:
+			require.True(t, n.Content != creates.Equal || n.Known == creates.Explained, "%+v", n)
 			if n.Known == creates.Explained || n.Made == creates.MadeOutside {
 				continue
 			}
@@ -191,10 +220,18 @@ func TestOneNoteInTheList(t *testing.T) {
 			require.True(t, n.Made == creates.MadeEarlier || !n.Patient || n.User == creates.UserOther, "nothing explains it: %+v", n)
 		default:
 			require.NotEqual(t, creates.Explained, n.Known, "it says nothing of the lost one: %+v", n)
-			require.NotEqual(t, creates.MadeOutside, n.Made, "%+v", n)
+			require.True(t, n.Made != creates.MadeOutside || n.Content == creates.Equal, "%+v", n)
 		}
 	}
-	assert.Equal(t, 3, seen[creates.Found], "a name with a size on both sides or on one, or no name and a size")
+	assert.Equal(t, 2*3+4*4*3*4, seen[creates.Found], "a name with a size on both sides or on one, or no name and a size; or the recording")
+}
+
+func requireProven(t *testing.T, n note) {
+	t.Helper()
+	require.True(t, n.Patient, "%+v", n)
+	require.Equal(t, creates.Unexplained, n.Known, "%+v", n)
+	require.NotEqual(t, creates.NameOther, n.Name, "%+v", n)
+	require.GreaterOrEqual(t, n.Made, creates.MadePerhaps, "%+v", n)
 }
 
 func TestOneNoteInTheListByItsUniqueName(t *testing.T) {
@@ -202,10 +239,10 @@ func TestOneNoteInTheListByItsUniqueName(t *testing.T) {
 	for n := range everyNote {
 		want := creates.NotCreated
 		switch {
-		case n.Known == creates.Explained:
-		case n.Name == creates.NameEqual && n.Patient && n.Known == creates.Unexplained:
+		case n.Known == creates.Explained || n.Content == creates.Other:
+		case n.Name == creates.NameEqual && n.Patient && n.Known == creates.Unexplained, n.Proven():
 			want = creates.Found
-		case n.Name == creates.NameEqual, n.Name == creates.NameSimilar && n.Made != creates.MadeOutside:
+		case n.Name == creates.NameEqual, n.Content == creates.Equal, n.Name == creates.NameCut && n.Made != creates.MadeOutside:
 			want = creates.Undecided
 		}
 		require.Equal(t, want, decide(true, n), "%+v", n)
@@ -218,6 +255,9 @@ func TestTheOnlyExplanation(t *testing.T) {
 	fits := note{Patient: true, Name: creates.NameEqual, Size: creates.SizeEqual, User: creates.UserOwn, Made: creates.MadeSince}
 	require.Equal(t, creates.Found, decide(false, fits))
 	for other := range everyNote {
+		if other.Content == creates.Equal || other.Content == creates.Other {
+			continue // see below
+		}
 		named := other.Patient && other.Known != creates.Explained && other.Name == creates.NameEqual
 		require.Equal(t, !named, decide(true, fits, other) == creates.Found, "%+v", other)
 		if other.Name == creates.NameUnsent {

@@ -1,0 +1,89 @@
+package creates
+
+import (
+	"slices"
+	"time"
+)
+
+// Bounds on the recordings that one search reads back. Looks are what retries them: a read is made once.
+const (
+	maxRead      = 30 // to their end
+	budget       = 30 // of failures: one that may lag costs one, any other three
+	lookFailures = 3
+	lookTime     = 5 * time.Minute // after which a look begins no other
+)
+
+// Reading counts what a search has read. The zero value is ready to use.
+type Reading struct {
+	read, spent, failures int
+	until                 time.Time
+	stopped               bool // until the next look
+}
+
+// Begin starts the next look.
+func (r *Reading) Begin(now time.Time) { r.failures, r.until, r.stopped = 0, now.Add(lookTime), false }
+
+// May reports whether another recording may be read in this look.
+func (r *Reading) May(now time.Time) bool {
+	return r.Left() && !r.stopped && r.failures < lookFailures && now.Before(r.until)
+}
+
+// Left reports whether another recording may be read at all.
+func (r *Reading) Left() bool { return r.read < maxRead && r.spent < budget }
+
+// Done counts a recording that was read to its end.
+func (r *Reading) Done() { r.read++ }
+
+// Failed counts a read that failed; missing: storage may not have the recording yet; stop: the service asks for a pause.
+func (r *Reading) Failed(missing, stop bool) {
+	r.failures++
+	r.spent += 3
+	if missing {
+		r.spent -= 2
+	}
+	r.stopped = r.stopped || stop
+}
+
+// Read returns how many recordings were read to their end.
+func (r *Reading) Read() int { return r.read }
+
+// Control is a note that a create returned, and what it was made of: read back, it shows whether the service keeps recordings
+// of this media type as they are sent.
+type Control struct {
+	Note   Ref
+	Size   int64
+	SHA256 func() string // computed when it matters; empty: it cannot be told any more
+	Shows  Content       // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
+}
+
+// Control returns what is known of the media type; nil: nothing.
+func (m *Registry) Control(mediaType string) *Control {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.controls[mediaType]; c != nil {
+		known := *c
+		return &known
+	}
+	return nil
+}
+
+// SetControl remembers a note of that media type, or what it showed: one is enough for good.
+func (m *Registry) SetControl(mediaType string, c Control) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.controls == nil {
+		m.controls = map[string]*Control{}
+	}
+	known := m.controls[mediaType]
+	if mediaType == "" || known == nil && len(m.controls) >= maxControls || known != nil && known.Shows != Unread {
+		return
+	}
+	m.controls[mediaType] = &c
+}
+
+// Nearest sorts what may be read by how near to the time of sending it was made.
+func Nearest[T any](list []T, sent time.Time, made func(T) time.Time) {
+	slices.SortStableFunc(list, func(a, b T) int {
+		return int(max(-1, min(1, made(a).Sub(sent).Abs()-made(b).Sub(sent).Abs())))
+	})
+}
