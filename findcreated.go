@@ -250,7 +250,6 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	}
 	c.creates.Returned.Add(note.ref(), time.Now())
 	c.creates.Learn(s.token, note.maker())
-	c.creates.SawClock(s.response.Header, time.Now())
 	sum, audio := u.streamSum(), u.audio
 	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
 	if sum != "" || kept {
@@ -267,9 +266,6 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	e.ID, e.Service, e.token, e.UserID = rand.Text(), c.service(), s.token, c.creates.User(s.token)
 	e.AudioSize, e.AudioSHA256, e.audioType, e.exact = u.audioSize(), u.streamSum(), u.mediaType, true
-	if s.response != nil {
-		c.creates.SawClock(s.response.Header, e.LostAt)
-	}
 	if ahead, known := c.creates.ClockAhead(); known {
 		e.clockRead, e.clock = e.LostAt, e.LostAt.Add(ahead)
 	}
@@ -424,6 +420,9 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	*l.result = FindCreatedResult{}
 	l.lost.AudioSize = lost.audioSize()
+	if l.lost.audioType == "" && lost.Params.Audio != nil && lost.Params.Audio.audioState != nil {
+		l.lost.audioType, _ = lost.Params.Audio.mediaType()
+	}
 	if l.lost.Service != "" {
 		l.lost.Service = header.Service(l.lost.Service)
 	}
@@ -445,16 +444,14 @@ func (l *search) settleAt(params FindCreatedParams, now time.Time) {
 	settle := cmp.Or(params.Settle, defaultSettle)
 	l.began, l.settle, l.settledAt = now, settle, now.Add(settle)
 	l.window = creates.NewWindow(l.lost.SentAt, l.settledAt)
-	if l.lost.LostAt.IsZero() {
-		return
+	if !l.lost.LostAt.IsZero() {
+		upload := max(l.lost.LostAt.Sub(l.lost.SentAt), 0)
+		l.settle = max(settle, upload)
+		l.window = creates.NewWindow(l.lost.SentAt, l.lost.SentAt.Add(upload+l.settle))
 	}
-	upload := max(l.lost.LostAt.Sub(l.lost.SentAt), 0)
-	l.settle = max(settle, upload)
-	settled := l.lost.SentAt.Add(upload + l.settle)
-	l.window = creates.NewWindow(l.lost.SentAt, settled)
 	switch {
-	case l.lost.exact: // then its times were read in this process, from a clock that nobody can set
-		l.settledAt = settled
+	case l.lost.exact && !l.lost.LostAt.IsZero(): // its times were read in this process, from a clock that nobody can set
+		l.settledAt = l.lost.SentAt.Add(max(l.lost.LostAt.Sub(l.lost.SentAt), 0) + l.settle)
 	case !l.lost.clock.IsZero():
 		l.settledAt = l.lost.clockRead.Add(l.settle)
 	default:

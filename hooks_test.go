@@ -878,7 +878,7 @@ func newPatientFile(t *testing.T, w *eavesdropper, variant clinicaldoctest.Varia
 		clinicaldoc.WithObserver(w.observe))
 	require.NoError(t, err)
 	p.client = client
-	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Err: clinicaldoc.ErrServer}
+	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Service: client.BaseURL(), UserID: 1, Err: clinicaldoc.ErrServer}
 	return p
 }
 
@@ -961,7 +961,7 @@ func (p *patientFile) surface(ctx context.Context, opts ...clinicaldoc.CallOptio
 			p.see("lost", p.lost)
 			absent := *p.lost
 			absent.Params.Name = secret("absent")
-			params := clinicaldoc.FindCreatedParams{Settle: time.Minute, UniqueName: true}
+			params := clinicaldoc.FindCreatedParams{Settle: time.Nanosecond, UniqueName: true}
 			p.see("params", params)
 			_, err := notes.FindCreated(brief(ctx), &absent, params, opts...)
 			p.see("absent", err)
@@ -1171,16 +1171,17 @@ func TestNothingIsWrittenToTheStandardStreams(t *testing.T) {
 
 // saysItself lists the types that fmt may print field by field, with the only fields they may have.
 var saysItself = map[string][]string{
-	"Attempt":       {"Operation", "Method", "Route", "Number", "StatusCode", "Duration", "RequestID", "BytesSent", "BytesReceived", "Err"},
-	"AttemptInfo":   {"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number"},
-	"AttemptResult": {"StatusCode", "Duration", "BytesSent", "BytesReceived", "RateLimitRemaining", "ErrorType", "OutcomeUnknown"},
-	"CallInfo":      {"Operation"},
-	"CallResult":    {"Attempts", "Duration", "ErrorType", "OutcomeUnknown"},
-	"NotesService":  {"client"},
-	"QueryNames":    {"PatientID", "PerPage", "Sort", "Page", "Cursor"},
-	"TokensService": {"client"},
-	"TraceContext":  {"Traceparent", "Tracestate"},
-	"UsersService":  {"client"},
+	"Attempt":           {"Operation", "Method", "Route", "Number", "StatusCode", "Duration", "RequestID", "BytesSent", "BytesReceived", "Err"},
+	"AttemptInfo":       {"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number"},
+	"AttemptResult":     {"StatusCode", "Duration", "BytesSent", "BytesReceived", "RateLimitRemaining", "ErrorType", "OutcomeUnknown"},
+	"CallInfo":          {"Operation"},
+	"CallResult":        {"Attempts", "Duration", "ErrorType", "OutcomeUnknown"},
+	"FindCreatedResult": {"By", "Recordings"},
+	"NotesService":      {"client"},
+	"QueryNames":        {"PatientID", "PerPage", "Sort", "Page", "Cursor"},
+	"TokensService":     {"client"},
+	"TraceContext":      {"Traceparent", "Tracestate"},
+	"UsersService":      {"client"},
 }
 
 // A type of which a text can be reached decides itself what of it is printed, in fmt and in slog.

@@ -1358,6 +1358,7 @@ func publicSamples(t *testing.T) map[string]sample {
 		"DownloadParams":      sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
 		"Error":               sampleOf(answered),
 		"FindCreatedParams":   sampleOf(clinicaldoc.FindCreatedParams{Settle: time.Minute, ExcludeIDs: []int64{canaryPatient}}),
+		"FindCreatedResult":   sampleOf(clinicaldoc.FindCreatedResult{By: "content", Recordings: 1}),
 		"Hooks":               sampleOf(clinicaldoc.Hooks{}),
 		"ListNotesParams":     sampleOf(clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary}),
 		"NotesService":        sampleOf(*client.Notes),

@@ -31,6 +31,9 @@ func do[T any](ctx context.Context, scope *scope, r request, decode func(respons
 	result, err := call.Do(ctx)
 	defer result.Release()
 	options.response.fill(result)
+	if result.Last != nil && (r.op.effect == exchange.Creates || r.op.route == getUser.route) { // whoever loses a response has to know the clocks
+		c.creates.SawClock(result.Last.Header, time.Now())
+	}
 	switch {
 	case err != nil && r.alreadyDeleted(result):
 		return new(T), nil

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -33,6 +35,7 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 	if lostAt.IsZero() {
 		lostAt, took = time.Now(), 0
 	}
+	t.entry.Loss = lossOf(unknown, map[string]any{"audio_sha256": t.entry.SHA256})
 	r.enterDoubt(t, lostAt.Add(max(r.settle(), took)), redact.Opaque(unknown).Error())
 }
 
@@ -41,7 +44,32 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 func (r *run) recover(t *task) {
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
 	t.err = fail("the process that uploaded it ended before the response came", clinicaldoc.ErrOutcomeUnknown)
-	r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
+	now := time.Now()
+	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, LostAt: now, AudioSize: t.entry.Size}, map[string]any{
+		"id": rand.Text(), "service": r.owner.Service, "user_id": r.owner.UserID, "audio_sha256": t.entry.SHA256,
+	})
+	r.enterDoubt(t, now.Add(max(r.settle(), took)), "the process ended before the response came")
+}
+
+// lossOf is all that is known of a loss, without its params, which name a patient: the recording tells them whenever it is
+// asked about. What is known besides takes the place of members of the same name, unless it is zero.
+func lossOf(unknown *clinicaldoc.OutcomeUnknownError, besides map[string]any) json.RawMessage {
+	loss := *unknown
+	loss.Params = clinicaldoc.CreateNoteParams{}
+	text, err := json.Marshal(loss)
+	members := map[string]json.RawMessage{}
+	if err != nil || json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	for name, value := range besides {
+		if value != "" && value != int64(0) {
+			members[name], _ = json.Marshal(value)
+		}
+	}
+	delete(members, "params")
+	delete(members, "error")
+	text, _ = json.Marshal(members)
+	return text
 }
 
 func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, defaultSettle) }
@@ -218,8 +246,10 @@ func (r *run) notCreated(t *task, verdict error) {
 // recording explains it only if that had another name: else it may be this one's.
 func (r *run) find(t *task, kin []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
-	// Counted from when it was sent, the time is the same whenever it is asked.
-	params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
+	params.Settle = r.settle()
+	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
+		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
+	}
 	params.ExcludeIDs = slices.Clip(params.ExcludeIDs)
 	for _, e := range kin {
 		if e.State == StateCreated && e.NoteID != t.entry.NoteID && (!e.Found || e.Name != t.own.Name) {
@@ -231,9 +261,12 @@ func (r *run) find(t *task, kin []Entry) clinicaldoc.FindCreatedParams {
 
 // unknown is the error that FindCreated is asked with.
 func (t *task) unknown() *clinicaldoc.OutcomeUnknownError {
-	return &clinicaldoc.OutcomeUnknownError{
-		Params: t.recording.Params, SentAt: t.entry.SentAt, LostAt: t.entry.SentAt, AudioSize: t.entry.Size, NoteID: t.entry.NoteID, Err: t.err,
+	unknown := &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, LostAt: t.entry.SentAt, AudioSize: t.entry.Size}
+	if len(t.entry.Loss) > 0 {
+		_ = json.Unmarshal(t.entry.Loss, unknown)
 	}
+	unknown.Params, unknown.NoteID, unknown.Err = t.recording.Params, t.entry.NoteID, t.err
+	return unknown
 }
 
 func (t *task) inDoubt() Result {

@@ -16,6 +16,7 @@ import (
 type run struct {
 	uploader *Uploader
 	service  string
+	owner    Owner
 	parent   context.Context // the caller's
 	ctx      context.Context // ends with the caller's, or with a break
 	cancel   context.CancelFunc

@@ -74,7 +74,7 @@ func (u *Uploader) newRun(ctx context.Context) (*run, error) {
 		return nil, err
 	}
 	r := &run{
-		uploader: u, service: binding.Origin, parent: ctx, active: map[Key]*task{},
+		uploader: u, service: binding.Origin, owner: owner, parent: ctx, active: map[Key]*task{},
 		drawn: make(chan Recording), halt: make(chan struct{}), jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), finding: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
