@@ -878,7 +878,7 @@ func newPatientFile(t *testing.T, w *eavesdropper, variant clinicaldoctest.Varia
 		clinicaldoc.WithObserver(w.observe))
 	require.NoError(t, err)
 	p.client = client
-	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Service: client.BaseURL(), UserID: 1, Err: clinicaldoc.ErrServer}
+	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Service: client.BaseURL(), UserID: user.ID, Err: clinicaldoc.ErrServer}
 	return p
 }
 
