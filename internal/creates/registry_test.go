@@ -71,8 +71,8 @@ func TestOtherLosses(t *testing.T) {
 		{"another size", creates.NewCreate(7, "Visit", 6).Lost("", later, ""), creates.View{AlikeLost: true}},
 		{"another name", creates.NewCreate(7, "Other", 5).Lost("", later, ""), creates.View{}},
 		{"another patient", creates.NewCreate(8, "Visit", 5).Lost("", later, ""), creates.View{}},
-		{"of another day", visit.Lost("", noon.Add(26 * time.Hour), ""), creates.View{}},
-		{"of the other day", visit.Lost("", noon.Add(-26 * time.Hour), ""), creates.View{}},
+		{"of another day", visit.Lost("", noon.Add(26*time.Hour), ""), creates.View{}},
+		{"of the other day", visit.Lost("", noon.Add(-26*time.Hour), ""), creates.View{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestItSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
 	var m creates.Registry
 	of := func(i int) creates.Loss {
-		return creates.NewCreate(int64(i+1), "Visit", 5).Lost("", noon.Add(time.Duration(i) * time.Second), "")
+		return creates.NewCreate(int64(i+1), "Visit", 5).Lost("", noon.Add(time.Duration(i)*time.Second), "")
 	}
 	for i := range creates.MaxUnresolved {
 		m.Unresolved(of(i))
@@ -142,7 +142,7 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 	for worker := range 8 {
 		workers.Go(func() {
 			for i := range 100 {
-				l := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Duration(100*worker+i) * time.Second), "")
+				l := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Duration(100*worker+i)*time.Second), "")
 				end := m.Begin(creates.NewCreate(7, "Visit", 5))
 				m.Unresolved(l)
 				m.View(l)

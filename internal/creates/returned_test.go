@@ -60,7 +60,7 @@ func TestManyGoroutinesShareTheReturned(t *testing.T) {
 	for worker := range int64(8) {
 		workers.Go(func() {
 			for i := range int64(100) {
-				ids.Add(creates.Ref{ID: 100*worker+i}, noon)
+				ids.Add(creates.Ref{ID: 100*worker + i}, noon)
 				assert.True(t, ids.Has(100*worker+i))
 			}
 		})
@@ -81,6 +81,6 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 	ids.Add(creates.Ref{ID: 0}, noon.Add(time.Hour)) // keeps its place
 	ids.Add(creates.Ref{ID: creates.MaxReturned}, noon)
 	assert.Equal(t, noon.Add(time.Hour), ids.Forgot())
-	ids.Add(creates.Ref{ID: creates.MaxReturned+1}, noon)
+	ids.Add(creates.Ref{ID: creates.MaxReturned + 1}, noon)
 	assert.Equal(t, noon.Add(time.Hour), ids.Forgot(), "the latest time counts")
 }

@@ -34,6 +34,8 @@ type design struct {
 	skew    time.Duration // of a proxy's clock, by which it dates responses
 	machine time.Duration // how far the clock of the machine was ahead on which the program lived before it was restarted
 
+	precision time.Duration // of the times that journals keep
+
 	names, patients int
 	renames         bool // clinicians rename and delete what is not theirs to judge
 	shared          bool // programs share a client
@@ -86,8 +88,9 @@ func newDesign(seed uint64) design {
 		clinicians: d.below(3), acts: 5 + d.below(30), meddling: d.chance(0.6),
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.6), shared: d.chance(0.4), twins: d.chance(0.5), secondUser: d.chance(0.3), restarts: d.chance(0.3),
-		skew:     time.Duration(mix(seed, 77)%121)*time.Second - time.Minute,
-		dictates: true, yesterday: d.chance(0.2), archive: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
+		skew:      time.Duration(mix(seed, 77)%121)*time.Second - time.Minute,
+		precision: time.Duration(pick(drawsAt(seed, hashOf("precision")), 1, 1, 1000, 1_000_000)),
+		dictates:  true, yesterday: d.chance(0.2), archive: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
 	}
 	for kind := range faultKinds {
 		if d.chance(0.5) && (kind != bloated || d.chance(0.1)) {

@@ -111,7 +111,7 @@ func (t *trip) mannered(resp *http.Response) *http.Response {
 		resp.Header.Set("X-RateLimit-Remaining", "0")
 		resp.Header.Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(w.clock+15*time.Second).UnixMilli(), 10))
 	}
-	address := strings.HasSuffix(t.request.path, "/audio-url")
+	address := t.request.addresses()
 	hides := w.hides && t.request.lists() && t.request.call.op == "list" && t.extent%5 == 0 && time.Now().Before(t.world.calm)
 	if resp.StatusCode >= 300 || t.request.storage || !address && !hides && w.plain() {
 		return resp
@@ -146,7 +146,11 @@ func (w design) changed(body []byte) []byte {
 	}
 	if w.shortens {
 		body = nameMember.ReplaceAllFunc(body, func(member []byte) []byte {
-			return append(bytes.Clone(member[:min(len(member)-1, len(`"name":"Zebra 1`))]), '"')
+			cut := len(`"name":"Zebra 1`)
+			if bytes.Contains(member, []byte(uniqueMark)) { // then enough of it is left to know it by
+				cut = len(`"name":"Zebra ` + uniqueMark + ` p1.`)
+			}
+			return append(bytes.Clone(member[:min(len(member)-1, cut)]), '"')
 		})
 	}
 	if w.local != 0 {

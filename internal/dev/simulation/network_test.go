@@ -153,7 +153,7 @@ func (t *trip) prepare(d *draws) {
 		t.latency = d.within(50 * time.Second)
 	}
 	t.late = d.within(t.world.design.late)
-	t.copied = t.world.service.replica != nil && !t.request.writes() && !t.request.storage && d.chance(0.5)
+	t.copied = t.world.service.replica != nil && !t.request.writes() && !t.request.storage && !t.request.addresses() && d.chance(0.5)
 	t.cached = t.world.design.cached > 0 && t.request.call.op == "find" && t.request.lists()
 	t.extent = d.below(1 << 20)
 	switch t.fault {

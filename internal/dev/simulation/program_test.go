@@ -222,7 +222,7 @@ func (p *program) newRecording(d *draws) *recording {
 	r.params = clinicaldoc.CreateNoteParams{Name: p.noteName(d), PatientID: p.patient(d), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio))}
 	if !p.world.design.renames && d.chance(0.3) {
 		r.unique = true
-		r.params.Name = fmt.Sprintf("%s %s.%03d", nameMark, p.name, p.step)
+		r.params.Name = fmt.Sprintf("%s %s %s.%03d", nameMark, uniqueMark, p.name, p.step)
 	}
 	return r
 }
@@ -330,11 +330,28 @@ func (p *program) stored(lost *clinicaldoc.OutcomeUnknownError) *clinicaldoc.Out
 	if err == nil {
 		err = json.Unmarshal(kept, read)
 	}
-	if err != nil || !read.SentAt.Equal(lost.SentAt) || !read.LostAt.Equal(lost.LostAt) || read.AudioSize != lost.AudioSize || read.NoteID != lost.NoteID {
+	if err != nil || !read.SentAt.Equal(lost.SentAt) || !read.LostAt.Equal(lost.LostAt) || read.AudioSize != lost.AudioSize || read.NoteID != lost.NoteID ||
+		read.ID != lost.ID || read.Service != lost.Service || read.UserID != lost.UserID || len(read.AudioSHA256) != 64 {
 		p.world.violate("journal", "a lost create is not what it was: %v", err)
 	}
-	if lost.Params.Audio != nil { // else it has come from another machine already
-		read.SentAt, read.LostAt = read.SentAt.Add(p.world.design.machine), read.LostAt.Add(p.world.design.machine)
+	return p.elsewhere(kept, lost.Params.Audio == nil)
+}
+
+// elsewhere is a lost create in the journal of a machine whose clock is off, and which may keep less than nanoseconds. What
+// has come from there already stays as it is.
+func (p *program) elsewhere(kept []byte, there bool) *clinicaldoc.OutcomeUnknownError {
+	var members map[string]any
+	_ = json.Unmarshal(kept, &members)
+	for _, name := range []string{"sent_at", "lost_at", "clock_read_at"} {
+		text, _ := members[name].(string)
+		if at, err := time.Parse(time.RFC3339Nano, text); err == nil && !there {
+			members[name] = at.Add(p.world.design.machine).Truncate(p.world.design.precision).Format(time.RFC3339Nano)
+		}
+	}
+	kept, _ = json.Marshal(members)
+	read := new(clinicaldoc.OutcomeUnknownError)
+	if err := json.Unmarshal(kept, read); err != nil {
+		p.world.violate("journal", "a lost create cannot be read: %v", err)
 	}
 	return read
 }

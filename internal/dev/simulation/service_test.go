@@ -20,6 +20,7 @@ import (
 const (
 	nameMark   = "Zebra"
 	textMark   = "Quokka"
+	uniqueMark = "of a name of its own" // stands in names that no other note has
 	firstToken = "1|first-Numbat"
 	otherToken = "2|other-Numbat"
 
@@ -158,6 +159,9 @@ func (r request) id() int64 {
 
 // lists reports whether the request asks for a list of notes.
 func (r request) lists() bool { return !r.writes() && r.path == "/v1/progress-notes" && !r.storage }
+
+// addresses reports whether the request asks where a recording lies.
+func (r request) addresses() bool { return strings.HasSuffix(r.path, "/audio-url") }
 
 func (r request) signs() bool { return strings.HasSuffix(r.path, "/sign") }
 
