@@ -223,16 +223,17 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 			yield(nil, err)
 			return
 		}
+		defer func() { call.finish(ctx, call.yielded) }()
 		l := noteList{l.service, l.params, []CallOption{call.options.inherited()}, call.options.response} // each range has its own
 		for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 			Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
-			Rule: l.params.rule(), MaxSize: maxPerPage, Orders: l.params.Sort.orders(), Ended: func(err error) { call.finish(ctx, listError(err)) },
+			Rule: l.params.rule(), MaxSize: maxPerPage, Orders: l.params.Sort.orders(),
 		}) {
 			if l.response != nil {
 				*l.response = visit.Value.response
 			}
 			if err != nil {
-				yield(nil, listError(err))
+				yield(nil, call.noted(listError(err)))
 				return
 			}
 			for _, i := range visit.New {

@@ -339,18 +339,16 @@ const (
 	maxReadFailures = 3  // in a row, before a tick is given up
 	minReads        = 20 // of a tick
 	readsPerSecond  = 10 // of the pause before the tick, if that allows more
+	unlisted        = -1 // the list does not show the note
 )
 
-// WaitAll waits for many notes and yields each as it ends: with no error when it has come to params.Until, as Get gives
-// it, else with its [*WaitError] and as last seen (nil if it never was), which may be a row of the list. One note's end does
-// not end the others: every id is yielded exactly once, in the order in which the notes end; an id given twice counts once.
-// When the context ends, or the service responds with 401, all that remain are yielded with that error.
+// WaitAll waits for many notes and yields each once, as it ends: as Get gives it when it has come to params.Until; else with
+// its [*WaitError] and as last seen, which may be a row of the list (nil if it never was). The others go on. When the context
+// ends, or the service responds with 401, all that remain are yielded with that error. An id given twice counts once.
 //
-// It lists the newest notes, and reads one by one those that have ended or that the list does not show; docs/waiting.md has the
-// bounds. MaxFailures counts for each note. OnUpdate is called for changes of any. What was yielded is not kept.
-//
-// It polls only while it is ranged over, and can be ranged over again. An id below 1 and senseless params are
-// [ErrInvalidArgument], yielded once with a nil note before any request.
+// It looks for many by one list request where it can; docs/waiting.md says how often it asks. MaxFailures counts for each note.
+// It polls only while it is ranged over, can be ranged over again, and keeps nothing that it has yielded. An id below 1 and
+// senseless params are [ErrInvalidArgument], yielded once with a nil note before any request.
 func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Clone(ids)
 	return func(yield func(*ProgressNote, error) bool) {
@@ -370,7 +368,13 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 		}
 		ctx, cancel := poll.WithMaxWait(ctx)
 		defer cancel()
-		all := newWaitAllState(p, ids, yield)
+		all := &waitAllState{poller: p, yield: yield}
+		var seen list.IDSet
+		for _, id := range ids {
+			if seen.Add(id) {
+				all.pending = append(all.pending, &awaited{watched: watched{id: id}})
+			}
+		}
 		for all.tick(ctx); all.goesOn(); all.tick(ctx) {
 			if err := p.sleep(ctx); err != nil {
 				all.endAll(err)
@@ -401,9 +405,12 @@ type awaited struct {
 	watched
 
 	state   awaitedState
-	row     listedRow
 	checked int // number of the tick that looked for it last, in either way
 	read    int // number of the latest read of it, among those of all notes; 0 before
+
+	page       int // of the list that showed it last; 0 before it was looked for, unlisted when the list does not show it
+	rowStage   Stage
+	rowUpdated time.Time
 }
 
 // awaitedState is how far a note of WaitAll is.
@@ -416,36 +423,16 @@ const (
 	yielded
 )
 
-// listedRow is the latest row of a note.
-type listedRow struct {
-	page    int // of the list that showed it; 0 before it was looked for, unlisted when the list does not show it
-	stage   Stage
-	updated time.Time
-}
-
-const unlisted = -1
-
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
 func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
 
 // inList reports whether the list may show the note, with news of it.
-func (w *awaited) inList() bool { return w.row.page != unlisted && w.state != ended }
+func (w *awaited) inList() bool { return w.page != unlisted && w.state != ended }
 
 // rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
 func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
-	sameVersion := w.row.updated.IsZero() || w.row.updated.Equal(note.UpdatedAt)
-	return sameVersion && w.row.stage != note.Stage() && (over || w.row.stage == StageUploaded)
-}
-
-func newWaitAllState(p *poller, ids []int64, yield func(*ProgressNote, error) bool) *waitAllState {
-	s := &waitAllState{poller: p, yield: yield}
-	var seen list.IDSet
-	for _, id := range ids {
-		if seen.Add(id) {
-			s.pending = append(s.pending, &awaited{watched: watched{id: id}})
-		}
-	}
-	return s
+	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
+	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
 }
 
 func (s *waitAllState) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
@@ -477,7 +464,7 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 	}
 	expected := map[int64]*awaited{}
 	for _, w := range s.pending {
-		if w.inList() && w.row.page <= depth {
+		if w.inList() && w.page <= depth {
 			expected[w.id] = w
 		}
 	}
@@ -499,7 +486,7 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 		}
 	}
 	for _, w := range expected {
-		w.row.page = unlisted
+		w.page = unlisted
 	}
 	return true
 }
@@ -512,7 +499,7 @@ func (s *waitAllState) worthwhileDepth() int {
 	var onPage [maxListPages + 1]int
 	for _, w := range s.pending {
 		if w.inList() {
-			onPage[max(w.row.page, 1)]++
+			onPage[max(w.page, 1)]++
 		}
 	}
 	return poll.Depth(onPage[1:], !s.listProved)
@@ -527,13 +514,13 @@ func (s *waitAllState) seeRows(rows []ProgressNote, number int, expected map[int
 		}
 		delete(expected, w.id)
 		row := rows[i] // a copy, so that the note does not hold its whole page in memory
-		w.row = listedRow{number, row.Stage(), row.UpdatedAt}
-		if w.row.stage == StageFailed || w.row.stage.AtLeast(s.params.Until) {
+		w.page, w.rowStage, w.rowUpdated = number, row.Stage(), row.UpdatedAt
+		if w.rowStage == StageFailed || w.rowStage.AtLeast(s.params.Until) {
 			w.state, s.listProved = ended, true
 			continue
 		}
 		w.state, w.checked = waiting, s.ticks
-		if w.note != nil && !row.UpdatedAt.After(w.note.UpdatedAt) && w.note.Stage().AtLeast(w.row.stage) {
+		if w.note != nil && !row.UpdatedAt.After(w.note.UpdatedAt) && w.note.Stage().AtLeast(w.rowStage) {
 			w.found() // no news; the note as it was read is worth more than its row
 			continue
 		}
@@ -601,7 +588,7 @@ func (s *waitAllState) toRead(ctx context.Context) []*awaited {
 			due = append(due, w)
 		case !looked:
 			others = append(others, w)
-		case !s.listProved && w.row.page > 0 && w.failure == nil && (probe == nil || w.read < probe.read):
+		case !s.listProved && w.page > 0 && w.failure == nil && (probe == nil || w.read < probe.read):
 			probe = w
 		}
 	}
@@ -640,7 +627,7 @@ func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
 	w.see(s.poller, note)
 	over, failed := w.verdict(s.poller)
 	if !over && before == ended {
-		w.row.page = unlisted // the list is not believed about this note
+		w.page = unlisted // the list is not believed about this note
 	}
 	if listed && w.rowMisses(note, over) {
 		s.refuseList()

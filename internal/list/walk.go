@@ -19,11 +19,10 @@ type List[V any] struct {
 	Start   Position  // of the first page to read
 	Ahead   int       // how many pages may be requested before they are needed
 	Rule    Rule      // what ends the walk
-	MaxSize int       // most rows that a page can be asked for
-	Orders  [2]string // both orders that the list can be asked for, the one that is not wanted first
+	MaxSize int       // most rows of a page
+	Orders  [2]string // both orders of the list, the one that is not wanted first
 
 	Enough func(V) bool // reports that no row after this page, which was yielded, matters; nil: every row matters
-	Ended  func(error)  // called when the walk has ended, with nil after a panic of its reader; may be nil
 }
 
 // Fetch requests a page and returns what it says. It calls responded when the response is here, before it decodes it.
@@ -34,7 +33,7 @@ type Position struct {
 	Number int
 	Cursor string
 
-	// The list asked for in another way than the caller wants it: in this order and with as many rows. Zero: as he does.
+	// The list in another way than it is wanted: in this order and with pages of this size. Zero: as it is wanted.
 	Order string
 	Size  int
 }
@@ -52,7 +51,7 @@ type Page struct {
 	// What the walk adds.
 	Number  int  // from 1; 0: it stands at a cursor
 	Stuck   bool // there is no way to the page that follows
-	Recount bool // it was asked for only to learn whether pages are counted from 0 or from 1
+	Recount bool // it was requested only to learn whether pages are counted from 0 or from 1
 }
 
 // Visit is a page that was read.
@@ -64,7 +63,7 @@ type Visit[V any] struct {
 // IncompleteError says why a list cannot be shown to be whole.
 type IncompleteError struct {
 	Reason Reason
-	Err    error // why asking failed; else nil
+	Err    error // of a request that would have shown it; else nil
 }
 
 func (e *IncompleteError) Error() string { return string(e.Reason) }
@@ -116,10 +115,10 @@ type fetched[V any] struct {
 	value V
 }
 
-// walk gets a page, decides from what it tells, yields its new rows and goes on from there. It returns nil at the end and
+// walk gets a page, decides from what it says, yields its new rows and goes on from there. It returns nil at the end and
 // after a break.
-func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
-	defer w.leave(&err)
+func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
+	defer w.pages.Stop()
 	for at := w.list.Start; ; {
 		page, err := w.get(at)
 		if err != nil {
@@ -149,14 +148,6 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
 			at = w.list.Start
 		}
 	}
-}
-
-// leave comes last, however the walk ended.
-func (w *walker[V]) leave(err *error) {
-	if w.list.Ended != nil {
-		defer func() { w.list.Ended(*err) }()
-	}
-	w.pages.Stop()
 }
 
 // end finds out what the last page of a walk means.
@@ -212,7 +203,7 @@ func (w *walker[V]) get(at Position) (Page, error) {
 	return got.page, err
 }
 
-// next is the page after another as far as the page read last tells: any up to the last where that is known, else only
+// next is the page after another as far as the page read last says: any up to the last where that is known, else only
 // the one right after it.
 func (w *walker[V]) next(at Position) (Position, bool) {
 	page := w.latest.page
@@ -231,25 +222,21 @@ func (p Position) number() int {
 	return max(p.Number, 1)
 }
 
-// After is the position of the page that follows, at a cursor if there is one.
-func (p Position) After(cursor string) Position {
-	p.Number, p.Cursor = p.number()+1, cursor
-	if p.Cursor != "" {
-		p.Number = 0
+// after is the position of the page that follows, at a cursor if there is one. Where nothing is known, the first page is
+// requested once more, as page 1: if the service counts from 0, that is the second one.
+func (p Position) after(page Page) Position {
+	switch {
+	case page.Cursor != "":
+		p.Number, p.Cursor = 0, page.Cursor
+	case p == Position{} && !page.SaysIfMore:
+		p.Number = 1
+	default:
+		p.Number, p.Cursor = p.number()+1, ""
 	}
 	return p
 }
 
-// after is the position of the page that follows. Where nothing is known, the first page is asked for once more, as page 1:
-// if the service counts from 0, that is the second one.
-func (p Position) after(page Page) Position {
-	if p == (Position{}) && !page.SaysIfMore && page.Cursor == "" {
-		return Position{Number: 1}
-	}
-	return p.After(page.Cursor)
-}
-
-// add completes what a page at this position tells.
+// add completes what a page at this position says.
 func (p Position) add(page Page) Page {
 	page.Number = p.number()
 	page.Stuck = p.after(page) == p

@@ -238,6 +238,13 @@ func (n *nursery) plant(number int, defect string, d patch) {
 	name := fmt.Sprintf("%sPlanted%d", function.Name.Name, number+1)
 	start, nameAt, end := offset(function.Pos()), offset(function.Name.Pos()), offset(function.End())
 	fmt.Fprintf(&s.copies, "\n%s%s%s%s%s\n", s.text[start:nameAt], name, s.text[nameAt+len(function.Name.Name):at], d.with, s.text[at+len(d.old):end])
+	for _, field := range function.Type.Params.List {
+		for _, parameter := range field.Names {
+			if parameter.Name == "_" { // which cannot be passed on: it gets a name
+				s.detours[offset(parameter.End())] = strconv.Itoa(int(parameter.Pos()))
+			}
+		}
+	}
 	call := name + callArguments(function)
 	if function.Recv != nil {
 		call = function.Recv.List[0].Names[0].Name + "." + call
@@ -273,6 +280,9 @@ func callArguments(function *ast.FuncDecl) string {
 	for _, field := range function.Type.Params.List {
 		for _, name := range field.Names {
 			argument := name.Name
+			if argument == "_" {
+				argument += strconv.Itoa(int(name.Pos()))
+			}
 			if _, variadic := field.Type.(*ast.Ellipsis); variadic {
 				argument += "..."
 			}
