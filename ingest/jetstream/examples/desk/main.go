@@ -62,7 +62,7 @@ func publish(ctx context.Context, fleet *jetstream.Fleet, encounter, file string
 	if err != nil {
 		return err
 	}
-	params := clinicaldoc.CreateNoteParams{Name: "Encounter " + encounter, PatientID: 7, PromptID: 1}
+	params := clinicaldoc.CreateNoteParams{Name: encounter, PatientID: 7, PromptID: 1}
 	return fleet.Publish(ctx, ingest.Recording{Key: encounter, File: path, Params: params})
 }
 
