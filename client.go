@@ -91,7 +91,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 		header = bearer(token)
 	}
 	if cfg.httpClient == nil {
-		cfg.httpClient = &http.Client{Transport: exchange.NewTransport()}
+		cfg.httpClient = &http.Client{Transport: exchange.Shared()}
 	}
 	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, creates: new(creates.Registry)}
 	c.peer = &exchange.Peer{

@@ -70,8 +70,8 @@ var (
 // limits each whole attempt, also a long upload: prefer a context's deadline. A nil Transport in it means
 // [http.DefaultTransport]. A transport for HTTP/2 should ping ([http.HTTP2Config]), or a connection that dies silently
 // takes every retry. One that retries by itself is stopped where a create would be sent twice; the outcome is then
-// unknown, so leave retries to this package. Without this option the client has a pool of its own, and proxies come from
-// the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+// unknown, so leave retries to this package. Without this option all clients share one
+// pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *config) error {
 		if client == nil {

@@ -1,6 +1,7 @@
 package clinicaldoc_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/http/httputil"
 	"net/url"
 	"path"
 	"runtime"
@@ -2276,4 +2278,174 @@ func TestManyCallsAtOnceDoNotMix(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// dumping shows each request before it sends it, as debugging transports and recorders do.
+type dumping struct {
+	next   http.RoundTripper
+	bodies bool
+}
+
+func (d dumping) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, err := httputil.DumpRequestOut(r, d.bodies); err != nil {
+		return nil, err
+	}
+	return d.next.RoundTrip(r)
+}
+
+func TestADumpOfARequestIsNotItsSending(t *testing.T) {
+	t.Parallel()
+	for _, bodies := range []bool{true, false} {
+		for _, size := range []int{100, 100 << 10, 2 << 20} {
+			var sent atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n, _ := io.Copy(io.Discard, r.Body)
+				sent.Store(n)
+				_, _ = io.WriteString(w, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`)
+			}))
+			t.Cleanup(server.Close)
+			transport := new(http.Transport)
+			t.Cleanup(transport.CloseIdleConnections)
+			client, err := clinicaldoc.NewClient(server.URL, testToken, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
+				clinicaldoc.WithHTTPClient(&http.Client{Transport: dumping{transport, bodies}}))
+			require.NoError(t, err)
+			for range 2 {
+				_, err = client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+					Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, size)),
+				})
+				require.NoError(t, err, "%d bytes", size)
+				assert.Greater(t, sent.Load(), int64(size))
+				_, err = client.Notes.Update(socketContext(t), 7, clinicaldoc.UpdateNoteParams{Name: new("synthetic")})
+				require.NoError(t, err)
+				_, err = client.Notes.Get(socketContext(t), 7)
+				require.NoError(t, err)
+			}
+		}
+	}
+}
+
+// A server that switches protocols keeps the connection open, and says nothing more.
+func TestAResponseBelow200IsAnError(t *testing.T) {
+	t.Parallel()
+	var hijacked []net.Conn
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/progress-notes/8/audio-url" {
+			_, _ = fmt.Fprintf(w, `{"url":"http://%s/recording"}`, r.Host)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if !assert.NoError(t, err) {
+			return
+		}
+		mu.Lock()
+		hijacked = append(hijacked, conn)
+		mu.Unlock()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: synthetic\r\nConnection: Upgrade\r\n\r\n")
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		for _, conn := range hijacked {
+			_ = conn.Close()
+		}
+	})
+	client, err := clinicaldoc.NewClient(server.URL, testToken)
+	require.NoError(t, err)
+	_, getErr := client.Notes.Get(socketContext(t), 7)
+	_, createErr := client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "synthetic"})
+	_, downloadErr := client.Notes.DownloadAudio(socketContext(t), 8, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true})
+	for _, err := range []error{getErr, createErr, downloadErr} {
+		var refused *clinicaldoc.Error
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, http.StatusSwitchingProtocols, refused.StatusCode)
+	}
+	require.ErrorIs(t, createErr, clinicaldoc.ErrOutcomeUnknown)
+}
+
+// A server that refuses a request before it has read its body may take the body for the next request.
+func TestARefusedBodyIsNoLaterRequest(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{`{"message":"refused"}`, ""} {
+		for _, size := range []int{10, 5 << 10, 100 << 10} {
+			var config net.ListenConfig
+			listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			var serving sync.WaitGroup
+			t.Cleanup(serving.Wait)
+			t.Cleanup(func() { _ = listener.Close() })
+			serving.Go(func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					defer conn.Close()
+					serving.Go(func() { takeBodiesForRequests(conn, refusal) })
+				}
+			})
+			client, err := clinicaldoc.NewClient("http://"+listener.Addr().String(), testToken, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+			require.NoError(t, err)
+			for range 3 {
+				_, err = client.Notes.Update(socketContext(t), 7, clinicaldoc.UpdateNoteParams{Name: new(strings.Repeat("x", size))})
+				require.ErrorIs(t, err, clinicaldoc.ErrValidation)
+				note, err := client.Notes.Get(socketContext(t), 7)
+				require.NoError(t, err, "%d bytes", size)
+				assert.Equal(t, "of its own", note.Name)
+			}
+		}
+	}
+}
+
+// takeBodiesForRequests refuses a PUT without its body, and takes whatever follows for another request.
+func takeBodiesForRequests(conn net.Conn, refusal string) {
+	in := bufio.NewReader(conn)
+	respond := func(status, body string) {
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+	}
+	head := func() (string, error) {
+		request, err := in.ReadString('\n')
+		for line := request; err == nil && line != "\r\n"; {
+			line, err = in.ReadString('\n')
+		}
+		return request, err
+	}
+	request, err := head()
+	for ; err == nil && strings.HasPrefix(request, "GET"); request, err = head() {
+		respond("200 OK", `{"id":7,"name":"of its own","created_at":"2026-01-02T03:04:05Z"}`)
+	}
+	if err != nil {
+		return
+	}
+	respond("422 Unprocessable Content", refusal)
+	if _, err := head(); err == nil { // the body, and behind it what another request has sent
+		respond("200 OK", `{"id":7,"name":"of another request","created_at":"2026-01-02T03:04:05Z"}`)
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/progress-notes/8" {
+			http.Redirect(w, r, "/v1/progress-notes/8", http.StatusFound)
+			_, _ = w.Write(make([]byte, 20<<10))
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`)
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	for range 20 {
+		client, err := clinicaldoc.NewClient(server.URL, testToken)
+		require.NoError(t, err)
+		_, err = client.Notes.Get(socketContext(t), 7)
+		require.NoError(t, err)
+	}
+	assert.EqualValues(t, 1, connections.Load(), "of short-lived clients, with a redirect each")
 }

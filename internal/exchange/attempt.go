@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -64,7 +65,7 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	out.target = *req.URL
 	out.request = *(&http.Request{
 		Method: req.Method, URL: &out.target, Host: req.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(httptrace.WithClientTrace(watched, state.Trace()))
+	}).WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
 	resp, err := c.send(&out.request, state)
 	a.Sent = Wholly // if it responds, it has what it wants
 	if err != nil {
@@ -127,16 +128,25 @@ func (c *call) send(out *http.Request, state *SendState) (*http.Response, error)
 	return state.SendStreamed(out.Context(), c.Progress, func() (*http.Response, error) { return c.deliver(out, state) })
 }
 
-// deliver sends the request, without the announcement if the server rejects that, and follows redirects where allowed.
+// deliver sends the request: by another connection if the one it got cannot be used, without the announcement if the
+// server rejects that, and to where a redirect leads if that is allowed.
 func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
 	for hops := 0; ; hops++ {
 		resp, err := c.Peer.Transport.RoundTrip(out)
 		switch {
+		case err != nil && state.Skipped(err) && (c.Body == nil || c.Body.Replayable() || state.BytesSent() == 0):
+			out = out.Clone(out.Context())
+			state.Attach(out, c.Body, out.Header.Get("Expect") != "")
+			hops--
+			continue
 		case err != nil:
 			return nil, err
 		case resp == nil:
 			return nil, redact.Text("the transport gave neither a response nor an error")
 		case resp.Body == nil:
+			resp.Body = http.NoBody
+		case resp.StatusCode < 200: // the connection itself, on which nothing more need come
+			_ = resp.Body.Close()
 			resp.Body = http.NoBody
 		}
 		rejected := resp.StatusCode == http.StatusExpectationFailed && out.Header.Get("Expect") != "" && c.Body.Replayable()
@@ -145,6 +155,7 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 		if !rejected && !redirected {
 			return resp, nil
 		}
+		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
 		_ = resp.Body.Close()
 		out = out.Clone(out.Context()) // the transport may still hold on to the one it was given
 		if redirected {

@@ -191,8 +191,8 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 	return wait <= c.loop.RetryWaitMax && (!limited || time.Until(deadline) > wait), nil
 }
 
-// backoff is the pause before the next attempt. It goes by the failures in a row, since some attempts do not count.
-func (c *call) backoff(least, most time.Duration, _ int, resp *http.Response) time.Duration {
+// backoff is the pause before the next attempt. It goes by the failures in a row: not all attempts are failures that count.
+func (c *call) backoff(least, most time.Duration, attempts int, resp *http.Response) time.Duration {
 	if c.next.AtOnce {
 		return 0
 	}

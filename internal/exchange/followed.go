@@ -35,14 +35,17 @@ func (b *followedBody) Close() error { return nil }
 func (b *followedBody) Read(p []byte) (int, error) {
 	b.reading <- struct{}{}
 	defer func() { <-b.reading }()
-	if b.begun.IsZero() {
+	if b.begun.IsZero() && b.state.ignored.Load() == counts {
 		if err := b.awaitContinue(); err != nil {
 			return 0, err
 		}
 		b.begun = time.Now()
 	}
-	if b.stopped.Load() {
+	switch {
+	case b.stopped.Load():
 		return 0, errCallOver
+	case b.state.ignored.Load() == skipped:
+		return 0, errSkipped
 	}
 	b.before.Store(b.taken.Load())
 	select {

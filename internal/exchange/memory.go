@@ -42,7 +42,7 @@ type memory struct {
 }
 
 // Receive reads the body. A refusal that breaks off or is too long is a refusal all the same.
-func (m *memory) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
+func (m *memory) Receive(ctx context.Context, resp *http.Response, watch Watch) (int64, error) {
 	succeeded, limit := success(resp.StatusCode), m.limit
 	if !succeeded {
 		limit = min(limit, maxErrorBody)
@@ -54,14 +54,15 @@ func (m *memory) Receive(_ context.Context, resp *http.Response, watch Watch) (i
 	watch.Bound(maxReadTime)
 	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
 	m.reader = WatchedReader{Reader: resp.Body, Watch: watch, Left: max(limit, limit+1)}
-	n, err := m.buffer.ReadFrom(&m.reader)
-	m.length = int(min(n, limit))
+	read, err := m.buffer.ReadFrom(&m.reader)
+	n := min(read, limit)
+	m.length = int(n)
 	switch coding := resp.Header.Get("Content-Encoding"); {
 	case !succeeded:
 		return n, ErrStatus
 	case err != nil:
 		return n, err
-	case n > limit:
+	case read > limit:
 		return n, ErrTooLong
 	case coding != "" && !strings.EqualFold(coding, "identity") && n > 0: // net/http undoes what it asks for, and takes the header away
 		return n, ErrCompressed

@@ -3,7 +3,9 @@ package exchange
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
 	"sync/atomic"
@@ -22,11 +24,13 @@ var (
 	errManyTries  = redact.Text("the connection was refused again and again without a response")
 	errInterim    = redact.Text("there were interim responses without end")
 	errSecondTime = redact.Text("the transport wanted to send a request a second time that must not be sent twice")
+	errSkipped    = redact.Text("the connection cannot be used any more")
+	errRetired    = redact.Text("the connection is not used any more, as the request before was refused")
 )
 
 // SendState follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 //
-// Its latches, and those of UploadState, are set once and never reset. "Trace" is net/http, in whatever goroutine it calls
+// Its latches, and those of UploadState, are set once and never reset, but for ignored. "Trace" is net/http, in whatever goroutine it calls
 // the functions of httptrace; "body" is the goroutine that reads the followed body, which is net/http's too; "Do" is the
 // goroutine of the call.
 //
@@ -37,7 +41,9 @@ var (
 //	connections   trace, each one wanted          getConn: more than some, or than one once something has left, end it
 //	twice         getConn                         gotConn, Conclude
 //	conn          gotConn                         retire, Close, hangUp
+//	pooled        trace, the connection is free   Retire: it may serve another request by now
 //	retired       Do: the response is a refusal   retire, Close
+//	ignored       gotConn                         all that trace says, until the next connection; the body, if it is skipped
 //	waits         trace, for 100 Continue         awaitContinue, IgnoredExpect
 //	responded     trace, a first byte             awaitContinue
 //	goOn          trace, an interim response      awaitContinue, IgnoredExpect
@@ -57,8 +63,12 @@ type SendState struct {
 	wroteRequest atomic.Bool  // at least into a buffer
 	connections  atomic.Int32 // that were asked for
 	twice        atomic.Bool  // one more connection was asked for when something had left
+	pooled       atomic.Bool  // the connection is free for other requests
 	retired      atomic.Bool  // the connection is not to serve another request
+	ignored      atomic.Int32 // whether the connection counts
+	skips        int          // connections that were skipped
 	conn         atomic.Pointer[net.Conn]
+	written      int64 // by the connection before it was ours
 
 	trace      httptrace.ClientTrace
 	unfollowed int64                        // size of a body that leaves with the headers
@@ -83,35 +93,49 @@ type UploadState struct {
 }
 
 // Trace makes the transport report its steps.
-func (s *SendState) Trace() *httptrace.ClientTrace {
+func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 	trace := &s.trace
-	trace.GetConn, trace.WroteHeaders = s.getConn, func() { s.wroteHeaders.Store(true) }
+	trace.GetConn, trace.WroteHeaders = s.getConn, func() { s.set(&s.wroteHeaders) }
+	if s.Once || hasBody {
+		trace.GotConn = s.gotConn
+		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.set(&s.wroteRequest); s.retire() }
+		trace.PutIdleConn = func(err error) {
+			if err == nil {
+				s.set(&s.pooled)
+			}
+		}
+	}
 	if s.Once {
 		u := &UploadState{goOn: make(chan struct{})}
 		s.upload = u
-		trace.GotConn = s.gotConn
-		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.wroteRequest.Store(true); s.retire() }
-		trace.GotFirstResponseByte = func() { u.responded.Store(true) }
-		trace.Wait100Continue = func() { u.waits.Store(true) }
-		trace.Got100Continue = u.proceed
-		trace.Got1xxResponse = u.gotInterim
+		trace.GotFirstResponseByte = func() { s.set(&u.responded) }
+		trace.Wait100Continue = func() { s.set(&u.waits) }
+		trace.Got100Continue = func() { _ = s.gotInterim(http.StatusContinue, nil) }
+		trace.Got1xxResponse = s.gotInterim
 	}
 	return trace
 }
 
+// set sets a latch, if the connection counts.
+func (s *SendState) set(latch *atomic.Bool) {
+	if s.ignored.Load() == counts {
+		latch.Store(true)
+	}
+}
+
 // gotInterim bounds what net/http leaves to whoever listens.
-func (u *UploadState) gotInterim(int, textproto.MIMEHeader) error {
-	u.proceed()
+func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
+	if s.ignored.Load() != counts {
+		return nil
+	}
+	u := s.upload
+	if u.goingOn.CompareAndSwap(false, true) {
+		close(u.goOn)
+	}
 	if u.interim++; u.interim > maxInterim {
 		return errInterim
 	}
 	return nil
-}
-
-func (u *UploadState) proceed() {
-	if u.goingOn.CompareAndSwap(false, true) {
-		close(u.goOn)
-	}
 }
 
 // IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
@@ -123,6 +147,7 @@ func (s *SendState) IgnoredExpect() bool {
 // failures without pause or end, and of a create everything once it has begun to leave.
 func (s *SendState) getConn(string) {
 	s.traced.Store(true)
+	s.ignored.Store(counts)
 	if s.connections.Add(1) > maxConnections {
 		s.Watchdog.Cancel(errManyTries)
 	}
@@ -133,18 +158,69 @@ func (s *SendState) getConn(string) {
 	}
 }
 
+// Whether a connection counts.
+const (
+	counts    = iota
+	pretended // it leads nowhere: httputil.DumpRequestOut shows with one what a request would look like
+	skipped   // nothing of the request leaves by it: another connection is asked for
+)
+
+const (
+	maxIdle  = time.Second // of a connection that a create takes: a server may be about to close one that was idle for longer
+	maxSkips = 512         // of one attempt; no pool is larger by default
+)
+
 func (s *SendState) gotConn(info httptrace.GotConnInfo) {
+	switch {
+	case info.Conn.RemoteAddr() == nil:
+		s.ignore(pretended)
+		return
+	case s.Once && info.Reused && s.skips < maxSkips && !isHTTP2(info.Conn) && (info.IdleTime > maxIdle || isRetired(info.Conn)):
+		s.skips++
+		s.ignore(skipped)
+		_ = info.Conn.Close()
+		return
+	}
 	s.conn.Store(&info.Conn)
+	if own := ownConn(info.Conn); own != nil {
+		s.written = own.written.Load()
+	}
 	if s.twice.Load() {
 		s.forbidWrites() // HTTP/1.1 may write before it notices that the context is over
 	}
 }
 
-// Retire keeps the HTTP/1.1 connection of a refused upload from serving another request: some servers take the rest of
-// the upload for that. It must come before the response is read, with whose end the connection is free for others; they
-// then find that they can write nothing, and take another. An upload that is still on its way is left alone, because
-// net/http gives the response up when a write fails.
+func (s *SendState) ignore(why int32) {
+	s.ignored.Store(why)
+	s.connections.Add(-1)
+}
+
+// Skipped reports whether an attempt to send failed because its connection cannot be used, and the server has nothing, or
+// not all, of the request by it: the request can be sent by another connection, if its body can be read from its start.
+func (s *SendState) Skipped(err error) bool {
+	body := s.body.Load()
+	switch {
+	case s.ignored.Load() == skipped:
+		return true
+	case s.twice.Load() || !s.Once || !errors.Is(err, errRetired):
+		return false
+	}
+	conn := s.conn.Load()
+	return body == nil || !body.whole.Load() || ownConn(*conn).written.Load() == s.written
+}
+
+// Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take
+// the rest of the body for that. It must come before the response is read, with whose end the connection is free for
+// others; they then find that they can write nothing, and take another. An upload that is still on its way is left alone,
+// because net/http gives the response up when a write fails. With a response that has no body the connection is free before
+// anybody knows its status: then only one of ours can be retired, which says so to whoever writes.
 func (s *SendState) Retire() {
+	if conn := s.conn.Load(); s.pooled.Load() {
+		if own := ownConn(*conn); own != nil {
+			own.retired.Store(true)
+		}
+		return
+	}
 	s.retired.Store(true)
 	s.retire()
 }
@@ -171,14 +247,39 @@ func (s *SendState) hangUp() {
 
 // forbidWrites leaves HTTP/2 alone: its connection serves other requests too.
 func (s *SendState) forbidWrites() {
-	conn := s.conn.Load()
-	if conn == nil {
-		return
+	if conn := s.conn.Load(); conn != nil && !isHTTP2(*conn) {
+		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 	}
-	if secured, ok := (*conn).(*tls.Conn); ok && secured.ConnectionState().NegotiatedProtocol == "h2" {
-		return
+}
+
+func isHTTP2(conn net.Conn) bool {
+	secured, ok := conn.(*tls.Conn)
+	return ok && secured.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// isRetired reports whether nothing can be written to the connection. To write no bytes shows it: first below TLS, where a
+// deadline is seen, which TLS moves when it begins to close.
+func isRetired(conn net.Conn) bool {
+	_, below := innermost(conn).Write(nil)
+	_, err := conn.Write(nil)
+	return below != nil || err != nil
+}
+
+// innermost is the connection below TLS.
+func innermost(conn net.Conn) net.Conn {
+	for {
+		secured, ok := conn.(*tls.Conn)
+		if !ok {
+			return conn
+		}
+		conn = secured.NetConn()
 	}
-	_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
+}
+
+// ownConn is the connection that this package dialled; nil: it did not.
+func ownConn(c net.Conn) *conn {
+	own, _ := innermost(c).(*conn)
+	return own
 }
 
 // Conclude ends the sending and says what the server can have. Where the transport reports nothing, the body alone is

@@ -87,7 +87,7 @@ func TestConclude(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, state := newState(t)
-			trace := state.Trace()
+			trace := state.Trace(true)
 			if tc.dials {
 				trace.GetConn("")
 			}
@@ -157,7 +157,7 @@ func TestSecondSendingIsEnded(t *testing.T) {
 			t.Parallel()
 			ctx, state := newState(t)
 			state.Once = once
-			trace := state.Trace()
+			trace := state.Trace(true)
 			ours, theirs := net.Pipe()
 			defer ours.Close()
 			defer theirs.Close()
@@ -192,7 +192,7 @@ func TestRetiredConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, state := newState(t)
-			trace := state.Trace()
+			trace := state.Trace(true)
 			ours, theirs := net.Pipe()
 			defer theirs.Close()
 			trace.GotConn(httptrace.GotConnInfo{Conn: ours})
@@ -214,7 +214,7 @@ func TestRetiredConnection(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer ours.Close()
 		defer theirs.Close()
-		state.Trace().GotConn(httptrace.GotConnInfo{Conn: ours})
+		state.Trace(true).GotConn(httptrace.GotConnInfo{Conn: ours})
 		state.Retire()
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
 		_, err := ours.Write([]byte("x"))
@@ -226,7 +226,7 @@ func TestRetiredConnection(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer ours.Close()
 		defer theirs.Close()
-		state.Trace().GotConn(httptrace.GotConnInfo{Conn: ours})
+		state.Trace(true).GotConn(httptrace.GotConnInfo{Conn: ours})
 		state.Close()
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
 		_, err := ours.Write([]byte("x"))
@@ -246,7 +246,7 @@ func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
 			"over":     {func(state *exchange.SendState, _ *httptrace.ClientTrace) { state.Close() }, ""},
 		} {
 			_, state := newState(t)
-			trace := state.Trace()
+			trace := state.Trace(true)
 			body := state.Follow(streamed{strings.NewReader("head"), "end"}, true)
 			trace.Wait100Continue()
 			trace.GotFirstResponseByte()
@@ -266,7 +266,7 @@ func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
 func TestInterimResponsesAreCounted(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
-	trace := state.Trace()
+	trace := state.Trace(true)
 	trace.Wait100Continue()
 	assert.True(t, state.IgnoredExpect())
 	for range 10 {
@@ -279,7 +279,7 @@ func TestInterimResponsesAreCounted(t *testing.T) {
 func TestConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
-	trace := state.Trace()
+	trace := state.Trace(true)
 	for range 10 {
 		trace.GetConn("")
 	}
@@ -406,4 +406,55 @@ func TestReadsAllocateNothing(t *testing.T) { //nolint:paralleltest // it counts
 	_, _ = body.Read(block)
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = body.Read(block) }))
 	state.Close()
+}
+
+// stale is a transport whose first connection was idle for a while, as a create must not take one.
+type stale struct {
+	conns []net.Conn
+	idle  []time.Duration
+	got   []string
+}
+
+func (s *stale) RoundTrip(r *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(r.Context())
+	trace.GetConn("")
+	conn, idle := s.conns[0], s.idle[0]
+	s.conns, s.idle = s.conns[1:], s.idle[1:]
+	trace.GotConn(httptrace.GotConnInfo{Conn: conn, Reused: true, WasIdle: true, IdleTime: idle})
+	trace.WroteHeaders()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	s.got = append(s.got, string(body))
+	return status(r, http.StatusCreated), nil
+}
+
+func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
+	t.Parallel()
+	for idle, skipped := range map[time.Duration]bool{time.Second: false, time.Second + 1: true} {
+		first, second := pipe(t), pipe(t)
+		transport := &stale{conns: []net.Conn{first, second}, idle: []time.Duration{idle, 0}}
+		request := newCall(nil)
+		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+		request.Body = oneShot{streamed{strings.NewReader("head"), "end"}}
+		result, err := request.Do(t.Context())
+		require.NoError(t, err, "nothing of the body was read for the first")
+		assert.Equal(t, 1, result.Attempts, "it is no retry")
+		assert.Equal(t, []string{"headend"}, transport.got)
+		_, err = first.Write(nil)
+		assert.Equal(t, skipped, errors.Is(err, io.ErrClosedPipe))
+	}
+}
+
+type oneShot struct{ streamed }
+
+func (oneShot) Replayable() bool { return false }
+
+func pipe(t *testing.T) net.Conn {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { _ = ours.Close(); _ = theirs.Close() })
+	go func() { _, _ = io.Copy(io.Discard, theirs) }()
+	return ours
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-cleanhttp"
@@ -17,6 +18,10 @@ const (
 	pingAfter   = 15 * time.Second // without a frame on an HTTP/2 connection
 	pingTimeout = 15 * time.Second
 )
+
+// Shared is the transport of all clients that bring none of their own: a client that is made for one call leaves no
+// connections behind that nobody else can use.
+var Shared = sync.OnceValue(NewTransport)
 
 // NewTransport returns a transport with a pool of its own. No timeout covers a whole transfer, which may take long.
 //
@@ -54,6 +59,9 @@ type conn struct {
 	net.Conn
 	over chan struct{} // closed when nothing more can be read
 	once sync.Once
+
+	retired atomic.Bool  // it is not written to any more
+	written atomic.Int64 // bytes
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -65,7 +73,11 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
+	if c.retired.Load() {
+		return 0, errRetired
+	}
 	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
 	if broken(err) {
 		timer := time.NewTimer(writeErrorDelay)
 		defer timer.Stop()

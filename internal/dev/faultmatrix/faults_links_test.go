@@ -27,7 +27,7 @@ func links() []fault {
 	}
 	// The address itself is the caller's to judge; the download asks it without the token, or not at all.
 	fetched := promises{}.with(succeeds(1), "AudioURL").with(succeeds(1).wire(0, 0), "Download")
-	spurned := promises{}.with(succeeds(1), "AudioURL").with(fails(1, clinicaldoc.ErrUnexpectedResponse).wire(0, 0), "Download")
+	spurned := promises{}.with(succeeds(1), "AudioURL").with(fails(0, clinicaldoc.ErrUnexpectedResponse).wire(0, 0), "Download")
 	unusable := promises{}.with(fails(1, clinicaldoc.ErrUnexpectedResponse), "AudioURL").with(fails(0, clinicaldoc.ErrUnexpectedResponse).wire(0, 0), "Download")
 	at := func(change func(*world) string) func(*world, string) string {
 		return func(w *world, body string) string { return strings.ReplaceAll(body, w.box.StorageURL, change(w)) }
