@@ -12,7 +12,9 @@ func (s *Server) Variant() Variant { return *s.state().variant() }
 // the start, since [Server.URL] holds it.
 func (s *Server) SetVariant(v Variant) {
 	v.BasePath = s.initial.variant.BasePath
-	s.state().rules.Store(new(v.withDefaults()))
+	st := s.state()
+	st.rules.Store(new(v.withDefaults()))
+	st.silence.Store(nil) // another variant may store it otherwise
 }
 
 // SetDelays changes how long notes stay in each stage, also those that are

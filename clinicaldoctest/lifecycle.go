@@ -115,6 +115,12 @@ func (n *note) settled(now time.Time, delays Delays) *note {
 		}
 		settled.leaveStage(end)
 	}
+	if id := strconv.FormatInt(n.id, 10); !settled.transcriptionCompleted.IsZero() && !settled.transcriptionEdited {
+		settled.transcription = or(settled.transcription, "Synthetic transcription of note "+id+".")
+	}
+	if id := strconv.FormatInt(n.id, 10); !settled.analysisCompleted.IsZero() && !settled.analysisEdited {
+		settled.analysis = or(settled.analysis, "Synthetic analysis of note "+id+".")
+	}
 	return &settled
 }
 
@@ -152,7 +158,7 @@ func (n *note) leaveStage(at time.Time) {
 		n.transcriptionCompleted = at
 		n.stage = StageTranscribed
 		if !n.transcriptionEdited { // a clinician's words outrank the machine's
-			n.transcription = or(script.Transcription, "Synthetic transcription of note "+strconv.FormatInt(n.id, 10)+".")
+			n.transcription = script.Transcription
 		}
 	case StageTranscribed:
 		n.analysisStarted = at
@@ -165,7 +171,7 @@ func (n *note) leaveStage(at time.Time) {
 		n.analysisCompleted = at
 		n.stage = StageComplete
 		if !n.analysisEdited {
-			n.analysis = or(script.Analysis, "Synthetic analysis of note "+strconv.FormatInt(n.id, 10)+".")
+			n.analysis = script.Analysis
 		}
 	default: // the others are not left by themselves
 		return

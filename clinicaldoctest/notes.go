@@ -92,7 +92,7 @@ func (s *state) audioURL(c call) answer {
 		if n.audio == nil || !c.now.Before(n.audio.expiresAt) {
 			return new(s.variant().notFound("Audio", c.id))
 		}
-		return new(success(object{"url": s.signedURL(n.audio.key, c.now)}))
+		return new(success(object{"url": s.signedURL(n.audioKey(), c.now)}))
 	})
 }
 

@@ -166,7 +166,7 @@ func (s *state) addNote(n Note) int64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.notes.get(n.ID) != nil {
+	if n.ID != 0 && s.notes.get(n.ID) != nil {
 		panic(fmt.Sprintf("clinicaldoctest: AddNote: there is or was a note %d", n.ID))
 	}
 	owner := s.mustKnowUser(or(n.UserID, defaultUserID))
@@ -184,7 +184,7 @@ func (s *state) addNote(n Note) int64 {
 		panic("clinicaldoctest: AddNote: " + err.Error())
 	}
 	added.stageSince = now // a note seeded with an old date still starts its stage now
-	s.keepAudio(recording)
+	s.keepAudio(added)
 	s.notes.add(added)
 	return added.id
 }

@@ -33,7 +33,6 @@ type Server struct {
 	current atomic.Pointer[state]
 
 	dir        string // holds the audio files; "": they are held in memory
-	silences   atomic.Int64
 	signingKey []byte
 
 	certificate *tls.Certificate // nil: no TLS

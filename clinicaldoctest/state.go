@@ -16,6 +16,7 @@ type state struct {
 	requests recorder
 	faults   faultList
 	limits   limiter
+	silence  atomic.Pointer[audio] // of the note seeded last
 
 	mu       sync.Mutex // guards what follows
 	delays   Delays

@@ -63,7 +63,7 @@ func (s *state) storeNote(c call, now time.Time, n note) *note {
 	if len(s.scripts) > 0 {
 		n.script, s.scripts = &s.scripts[0], s.scripts[1:]
 	}
-	s.keepAudio(n.audio)
+	s.keepAudio(&n)
 	s.notes.add(&n)
 	s.requests.update(func() { seenRequest(c.Request).NoteID = n.id })
 	return &n

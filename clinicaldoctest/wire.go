@@ -39,7 +39,7 @@ func (s *state) noteObject(n *note, now time.Time) object {
 	v.putObject(body, "template", s.templateObject(n.promptID))
 	v.putObject(body, "patient", s.patientObject(n.patientID))
 	v.putObject(body, "user", s.ownerObject(n.userID))
-	v.putObject(body, "audio", s.audioObject(n.audio, now))
+	v.putObject(body, "audio", s.audioObject(n, now))
 	if v.Patient == PatientID {
 		body["patient_id"] = n.patientID
 	}
@@ -90,7 +90,8 @@ func (s *state) ownerObject(id int64) object {
 	return object{"id": id, "name": s.users[id].name}
 }
 
-func (s *state) audioObject(a *audio, now time.Time) object {
+func (s *state) audioObject(n *note, now time.Time) object {
+	a := n.audio
 	if a == nil {
 		return nil
 	}
@@ -104,7 +105,7 @@ func (s *state) audioObject(a *audio, now time.Time) object {
 	}
 	address := ""
 	if now.Before(a.expiresAt) {
-		address = s.signedURL(a.key, now)
+		address = s.signedURL(n.audioKey(), now)
 	}
 	v.putText(body, "file_url", address)
 	return body

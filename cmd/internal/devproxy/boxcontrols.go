@@ -123,14 +123,14 @@ func (b *box) addSeed(body []byte) (any, error) {
 		if n < 1 || n > 10_000 {
 			return nil, errors.New("want 1 to 10000 notes")
 		}
-		added = syntheticSeed(n)
+		added = seed{made: n}
 	} else if added, err = decode[seed](body); err != nil {
 		return nil, err
 	}
 	if err := added.plant(b.Server); err != nil {
 		return nil, err
 	}
-	return map[string]int{"users": len(added.Users), "patients": len(added.Patients), "notes": len(added.Notes)}, nil
+	return map[string]int{"users": len(added.Users), "patients": len(added.Patients), "notes": len(added.Notes) + added.made}, nil
 }
 
 func (b *box) addUser(body []byte) (made any, err error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -16,6 +17,8 @@ type seed struct {
 	Users    []seedUser    `json:"users"`
 	Patients []seedPatient `json:"patients"`
 	Notes    []seedNote    `json:"notes"`
+
+	made int // notes to make up
 }
 
 type seedUser struct {
@@ -51,7 +54,7 @@ func readSeed(text string) (seed, error) {
 		if n < 0 {
 			return seed{}, fmt.Errorf("cannot make %d notes", n)
 		}
-		return syntheticSeed(n), nil
+		return seed{made: n}, nil
 	}
 	content, err := os.ReadFile(text)
 	if err != nil {
@@ -66,31 +69,24 @@ func readSeed(text string) (seed, error) {
 	return read, nil
 }
 
-// syntheticSeed makes up n notes, an hour apart, three to a patient. Most are
+// synthetic makes up one of n notes, an hour apart, three to a patient. Most are
 // complete; the others show what else can be.
-func syntheticSeed(n int) seed {
-	var made seed
-	for i := range n {
-		patient := int64(i/3 + 1)
-		if i%3 == 0 {
-			made.Patients = append(made.Patients, seedPatient{ID: patient})
-		}
-		stage := clinicaldoctest.StageComplete
-		switch i % 10 {
-		case 4:
-			stage = clinicaldoctest.StageFailed
-		case 7:
-			stage = clinicaldoctest.StageSigned
-		case 9:
-			stage = clinicaldoctest.StageTranscribing
-		}
-		made.Notes = append(made.Notes, seedNote{
-			PatientID: patient, Stage: stage,
-			Name:      fmt.Sprintf("Visit %d of patient %d", i%3+1, patient),
-			CreatedAt: time.Now().Add(-time.Duration(n-i) * time.Hour),
-		})
+func synthetic(i, n int, now time.Time) clinicaldoctest.Note {
+	patient := int64(i/3 + 1)
+	stage := clinicaldoctest.StageComplete
+	switch i % 10 {
+	case 4:
+		stage = clinicaldoctest.StageFailed
+	case 7:
+		stage = clinicaldoctest.StageSigned
+	case 9:
+		stage = clinicaldoctest.StageTranscribing
 	}
-	return made
+	return clinicaldoctest.Note{
+		PatientID: patient, Stage: stage,
+		Name:      "Visit " + strconv.Itoa(i%3+1) + " of patient " + strconv.FormatInt(patient, 10),
+		CreatedAt: now.Add(-time.Duration(n-i) * time.Hour),
+	}
 }
 
 // plant puts the seed into a server. The server panics on impossible seeds,
@@ -101,11 +97,19 @@ func (s seed) plant(srv *clinicaldoctest.Server) (err error) {
 			err = fmt.Errorf("seed: %v", problem)
 		}
 	}()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing of it is garbage
 	for _, u := range s.Users {
 		srv.AddUser(clinicaldoctest.User(u))
 	}
 	for _, p := range s.Patients {
 		srv.AddPatient(clinicaldoctest.Patient(p))
+	}
+	now := time.Now()
+	for i := range s.made {
+		if i%3 == 0 {
+			srv.AddPatient(clinicaldoctest.Patient{ID: int64(i/3 + 1)})
+		}
+		srv.AddNote(synthetic(i, s.made, now))
 	}
 	for _, n := range s.Notes {
 		srv.AddNote(clinicaldoctest.Note{
