@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,10 +16,10 @@ import (
 
 // serveBox serves the stand-in until the context ends.
 func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error {
-	box := &box{settings: set, started: make(chan struct{})}
 	pages := newEvents()
-	followed := newTraffic(set.log(stderr), pages, nil)
-	box.events, box.traffic = pages, followed
+	followed := newTraffic(set.log(stderr), pages, nil, &bodies{}) // its data is synthetic
+	box := &box{settings: set, events: pages, traffic: followed, started: make(chan struct{}), transport: &http.Transport{DisableCompression: true}}
+	defer box.transport.CloseIdleConnections()
 	srv, err := clinicaldoctest.Start(
 		clinicaldoctest.WithAddr(set.addr),
 		clinicaldoctest.WithStorageAddr(cmp.Or(set.storageAddr, storageAddress(set.addr))),
@@ -26,8 +27,9 @@ func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error
 		clinicaldoctest.WithToken(set.token),
 		clinicaldoctest.WithVariant(set.variant),
 		clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: set.transcription, Analysing: set.analysis}),
-		clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
-			return box.afterStart(front(set.inspector(followed, box), box.landing(followed.watch(tagged(api)))))
+		clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+			watched := followed.watch(tagged(next))
+			return box.afterStart(watched, front(set.inspector(followed, box), box.landing(watched)))
 		}),
 		clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) { observe(followed, r) }),
 	)
@@ -72,6 +74,8 @@ type box struct {
 	frozen  atomic.Bool
 	notes   noteWatch
 	started chan struct{} // closed once the box is filled
+
+	transport *http.Transport // sends requests again
 }
 
 // fill puts in what the command line asks for.
@@ -92,14 +96,20 @@ func (b *box) origin() string {
 	return scheme + "://" + host
 }
 
-// afterStart lets requests wait until the box is filled: it listens before that.
-func (b *box) afterStart(next http.Handler) http.Handler {
+// afterStart lets requests wait until the box is filled: it listens before that. The inspector is at the API's address.
+func (b *box) afterStart(storage, api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-b.started:
-			next.ServeHTTP(w, r)
 		case <-r.Context().Done():
+			return
 		}
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		if _, port, err := net.SplitHostPort(fmt.Sprint(local)); err == nil && strings.HasSuffix(b.StorageURL, ":"+port) {
+			storage.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
 	})
 }
 
@@ -130,21 +140,14 @@ func tagged(api http.Handler) http.Handler {
 	})
 }
 
-// observe takes over what only the box knows of a request. The storage's requests are known to the box alone.
+// observe takes over what only the box knows of a request.
 func observe(followed *traffic, r clinicaldoctest.Request) {
 	id, err := strconv.ParseInt(r.Header.Get(tag), 10, 64)
 	if e := followed.exchangeOf(id); err == nil && e != nil {
-		e.route, e.noteID = r.Route, r.NoteID
+		e.route, e.noteID, e.storage = r.Route, r.NoteID, r.Storage
 		e.sent.Struck(r.Fault)
-		return
 	}
-	followed.log.write(entry{
-		method: r.Method, route: r.Route, status: r.Status, duration: r.Duration,
-		received: r.BytesReceived, sent: r.BytesSent, fault: r.Fault,
-	})
-	followed.add(request{
-		At: r.Time.UnixMilli(), Method: method(r.Method), Route: r.Route, Target: r.Path, Status: r.Status, Fault: r.Fault,
-		Millis: float64(r.Duration.Microseconds()) / 1000, Received: r.BytesReceived, Sent: r.BytesSent,
-		detail: detail{RequestHeader: headerLines(r.Header, false), Go: goCalls[r.Route]},
-	})
 }
+
+// think asks the SDK what it makes of a response.
+func (b *box) think(r *request) *verdict { return think(r, b.Variant().Query) }

@@ -14,6 +14,7 @@ import (
 type boxState struct {
 	Mode     string         `json:"mode"`
 	BaseURL  string         `json:"base_url"`
+	Bodies   bool           `json:"bodies"`
 	Now      time.Time      `json:"now"`
 	Frozen   bool           `json:"frozen"`
 	Routes   []string       `json:"routes"`
@@ -27,7 +28,7 @@ type boxState struct {
 
 func (b *box) state() any {
 	state := boxState{
-		Mode: "box", BaseURL: b.URL, Now: b.Now(), Frozen: b.frozen.Load(), Routes: clinicaldoctest.Routes(), Kinds: offeredKinds(nil),
+		Mode: "box", BaseURL: b.URL, Bodies: true, Now: b.Now(), Frozen: b.frozen.Load(), Routes: clinicaldoctest.Routes(), Kinds: offeredKinds(nil),
 		Faults: shownFaults(b.Server), Notes: boxlink.Newest(b.Server, shownNotes), Variant: variant(b.Variant()),
 	}
 	for _, v := range clinicaldoctest.Variants() {

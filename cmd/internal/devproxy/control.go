@@ -2,6 +2,7 @@ package devproxy
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,6 +42,8 @@ type controls interface {
 	state() any
 	routes() map[string]control // by method and path below pagePath
 	look()                      // publishes what changed by itself
+	think(r *request) *verdict  // what the SDK makes of a response
+	replay(ctx context.Context, r *request, change edited) error
 }
 
 // front serves the inspector and passes everything else on. Without an inspector its paths are nobody's.
@@ -69,15 +72,7 @@ func (in *inspector) handler() http.Handler {
 		in.events.serve(w, r, in.controls.look)
 	})
 	mux.HandleFunc("GET "+pagePath+"state", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, in.controls.state()) })
-	mux.HandleFunc("GET "+pagePath+"requests", func(w http.ResponseWriter, _ *http.Request) {
-		respond(w, http.StatusOK, in.traffic.list(keptRequests))
-	})
-	mux.HandleFunc("DELETE "+pagePath+"requests", func(w http.ResponseWriter, _ *http.Request) {
-		in.traffic.forget()
-		in.events.publish("reset", struct{}{})
-		respond(w, http.StatusOK, struct{}{})
-	})
-	mux.HandleFunc("GET "+pagePath+"requests/{id}", in.serveRequest)
+	in.handleRequests(mux)
 	for route, change := range in.controls.routes() {
 		method, path, _ := strings.Cut(route, " ")
 		mux.HandleFunc(method+" "+pagePath+path, func(w http.ResponseWriter, r *http.Request) { in.serveControl(w, r, change) })
@@ -85,20 +80,8 @@ func (in *inspector) handler() http.Handler {
 	return guard(mux)
 }
 
-func (in *inspector) serveRequest(w http.ResponseWriter, r *http.Request) {
-	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	if kept, found := in.traffic.opened(id); err == nil && found {
-		respond(w, http.StatusOK, struct {
-			*request
-			detail
-		}{kept, kept.detail})
-		return
-	}
-	refuse(w, http.StatusNotFound, "that request is not kept any more")
-}
-
 func (in *inspector) serveControl(w http.ResponseWriter, r *http.Request, change control) {
-	body, err := readAll(w, r)
+	body, err := readAll(w, r, maxControlBody)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "the body could not be read, or is too large")
 		return
@@ -117,7 +100,7 @@ func (in *inspector) serveControl(w http.ResponseWriter, r *http.Request, change
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; media-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cache-Control", "no-store")
@@ -127,6 +110,13 @@ func guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// tunnelHeaders are what proxies and tunnels add to what they pass on.
+var tunnelHeaders = []string{
+	"Via", "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host",
+	"Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Ray", "Cdn-Loop", "True-Client-Ip", "Fastly-Client-Ip", "Fly-Client-Ip",
+	"X-Appengine-User-Ip", "X-Azure-Clientip", "X-Envoy-External-Address",
 }
 
 // stranger says why a request does not come from this machine, or nothing.
@@ -139,8 +129,8 @@ func stranger(r *http.Request) string {
 	case !origin.Loopback(&url.URL{Host: r.Host}):
 		return "the inspector must be asked for by this machine's own name, such as localhost"
 	}
-	for _, name := range append([]string{"Via"}, forwardingHeaders...) {
-		if r.Header.Get(name) != "" {
+	for name := range r.Header {
+		if slices.Contains(tunnelHeaders, name) || strings.HasPrefix(name, "X-Forwarded") {
 			return "the inspector does not take forwarded requests"
 		}
 	}
@@ -172,8 +162,8 @@ func refuse(w http.ResponseWriter, status int, problem string) {
 	respond(w, status, map[string]string{"message": problem})
 }
 
-func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxControlBody))
+func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 }
 
 // decode reads a control's JSON. No body means nothing was chosen; a misspelled name is an error, not ignored.

@@ -99,6 +99,9 @@ func TestGuardLetsThisMachineInAlone(t *testing.T) {
 		"a form without a type":        {method: "POST"},
 		"a tunnel":                     {header: http.Header{"X-Forwarded-For": {"192.0.2.7"}}},
 		"a proxy":                      {header: http.Header{"Via": {"1.1 proxy"}}},
+		"a web server in front":        {header: http.Header{"X-Real-Ip": {"192.0.2.7"}}},
+		"a tunnel with its own header": {header: http.Header{"Cf-Connecting-Ip": {"192.0.2.7"}}},
+		"a tunnel that names nobody":   {header: http.Header{"X-Forwarded-For": {""}}},
 	} {
 		method, target := "GET", "/_/state"
 		if test.method != "" {

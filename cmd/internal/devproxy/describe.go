@@ -1,19 +1,17 @@
 package devproxy
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // target is a request's path and query as a page shows them. Of a request to a real service only the query's names are
 // shown: its path is told by its route, and all else may be data.
-func target(r *http.Request, upstream bool) string {
-	if !upstream {
+func target(r *http.Request, namesOnly bool) string {
+	if !namesOnly {
 		return r.URL.RequestURI()
 	}
 	var names []string
@@ -36,104 +34,87 @@ func printableQuery(name string) string {
 	return "(name withheld)"
 }
 
-// describe says what a page shows of an exchange when it is opened.
-func describe(e *exchange, r *http.Request, upstream bool) detail {
+// describe says what a page shows of an exchange with a real service: names and types.
+func describe(e *exchange, r *http.Request) detail {
 	header := e.sent.Header()
 	_, start, _ := e.received.seen()
+	_, path, _ := strings.Cut(e.route, " ")
 	return detail{
-		RequestHeader:  headerLines(r.Header, upstream),
+		RequestHeader:  headerNames(r.Header),
 		RequestShape:   shape(r.Header, start),
-		ResponseHeader: headerLines(header, upstream),
+		ResponseHeader: headerNames(header),
 		ResponseShape:  shape(header, e.sent.start),
-		Curl:           asCurl(e, r, upstream),
-		Go:             asGo(e.route, r, upstream),
+		Curl:           "curl -X " + method(r.Method) + " -H 'Accept: application/json' -H \"Authorization: Bearer $CLINICALDOC_TOKEN\" " + quoted("http://"+r.Host+path+e.request.Target),
+		Go:             goCall{}.text(e.route),
 	}
 }
 
-const maxHeaderValue = 200
+func headerNames(header http.Header) []string {
+	names := []string{}
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
 
-// headerLines lists a header by name, with its values where they are synthetic; a token's value never.
-func headerLines(header http.Header, upstream bool) []string {
+// newRecord begins to keep a request as it is.
+func newRecord(r *http.Request, kept *bodies) *record {
+	rec := &record{
+		method: r.Method, scheme: "http", host: r.Host, uri: r.URL.RequestURI(), requestHeader: withoutSecrets(r.Header),
+		authorization: r.Header["Authorization"], requestBody: kept.new(), responseBody: kept.new(), announced: -1,
+	}
+	rec.requestHeader.Del(replayHeader)
+	rec.chunked = r.ContentLength < 0
+	return rec
+}
+
+// answered returns the record with a response's header, as a new value: pages may be reading the old one.
+func (rec *record) answered(header http.Header) *record {
+	whole := *rec
+	whole.responseHeader = withoutSecrets(header)
+	if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && rec.method != http.MethodHead {
+		whole.announced = length
+	}
+	return &whole
+}
+
+const withheld = "(withheld)"
+
+// withoutSecrets copies a header without what lets others in.
+func withoutSecrets(header http.Header) http.Header {
+	kept := header.Clone()
+	for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie"} {
+		for i := range kept[name] {
+			kept[name][i] = withheld
+		}
+	}
+	return kept
+}
+
+// open says what a page shows of a request that was kept as it was.
+func (rec *record) open(r *request, think func(*request) *verdict) detail {
+	content, _ := rec.requestBody.bytes()
+	d := detail{
+		RequestID:     rec.responseHeader.Get("X-Request-Id"),
+		RequestHeader: headerLines(rec.requestHeader), RequestBody: rec.requestBody.shown(rec.requestHeader),
+		ResponseHeader: headerLines(rec.responseHeader), ResponseBody: rec.responseBody.shown(rec.responseHeader),
+		Parts: partsOf(rec.requestHeader, content), Curl: rec.curl(r.ID), Go: callOf(r.Route, rec).text(r.Route),
+	}
+	if !r.Pending {
+		d.Verdict = think(r)
+	}
+	return d
+}
+
+// headerLines lists a header by name.
+func headerLines(header http.Header) []string {
 	lines := []string{}
 	for name, values := range header {
 		for _, value := range values {
-			switch {
-			case upstream:
-				value = ""
-			case name == "Authorization" || name == "Proxy-Authorization" || name == "Cookie":
-				value = "(withheld)"
-			case len(value) > maxHeaderValue:
-				value = value[:maxHeaderValue] + "..."
-			}
-			lines = append(lines, strings.TrimSuffix(name+": "+value, ": "))
+			lines = append(lines, name+": "+value)
 		}
 	}
 	slices.Sort(lines)
-	return slices.Compact(lines)
-}
-
-// asCurl returns a command that sends the request once more, with the token of the environment.
-func asCurl(e *exchange, r *http.Request, upstream bool) string {
-	address := "http://" + r.Host + r.URL.RequestURI()
-	if upstream {
-		_, path, _ := strings.Cut(e.route, " ")
-		address = "http://" + r.Host + path + e.request.Target
-	}
-	command := "curl"
-	if r.Method != http.MethodGet {
-		command += " -X " + method(r.Method)
-	}
-	command += " -H 'Accept: application/json'"
-	if r.Header.Get("Authorization") != "" {
-		command += ` -H "Authorization: Bearer $CLINICALDOC_TOKEN"`
-	}
-	switch e.route {
-	case clinicaldoctest.RouteCreateNote:
-		command += " -F name=NAME -F patient_id=PATIENT -F prompt_id=PROMPT -F file=@RECORDING"
-	case clinicaldoctest.RouteUpdateNote:
-		command += ` -H 'Content-Type: application/json' -d '{"name":"NAME"}'`
-	}
-	return command + " " + quoted(address)
-}
-
-// quoted puts a text into a shell's single quotes.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-
-// goCalls are the SDK's calls by route; %s stands for the id.
-var goCalls = map[string]string{
-	clinicaldoctest.RouteListTokens:  "tokens, err := client.Tokens.List(ctx)",
-	clinicaldoctest.RouteRevokeToken: "confirmation, err := client.Tokens.Revoke(ctx, %s)",
-	clinicaldoctest.RouteCreateNote:  "note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: name, PatientID: patientID, PromptID: promptID, Audio: audio})",
-	clinicaldoctest.RouteListNotes:   "page, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{})",
-	clinicaldoctest.RouteGetNote:     "note, err := client.Notes.Get(ctx, %s)",
-	clinicaldoctest.RouteUpdateNote:  "note, err := client.Notes.Update(ctx, %s, clinicaldoc.UpdateNoteParams{Name: &name})",
-	clinicaldoctest.RouteDeleteNote:  "confirmation, err := client.Notes.Delete(ctx, %s)",
-	clinicaldoctest.RouteSignNote:    "note, err := client.Notes.Sign(ctx, %s)",
-	clinicaldoctest.RouteAudioURL:    "address, err := client.Notes.AudioURL(ctx, %s)",
-	clinicaldoctest.RouteMe:          "user, err := client.Users.Me(ctx)",
-	clinicaldoctest.RouteAudio:       "n, err := client.Notes.DownloadAudio(ctx, id, w, clinicaldoc.DownloadParams{})",
-}
-
-// asGo returns the SDK's call that makes such a request.
-func asGo(route string, r *http.Request, upstream bool) string {
-	call, known := goCalls[route]
-	switch {
-	case !known:
-		return "err := client.Do(ctx, method, path, nil, &out)"
-	case !strings.Contains(call, "%s"):
-		return call
-	case upstream:
-		return fmt.Sprintf(call, "id")
-	}
-	return fmt.Sprintf(call, idIn(r.URL.Path))
-}
-
-// idIn returns the number in a path.
-func idIn(path string) string {
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment != "" && strings.Trim(segment, "0123456789") == "" {
-			return segment
-		}
-	}
-	return "id"
+	return lines
 }

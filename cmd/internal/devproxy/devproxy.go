@@ -26,6 +26,7 @@ type settings struct {
 	faults                  []fault
 	token                   string
 	quiet, control          bool
+	showBodies              bool
 	upstream                string
 }
 
@@ -124,6 +125,7 @@ func (set *settings) flags() *flag.FlagSet {
 	})
 	flags.BoolVar(&set.control, "control", true, "serve the inspector and its controls at /_/, to this machine only")
 	flags.BoolVar(&set.quiet, "quiet", false, "do not log requests")
+	flags.BoolVar(&set.showBodies, "show-bodies", false, "with -upstream: keep bodies in memory and show them in the inspector, patients' data and all")
 	flags.StringVar(&set.upstream, "upstream", "", "base `URL` of a real service to pass requests on to")
 	flags.Func("variant", "`name` of the way the description's gaps are filled (see -variants)", func(name string) (err error) {
 		set.variant, err = variantNamed(name)
@@ -221,7 +223,7 @@ func variantNamed(name string) (clinicaldoctest.Variant, error) {
 func onlyForTheBox(flags *flag.FlagSet) (stray string) {
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "addr", "control", "fault", "host", "quiet", "upstream":
+		case "addr", "control", "fault", "host", "quiet", "show-bodies", "upstream":
 		default:
 			stray = f.Name
 		}

@@ -20,12 +20,14 @@ const maxChecked = 8 << 20
 // exchange is one request on its way, from its first byte to the last of its response.
 type exchange struct {
 	request  *request // as pages see it while it lasts
+	record   *record  // nil: nothing but shapes is kept
 	key      uint64   // the same for retries
 	route    string
 	began    time.Time
 	received *countingBody
 	sent     *countingWriter
 	noteID   int64 // that it made or changed
+	storage  bool  // asked of the audio storage
 
 	response    *copiedBody // of a real service; nil: none came
 	unreachable bool
@@ -138,7 +140,8 @@ type countingBody struct {
 	io.ReadCloser
 	mu     sync.Mutex
 	n      int64
-	first  []byte
+	first  []byte // as much as its shape is read from
+	copy   *body
 	failed bool // its sender went away
 }
 
@@ -148,6 +151,7 @@ func (b *countingBody) Read(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	b.n += int64(n)
 	b.first = appendStart(b.first, p[:n])
+	_, _ = b.copy.Write(p[:n])
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) {
 		b.failed = true
 	}
@@ -173,6 +177,7 @@ type countingWriter struct {
 	status   int
 	n        int64
 	start    []byte
+	copy     *body
 	hijacked bool
 	failed   bool   // its receiver went away
 	fault    string // the injected one that it met
@@ -217,6 +222,7 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.n += int64(n)
 	w.start = appendStart(w.start, p[:n])
+	_, _ = w.copy.Write(p[:n])
 	w.failed = w.failed || err != nil
 	return n, err
 }

@@ -4,17 +4,20 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	keptRequests = 2000
+	keptRequests = 20_000
 	keptCalls    = 1000
+	maxUnread    = 256 << 10 // net/http reads as much of a body that nobody wanted
 	// retryWindow is how long after a failure the same request counts as its retry.
 	retryWindow = 2 * time.Minute
 )
@@ -25,6 +28,7 @@ type traffic struct {
 	log        *requestLog
 	events     *events
 	departures *departures // nil: nothing is passed on to a real service
+	bodies     *bodies     // nil: shapes are kept, and no value
 
 	mu    sync.Mutex
 	last  int64
@@ -32,6 +36,8 @@ type traffic struct {
 	open  map[int64]*exchange
 	calls map[uint64]call
 	seed  maphash.Seed
+
+	routeOf func(*http.Request) string
 }
 
 // request is what a page shows of a request.
@@ -46,23 +52,44 @@ type request struct {
 	Pending  bool     `json:"pending,omitempty"`
 	Status   int      `json:"status"`
 	Fault    string   `json:"fault,omitempty"`
+	Proto    string   `json:"proto"`
+	Conn     string   `json:"conn"` // the client's end of its connection
 	Millis   float64  `json:"ms"`
 	Received int64    `json:"received"`
 	Sent     int64    `json:"sent"`
 	NoteID   int64    `json:"note,omitempty"`
 	Findings []string `json:"findings,omitempty"`
+	Replays  int64    `json:"replays,omitempty"` // the request that it repeats
+	Loaded   bool     `json:"loaded,omitempty"`  // from a file: it was sent elsewhere
 
+	record *record // nil: detail is all that is known
 	detail detail
 }
 
 // detail is what a request opens to.
 type detail struct {
-	RequestHeader  []string `json:"request_header"`
-	RequestShape   []string `json:"request_shape"`
-	ResponseHeader []string `json:"response_header"`
-	ResponseShape  []string `json:"response_shape"`
-	Curl           string   `json:"curl"`
-	Go             string   `json:"go"`
+	RequestID      string     `json:"request_id,omitempty"`
+	RequestHeader  []string   `json:"request_header"`
+	RequestShape   []string   `json:"request_shape,omitempty"`
+	RequestBody    *shownBody `json:"request_body,omitempty"`
+	Parts          []part     `json:"parts,omitempty"`
+	ResponseHeader []string   `json:"response_header"`
+	ResponseShape  []string   `json:"response_shape,omitempty"`
+	ResponseBody   *shownBody `json:"response_body,omitempty"`
+	Curl           string     `json:"curl"`
+	Go             string     `json:"go"`
+	Verdict        *verdict   `json:"verdict,omitempty"`
+}
+
+// record is a request as it was, and its response.
+type record struct {
+	method, scheme, host, uri     string
+	requestHeader, responseHeader http.Header
+	requestBody, responseBody     *body
+	authorization                 []string // never shown
+	storage                       bool     // asked of the audio storage
+	chunked                       bool     // sent without a length
+	announced                     int64    // the length of the response; -1: none
 }
 
 // call is the latest attempt of a call that may be tried again.
@@ -72,9 +99,9 @@ type call struct {
 	ended   time.Time
 }
 
-func newTraffic(log *requestLog, events *events, departures *departures) *traffic {
+func newTraffic(log *requestLog, events *events, departures *departures, bodies *bodies) *traffic {
 	return &traffic{
-		log: log, events: events, departures: departures,
+		log: log, events: events, departures: departures, bodies: bodies, routeOf: routeFinder(),
 		open: map[int64]*exchange{}, calls: map[uint64]call{}, seed: maphash.MakeSeed(),
 	}
 }
@@ -86,11 +113,15 @@ func (t *traffic) upstream() bool { return t.departures != nil }
 func (t *traffic) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := t.begin(w, r)
+		r.Header.Del(replayHeader)
 		// net/http must keep the body that it knows, or it holds a refusal back until an announced body has come.
 		own := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 		own.Body = e.received
 		defer func() { t.end(e, r) }() // also when the response breaks off
 		next.ServeHTTP(e.sent, own)
+		if e.record != nil && !e.sent.hijacked && r.ContentLength > 0 && r.ContentLength <= maxUnread && r.Header.Get("Expect") == "" {
+			_, _ = io.Copy(io.Discard, e.received) // so that what was refused unread can be seen
+		}
 		if e.sent.status == 0 && !e.sent.hijacked {
 			e.sent.status = http.StatusOK // as net/http has it
 		}
@@ -103,13 +134,19 @@ func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
 		received: &countingBody{ReadCloser: r.Body}, sent: &countingWriter{ResponseWriter: w, verbatim: t.upstream()},
 	}
 	e.sent.onFailure = sync.OnceFunc(func() { t.remember(e) })
+	if t.bodies != nil {
+		e.record = newRecord(r, t.bodies)
+		e.received.copy, e.sent.copy = e.record.requestBody, e.record.responseBody
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last++
 	e.request = &request{
 		ID: t.last, Call: t.last, Attempt: 1, At: e.began.UnixMilli(),
-		Method: method(r.Method), Target: target(r, t.upstream()), Pending: true,
+		Method: method(r.Method), Target: target(r, t.bodies == nil), Pending: true, Proto: r.Proto, Conn: r.RemoteAddr,
+		record: e.record,
 	}
+	e.request.Replays, _ = strconv.ParseInt(r.Header.Get(replayHeader), 10, 64) // 0: none
 	if before, failed := t.calls[e.key]; failed && e.began.Sub(before.ended) < retryWindow {
 		e.request.Call, e.request.Attempt = before.id, before.attempt+1
 		delete(t.calls, e.key)
@@ -134,7 +171,12 @@ func (t *traffic) end(e *exchange, r *http.Request) {
 	if t.upstream() {
 		t.departures.add(e)
 	}
-	over.detail = describe(e, r, t.upstream())
+	if e.record != nil {
+		over.record = e.record.answered(e.sent.Header())
+		over.record.storage = e.storage
+	} else {
+		over.detail = describe(e, r)
+	}
 	t.log.write(entry{
 		method: r.Method, route: e.route, status: over.Status, duration: time.Since(e.began),
 		received: over.Received, sent: over.Sent, fault: over.Fault, findings: e.findings,
@@ -177,51 +219,63 @@ func (t *traffic) keyOf(r *http.Request) uint64 {
 
 // find returns where a request is kept, or -1; the caller holds the lock.
 func (t *traffic) find(id int64) int {
-	i, found := slices.BinarySearchFunc(t.kept, id, func(r *request, id int64) int { return cmp.Compare(r.ID, id) })
+	i, found := slices.BinarySearchFunc(t.kept, id, compareIDs)
 	if !found {
 		return -1
 	}
 	return i
 }
 
-// list returns the last requests, oldest first.
-func (t *traffic) list(limit int) []*request {
+// list returns up to limit requests that came after one, oldest first.
+func (t *traffic) list(after int64, limit int) []*request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]*request{}, t.kept[max(0, len(t.kept)-limit):]...) // an empty list is a list too
+	i, _ := slices.BinarySearchFunc(t.kept, after+1, compareIDs)
+	return append([]*request{}, t.kept[i:min(len(t.kept), i+limit)]...) // an empty list is a list too
 }
 
-// opened returns a request with what it opens to.
-func (t *traffic) opened(id int64) (r *request, found bool) {
+func compareIDs(r *request, id int64) int { return cmp.Compare(r.ID, id) }
+
+// opened returns a request that is kept, or nil.
+func (t *traffic) opened(id int64) *request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := t.find(id)
-	if i < 0 {
-		return nil, false
+	if i := t.find(id); i >= 0 {
+		return t.kept[i]
 	}
-	return t.kept[i], true
+	return nil
 }
 
 func (t *traffic) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.dropBodies(t.kept)
 	t.kept = nil
 	clear(t.calls)
 }
 
-// add keeps a request that somebody else followed.
-func (t *traffic) add(r request) {
+// dropBodies forgets the bodies of requests; the caller holds the lock.
+func (t *traffic) dropBodies(dropped []*request) {
+	for _, r := range dropped {
+		if r.record != nil {
+			t.bodies.drop(r.record.requestBody, r.record.responseBody)
+		}
+	}
+}
+
+// add keeps a request that came elsewhere.
+func (t *traffic) add(r *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last++
 	r.ID, r.Call, r.Attempt = t.last, t.last, 1
-	t.keep(&r)
-	t.events.publish("request", &r)
+	t.keep(r)
 }
 
 // keep appends to the list, which has its bounds; the caller holds the lock.
 func (t *traffic) keep(r *request) {
 	if len(t.kept) >= keptRequests {
+		t.dropBodies(t.kept[:keptRequests/10])
 		t.kept = slices.Delete(t.kept, 0, keptRequests/10)
 	}
 	t.kept = append(t.kept, r)

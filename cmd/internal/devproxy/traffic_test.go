@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // opened returns what a request opens to.
@@ -72,7 +73,7 @@ func TestARetryIsKnownAlsoWhenItIsQuick(t *testing.T) {
 			assert.NoError(t, http.NewResponseController(w).Flush())
 		},
 	} {
-		followed := newTraffic(newRequestLog(io.Discard), newEvents(), nil)
+		followed := newTraffic(newRequestLog(io.Discard), newEvents(), nil, &bodies{})
 		failed, retried := false, make(chan struct{})
 		srv := httptest.NewServer(followed.watch(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if failed {
@@ -92,53 +93,269 @@ func TestARetryIsKnownAlsoWhenItIsQuick(t *testing.T) {
 			}
 		}
 		srv.Close()
-		list := followed.list(2)
+		list := followed.list(0, 2)
 		assert.Equal(t, 2, list[1].Attempt, name)
 		assert.Equal(t, list[0].ID, list[1].Call, name)
 		assert.Empty(t, followed.calls, "%s: the next is another call", name)
 	}
 }
 
-func TestARequestOpensToHeadersAndShapes(t *testing.T) {
+// The box's data is synthetic: a request opens to what was sent and answered.
+func TestARequestOpensToWhatItWas(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "0s", "-analysis", "0s")
 	c.create()
 	c.get("/v1/progress-notes?patient_id=7")
+	c.send(http.MethodPost, "/v1/progress-notes", "application/json", strings.NewReader(`{"name":"Visit"}`))
 	shown := c.shown()
-	require.Len(t, shown, 2)
+	require.Len(t, shown, 3)
 	assert.EqualValues(t, 1, shown[0].NoteID)
 	assert.Equal(t, "/v1/progress-notes?patient_id=7", shown[1].Target)
+	assert.Equal(t, "HTTP/1.1", shown[1].Proto)
+	assert.Contains(t, shown[1].Conn, "127.0.0.1:")
 
 	created := c.opened(1)
 	assert.Contains(t, created.RequestHeader, "Authorization: (withheld)")
-	assert.ElementsMatch(t, []string{"part name", "part patient_id", "part prompt_id", "part file: file, application/octet-stream"}, created.RequestShape)
+	require.Len(t, created.Parts, 4)
 	assert.Contains(t, created.ResponseHeader, "Content-Type: application/json")
-	assert.Contains(t, created.ResponseShape, "audio.size: integer")
-	assert.Contains(t, created.Curl, "-F file=@RECORDING")
-	listed := c.opened(2)
-	assert.Contains(t, listed.ResponseShape, "data[].name: string")
-	assert.Equal(t, `curl -H 'Accept: application/json' -H "Authorization: Bearer $CLINICALDOC_TOKEN" '`+c.url+`/v1/progress-notes?patient_id=7'`, listed.Curl)
-	assert.Equal(t, "page, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{})", listed.Go)
-	assert.Equal(t, http.StatusNotFound, c.get("/_/requests/99").status)
+	assert.Equal(t, "req-1", created.RequestID)
+	assert.Contains(t, c.get("/_/requests/1/response/body").text, `"name":"Secret visit"`)
+	assert.Contains(t, created.Go, `client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Secret visit", PatientID: 7`)
+	assert.Equal(t, "*clinicaldoc.ProgressNote", created.Verdict.Type)
+	for i, p := range created.Parts {
+		part := c.get(fmt.Sprintf("/_/requests/1/parts/%d", i))
+		assert.Len(t, part.text, p.Size)
+		assert.Equal(t, p.File != "", strings.HasPrefix(p.Name, "file"))
+	}
+	assert.Equal(t, http.StatusNotFound, c.get("/_/requests/1/parts/4").status)
+	assert.Equal(t, "page, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 7})", c.opened(2).Go)
 
+	refused := c.opened(3)
+	assert.Equal(t, `{"name":"Visit"}`, c.get("/_/requests/3/request/body").text, "what was refused is shown too")
+	assert.Contains(t, c.get("/_/requests/3/response/body").text, "The file field is required.")
+	assert.Equal(t, []string{"ErrValidation"}, refused.Verdict.Matches)
+	assert.Equal(t, "docs/errors.md#what-the-service-said", refused.Verdict.Docs)
+	assert.NotContains(t, fmt.Sprintf("%+v %+v", created, refused), c.token)
+
+	assert.JSONEq(t, "[1,3]", c.get("/_/requests?text=%22Visit").text, "what is in a body is found")
+	assert.JSONEq(t, "[1,2]", c.get("/_/requests?text=secret").text)
+	assert.Equal(t, http.StatusNotFound, c.get("/_/requests/99").status)
 	c.use(http.MethodDelete, "requests", "", http.StatusOK)
 	assert.Empty(t, c.shown())
 }
 
-// What is copied as curl does once more what was done.
-func TestCopiedCurlWorks(t *testing.T) {
+// What is copied as curl is that request, header by header and byte by byte.
+func TestCopiedCurlIsTheSameRequest(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("no curl was found")
 	}
 	c := launch(t, "-seed", "1")
-	c.get("/v1/progress-notes?patient_id=1&x=it's")
-	copied := exec.CommandContext(t.Context(), "sh", "-c", c.opened(1).Curl+" --silent --show-error")
-	copied.Env = append(os.Environ(), "CLINICALDOC_TOKEN="+c.token)
-	out, err := copied.CombinedOutput()
-	require.NoError(t, err, string(out))
-	assert.Contains(t, string(out), "Visit 1 of patient 1")
-	assert.Equal(t, c.shown()[0].Target, c.shown()[1].Target)
+	c.get("/v1/progress-notes?patient_id=1&x=it's[1-3]")
+	c.create()
+	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader("{\"name\":\"It's\\u00e9 $HOME `x`\"}"))
+	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader(`{"name":"`+strings.Repeat("long ", 10_000)+`"}`))
+	c.send(http.MethodDelete, "/v1/progress-notes/99", "", nil)
+	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", io.MultiReader(strings.NewReader(`{"name":"chunked"}`))) // without a length
+	sent := len(c.shown())
+	for id := range int64(sent) {
+		original := c.opened(id + 1)
+		copied := exec.CommandContext(t.Context(), "sh", "-c", original.Curl+" --silent --show-error")
+		copied.Env = append(os.Environ(), "CLINICALDOC_TOKEN="+c.token)
+		out, err := copied.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", original.Curl, out)
+		shown := c.shown()
+		again := c.opened(shown[len(shown)-1].ID)
+		assert.Equal(t, original.RequestHeader, again.RequestHeader, original.Curl)
+		assert.Equal(t, original.Method+original.Target, again.Method+again.Target)
+		body := func(id int64) string { return c.get(fmt.Sprintf("/_/requests/%d/request/body?raw", id)).text }
+		assert.Equal(t, body(original.ID), body(again.ID), original.Curl)
+	}
+	assert.Len(t, c.shown(), 2*sent)
+}
+
+func TestARequestIsSentAgain(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-seed", "1")
+	c.create()
+	again := c.post("requests/1/replay", "")
+	assert.InDelta(t, 2, again["id"], 0)
+	repeated := c.opened(2)
+	assert.EqualValues(t, 1, repeated.Replays)
+	assert.Equal(t, http.StatusCreated, repeated.Status)
+	assert.Equal(t, c.opened(1).RequestHeader, repeated.RequestHeader)
+	assert.Equal(t, c.get("/_/requests/1/request/body").text, c.get("/_/requests/2/request/body").text)
+	assert.Len(t, c.state().Notes, 3)
+
+	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader(`{"name":"Before"}`))
+	c.post("requests/3/replay", `{"target":"/v1/progress-notes/2","body":"{\"name\":\"After\"}","header":["Content-Type: application/json","Authorization: (withheld)","X-Own: 1"]}`)
+	edited := c.opened(4)
+	assert.Equal(t, http.StatusOK, edited.Status)
+	assert.Contains(t, edited.RequestHeader, "X-Own: 1")
+	assert.NotContains(t, strings.Join(edited.RequestHeader, " "), "X-Devproxy")
+	assert.Equal(t, "After", c.state().Notes[1].Name)
+
+	c.get("/v1/progress-notes/1/audio-url")
+	var signed struct{ URL string }
+	require.NoError(t, json.Unmarshal([]byte(c.get("/_/requests/5/response/body").text), &signed))
+	fetch, err := http.NewRequestWithContext(t.Context(), http.MethodGet, signed.URL, nil)
+	require.NoError(t, err)
+	resp, err := c.client.Do(fetch)
+	require.NoError(t, err)
+	recording, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Eventually(t, func() bool { return len(c.shown()) == 6 }, 10*time.Second, time.Millisecond)
+	heard := c.get("/_/requests/6/response/body")
+	assert.Equal(t, string(recording), heard.text)
+	assert.Equal(t, "audio/wav", heard.header.Get("Content-Type"))
+	c.post("requests/6/replay", "")
+	assert.Equal(t, http.StatusOK, c.opened(7).Status, "the storage too")
+
+	for _, wrong := range []string{`{"target":"x"}`, `{"target":"/_/reset"}`, `{"method":"A B"}`, `{"header":["x"]}`, `{"body":"-","base64":true}`, `{"x":1}`} {
+		c.use(http.MethodPost, "requests/3/replay", wrong, http.StatusBadRequest)
+	}
+	c.use(http.MethodPost, "requests/99/replay", "", http.StatusNotFound)
+}
+
+// What is saved can be loaded, looked at and sent again elsewhere.
+func TestASessionIsSavedAndLoaded(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-seed", "2", "-fault", "GET /user:reset")
+	c.create()
+	c.get("/v1/progress-notes?patient_id=1&x=%20y")
+	c.client.CloseIdleConnections()
+	_, err := c.client.Transport.RoundTrip(func() *http.Request {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
+		require.NoError(t, err)
+		return req
+	}()) //nolint:bodyclose // there is none
+	require.Error(t, err)
+	c.shown()
+	saved := c.get("/_/har").text
+	assert.NotContains(t, saved, c.token)
+
+	other := launch(t)
+	assert.InDelta(t, 3, other.post("har", saved)["loaded"], 0)
+	for id := range int64(3) {
+		before, after := c.opened(id+1), other.opened(id+1)
+		assert.True(t, after.Loaded)
+		assert.Equal(t, before.RequestHeader, after.RequestHeader)
+		assert.Equal(t, before.ResponseHeader, after.ResponseHeader)
+		assert.Equal(t, before.Parts, after.Parts)
+		assert.Equal(t, before.Target, after.Target)
+		assert.Equal(t, before.Status, after.Status)
+		assert.Equal(t, before.Verdict, after.Verdict)
+		for _, side := range []string{"request", "response"} {
+			path := fmt.Sprintf("/_/requests/%d/%s/body", id+1, side)
+			assert.Equal(t, c.get(path).text, other.get(path).text)
+		}
+	}
+	other.post("requests/1/replay", "")
+	assert.Equal(t, http.StatusCreated, other.opened(4).Status, "with the other box's token")
+	assert.JSONEq(t, saved, c.get("/_/har").text, "saving changes nothing")
+	for _, wrong := range []string{"", "[]", `{"log":{}}`, `{"log":{"version":"1.2","entries":[{}]}}`} {
+		other.use(http.MethodPost, "har", wrong, http.StatusBadRequest)
+	}
+	assert.Len(t, other.shown(), 4)
+}
+
+// The typed error is the SDK's own.
+func TestTheSDKIsAskedWhatItThinks(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-seed", "2")
+	for _, test := range []struct{ fault, method, path, kind, matches string }{
+		{"", "GET", "/user", "*clinicaldoc.User", ""},
+		{"", "GET", "/v1/progress-notes/99", "*clinicaldoc.Error", "ErrNotFound"},
+		{"GET /user:status=503", "GET", "/user", "*clinicaldoc.Error", "ErrServer"},
+		{"GET /user:429=30s", "GET", "/user", "*clinicaldoc.Error", "ErrRateLimited"},
+		{"GET /user:truncate=10", "GET", "/user", "", ""},
+		{"GET /user:reset", "GET", "/user", "", ""},
+		{"POST /v1/progress-notes:status=504", "POST", "/v1/progress-notes", "*clinicaldoc.OutcomeUnknownError", "ErrServer ErrOutcomeUnknown"},
+		{"POST /v1/progress-notes:reset-after-commit", "POST", "/v1/progress-notes", "*clinicaldoc.OutcomeUnknownError", "ErrOutcomeUnknown"},
+		{"", "GET", "/v1/progress-notes", "*clinicaldoc.Page[github.com/clinicaldoc/clinicaldoc-go.ProgressNote]", ""},
+		{"", "GET", "/nowhere", "*clinicaldoc.Error", "ErrNotFound"},
+	} {
+		if test.fault != "" {
+			c.post("faults", `{"fault":"`+test.fault+`"}`)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), test.method, c.url+test.path, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+c.token)
+		req.Header.Set("Accept", "application/json")
+		c.client.CloseIdleConnections() // net/http retries on a connection that it has used before
+		if resp, err := c.client.Transport.RoundTrip(req); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			require.NoError(t, resp.Body.Close())
+		}
+		shown := c.shown()
+		thought := c.opened(shown[len(shown)-1].ID).Verdict
+		require.NotNil(t, thought, test)
+		assert.Equal(t, test.matches, strings.Join(thought.Matches, " "), test)
+		if test.kind != "" {
+			assert.Equal(t, test.kind, thought.Type, test)
+		} else {
+			assert.True(t, thought.Failed, test)
+		}
+		assert.NotContains(t, thought.Text, "synthetic")
+		if page, _, _ := strings.Cut(thought.Docs, "#"); page != "" {
+			assert.FileExists(t, filepath.Join("..", "..", "..", page))
+		}
+	}
+}
+
+// Bodies of a real service are kept by an explicit word alone, and a token never.
+func TestBodiesOfARealServiceByAnExplicitWord(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	srv.AddNote(clinicaldoctest.Note{Name: "Synthetic visit"})
+	for _, args := range [][]string{nil, {"-show-bodies"}} {
+		c := launch(t, append(args, "-upstream", srv.URL)...)
+		c.token = srv.Token
+		c.get("/v1/progress-notes/1?x=1")
+		opened := c.opened(c.shown()[0].ID)
+		body := c.get("/_/requests/1/response/body")
+		if shown := len(args) > 0; shown {
+			assert.Contains(t, c.stdout.String(), "BODIES ARE SHOWN")
+			assert.Contains(t, c.get("/_/state").text, `"bodies":true`)
+			assert.Contains(t, body.text, "Synthetic visit")
+			assert.Equal(t, "*clinicaldoc.ProgressNote", opened.Verdict.Type)
+		} else {
+			assert.Contains(t, c.get("/_/state").text, `"bodies":false`)
+			assert.Equal(t, http.StatusNotFound, body.status)
+			assert.Contains(t, opened.ResponseShape, "name: string")
+			assert.Equal(t, "?x", opened.Target)
+			c.use(http.MethodPost, "har", `{}`, http.StatusBadRequest)
+		}
+		assert.NotContains(t, c.get("/_/requests/1").text+c.get("/_/har").text, srv.Token)
+		c.use(http.MethodPost, "requests/1/replay", "", http.StatusBadRequest)
+	}
+	assert.Len(t, srv.Requests(), 2, "nothing was sent again")
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	var kept bodies
+	piece := make([]byte, 1<<20)
+	var all []*body
+	for range 10 {
+		b := kept.new()
+		all = append(all, b)
+		for range 40 {
+			_, _ = b.Write(piece)
+		}
+		content, whole := b.bytes()
+		assert.Len(t, content, maxBody)
+		assert.False(t, whole, "it is told that this is not all")
+	}
+	assert.LessOrEqual(t, kept.used, maxBodies)
+	content, whole := all[0].bytes()
+	assert.Empty(t, content, "the oldest is forgotten")
+	assert.False(t, whole)
+	kept.drop(all...)
+	assert.Zero(t, kept.used)
+	assert.Empty(t, kept.kept)
 }
 
 // Of what passes between a program and a real service, the page is shown names and types and no value.
@@ -174,14 +391,16 @@ func TestNoValueOfARealServiceIsShown(t *testing.T) {
 
 func TestKeptRequestsAreBounded(t *testing.T) {
 	t.Parallel()
-	c := launch(t, "-quiet")
+	followed := newTraffic(newRequestLog(io.Discard), newEvents(), nil, &bodies{})
+	handler := followed.watch(http.NotFoundHandler())
 	for range keptRequests + 50 {
-		c.get("/nowhere")
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/nowhere", strings.NewReader("body")))
 	}
-	shown := c.shown()
+	shown := followed.list(0, 2*keptRequests)
 	assert.LessOrEqual(t, len(shown), keptRequests)
 	assert.EqualValues(t, keptRequests+50, shown[len(shown)-1].ID)
-	assert.Equal(t, http.StatusNotFound, c.get("/_/requests/1").status)
+	assert.Nil(t, followed.opened(1))
+	assert.LessOrEqual(t, followed.bodies.used, keptRequests*(len("body")+len("404 page not found\n")), "nor is anything kept of it")
 }
 
 // What is copied as Go compiles.
@@ -199,18 +418,24 @@ import (
 func main() {}
 
 `
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/v1/progress-notes/5", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/v1/progress-notes/5?patient_id=7&sort=latest&cursor=%22", nil)
 	require.NoError(t, err)
+	rec := newRecord(r, &bodies{})
+	_, _ = rec.requestBody.Write([]byte(`{"name":"It's \"*/ é","analysis":""}`))
+	form := newRecord(r, &bodies{})
+	form.requestHeader.Set("Content-Type", "multipart/form-data; boundary=b")
+	_, _ = form.requestBody.Write([]byte("--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n*/ \"x\"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"*/a.wav\"\r\n\r\nRIFF\r\n--b--"))
 	number := 0
-	for route := range goCalls {
-		for _, upstream := range []bool{true, false} {
-			code := asGo(route, r, upstream)
+	for _, route := range clinicaldoctest.Routes() {
+		for _, call := range []goCall{{}, callOf(route, rec), callOf(route, form)} {
+			code := call.text(route)
 			result, _, _ := strings.Cut(code, ",")
 			number++
 			program += fmt.Sprintf("func f%d(ctx context.Context, client *clinicaldoc.Client, id, patientID, promptID int64, name string, audio *clinicaldoc.AudioSource, w io.Writer) error {\n%s\n_ = %s\nreturn err\n}\n", number, code, result)
 		}
 	}
-	program += "func other(ctx context.Context, client *clinicaldoc.Client, method, path string, out any) error {\n" + asGo("", r, false) + "\nreturn err\n}\n"
+	program += "func other(ctx context.Context, client *clinicaldoc.Client, method, path string, out any) error {\n" + goCall{}.text("") + "\nreturn err\n}\n"
+	program += "func another(ctx context.Context, client *clinicaldoc.Client, out any) error {\n" + callOf("", rec).text("") + "\nreturn err\n}\n"
 	folder := t.TempDir()
 	file := filepath.Join(folder, "copied.go")
 	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))

@@ -38,7 +38,15 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 	transport := newTransport()
 	defer transport.CloseIdleConnections()
 	pages := newEvents()
-	followed := newTraffic(set.log(stderr), pages, &way.departures)
+	var kept *bodies
+	warning := "against the service's description, and only paths and types are reported."
+	if set.showBodies {
+		kept = &bodies{}
+		warning = `against the service's description.
+
+BODIES ARE SHOWN: the inspector holds what patients said, in memory and on its page.`
+	}
+	followed := newTraffic(set.log(stderr), pages, &way.departures, kept)
 	server := &http.Server{Handler: front(set.inspector(followed, way), followed.watch(way.handler(transport))), ReadHeaderTimeout: time.Minute}
 	server.RegisterOnShutdown(pages.close)
 	server.RegisterOnShutdown(way.faults.Close) // which ends delays and silence
@@ -50,9 +58,9 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
   base URL  %s
 %s
 Use the service's own token; it goes to that service only. Responses are held
-against the service's description, and only paths and types are reported.
+%s
 
-`, upstream.Scheme, upstream.Host, address, set.pageLine(address)); err != nil {
+`, upstream.Scheme, upstream.Host, address, set.pageLine(address), warning); err != nil {
 		_ = server.Close()
 		return err
 	}
@@ -99,10 +107,11 @@ type way struct {
 	routeOf    func(*http.Request) string
 	faults     *clinicaldoctest.Server // only its faults are used
 	departures departures
+	showBodies bool
 }
 
 func newWay(upstream *url.URL, set settings) (*way, error) {
-	w := &way{upstream: upstream, routeOf: routeFinder(), faults: clinicaldoctest.NewServer(clinicaldoctest.InProcess())}
+	w := &way{upstream: upstream, showBodies: set.showBodies, routeOf: routeFinder(), faults: clinicaldoctest.NewServer(clinicaldoctest.InProcess())}
 	for _, f := range set.faults {
 		if err := f.onlyInTheBox(); err != nil {
 			w.faults.Close()

@@ -303,7 +303,7 @@ func TestProxyPassesOnOverHTTP2(t *testing.T) {
 	way, err := newWay(upstream, settings{})
 	require.NoError(t, err)
 	t.Cleanup(way.faults.Close)
-	proxy := httptest.NewServer(newTraffic(newRequestLog(io.Discard), newEvents(), &way.departures).watch(way.handler(transport)))
+	proxy := httptest.NewServer(newTraffic(newRequestLog(io.Discard), newEvents(), &way.departures, nil).watch(way.handler(transport)))
 	t.Cleanup(proxy.Close)
 
 	host := strings.TrimPrefix(proxy.URL, "http://")

@@ -1,9 +1,12 @@
 package devproxy
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
 )
 
@@ -11,6 +14,7 @@ import (
 type wayState struct {
 	Mode       string       `json:"mode"`
 	Upstream   string       `json:"upstream"`
+	Bodies     bool         `json:"bodies"` // bodies are shown, with patients' data
 	Routes     []string     `json:"routes"`
 	Kinds      []faultKind  `json:"fault_kinds"`
 	Faults     []shownFault `json:"faults"`
@@ -19,7 +23,7 @@ type wayState struct {
 
 func (w *way) state() any {
 	return wayState{
-		Mode: "upstream", Upstream: w.upstream.Scheme + "://" + w.upstream.Host,
+		Mode: "upstream", Bodies: w.showBodies, Upstream: w.upstream.Scheme + "://" + w.upstream.Host,
 		Routes: slices.Sorted(maps.Keys(description.Endpoints)), Kinds: offeredKinds(boxKinds), Faults: shownFaults(w.faults), Departures: w.departures.list(),
 	}
 }
@@ -28,3 +32,13 @@ func (w *way) routes() map[string]control { return faultControls(w.faults, fault
 
 // look finds nothing: a real service's notes are not looked into.
 func (w *way) look() {}
+
+// think asks the SDK what it makes of a response.
+func (w *way) think(r *request) *verdict {
+	return think(r, clinicaldoctest.QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor"})
+}
+
+// replay asks no real service: a click must not make a second note.
+func (w *way) replay(context.Context, *request, edited) error {
+	return errors.New("requests to a real service are not sent again: copy them as curl instead")
+}

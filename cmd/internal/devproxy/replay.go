@@ -1,0 +1,114 @@
+package devproxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// replayHeader names the request that one repeats. It is never passed on.
+const replayHeader = "X-Devproxy-Replays"
+
+const replayTimeout = time.Minute
+
+// edited is a request to send again, as it was but for what is set.
+type edited struct {
+	Method *string  `json:"method"`
+	Target *string  `json:"target"`
+	Header []string `json:"header"` // lines; nil: as they were
+	Body   *string  `json:"body"`
+	Base64 bool     `json:"base64"` // how the body is written
+}
+
+// replay sends a recorded request to the box again and waits until its response is there.
+func (b *box) replay(ctx context.Context, recorded *request, change edited) error {
+	rec := recorded.record
+	content, whole := rec.requestBody.bytes()
+	switch {
+	case change.Body != nil && change.Base64:
+		decoded, err := base64.StdEncoding.DecodeString(*change.Body)
+		if err != nil {
+			return errors.New("the body is not in base64")
+		}
+		content = decoded
+	case change.Body != nil:
+		content = []byte(*change.Body)
+	case !whole:
+		return errors.New("the request's body is not kept whole: it cannot be sent as it was")
+	}
+	method, uri := rec.method, rec.uri
+	if change.Method != nil {
+		method = *change.Method
+	}
+	if change.Target != nil {
+		uri = *change.Target
+	}
+	address := b.origin()
+	if rec.storage {
+		address = b.StorageURL
+	}
+	if !strings.HasPrefix(uri, "/") {
+		return errors.New("a target begins with /")
+	}
+	if strings.HasPrefix(uri, pagePath) {
+		return errors.New("the inspector does not ask itself")
+	}
+	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, address+uri, bytes.NewReader(content))
+	if err != nil {
+		return errors.New("that is no request: method and target must be such as HTTP has")
+	}
+	if req.Header, err = rec.header(change.Header, b.Token); err != nil {
+		return err
+	}
+	if rec.chunked && len(content) > 0 {
+		req.ContentLength = -1
+	}
+	req.Header.Set(replayHeader, fmt.Sprint(recorded.ID))
+	if _, given := req.Header["User-Agent"]; !given {
+		req.Header["User-Agent"] = nil // or net/http adds its own
+	}
+	resp, err := b.transport.RoundTrip(req)
+	if err != nil {
+		return nil //nolint:nilerr // a fault may have met it, which the list shows
+	}
+	_, _ = io.Copy(io.Discard, resp.Body) // so may one have met the body
+	_ = resp.Body.Close()
+	return nil
+}
+
+// header is what is sent again. What was withheld is sent as it was, or with the box's own token where it came from a file.
+func (rec *record) header(lines []string, token string) (http.Header, error) {
+	header := http.Header{}
+	if lines == nil {
+		lines = headerLines(rec.requestHeader)
+	}
+	for _, line := range lines {
+		name, value, found := strings.Cut(line, ":")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if !found || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("no header: %q", line)
+		}
+		value = strings.TrimSpace(value)
+		switch name = http.CanonicalHeaderKey(strings.TrimSpace(name)); {
+		case name == "Content-Length" || name == "Connection":
+			continue // they belong to a connection
+		case name == "Authorization" && value == withheld && rec.authorization != nil:
+			header[name] = rec.authorization
+			continue
+		case name == "Authorization" && value == withheld:
+			value = "Bearer " + token
+		}
+		header.Add(name, value)
+	}
+	return header, nil
+}
