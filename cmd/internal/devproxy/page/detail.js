@@ -1,0 +1,332 @@
+// One request: what was sent, what was answered, what the SDK makes of it, and the same again.
+
+import { $, make, ask, bytes, clock, copyText, page, say, span, statusOf } from "./page.js";
+import * as list from "./list.js";
+
+const first = 256 * 1024; // of a body are fetched at once
+const more = 1024 * 1024;
+const coloured = 64 * 1024; // of JSON are drawn in colours
+const pane = $("detail");
+let shown = 0;
+let base = 0; // the request that others are compared with
+const listeners = { open: () => {} };
+
+export const on = (name, listener) => { listeners[name] = listener; };
+export const openedId = () => shown;
+export const comparedId = () => base;
+
+export async function open(id) {
+  shown = id;
+  document.body.classList.add("opened");
+  listeners.open();
+  const r = await ask("GET", `requests/${id}`);
+  if (shown !== id) return;
+  if (!r) {
+    pane.replaceChildren(make("div", { class: "empty" }, make("p", {}, `Request ${id} is not kept any more.`)));
+    return;
+  }
+  if (base && base !== id) await showDifference(id);
+  else show(r);
+}
+
+export function close() {
+  shown = 0;
+  document.body.classList.remove("opened");
+  pane.replaceChildren(make("div", { class: "empty" }, make("p", {}, "Choose a request to see what was sent and answered.")));
+  listeners.open();
+}
+
+// changed shows a request anew that has been answered meanwhile.
+export function changed(r) {
+  if (r.id === shown && !pane.querySelector("form.edit")) open(r.id);
+}
+
+function show(r) {
+  const [status, kind] = statusOf(r);
+  const canReplay = page.state.mode === "box" && !r.pending;
+  pane.replaceChildren(
+    make("div", { class: "top" },
+      make("button", { type: "button", class: "back", onclick: close }, "‹ Requests"),
+      make("h2", {}, make("span", { class: "method" }, r.method), " ", make("span", { class: "path" }, r.target || r.route || "(unknown path)"), " ", make("span", { class: `status ${kind}` }, status)),
+      make("div", { class: "bar" },
+        canReplay && make("button", { type: "button", class: "main", id: "replay", title: "r", onclick: () => replay(r.id) }, "Send again"),
+        canReplay && make("button", { type: "button", id: "edit", title: "e", onclick: () => edit(r) }, "Edit and send"),
+        page.state.bodies && make("button", { type: "button", id: "compare", title: "c", onclick: () => compare(r.id) }, "Compare"),
+        make("button", { type: "button", onclick: (event) => copyText(r.curl, event.target) }, "Copy as curl"),
+        make("button", { type: "button", onclick: (event) => copyText(r.go, event.target) }, "Copy as Go"))),
+    make("dl", { class: "facts" }, ...facts(r)),
+    ...verdict(r.verdict),
+    ...departures(r.findings),
+    part("Request", r, "request"),
+    part("Response", r, "response"),
+    section("The same as curl", [make("pre", { class: "code" }, r.curl)], false),
+    section("The same in Go", [make("pre", { class: "code" }, r.go)], false));
+  pane.scrollTop = 0;
+}
+
+function facts(r) {
+  const known = list.get(r.id) ?? r;
+  const earlier = list.before(known);
+  const tries = list.attempts(known);
+  const lines = [
+    ["Time", `${clock(r.at)}${earlier ? `, ${span(r.at - earlier.at)} after #${earlier.id}` : ""}`],
+    ["Took", r.pending ? "not answered yet" : `${span(r.ms)}, ${bytes(r.received)} sent, ${bytes(r.sent)} answered`],
+    ["Route", r.route || "none of the service's"],
+    r.request_id && ["Request id", r.request_id],
+    ["Connection", [r.proto, r.conn].filter(Boolean).join(", ")],
+    r.fault && ["Fault", r.fault],
+    r.note && ["Note", make("a", { href: "#", onclick: link(() => list.findText(`note:${r.note}`)) }, `note ${r.note}`)],
+    r.replays && ["Sent again", make("a", { href: `#id=${r.replays}` }, `as #${r.replays} was`)],
+    r.loaded && ["Loaded", "from a file: it was sent elsewhere"],
+    tries.length > 1 && ["One call", attemptsOf(r, tries)],
+  ];
+  return lines.filter(Boolean).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
+}
+
+const maxAttempts = 20; // of a call are listed; the filter shows all
+
+function attemptsOf(r, tries) {
+  const near = tries.slice(-maxAttempts);
+  const links = near.flatMap((one) => [make("a", { href: `#id=${one.id}`, "aria-current": one.id === r.id }, `${one.attempt}: ${statusOf(one)[0]}`), " "]);
+  return make("span", {}, ...links, make("a", { href: "#", onclick: link(() => list.findText(`call:${r.call}`)) }, `all ${tries.length} attempts`));
+}
+
+const link = (act) => (event) => {
+  event.preventDefault();
+  act();
+};
+
+function verdict(v) {
+  if (!v) return [];
+  const title = v.failed ? "A Go program gets this error" : "A Go program gets";
+  return [make("section", { class: v.failed ? "verdict bad" : "verdict" }, make("h3", {}, title),
+    make("p", {}, make("code", {}, v.type), ...(v.matches || []).flatMap((name) => [" ", make("code", { class: "chip" }, name)]),
+      v.failed && make("span", { class: "chip" }, v.retryable ? "may be tried again" : "not to be tried again")),
+    make("p", { class: "text" }, v.text), v.docs && make("p", { class: "hint" }, "More in ", make("code", {}, v.docs)))];
+}
+
+function departures(findings) {
+  return findings ? [section("Departures from the description", [make("pre", { class: "findings" }, findings.join("\n"))])] : [];
+}
+
+function section(title, content, opened = true) {
+  return make("details", { open: opened }, make("summary", {}, title), ...content);
+}
+
+// part is a request or a response: its body, its parts, its header.
+function part(title, r, side) {
+  const body = r[`${side}_body`];
+  const header = r[`${side}_header`] || [];
+  const shape = r[`${side}_shape`];
+  const content = [];
+  if (side === "request" && r.parts?.length) content.push(forms(r));
+  else if (body?.kept) content.push(viewer(r, side, body));
+  else if (shape?.length) content.push(make("pre", { class: "shape" }, shape.join("\n")));
+  else content.push(make("p", { class: "hint" }, body && !body.whole ? "The body is not kept any more." : side === "response" && r.pending ? "No response yet." : "No body."));
+  content.push(make("details", {}, make("summary", {}, `Header, ${header.length} lines`), make("pre", { class: "header" }, header.join("\n"))));
+  return section(title, content);
+}
+
+// forms shows the parts of a form, one by one.
+function forms(r) {
+  return make("div", { class: "parts" }, ...r.parts.map((p, i) => {
+    const address = `requests/${r.id}/parts/${i}`;
+    const facts = [p.file, p.type, bytes(p.size)].filter(Boolean).join(", ");
+    const playable = p.file && /^audio\/|octet-stream|^$/.test(p.type || "");
+    return make("div", { class: "part" }, make("strong", {}, p.name || "(no name)"),
+      p.text !== undefined ? make("span", { class: "text" }, p.text) : make("span", { class: "hint" }, facts),
+      playable && make("audio", { controls: true, preload: "metadata", src: address }),
+      p.file && make("a", { href: address, download: p.file }, "Download"));
+  }), make("p", {}, make("a", { href: `requests/${r.id}/request/body?raw`, download: `request-${r.id}.body` }, "The body as it was sent"),
+    r.request_body?.whole === false && make("span", { class: "hint" }, " (not whole)")));
+}
+
+// viewer shows a body, pretty or raw, a piece at a time.
+function viewer(r, side, body) {
+  const address = `requests/${r.id}/${side}/body`;
+  const output = make("div", { class: "body" });
+  const facts = make("span", { class: "hint" }, [body.type, bytes(body.kept), body.packed && "compressed", !body.whole && "not whole"].filter(Boolean).join(", "));
+  const raw = make("a", { href: `${address}?raw`, download: `${side}-${r.id}.body` }, "Download");
+  const box = make("div", { class: "viewer" }, make("div", { class: "bar" }, facts, raw), output);
+  if (/^audio\//.test(body.type)) {
+    output.append(make("audio", { controls: true, preload: "metadata", src: address }));
+    return box;
+  }
+  if (!body.text) {
+    output.append(make("p", { class: "hint" }, "No text."));
+    return box;
+  }
+  const text = { start: "", decoder: new TextDecoder(), at: 0, total: Infinity };
+  const pretty = make("button", { type: "button", "aria-pressed": "true" }, "Pretty");
+  pretty.addEventListener("click", () => {
+    pretty.setAttribute("aria-pressed", String(pretty.getAttribute("aria-pressed") !== "true"));
+    drawStart();
+  });
+  const isJSON = /json/i.test(body.type);
+  if (isJSON) box.firstChild.append(pretty);
+  const drawStart = () => {
+    const wanted = isJSON && pretty.getAttribute("aria-pressed") === "true";
+    output.replaceChildren(drawText(wanted ? indent(text.start) : text.start, isJSON));
+    if (text.at < text.total) output.append(next());
+  };
+  const next = () => make("button", { type: "button", class: "more", onclick: async (event) => {
+    const piece = await fetchPiece(address, text, more);
+    event.target.replaceWith(make("pre", {}, piece), ...(text.at < text.total ? [next()] : []));
+  } }, `${bytes(text.at)} of ${bytes(text.total)} are shown: show more`);
+  fetchPiece(address, text, first).then((piece) => {
+    text.start = piece;
+    drawStart();
+  });
+  return box;
+}
+
+async function fetchPiece(address, text, size) {
+  const response = await fetch(address, { headers: { Range: `bytes=${text.at}-${text.at + size - 1}` } });
+  const content = new Uint8Array(await response.arrayBuffer());
+  text.total = Number(/\/(\d+)$/.exec(response.headers.get("Content-Range"))?.[1] ?? text.at + content.length);
+  text.at += content.length;
+  return text.decoder.decode(content, { stream: text.at < text.total });
+}
+
+const token = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d[\d.eE+-]*/g;
+
+function drawText(text, isJSON) {
+  const pre = make("pre", {});
+  if (!isJSON || text.length > coloured) {
+    pre.textContent = text;
+    return pre;
+  }
+  let at = 0;
+  for (const found of text.matchAll(token)) {
+    const kind = found[2] ? "key" : found[1] ? "string" : "value";
+    pre.append(text.slice(at, found.index), make("span", { class: kind }, found[1] ?? found[0]), found[2] ?? "");
+    at = found.index + found[0].length;
+  }
+  pre.append(text.slice(at));
+  return pre;
+}
+
+// indent lays JSON out as it is written: numbers that a script cannot hold stay as they are, and a text may end anywhere.
+export function indent(text) {
+  let out = "";
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const [piece] of text.matchAll(/"(?:[^"\\]|\\.)*"?|[{}[\],:]|[^\s"{}[\],:]+/g)) {
+    if (piece === "{" || piece === "[") {
+      depth++;
+      out += piece + line();
+    } else if (piece === "}" || piece === "]") {
+      depth = Math.max(0, depth - 1);
+      out = /[{[]\s*$/.test(out.slice(-200)) ? out.trimEnd() + piece : out + line() + piece;
+    } else if (piece === ",") out += `,${line()}`;
+    else if (piece === ":") out += ": ";
+    else out += piece;
+  }
+  return out;
+}
+
+// ---- Sending again
+
+export async function replay(id, change) {
+  const sent = await ask("POST", `requests/${id}/replay`, change);
+  if (!sent) return;
+  say(`#${id} was sent again as #${sent.id}`);
+  list.select(sent.id);
+}
+
+export async function edit(r) {
+  const text = r.request_body?.text && r.request_body.whole && r.request_body.kept <= more;
+  const body = text && r.request_body.kept ? await (await fetch(`requests/${r.id}/request/body?raw`)).text() : "";
+  const field = (label, element) => make("label", {}, label, element);
+  const method = make("input", { value: r.method, name: "method", autocomplete: "off", spellcheck: "false" });
+  const target = make("input", { value: r.target, name: "target", autocomplete: "off", spellcheck: "false" });
+  const header = make("textarea", { rows: Math.min(12, r.request_header.length + 1), name: "header", spellcheck: "false" });
+  header.value = r.request_header.join("\n");
+  const content = make("textarea", { rows: 8, name: "body", spellcheck: "false", disabled: !text });
+  content.value = text ? body : "(sent as it was: it is long, or no text)";
+  const form = make("form", { class: "edit", "aria-label": "Edit and send" }, field("Method", method), field("Target", target), field("Header", header), field("Body", content),
+    make("div", { class: "bar" }, make("button", { class: "main" }, "Send"), make("button", { type: "button", onclick: () => open(r.id) }, "Cancel")));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const change = { method: method.value, target: target.value, header: header.value.split("\n") };
+    if (text) change.body = content.value;
+    replay(r.id, change);
+  });
+  pane.querySelector(".facts").replaceWith(form);
+  method.focus();
+}
+
+// ---- Comparing
+
+export function compare(id) {
+  base = base === id ? 0 : id;
+  drawBase();
+  if (base) say(`open the request to compare #${id} with`);
+  listeners.open();
+}
+
+export function compareWith(id) {
+  base = id;
+  drawBase();
+}
+
+function drawBase() {
+  $("comparing").hidden = !base;
+  $("compared").textContent = `#${base}`;
+  $("compared").href = `#id=${base}`;
+}
+
+$("stop-comparing").addEventListener("click", () => {
+  base = 0;
+  drawBase();
+  if (shown) open(shown);
+});
+
+async function asText(id) {
+  const r = await ask("GET", `requests/${id}`);
+  if (!r) return null;
+  const lines = [`${r.method} ${r.target}`, ...r.request_header, ""];
+  const bodyOf = async (side) => {
+    if (!r[`${side}_body`]?.kept || !r[`${side}_body`].text) return [`(${bytes(r[`${side}_body`]?.kept ?? 0)})`];
+    const text = { decoder: new TextDecoder(), at: 0, total: Infinity };
+    const piece = await fetchPiece(`requests/${id}/${side}/body`, text, first);
+    return (/json/i.test(r[`${side}_body`].type) ? indent(piece) : piece).split("\n");
+  };
+  lines.push(...(r.parts ? r.parts.map((p) => `${p.name}: ${p.text ?? `${p.file}, ${bytes(p.size)}`}`) : await bodyOf("request")));
+  lines.push("", `→ ${statusOf(r)[0]}`, ...(r.response_header || []), "", ...await bodyOf("response"));
+  return { r, lines };
+}
+
+async function showDifference(id) {
+  const [one, other] = [await asText(base), await asText(id)];
+  if (!one || !other || shown !== id) return;
+  const changes = difference(one.lines, other.lines);
+  const count = changes.filter((change) => change.kind !== " ").length;
+  pane.replaceChildren(
+    make("div", { class: "top" },
+      make("button", { type: "button", class: "back", onclick: close }, "‹ Requests"),
+      make("h2", {}, `#${base} and #${id}: ${count ? `${count} lines differ` : "no difference"}`),
+      make("div", { class: "bar" }, make("button", { type: "button", id: "show-one", onclick: () => show(other.r) }, `Show #${id}`))),
+    make("pre", { class: "difference" }, ...changes.map((change) => make("span", { class: { "+": "added", "-": "removed" }[change.kind] ?? "same" }, `${change.kind} ${change.line}\n`))));
+}
+
+// difference is the shortest way from one list of lines to another, for lists of a bearable length.
+export function difference(one, other) {
+  const limit = 1500;
+  const [a, b] = [one.slice(0, limit), other.slice(0, limit)];
+  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) lengths[i][j] = a[i] === b[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+  }
+  const changes = [];
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      changes.push({ kind: " ", line: a[i] });
+      i++;
+      j++;
+    } else if (i < a.length && (j >= b.length || lengths[i + 1][j] >= lengths[i][j + 1])) changes.push({ kind: "-", line: a[i++] });
+    else changes.push({ kind: "+", line: b[j++] });
+  }
+  return changes;
+}

@@ -1,0 +1,256 @@
+// The list of requests. Only the rows that can be seen are made, however many there are.
+
+import { $, make, ask, clock, page, span, statusOf } from "./page.js";
+
+const maxKept = 20000;
+const rows = $("rows");
+const space = $("space");
+
+const all = []; // oldest first
+const byId = new Map();
+let view = []; // of all, what matches the filter
+let selected = 0;
+let paused = false;
+let held = 0; // came while paused
+let redraw = false;
+let refilter = false;
+let height = 30;
+const pool = [];
+const listeners = { select: () => {}, change: () => {} };
+
+export const on = (name, listener) => { listeners[name] = listener; };
+export const get = (id) => byId.get(id);
+export const selectedId = () => selected;
+export const before = (r) => all[position(r.id) - 1];
+export const attempts = (r) => all.filter((other) => other.call === r.call);
+
+// position finds a request among all, which are in the order of their ids.
+function position(id) {
+  let [low, high] = [0, all.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (all[middle].id < id) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export function take(request) {
+  const known = byId.get(request.id);
+  request.hay = [request.method, request.route, request.target, request.fault, ...(request.findings || [])].join(" ").toLowerCase();
+  byId.set(request.id, request);
+  if (known) {
+    all[position(request.id)] = request;
+    const i = view.lastIndexOf(known);
+    if (i >= 0) view[i] = request;
+    else if (matches(request)) refilter = true;
+  } else {
+    if (all.length && all.at(-1).id > request.id) all.splice(position(request.id), 0, request);
+    else all.push(request);
+    if (all.length > maxKept) forgetOld();
+    if (paused) held++;
+    else if (matches(request)) append(request);
+  }
+  if (known && request.id === selected && known.pending) listeners.change(request);
+  schedule();
+}
+
+// append puts a new row on top; somebody who reads further down stays there.
+function append(request) {
+  view.push(request);
+  if (rows.scrollTop > height) rows.scrollTop += height;
+}
+
+function forgetOld() {
+  for (const old of all.splice(0, maxKept / 10)) byId.delete(old.id);
+  refilter = true;
+}
+
+export function clear() {
+  all.length = 0;
+  byId.clear();
+  view = [];
+  held = 0;
+  schedule();
+}
+
+export function pause() {
+  paused = !paused;
+  held = 0;
+  $("pause").setAttribute("aria-pressed", String(paused));
+  if (!paused) refilter = true;
+  schedule();
+}
+
+// ---- Finding
+
+let terms = [];
+const inBodies = new Map(); // by word: the ids that the proxy found
+let searched = 0; // the last id that was looked through
+
+function parse() {
+  terms = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
+    const [, key, value] = word.match(/^(status|route|method|note|call|is):(.+)$/) || [];
+    return key ? { key, value } : { key: "text", value: word };
+  });
+  if ($("status").value) terms.push({ key: "status", value: $("status").value });
+  if ($("route").value) terms.push({ key: "exact", value: $("route").value });
+}
+
+const tests = {
+  text: (r, word) => r.hay.includes(word) || `#${r.id}` === word || !!inBodies.get(word)?.has(r.id),
+  status: (r, wanted) => !r.pending && (wanted === "none" ? !r.status : wanted.endsWith("xx") ? String(r.status)[0] === wanted[0] : String(r.status) === wanted),
+  route: (r, word) => (r.route || "").toLowerCase().includes(word),
+  exact: (r, route) => r.route === route,
+  method: (r, word) => r.method.toLowerCase() === word,
+  note: (r, id) => String(r.note) === id || new RegExp(`/progress-notes/${id.replace(/\D/g, "")}(?:[/?]|$)`).test(r.target),
+  call: (r, id) => String(r.call) === id,
+  is: (r, what) => ({ fault: !!r.fault, error: !r.pending && (!r.status || r.status >= 400), pending: !!r.pending, replay: !!r.replays, loaded: !!r.loaded, departure: !!r.findings })[what],
+};
+
+const matches = (r) => terms.every((term) => tests[term.key](r, term.value));
+
+let searchSoon;
+
+// search asks the proxy for the requests whose headers and bodies hold the words of the filter.
+function search(afresh) {
+  if (afresh) {
+    inBodies.clear();
+    searched = 0;
+  }
+  clearTimeout(searchSoon);
+  const words = terms.filter((term) => term.key === "text" && term.value.length > 1).map((term) => term.value).slice(0, 3);
+  if (!words.length || !page.state.bodies) return;
+  searchSoon = setTimeout(async () => {
+    const last = all.at(-1)?.id || 0;
+    for (const word of words) {
+      const found = await ask("GET", `requests?after=${searched}&text=${encodeURIComponent(word)}`);
+      const known = inBodies.get(word) || new Set();
+      for (const id of found || []) known.add(id);
+      inBodies.set(word, known);
+    }
+    searched = last;
+    refilter = true;
+    schedule();
+  }, 150);
+}
+
+export function find() {
+  parse();
+  refilter = true;
+  rows.scrollTop = 0;
+  search(true);
+  listeners.find?.();
+  schedule();
+}
+
+export function findText(text) {
+  $("filter").value = text;
+  $("status").value = $("route").value = "";
+  find();
+}
+
+// ---- Drawing
+
+export function schedule() {
+  if (redraw) return;
+  redraw = true;
+  requestAnimationFrame(() => {
+    redraw = false;
+    draw();
+  });
+}
+
+function draw() {
+  $("pause").textContent = paused && held ? `Go on (${held} new)` : paused ? "Go on" : "Pause";
+  if (refilter && !paused) {
+    view = terms.length ? all.filter(matches) : all.slice();
+    refilter = false;
+  }
+  if (terms.some((term) => term.key === "text") && all.length && all.at(-1).id > searched + 1) search(false);
+  const count = String(view.length === all.length || paused ? all.length : `${view.length} of ${all.length}`);
+  $("request-count").textContent = count;
+  $("no-requests").hidden = all.length > 0;
+  rows.hidden = !all.length;
+  height = Number.parseFloat(getComputedStyle(rows).getPropertyValue("--row")) || 30;
+  space.style.height = `${view.length * height}px`;
+  const first = Math.max(0, Math.floor(rows.scrollTop / height) - 4);
+  const last = Math.min(view.length, first + Math.ceil(rows.clientHeight / height) + 8);
+  while (pool.length < last - first) pool.push(makeRow());
+  pool.forEach((row, i) => {
+    const r = view[view.length - 1 - first - i];
+    row.element.hidden = first + i >= last || !r;
+    if (!row.element.hidden) drawRow(row, r, first + i);
+  });
+  rows.setAttribute("aria-activedescendant", byId.has(selected) ? `row-${selected}` : "");
+}
+
+function makeRow() {
+  const row = {};
+  for (const name of ["time", "method", "path", "tag", "status", "took"]) row[name] = make("span", { class: name });
+  row.element = make("div", { class: "row", role: "option" }, row.time, row.method, row.path, row.tag, row.status, row.took);
+  space.append(row.element);
+  return row;
+}
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function drawRow(row, r, index) {
+  const [status, kind] = statusOf(r);
+  const upstream = page.state.mode === "upstream" && !page.state.bodies;
+  const path = upstream ? (r.route ? r.route.split(" ")[1] : "(unknown path)") + r.target : r.target;
+  const { element } = row;
+  element.id = `row-${r.id}`;
+  element.dataset.id = r.id;
+  element.style.transform = `translateY(${index * height}px)`;
+  element.setAttribute("aria-selected", String(r.id === selected));
+  element.classList.toggle("again", r.attempt > 1);
+  set(row.time, clock(r.at));
+  set(row.method, r.method);
+  set(row.path, path);
+  row.path.title = path;
+  set(row.tag, [r.attempt > 1 && `attempt ${r.attempt}`, r.fault, r.note && `note ${r.note}`, r.replays && `again ${r.replays}`, r.loaded && "loaded",
+    r.findings && `${r.findings.length} departure${r.findings.length > 1 ? "s" : ""}`].filter(Boolean).join(" · "));
+  set(row.status, status);
+  row.status.className = `status ${kind}`;
+  set(row.took, r.pending ? "" : span(r.ms));
+}
+
+// ---- Choosing
+
+export function select(id, open = true) {
+  selected = id;
+  const index = view.findIndex((r) => r.id === id);
+  if (index >= 0) {
+    const top = (view.length - 1 - index) * height;
+    if (top < rows.scrollTop) rows.scrollTop = top;
+    else if (top + height > rows.scrollTop + rows.clientHeight) rows.scrollTop = top + height - rows.clientHeight;
+  }
+  if (open) listeners.select(id);
+  schedule();
+}
+
+// move chooses the row so many further down; the first when none is chosen.
+export function move(step) {
+  if (!view.length) return;
+  const index = view.findIndex((r) => r.id === selected);
+  const at = index < 0 ? view.length - 1 : Math.max(0, Math.min(view.length - 1, index - step));
+  select(view[at].id, document.body.classList.contains("opened"));
+}
+
+rows.addEventListener("click", (event) => {
+  const row = event.target.closest(".row");
+  if (row) select(Number(row.dataset.id));
+});
+rows.addEventListener("scroll", schedule, { passive: true });
+new ResizeObserver(schedule).observe(rows);
+for (const id of ["filter", "status", "route"]) $(id).addEventListener("input", find);
+$("find").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (!byId.has(selected) || !matches(byId.get(selected))) selected = 0;
+  rows.focus();
+  if (!selected) move(0);
+});
+$("pause").addEventListener("click", pause);
