@@ -298,6 +298,7 @@ func TestTheSDKIsAskedWhatItThinks(t *testing.T) {
 			assert.True(t, thought.Failed, test)
 		}
 		assert.NotContains(t, thought.Text, "synthetic")
+		assert.NotContains(t, thought.Type, ".call", "a program can name it")
 		if page, _, _ := strings.Cut(thought.Docs, "#"); page != "" {
 			assert.FileExists(t, filepath.Join("..", "..", "..", page))
 		}

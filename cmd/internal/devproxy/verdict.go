@@ -46,7 +46,7 @@ func think(r *request, names clinicaldoctest.QueryNames) *verdict {
 	if err == nil {
 		return &verdict{Type: fmt.Sprintf("%T", value), Text: fmt.Sprintf("%v", value)}
 	}
-	v := &verdict{Type: fmt.Sprintf("%T", err), Text: err.Error(), Retryable: clinicaldoc.Retryable(err), Failed: true, Docs: "docs/errors.md"}
+	v := &verdict{Type: exportedType(err), Text: err.Error(), Retryable: clinicaldoc.Retryable(err), Failed: true, Docs: "docs/errors.md"}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			v.Matches = append(v.Matches, s.name)
@@ -54,6 +54,32 @@ func think(r *request, names clinicaldoctest.QueryNames) *verdict {
 		}
 	}
 	return v
+}
+
+// exportedType is the outermost type of an error that a program can name.
+func exportedType(err error) string {
+	for _, inner := range chain(err) {
+		if name, found := strings.CutPrefix(fmt.Sprintf("%T", inner), "*clinicaldoc."); found && name[0] <= 'Z' {
+			return "*clinicaldoc." + name
+		}
+	}
+	return "error"
+}
+
+// chain returns an error and all that it wraps.
+func chain(err error) []error {
+	all := []error{err}
+	switch wrapper := err.(type) { //nolint:errorlint // it is unwrapped here
+	case interface{ Unwrap() error }:
+		if inner := wrapper.Unwrap(); inner != nil {
+			all = append(all, chain(inner)...)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapper.Unwrap() {
+			all = append(all, chain(inner)...)
+		}
+	}
+	return all
 }
 
 // sentinels are the errors that a program tests for, the most telling last.

@@ -474,6 +474,8 @@ func TestHostileTextsStayTexts(t *testing.T) {
 		body := &bytes.Buffer{}
 		form := multipart.NewWriter(body)
 		require.NoError(t, form.WriteField("name", text))
+		require.NoError(t, form.WriteField("patient_id", "1"))
+		require.NoError(t, form.WriteField("prompt_id", "1"))
 		require.NoError(t, form.WriteField(strings.NewReplacer("\r", "", "\n", "").Replace(text), text))
 		file, err := form.CreateFormFile("file", text)
 		require.NoError(t, err)
@@ -499,7 +501,7 @@ func TestHostileTextsStayTexts(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		box.send(http.MethodPut, "/v1/progress-notes/"+url.PathEscape(plain), "application/json", strings.NewReader(`{"name":`+strconv.Quote(plain)+`}`))
-		page.wait(fmt.Sprintf(`document.getElementById("request-count").textContent === "%d"`, 2*i+2))
+		page.wait(fmt.Sprintf(`document.getElementById("request-count").textContent === "%d" && !document.querySelector(".row .wait")`, 2*i+2))
 		for id := 2*i + 1; id <= 2*i+2; id++ {
 			page.click(fmt.Sprintf("#row-%d", id))
 			page.wait(fmt.Sprintf(detail+`.querySelector("details") && location.hash.includes("id=%d")`, id))
@@ -513,6 +515,7 @@ func TestHostileTextsStayTexts(t *testing.T) {
 	page.wait(detail + `.querySelector(".difference")`)
 	page.find(hostile[0])
 	page.click("#toggle-notes")
+	page.wait(`document.querySelectorAll(".thing").length > 5`)
 	assert.False(t, eval[bool](page, `"hacked" in window`))
 	assert.Zero(t, eval[int](page, `document.querySelectorAll("img, svg, script:not([src]), iframe").length`))
 	page.find("")

@@ -292,7 +292,7 @@ async function asText(id) {
     const piece = await fetchPiece(`requests/${id}/${side}/body`, text, first);
     return (/json/i.test(r[`${side}_body`].type) ? indent(piece) : piece).split("\n");
   };
-  lines.push(...(r.parts ? r.parts.map((p) => `${p.name}: ${p.text ?? `${p.file}, ${bytes(p.size)}`}`) : await bodyOf("request")));
+  lines.push(...(r.parts ? r.parts.map((p) => `${p.name}: ${p.text ?? [p.file, bytes(p.size)].filter(Boolean).join(", ")}`) : await bodyOf("request")));
   lines.push("", `→ ${statusOf(r)[0]}`, ...(r.response_header || []), "", ...await bodyOf("response"));
   return { r, lines };
 }

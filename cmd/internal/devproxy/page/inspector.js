@@ -130,7 +130,7 @@ async function startOver() {
   }, 300);
 }
 
-const chunk = 1000; // requests at a time, so that no frame is long
+const chunk = 500; // requests at a time, so that no frame is long
 
 const fetchAll = () => fetching(async () => {
   await refresh();
