@@ -285,5 +285,5 @@ func downloadError(err error) error {
 	for _, cause := range failure.Causes {
 		causes = append(causes, downloadError(cause))
 	}
-	return &callError{op: downloadAudio, detail: detail, causes: causes, transient: failure.Then == download.Retry}
+	return &callError{op: downloadAudio, detail: detail, causes: causes, transient: failure.Then == download.Retry || machineLimit(err)}
 }

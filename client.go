@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"net/http"
@@ -41,6 +42,7 @@ type Client struct {
 	peer    *exchange.Peer
 	storage *exchange.Peer
 
+	edited  *editedNotes      // as this client's edits left them
 	creates *creates.Registry // creates under way, the notes they returned, those whose response was lost, what was found for them
 }
 
@@ -93,7 +95,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: exchange.Shared()}
 	}
-	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, creates: new(creates.Registry)}
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, edited: &editedNotes{seed: maphash.MakeSeed()}, creates: new(creates.Registry)}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
 		Accept:    "application/json", // without it the service puts errors into redirects
@@ -106,10 +108,22 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
 	}
 	if cfg.limiter != nil {
-		c.peer.Limit = cfg.limiter.Wait
+		c.peer.Limit = limited(cfg.limiter)
 	}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil
+}
+
+// limited asks the limiter. *rate.Limiter says in words alone that the turn would come after the context's deadline.
+func limited(limiter Limiter) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := limiter.Wait(ctx)
+		_, bounded := ctx.Deadline()
+		if err != nil && bounded && strings.Contains(err.Error(), "would exceed context deadline") {
+			return redact.Fail("its turn would come after the context's deadline", context.DeadlineExceeded, err)
+		}
+		return err
+	}
 }
 
 func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
@@ -125,7 +139,9 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 		return nil, invalid(name, "carries a user name or password; the token is given separately")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, invalid(name, "carries a query or a fragment; want an address only")
-	case u.RawPath != "" || hasDotSegment(u.Path):
+	case strings.Contains(u.Path, " ") && strings.Contains(u.RawPath, " "):
+		return nil, invalid(name, "holds a blank; was it copied with its surroundings?")
+	case strings.Contains(strings.ToLower(u.RawPath), "%2f"), hasDotSegment(u.Path):
 		return nil, invalid(name, "has a path with escaped slashes or dot segments")
 	case u.Scheme == "http" && !insecure && !origin.Loopback(u):
 		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data to the network; use https, or WithInsecureHTTP on a network you trust")
@@ -258,7 +274,7 @@ type failedReader struct{}
 
 func (failedReader) Read([]byte) (int, error) { return 0, errBegunBody }
 
-const errBegunBody = safeError("it is a reader that was read from already")
+const errBegunBody = redact.Text("it is a reader that was read from already")
 
 // checkPath refuses what would leave the base URL's path or origin.
 func checkPath(method, path string) error {
@@ -365,7 +381,7 @@ func sourced(source func(context.Context) (string, error)) authorization {
 			return "", err
 		}
 		if err := checkToken(token); err != nil {
-			return "", sentinelError{safeError("its token " + err.Error()), ErrInvalidArgument}
+			return "", redact.Fail("its token "+err.Error(), ErrInvalidArgument)
 		}
 		return bearerScheme + token, nil
 	}

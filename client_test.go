@@ -42,6 +42,8 @@ func TestNewClientRefusesUnusableArguments(t *testing.T) {
 		"dot segments":             {"https://api.clinic.test/a/../b", testToken, "baseURL"},
 		"escaped dot segments":     {"https://api.clinic.test/a/%2e%2e/b", testToken, "baseURL"},
 		"escaped slash":            {"https://api.clinic.test/a%2Fb", testToken, "baseURL"},
+		"a blank in the path":      {"https://api.clinic.test/a b", testToken, "blank"},
+		"a blank at the end":       {"https://api.clinic.test/a/ ", testToken, "blank"},
 		"plain http":               {"http://api.clinic.test", testToken, "WithInsecureHTTP"},
 		"plain http, named so":     {"http://localhost.clinic.test", testToken, "WithInsecureHTTP"},
 		"empty token":              {testBase, "", "token"},
@@ -134,6 +136,8 @@ func TestBaseURLForms(t *testing.T) {
 		"https://api.clinic.test/a%20b":      "https://api.clinic.test/a%20b",
 		"https://api.clinic.test/pr%C3%A9/":  "https://api.clinic.test/pr%C3%A9",
 		"HTTPS://api.clinic.test/Case/Kept/": "https://api.clinic.test/Case/Kept",
+		"https://api.clinic.test/pré/":       "https://api.clinic.test/pr%C3%A9",
+		"https://api.clinic.test/a(b)'c":     "https://api.clinic.test/a%28b%29%27c",
 	} {
 		for _, e := range endpoints() {
 			t.Run(base+" "+e.operation, func(t *testing.T) {

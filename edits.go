@@ -1,22 +1,24 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts, flags, patient
-// and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note
+// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts (but for CRLF and
+// LF), flags, patient and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note
 // as it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
 //
 // The service has no conditional requests, so that somebody's change between that read and the write goes unnoticed
@@ -46,7 +48,7 @@ type ConflictError struct {
 
 // Error returns a text that is safe to log.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("clinicaldoc: %s (%s %s): %s", e.op.name, e.op.method, e.op.route, e.detail)
+	return errorPrefix(e.op.name, e.op.method, e.op.route) + string(cmp.Or(e.detail, "the note is in conflict"))
 }
 
 // SafeText is the error's text; see [Error.SafeText].
@@ -134,8 +136,9 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return errAlreadyDone
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
-	case e.read != nil && !sameNote(e.read, current), e.read == nil && changedSince(current, e.began, &response):
-		return e.conflict(current, "not retried: somebody may have changed the note since the call began", lost.Err)
+	case e.read != nil && !sameNote(e.read, current),
+		e.read == nil && !e.service.client.edited.has(current) && changedSince(current, e.began, &response):
+		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
 	return nil
 }
@@ -143,22 +146,11 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 // changedSince reports whether the note may have been changed since then, by our clock or by the service's.
 func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
 	updated := note.UpdatedAt.Truncate(time.Second)
-	if !tellsZone(r.Body) {
+	if r.zoneless {
 		updated = updated.Add(creates.MostBehind * time.Second)
 	}
 	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(r.Header)).Truncate(time.Second)
 	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
-}
-
-// tellsZone reports whether the note's updated_at has a zone.
-func tellsZone(response []byte) bool {
-	var note struct {
-		UpdatedAt string `json:"updated_at"`
-	}
-	if json.Unmarshal(tolerant.Unwrap(response, "id"), &note) != nil {
-		return false
-	}
-	return hasZone(note.UpdatedAt)
 }
 
 // after turns what came of the edit into its result: want is the note as the edit should leave it.
@@ -170,9 +162,43 @@ func (e *edit) after(note *ProgressNote, err error, want ProgressNote) (*Progres
 		return nil, err
 	}
 	if e.read != nil && !sameTexts(want, *note) {
-		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: somebody changed it meanwhile", nil)
+		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: the service or somebody changed them", nil)
 	}
+	e.service.client.edited.add(note)
 	return note, nil
+}
+
+// editedNotes knows notes as this client's latest edits left them. A time in whole seconds cannot tell an edit of one's own from
+// another's within the same second.
+type editedNotes struct {
+	mu     sync.Mutex
+	seed   maphash.Seed
+	hashes [64]uint64
+	next   int
+}
+
+func (e *editedNotes) hash(n *ProgressNote) uint64 {
+	return maphash.Comparable(e.seed, struct {
+		id, updated                            int64
+		name, transcription, analysis, patient string
+		has                                    Completion
+	}{n.ID, n.UpdatedAt.UnixNano(), n.Name, n.Transcription, n.Analysis, n.Patient.raw, n.Has})
+}
+
+func (e *editedNotes) add(n *ProgressNote) {
+	hash := e.hash(n)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hashes[e.next] = hash
+	e.next = (e.next + 1) % len(e.hashes)
+}
+
+// has reports whether the note is to a byte as an edit left it.
+func (e *editedNotes) has(n *ProgressNote) bool {
+	hash := e.hash(n)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Contains(e.hashes[:], hash)
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {
@@ -182,10 +208,12 @@ func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) 
 // sameNote compares what a clinician reviews, whom it is about, and when it was changed.
 func sameNote(a, b *ProgressNote) bool {
 	patient, named := a.PatientID()
-	if named && b.comparePatient(patient) == namesOther {
+	other, alsoNamed := b.PatientID()
+	if patient != other || named != alsoNamed {
 		return false
 	}
-	return a.Name == b.Name && a.Transcription == b.Transcription && a.Analysis == b.Analysis && a.Has == b.Has && a.UpdatedAt.Equal(b.UpdatedAt)
+	return sameLines(a.Name, b.Name) && sameLines(a.Transcription, b.Transcription) && sameLines(a.Analysis, b.Analysis) &&
+		a.Has == b.Has && a.UpdatedAt.Equal(b.UpdatedAt)
 }
 
 // sameTexts compares a written note with what was wanted, white space at the ends aside. A response may leave out the name,
@@ -197,7 +225,12 @@ func sameTexts(want, got ProgressNote) bool {
 	return got.Transcription == "" && got.Analysis == "" || sameText(want.Transcription, got.Transcription) && sameText(want.Analysis, got.Analysis)
 }
 
-func sameText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+func sameText(a, b string) bool { return sameLines(strings.TrimSpace(a), strings.TrimSpace(b)) }
+
+// sameLines takes no notice of how lines end: forms send CRLF where a service keeps LF.
+func sameLines(a, b string) bool {
+	return a == b || strings.ReplaceAll(a, "\r\n", "\n") == strings.ReplaceAll(b, "\r\n", "\n")
+}
 
 // applied is the note with the params' texts.
 func (p UpdateNoteParams) applied(note *ProgressNote) ProgressNote {

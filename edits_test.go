@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -325,6 +326,7 @@ func TestIfUnchanged(t *testing.T) {
 		"a flag":           func(n *deskNote) { n.Has.Content = false },
 		"updated_at alone": func(n *deskNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Second) },
 		"the patient":      func(n *deskNote) { n.PatientID++ },
+		"no patient":       func(n *deskNote) { n.PatientID = 0 },
 	}
 	for name, call := range edits() {
 		for what, change := range changes {
@@ -352,6 +354,77 @@ func TestIfUnchanged(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A note that named nobody when it was read, and names a patient now, is another one to sign.
+func TestIfUnchangedNoticesAPatientWhoWasNotNamed(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		d := newDesk()
+		client := d.client(t)
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.note.PatientID = 8
+		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
+		assert.Empty(t, d.written, name)
+	}
+}
+
+// Web forms send CRLF where a service keeps LF: the same text.
+func TestLineEndsMakeNoOtherText(t *testing.T) {
+	t.Parallel()
+	normalise := func(d *desk) clinicaldoc.Option {
+		return clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return nil, err
+				}
+				kept := strings.ReplaceAll(string(body), `\r\n`, `\n`)
+				r = r.Clone(r.Context())
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(kept)), int64(len(kept))
+			}
+			return deskTransport{d, socketTransport(t)}.RoundTrip(r)
+		})})
+	}
+	params := clinicaldoc.UpdateNoteParams{Analysis: new("first line\r\nsecond line\r\n")}
+	for name, faults := range map[string][]deskFault{"at once": nil, "after a lost response": {{acts: true}}} {
+		d := newDesk()
+		d.note.Transcription = "one\ntwo"
+		client := d.client(t, normalise(d))
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		read.Transcription = "one\r\ntwo" // as a page sends it back
+		d.faults = faults
+		_, err = client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read))
+		require.NoError(t, err, name)
+		assert.Len(t, d.written, 1, name)
+		assert.Equal(t, "first line\nsecond line\n", d.note.Analysis)
+	}
+}
+
+// A program that edits and signs within a second knows its own edit, and nobody is blamed for it.
+func TestOwnChangesAreNoConflict(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	client := d.client(t)
+	_, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+	require.NoError(t, err)
+	d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
+	_, err = client.Notes.Sign(socketContext(t), 9)
+	require.NoError(t, err)
+	assert.Len(t, d.written, 3)
+
+	// Another's change since is one all the same, also in the same second.
+	d = newDesk()
+	client = d.client(t)
+	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+	require.NoError(t, err)
+	d.faults = []deskFault{{status: http.StatusServiceUnavailable, then: func(n *deskNote) { n.Analysis = "the clinician's words" }}}
+	_, err = client.Notes.Sign(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+	assert.NotContains(t, err.Error(), "somebody")
+	assert.Len(t, d.written, 2)
 }
 
 func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
@@ -449,6 +522,7 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was carried out")
 			assert.Equal(t, "sneaked in", conflict.Current.Transcription)
 			assert.Contains(t, err.Error(), "it was carried out")
+			assert.Contains(t, err.Error(), "the service or somebody")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,7 +83,7 @@ var (
 // Error returns a text that is safe to log.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "clinicaldoc: %s (%s %s): %s", e.Operation, e.Method, e.Route, statusText(e.StatusCode))
+	b.WriteString(errorPrefix(e.Operation, e.Method, e.Route) + cmp.Or(statusText(e.StatusCode), "no status"))
 	if names := e.fieldNames(); len(names) > 0 {
 		fmt.Fprintf(&b, " [fields: %s]", strings.Join(names, ", "))
 	}
@@ -250,7 +251,32 @@ func (e *callError) Error() string {
 	if e.requestID != "" {
 		suffix = " (request id " + e.requestID + ")"
 	}
-	return fmt.Sprintf("clinicaldoc: %s (%s %s): %s%s", e.op.name, e.op.method, e.op.route, e.detail, suffix)
+	return errorPrefix(e.op.name, e.op.method, e.op.route) + e.detail + suffix
+}
+
+// errorPrefix is how a text begins, such as "clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): ", without what is empty.
+func errorPrefix(name, method, route string) string {
+	prefix := "clinicaldoc: "
+	if request := strings.TrimSpace(method + " " + route); request != "" {
+		name = strings.TrimSpace(name + " (" + request + ")")
+	}
+	if name != "" {
+		prefix += name + ": "
+	}
+	return prefix
+}
+
+// machineLimit reports whether a file failed for what this machine cannot do now: open more files, read its disk, find room.
+func machineLimit(err error) bool {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return false
+	}
+	switch errno { //nolint:exhaustive // the others are for good
+	case syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE, syscall.ENOSPC:
+		return true
+	}
+	return false
 }
 
 func (e *callError) SafeText() string           { return e.detail }
@@ -307,7 +333,8 @@ func text(err error) string {
 // methods, which come after their own retries, also wrapped ones:
 //
 //   - true: 429; a read that got 408, 425 or a 5xx that may pass, or found no connection, lost it or stalled
-//     ([ErrStalled]); any other call that could not be sent whole, so that the service cannot have acted on it;
+//     ([ErrStalled]); any other call that could not be sent whole, so that the service cannot have acted on it; a file for
+//     which this machine has no room, no handle or no disk at the moment ([ErrInUse] too);
 //   - false: an unknown outcome ([ErrOutcomeUnknown]: find out first what has become of it), every other status, a response
 //     that is not what the service describes, a refused argument, a connection that will fail the same way (a certificate, a
 //     host name), and what your own code failed with: a recording's reader, a token source, a limiter;
@@ -318,22 +345,11 @@ func Retryable(err error) bool {
 	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()
 }
 
-// sentinelError gives a sentinel a text of its own.
-type sentinelError struct {
-	safeError
-	sentinel error
-}
-
-func (e sentinelError) Unwrap() error { return e.sentinel }
-
 // Errors of responses that decode but are not what was asked for. Their texts hold no data.
 var (
-	errOtherID = safeError("it is another record than the one asked for")
-	errNoURL   = safeError("it holds no usable url")
+	errOtherID = redact.Text("it is another record than the one asked for")
+	errNoURL   = redact.Text("it holds no usable url")
 )
-
-// safeError is a constant text without data.
-type safeError = redact.Text
 
 // kinds maps statuses to what to call them and what to do about them.
 var kinds = map[int]struct {
@@ -508,6 +524,9 @@ func fieldMessages(d *jsonscan.Decoder) []string {
 }
 
 func statusText(status int) string {
+	if status == 0 {
+		return ""
+	}
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,10 +22,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -294,6 +297,90 @@ func TestTheContextsCauseIsKept(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
 	assert.Contains(t, err.Error(), "the deadline passed (context deadline exceeded): clinicaldoc: Notes.List")
+}
+
+// What a program puts together by hand reads as well as what the service sent.
+func TestErrorsMadeByHandAreReadable(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"clinicaldoc: 404 Not Found: it does not exist, or not for this token's user":              &clinicaldoc.Error{StatusCode: 404},
+		"clinicaldoc: Notes.Get: 404 Not Found: it does not exist, or not for this token's user":   &clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get"},
+		"clinicaldoc: (GET /v1/x): 404 Not Found: it does not exist, or not for this token's user": &clinicaldoc.Error{StatusCode: 404, Method: "GET", Route: "/v1/x"},
+		"clinicaldoc: no status":               &clinicaldoc.Error{},
+		"clinicaldoc: the note is in conflict": &clinicaldoc.ConflictError{},
+		"clinicaldoc: no error; it may or may not have been carried out: find out before sending it again": &clinicaldoc.OutcomeUnknownError{},
+		"clinicaldoc: waiting for note 0 (never seen, 0 polls in 0s): no cause":                            &clinicaldoc.WaitError{},
+	} {
+		assert.Equal(t, want, err.Error())
+	}
+	lost := clinicaldoc.OutcomeUnknownError{Params: clinicaldoc.CreateNoteParams{Name: "Visit", Audio: &clinicaldoc.AudioSource{}}, SentAt: time.Now()}
+	_, err := json.Marshal(lost)
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = serve(t).Notes.FindCreated(ended, &lost, clinicaldoc.FindCreatedParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+}
+
+// The machine's limits pass: they are no mistake of the caller's.
+func TestWhatTheMachineCannotDoNowIsForLater(t *testing.T) {
+	t.Parallel()
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE, syscall.ENOSPC} {
+		cause := &os.PathError{Op: "read", Path: "/secret/visit.wav", Err: errno}
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			_, err := io.Copy(io.Discard, r.Body)
+			return nil, err
+		})})
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", iotest.ErrReader(cause))})
+		require.ErrorIs(t, err, errno)
+		require.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.True(t, clinicaldoc.Retryable(err), "%v", err)
+		assert.NotContains(t, err.Error(), "secret")
+
+		a := newArchive(t, 1000)
+		_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, failingWriter{err: cause}, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, errno)
+		assert.True(t, clinicaldoc.Retryable(err), "%v", err)
+	}
+}
+
+// Too many open files is no invalid argument.
+func TestAFileThatCannotBeOpenedNowIsForLater(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CLINICALDOC_TEST_FEW_FILES") == "" {
+		if runtime.GOOS == "windows" {
+			t.Skip("no limit on open files there")
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "ulimit -n 24; exec \"$0\" -test.run='^TestAFileThatCannotBeOpenedNowIsForLater$'", os.Args[0])
+		cmd.Env = append(os.Environ(), "CLINICALDOC_TEST_FEW_FILES=1")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(output))
+		return
+	}
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
+	audio, err := clinicaldoc.AudioFile(path)
+	require.NoError(t, err)
+	var open []*os.File
+	defer func() {
+		for _, f := range open {
+			_ = f.Close()
+		}
+	}()
+	for {
+		f, err := os.Open(path)
+		if err != nil {
+			require.ErrorIs(t, err, syscall.EMFILE)
+			break
+		}
+		open = append(open, f)
+	}
+	_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+	require.ErrorIs(t, err, syscall.EMFILE)
+	require.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	assert.True(t, clinicaldoc.Retryable(err))
+	assert.NotContains(t, err.Error(), "visit")
 }
 
 func TestStallsMatchTheirSentinel(t *testing.T) {

@@ -181,7 +181,7 @@ func (l *search) undecided(reason string, causes ...error) error {
 // audioSize is the size of the recording that was sent: -1 when it is not known, 0 when there was none.
 func (e *OutcomeUnknownError) audioSize() int64 {
 	if e.AudioSize == 0 && e.Params.Audio != nil {
-		return e.Params.Audio.length
+		return e.Params.Audio.Size()
 	}
 	return e.AudioSize
 }
@@ -339,7 +339,7 @@ func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 		token: stored.Token, audioType: stored.AudioType, clockRead: stored.ClockRead, clock: stored.Clock,
 	}
 	if stored.Error != "" {
-		e.Err = safeError(stored.Error)
+		e.Err = redact.Text(stored.Error)
 	}
 	return nil
 }
@@ -671,7 +671,7 @@ type comparison struct {
 	differs   bool
 }
 
-const errOtherLength = safeError("it has another length than what was sent")
+const errOtherLength = redact.Text("it has another length than what was sent")
 
 func (c *comparison) expect(_, total int64) { c.differs = c.size > 0 && total >= 0 && total != c.size }
 
@@ -751,7 +751,7 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 	return look, nil
 }
 
-const errTooMany = safeError("there are too many notes to search; does WithQueryNames name the sort parameter?")
+const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
 
 // fetch gets a page, and with it the time by the service's clock.
 func (l *search) fetch(ctx context.Context, at list.Position, responded func()) (list.Page, fetchedPage, error) {
@@ -763,7 +763,7 @@ func (l *search) fetch(ctx context.Context, at list.Position, responded func()) 
 	}
 	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
 	l.stale = max(l.stale, l.pace.Stale(l.clocks))
-	if !tellZones(l.asker.response.Body) {
+	if l.asker.response.zoneless {
 		l.clocks.Behind = creates.MostBehind
 	}
 	return page, fetched, nil
@@ -781,24 +781,6 @@ func (l *search) followsOrder(ctx context.Context, order *creates.Order) bool {
 		l.orderFollowed = len(page.Items) > 0 && order.Followed(page.Items[0].CreatedAt)
 	}
 	return l.orderFollowed
-}
-
-// tellZones reports whether the rows of a list give their time of creation with a zone.
-func tellZones(list []byte) bool {
-	type row struct {
-		CreatedAt string `json:"created_at"`
-	}
-	var wrapped struct{ Data []row }
-	if json.Unmarshal(list, &wrapped) != nil && json.Unmarshal(list, &wrapped.Data) != nil {
-		return false
-	}
-	return !slices.ContainsFunc(wrapped.Data, func(r row) bool { return r.CreatedAt != "" && !hasZone(r.CreatedAt) })
-}
-
-// hasZone reports whether a time as the service gives it says of which place it is.
-func hasZone(moment string) bool {
-	const date = len("2006-01-02")
-	return len(moment) > date && strings.ContainsAny(moment[date:], "Zz+-")
 }
 
 // see remembers a row that may matter.

@@ -108,7 +108,7 @@ type scope struct {
 	server *url.URL  // of the attempts; nil: storage
 }
 
-const errUnfinished = safeError("the call was left by a panic")
+const errUnfinished = redact.Text("the call was left by a panic")
 
 // run is the door of a public method: its options are read once, before anything else, and hooks learn of its beginning and
 // of its end, also if that is a panic.

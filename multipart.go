@@ -43,11 +43,12 @@ type audioState struct {
 }
 
 // AudioFile is the recording in a file, which is opened when it is sent. An empty or missing file, a directory and a
-// name that cannot be sent are errors that match [ErrInvalidArgument].
+// name that cannot be sent are errors that match [ErrInvalidArgument]; where this machine cannot open files now, the error is
+// [Retryable] instead.
 func AudioFile(path string) (*AudioSource, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, &argumentError{"AudioFile: the file cannot be opened", err}
+		return nil, fileError("AudioFile", err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
@@ -60,11 +61,20 @@ func AudioFile(path string) (*AudioSource, error) {
 	return a, nil
 }
 
+// fileError is a file that cannot be opened: an invalid argument, unless this machine cannot open files now.
+func fileError(name string, err error) error {
+	const detail = "the file cannot be opened"
+	if machineLimit(err) {
+		return &callError{op: operation{name: name}, detail: detail + " now: " + redact.Cause(err), causes: []error{err}, kind: "file", transient: true}
+	}
+	return &argumentError{name + ": " + detail, err}
+}
+
 // openUnchanged opens a file that is still as it was when its size was taken.
 func openUnchanged(path string, was os.FileInfo) (io.ReaderAt, io.Closer, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, nil, &argumentError{"Audio: the file cannot be opened", err}
+		return nil, nil, fileError("Audio", err)
 	}
 	audio := audioFile{file, was}
 	if audio.changed() {
@@ -337,10 +347,10 @@ func (u *upload) progress(report func(sent, total int64)) func(int64) {
 }
 
 var (
-	errEmptyAudio   = sentinelError{"the audio is empty", ErrInvalidArgument}
-	errBegunAudio   = sentinelError{"it is a reader that was read from already; make a new source", ErrInvalidArgument}
-	errCutAudio     = sentinelError{"it is shorter than it was said to be", io.ErrUnexpectedEOF}
-	errChangedAudio = safeError("the file changed while it was sent; make a new source when it is complete")
+	errEmptyAudio   = redact.Fail("the audio is empty", ErrInvalidArgument)
+	errBegunAudio   = redact.Fail("it is a reader that was read from already; make a new source", ErrInvalidArgument)
+	errCutAudio     = redact.Fail("it is shorter than it was said to be", io.ErrUnexpectedEOF)
+	errChangedAudio = redact.Text("the file changed while it was sent; make a new source when it is complete")
 )
 
 // audioReader gives one attempt the audio from its start.

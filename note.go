@@ -77,7 +77,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			n.ID = tolerant.RequiredInteger(d)
+			n.ID = tolerant.RequiredID(d)
 		case "name":
 			tolerant.KeepRequiredText(d, &n.Name)
 		case "transcription":
@@ -96,9 +96,9 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "has":
 			tolerant.Nested(d, n, (*ProgressNote).fillHas)
 		case "team_id":
-			n.TeamID = tolerant.Integer(d)
+			n.TeamID = tolerant.ID(d)
 		case "user_id":
-			n.UserID = tolerant.Integer(d)
+			n.UserID = tolerant.ID(d)
 		case "user":
 			tolerant.KeepRaw(d, &n.User.raw)
 		case "error_state":
@@ -142,7 +142,7 @@ func (t *Template) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			t.ID = tolerant.Integer(d)
+			t.ID = tolerant.ID(d)
 		case "name":
 			tolerant.KeepText(d, &t.Name)
 		case "description":

@@ -63,7 +63,6 @@ func TestDecodeToleratesForms(t *testing.T) {
 		`{"id":7,"data":{"id":8,"name":"other"}}`:   extra(`{"data":{"id":8,"name":"other"}}`),
 		`{"id":7,"data":[1]}`:                       extra(`{"data":[1]}`),
 		`{"id":"7"}`:                                bare,
-		`{"id":7.0}`:                                bare,
 		`{"id":7,"unknown":{"deep":[{"id":9}]}}`:    extra(`{"unknown":{"deep":[{"id":9}]}}`),
 		`{"id":7,"ID":9,"Name":"other"}`:            extra(`{"ID":9,"Name":"other"}`),
 		`{"id":7,"name":"first","name":"\u0061"}`:   note(func(n *clinicaldoc.ProgressNote) { n.Name = "a" }),
@@ -97,6 +96,8 @@ func TestDecodeToleratesForms(t *testing.T) {
 		withField(`"created_at":"2024-05-01T10:11:12.5+00:00"`):    created(utc.Add(500 * time.Millisecond)),
 		withField(`"created_at":"2024-05-01T12:11:12+0200"`):       created(utc),
 		withField(`"created_at":"2024-05-01T10:11:12"`):            created(utc),
+		withField(`"created_at":"2024-05-01t10:11:12z"`):           created(utc),
+		withField(`"created_at":"2024-05-01t10:11:12.5z"`):         created(utc.Add(500 * time.Millisecond)),
 		withField(`"created_at":"2024-05-01T10:11:12.123456"`):     created(utc.Add(123456 * time.Microsecond)),
 		withField(`"created_at":"2024-05-01 10:11:12"`):            created(utc),
 		withField(`"created_at":"2024-05-01 10:11:12.25"`):         created(utc.Add(250 * time.Millisecond)),
@@ -155,9 +156,9 @@ var patientShapes = map[string]struct {
 }{
 	`"patient":{"id":7}`:                       {"7", 7, `{"id":7}`},
 	`"patient":{"id":"7","name":"x"}`:          {"7", 7, `{"id":"7","name":"x"}`},
-	`"patient":{"id":7.0}`:                     {"7", 7, `{"id":7.0}`},
+	`"patient":{"id":7.0}`:                     {"another", 0, `{"id":7.0}`},
 	`"patient":{"id":"7 "}`:                    {"7", 7, `{"id":"7 "}`},
-	`"patient":{"id":0.7e1}`:                   {"7", 7, `{"id":0.7e1}`},
+	`"patient":{"id":0.7e1}`:                   {"another", 0, `{"id":0.7e1}`},
 	`"patient":{"id":[7]}`:                     {"7", 7, `{"id":[7]}`},
 	`"patient":{"patient_id":7}`:               {"7", 7, `{"patient_id":7}`},
 	`"patient":{"id":null,"patient_id":7}`:     {"7", 7, `{"id":null,"patient_id":7}`},
@@ -176,7 +177,7 @@ var patientShapes = map[string]struct {
 	// A patient_id beside the patient, which takes it over where it names none itself.
 	`"patient_id":7`:                               {"7", 7, `{"id":7}`},
 	`"patient_id":"7"`:                             {"7", 7, `{"id":7}`},
-	`"patient_id":7.0`:                             {"7", 7, `{"id":7}`},
+	`"patient_id":7.0`:                             {"another", 0, `null`},
 	`"patient":null,"patient_id":7`:                {"7", 7, `{"id":7}`},
 	`"patient_id":7,"patient":null`:                {"7", 7, `{"id":7}`},
 	`"patient":[],"patient_id":7`:                  {"7", 7, `{"id":7}`},
@@ -196,7 +197,7 @@ var patientShapes = map[string]struct {
 
 	// Another patient.
 	`"patient":{"id":8}`:            {"another", 8, `{"id":8}`},
-	`"patient":{"id":8.0}`:          {"another", 8, `{"id":8.0}`},
+	`"patient":{"id":8.0}`:          {"another", 0, `{"id":8.0}`},
 	`"patient":{"id":"8 "}`:         {"another", 8, `{"id":"8 "}`},
 	`"patient":[{"id":8}]`:          {"another", 8, `[{"id":8}]`},
 	`"patient":{"data":{"id":8}}`:   {"another", 8, `{"data":{"id":8}}`},
@@ -326,7 +327,7 @@ func TestDecodeRefusals(t *testing.T) {
 		`[{"id":7}]`:                       "object",
 		`{"id":null}`:                      "no id",
 		`{"id":0}`:                         "no id",
-		`{"id":-7}`:                        "no id",
+		`{"id":-7}`:                        "id: want a whole number",
 		`{"message":"secret"}`:             "no id",
 		`{"data":null}`:                    "no id",
 		`{"data":[]}`:                      "no id",
@@ -338,6 +339,12 @@ func TestDecodeRefusals(t *testing.T) {
 		`{"data":{"id":8}}`:                "another record",
 		`{"id":"secret"}`:                  "id: want a whole number",
 		`{"id":7.5}`:                       "id: want a whole number",
+		`{"id":7.0}`:                       "id: want a whole number",
+		`{"id":"0x1p4"}`:                   "id: want a whole number",
+		`{"id":"1e5"}`:                     "id: want a whole number",
+		`{"id":1e5}`:                       "id: want a whole number",
+		`{"id":9007199254740993.0}`:        "id: want a whole number",
+		`{"id":"1_000"}`:                   "id: want a whole number",
 		`{"id":9223372036854775808}`:       "id: want a whole number",
 		`{"id":true}`:                      "id: want",
 		`{"id":[7]}`:                       "id: want",
@@ -848,8 +855,8 @@ type strict func(raw json.RawMessage) (value any, ok bool)
 var (
 	noteForm    = strictObject(noteMembers, "id", "name", "created_at")
 	noteMembers = map[string]strict{
-		"id": strictInteger, "name": strictText, "transcription": strictText, "analysis": strictText, "patient": strictRaw, "user": strictRaw, "team_id": strictInteger, "user_id": strictInteger,
-		"template": strictObject(map[string]strict{"id": strictInteger, "name": strictText, "description": strictText}),
+		"id": strictID, "name": strictText, "transcription": strictText, "analysis": strictText, "patient": strictRaw, "user": strictRaw, "team_id": strictID, "user_id": strictID,
+		"template": strictObject(map[string]strict{"id": strictID, "name": strictText, "description": strictText}),
 		"audio": strictObject(map[string]strict{
 			"duration": strictSeconds, "bitrate": strictInteger, "size": strictInteger, "uploaded_at": strictTime, "expires_at": strictTime, "file_url": strictText,
 		}),
@@ -924,6 +931,15 @@ func strictInteger(raw json.RawMessage) (any, bool) {
 	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) <= 1<<53
 }
 
+func strictID(raw json.RawMessage) (any, bool) {
+	s, ok := strictDigits(raw)
+	if !ok || s == "" {
+		return nil, ok
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && strings.Trim(s, "0123456789") == ""
+}
+
 func strictSeconds(raw json.RawMessage) (any, bool) {
 	s, ok := strictDigits(raw)
 	if !ok || s == "" {
@@ -963,6 +979,7 @@ func strictTime(raw json.RawMessage) (any, bool) {
 	if strictZeroDate.MatchString(s) {
 		return nil, true
 	}
+	s = strings.ToUpper(s)
 	var t time.Time
 	if t.UnmarshalText([]byte(s)) == nil {
 		return encodable(t)

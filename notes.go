@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
@@ -66,7 +67,7 @@ func (s *NotesService) create(ctx context.Context, call *scope, params CreateNot
 	defer end()
 	sent := s.client.observeSender(&call.options)
 	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
-	note, err := do(ctx, call, r, s.client.decodeNote(ctx, createNote, 0))
+	note, err := do(ctx, call, r, call.decodeNote(ctx, createNote, 0))
 	s.client.remember(note, upload, sent)
 	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
@@ -124,7 +125,7 @@ func (s *NotesService) list(ctx context.Context, call *scope, params ListNotesPa
 	}
 	r := request{op: listNotes, path: listNotes.route, query: query}
 	page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], error) {
-		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, (*ProgressNote).fill, (*ProgressNote).id)
+		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, call.fillNote, (*ProgressNote).id)
 		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
 		return page, err
 	})
@@ -152,8 +153,12 @@ func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
 func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
-	return runOne(ctx, s.client, getNote, id, opts, func(ctx context.Context, response []byte) (*ProgressNote, error) {
-		return s.client.decodeNote(ctx, getNote, id)(response)
+	return run(ctx, s.client, getNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
+		r, err := getNote.withID(id)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, call, r, call.decodeNote(ctx, r.op, id))
 	})
 }
 
@@ -190,7 +195,7 @@ func (s *NotesService) update(ctx context.Context, call *scope, id int64, params
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	note, err := do(ctx, call, r, s.client.decodeNote(ctx, r.op, id))
+	note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
 	return edit.after(note, err, params.applied(edit.read))
 }
 
@@ -252,7 +257,7 @@ func (s *NotesService) sign(ctx context.Context, call *scope, id int64) (*Progre
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	note, err := do(ctx, call, r, s.client.decodeNote(ctx, r.op, id))
+	note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
 	if mayBeExplained(err) {
 		note, err = s.explainSign(ctx, edit, err)
 	}
@@ -263,7 +268,7 @@ func (s *NotesService) sign(ctx context.Context, call *scope, id int64) (*Progre
 	return edit.after(note, err, want)
 }
 
-var errOtherPage = sentinelError{"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse}
+var errOtherPage = redact.Fail("it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse)
 
 // check holds a page against what was asked for, and notes a page size that was ignored.
 func (p ListNotesParams) check(page *Page[ProgressNote]) error {
@@ -294,17 +299,25 @@ func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
 }
 
-func mismatch(detail safeError) error { return sentinelError{detail, ErrPatientMismatch} }
+func mismatch(detail string) error { return redact.Fail(detail, ErrPatientMismatch) }
 
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
-func (c *Client) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
+func (s *scope) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
 	return func(response []byte) (*ProgressNote, error) {
-		note, unreadable, err := tolerant.Record(response, (*ProgressNote).fill, (*ProgressNote).id)
+		note, unreadable, err := tolerant.Record(response, s.fillNote, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
 			return nil, errOtherID
 		}
-		c.warnOfUnreadable(ctx, op, unreadable)
+		s.client.warnOfUnreadable(ctx, op, unreadable)
 		return note, err
+	}
+}
+
+// fillNote is the note's fill, and keeps with the response whether times have zones.
+func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
+	n.fill(d)
+	if s.options.response != nil {
+		s.options.response.zoneless = d.Zoneless
 	}
 }
 

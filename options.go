@@ -146,7 +146,8 @@ type Limiter interface {
 	Wait(ctx context.Context) error
 }
 
-// WithLimiter asks the limiter before every attempt, retries included. Clients may share one.
+// WithLimiter asks the limiter before every attempt, retries included. Clients may share one. An error of it that means a
+// deadline, as *rate.Limiter says in words, matches [context.DeadlineExceeded].
 func WithLimiter(limiter Limiter) Option {
 	return func(c *config) error {
 		if limiter == nil {

@@ -204,6 +204,21 @@ func TestTokenSourceFailures(t *testing.T) {
 	}
 }
 
+// A limiter that knows in advance that the context ends first says so in words, as *rate.Limiter does.
+func TestADeadlineUnderALimiterIsOne(t *testing.T) {
+	t.Parallel()
+	refusal := errors.New("rate: Wait(n=1) would exceed context deadline")
+	client := clientOn(t, &http.Client{}, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { return refusal })))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	_, err := client.Users.Me(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, refusal)
+	assert.NotContains(t, err.Error(), "refused")
+	_, err = client.Users.Me(t.Context())
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "there is none")
+}
+
 func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
 	t.Parallel()
 	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})

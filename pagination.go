@@ -83,7 +83,7 @@ func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 	return query.Values(reflect.ValueOf(p).Convert(named).Interface())
 }
 
-const errNoRows = safeError("it holds no list")
+const errNoRows = redact.Text("it holds no list")
 
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.

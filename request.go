@@ -71,7 +71,7 @@ type request struct {
 	edit *edit
 }
 
-const errAlreadyDone = safeError("an earlier attempt has done it")
+const errAlreadyDone = redact.Text("an earlier attempt has done it")
 
 // withID makes a request for the operation on one record, or on none if the route has no place for it.
 func (op operation) withID(id int64) (request, error) {
@@ -134,6 +134,9 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 		return r.unexpected(c, a, a.Cause)
 	case exchange.Limit, exchange.Authorize:
 		detail, kind := "not sent: the limiter refused", "limiter"
+		if errors.Is(a.Cause, context.Canceled) || errors.Is(a.Cause, context.DeadlineExceeded) {
+			detail = "not sent: waiting for the limiter"
+		}
 		if a.Step == exchange.Authorize {
 			detail, kind = "not sent: the token source failed", "token_source"
 		}
@@ -162,7 +165,7 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 }
 
 func (r *request) noResponse(detail, kind string, a *exchange.Attempt) error {
-	return &callError{op: r.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent}
+	return &callError{op: r.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent || machineLimit(a.Cause)}
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.

@@ -24,6 +24,8 @@ type Response struct {
 	RateLimit  RateLimit   // zero when the service sent no such headers
 	Attempts   int         // how often the request was sent
 	Body       []byte      // the response as it came; it holds patients' data
+
+	zoneless bool // a time in it came without a zone
 }
 
 // RateLimit is what the X-RateLimit headers said.

@@ -82,7 +82,7 @@ func (t *Token) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			t.ID = tolerant.RequiredInteger(d)
+			t.ID = tolerant.RequiredID(d)
 		case "name":
 			t.Name = tolerant.RequiredText(d)
 		case "created_at":

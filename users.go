@@ -42,7 +42,7 @@ func (u *User) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			u.ID = tolerant.RequiredInteger(d)
+			u.ID = tolerant.RequiredID(d)
 		case "name":
 			u.Name = tolerant.RequiredText(d)
 		case "email":

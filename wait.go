@@ -310,13 +310,13 @@ func (c *Client) mayLag(id int64, asked time.Time, err error) bool {
 	return ok && errors.Is(err, ErrNotFound) && asked.Sub(created) < maxReplicaLag
 }
 
-const errErrorState = safeError("the service reports an error state for it; see Note.ErrorState")
+var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
 
 // verdict tells whether the note has come to its end, and if that is a failure, the error.
 func (w *watched) verdict(p *poller) (over bool, err error) {
 	stage := w.note.Stage()
 	if stage == StageFailed {
-		return true, w.waitError(p, sentinelError{errErrorState, ErrProcessingFailed})
+		return true, w.waitError(p, errErrorState)
 	}
 	return stage.AtLeast(p.params.Until), nil
 }

@@ -80,12 +80,6 @@ func failed(text string, causes ...error) error { return &Error{Text: text, Caus
 
 func unexpected(text string) error { return &Error{Kind: Unexpected, Text: text} }
 
-// safeError is a constant text without data.
-type safeError string
-
-func (e safeError) Error() string    { return string(e) }
-func (e safeError) SafeText() string { return string(e) }
-
 func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }

@@ -1,6 +1,10 @@
 package download
 
-import "io"
+import (
+	"io"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
 
 // Writer is a caller's writer as a target.
 type Writer struct {
@@ -37,8 +41,8 @@ func (t *Writer) left() (recording, int64, []byte) { return recording{total: -1}
 func (t *Writer) begin(recording) error { return nil }
 
 const (
-	errNoRewind = safeError("it has no Seek and Truncate")
-	errNotAtEnd = safeError("it holds more than the recording where that was written")
+	errNoRewind = redact.Text("it has no Seek and Truncate")
+	errNotAtEnd = redact.Text("it holds more than the recording where that was written")
 )
 
 // rewind drops the recording's bytes if they are the last ones: what the file holds besides is not ours to drop. In a file

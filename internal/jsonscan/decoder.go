@@ -44,6 +44,9 @@ type Decoder struct {
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index
 
 	warnings []*TypeError
+
+	// Zoneless is for who reads times: one came without a zone.
+	Zoneless bool
 }
 
 // New returns a Decoder positioned at the value of the document data, which

@@ -48,11 +48,11 @@ func FindID(document []byte) int64 {
 	for key := range d.Fields() {
 		switch {
 		case string(key) == "id":
-			own = IntegerOrZero(d)
+			own, _ = id(d)
 		case string(key) == "data" && d.Kind() == jsonscan.Object:
 			for key := range d.Fields() {
 				if string(key) == "id" {
-					inner = IntegerOrZero(d)
+					inner, _ = id(d)
 				}
 			}
 		}

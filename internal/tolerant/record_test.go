@@ -21,7 +21,7 @@ func (r *record) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
-			r.id = tolerant.RequiredInteger(d)
+			r.id = tolerant.RequiredID(d)
 		case "name":
 			r.name = tolerant.Text(d)
 		case "part":
@@ -92,7 +92,7 @@ func TestAnIDIsFoundInWhatDoesNotDecode(t *testing.T) {
 	for document, want := range map[string]int64{
 		`{"id":5}`:                                   5,
 		`{"id":"5"}`:                                 5,
-		`{"id":5.0,"name":["unreadable"]}`:           5,
+		`{"id":5.0,"name":["unreadable"]}`:           0,
 		`{"data":{"id":5,"created_at":false}}`:       5,
 		`{"data":{"name":[1],"id":5},"message":"m"}`: 5,
 		`{"id":5,"data":{"id":6}}`:                   5,

@@ -141,8 +141,8 @@ func textReference(text []byte) Reference {
 }
 
 func numberReference(digits []byte) Reference {
-	id, ok := wholeNumber(digits)
-	if !ok || id < 0 {
+	id, ok := exactID(digits)
+	if !ok {
 		return Reference{conflict: true}
 	}
 	return Reference{id: id}

@@ -38,6 +38,9 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 		return time.Time{}, true
 	}
 	t, ok := parseTime(text)
+	if ok && !hasZone(text) {
+		d.Zoneless = true
+	}
 	if year := t.Year(); !ok || year < 0 || year > 9999 { // a zone can lead out of the years that JSON's times have
 		return time.Time{}, false
 	}
@@ -58,8 +61,18 @@ var looseTimes = []string{
 	"2006-01-02",
 }
 
+// hasZone reports whether a time says of which place it is.
+func hasZone(text []byte) bool {
+	const date = len("2006-01-02")
+	return len(text) > date && bytes.ContainsAny(text[date:], "Zz+-")
+}
+
 func parseTime(text []byte) (value time.Time, ok bool) {
 	var t time.Time
+	if err := t.UnmarshalText(text); err == nil {
+		return t.UTC(), true
+	}
+	text = bytes.ToUpper(text) // RFC 3339 allows t and z
 	if err := t.UnmarshalText(text); err == nil {
 		return t.UTC(), true
 	}

@@ -1,7 +1,8 @@
 // Package tolerant reads JSON as a service may well write it, so that each model reads its members by one-liners:
 //
 //   - null stands for an absent value of any kind; [] for an empty object;
-//   - a number may come as a string, a whole number with a fraction of zeros, a flag as 0 or 1, a duration as 00:03:10;
+//   - a number may come as a string, a whole number that is no id with a fraction of zeros, a flag as 0 or 1, a duration as
+//     00:03:10;
 //   - a time may lack its zone (then it is UTC), its T, or be empty or a database's zero date;
 //   - a single record may be wrapped in "data".
 //
@@ -89,13 +90,36 @@ func Integer(d *jsonscan.Decoder) int64 {
 	return value
 }
 
-// RequiredInteger is Integer for a record that is of no use without it.
-func RequiredInteger(d *jsonscan.Decoder) int64 {
-	value, ok := integer(d)
+// ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's. 0 for
+// null and "".
+func ID(d *jsonscan.Decoder) int64 {
+	value, ok := id(d)
+	if !ok {
+		d.Warn(aWholeNumber)
+	}
+	return value
+}
+
+// RequiredID is ID for a record that is of no use without it.
+func RequiredID(d *jsonscan.Decoder) int64 {
+	value, ok := id(d)
 	if !ok {
 		d.Fail(aWholeNumber)
 	}
 	return value
+}
+
+func id(d *jsonscan.Decoder) (value int64, ok bool) {
+	digits, ok := literal(d)
+	if len(digits) == 0 {
+		return 0, ok
+	}
+	return exactID(digits)
+}
+
+func exactID(digits []byte) (value int64, ok bool) {
+	n, err := strconv.ParseUint(string(digits), 10, 63)
+	return int64(n), err == nil
 }
 
 // IntegerOrZero reads a whole number where anything else may stand as well, which then counts as none.

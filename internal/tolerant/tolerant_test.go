@@ -87,7 +87,7 @@ func TestRequiredValuesFailTheDocument(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{`["secret"]`, `[true]`, `[{}]`, `["0000-00-00secret"]`} {
 		for want, reader := range map[string]func(*jsonscan.Decoder){
-			"a whole number": func(d *jsonscan.Decoder) { tolerant.RequiredInteger(d) },
+			"a whole number": func(d *jsonscan.Decoder) { tolerant.RequiredID(d) },
 			"a date-time":    func(d *jsonscan.Decoder) { tolerant.RequiredTime(d) },
 			"string": func(d *jsonscan.Decoder) {
 				if d.Kind() == jsonscan.String {
@@ -106,7 +106,7 @@ func TestRequiredValuesFailTheDocument(t *testing.T) {
 		}
 	}
 	for _, document := range []string{`null`, `""`} {
-		assert.Equal(t, "0", read(t, document, tolerant.RequiredInteger))
+		assert.Equal(t, "0", read(t, document, tolerant.RequiredID))
 		assert.Empty(t, read(t, document, tolerant.RequiredText))
 		assert.Equal(t, time.Time{}.String(), read(t, document, tolerant.RequiredTime))
 	}
