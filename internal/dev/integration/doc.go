@@ -25,6 +25,7 @@
 //
 //	-wait 5m          how long the processing of one note may take
 //	-json FILE        write the gap report as JSON too
+//	-html FILE        write it as one page too, to be kept beside a contract with the service
 //	-against FILE     fail where the service does otherwise than in that report, an earlier one written with -json
 //	-load 20s         run the load test for that long instead of a few rounds
 //

@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"sync"
 	"testing"
@@ -31,10 +34,7 @@ func TestGapReport(t *testing.T) {
 		assert.True(t, report.Item(key).Known, key)
 	}
 	if *against != "" {
-		file, err := os.Open(*against)
-		require.NoError(t, err)
-		defer func() { _ = file.Close() }()
-		earlier, err := gaps.ReadJSON(file)
+		earlier, err := earlierReport()
 		require.NoError(t, err)
 		for _, change := range report.Changes(earlier) {
 			t.Errorf("the service's manners have changed: %s", change)
@@ -118,16 +118,42 @@ func publishReport() error {
 			return err
 		}
 	}
-	if *gapsJSON == "" {
+	return errors.Join(
+		writeReport(*gapsJSON, report.WriteJSON),
+		writeReport(*gapsHTML, func(w io.Writer) error {
+			earlier, err := earlierReport()
+			if err != nil {
+				return err
+			}
+			return report.WriteHTML(w, cmp.Or(os.Getenv("CLINICALDOC_BASE_URL"), "the service in a box"), earlier)
+		}))
+}
+
+// writeReport writes a report to a file, if one is named.
+func writeReport(name string, write func(io.Writer) error) error {
+	if name == "" {
 		return nil
 	}
-	file, err := os.Create(*gapsJSON)
+	file, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	if err := report.WriteJSON(file); err != nil {
+	if err := write(file); err != nil {
 		_ = file.Close()
 		return err
 	}
 	return file.Close()
+}
+
+// earlierReport reads the report to compare with, nil if none is named.
+func earlierReport() (*gaps.Report, error) {
+	if *against == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	file, err := os.Open(*against)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return gaps.ReadJSON(file)
 }

@@ -81,7 +81,7 @@ func Probe(ctx context.Context, options Options) (report *Report, err error) {
 	p.askUpdate(ctx, first.ID)
 	p.askAudio(ctx, first.ID)
 	p.askSign(ctx, first.ID, complete)
-	p.askChunked(ctx)
+	p.askUploads(ctx)
 	p.askRequiredParts(ctx)
 	p.askAccount(ctx)
 	p.askErrors(ctx)

@@ -3,6 +3,7 @@ package gaps
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,9 +40,9 @@ func (p *prober) createWith(ctx context.Context, params clinicaldoc.CreateNotePa
 	}
 	p.own[note.ID] = true
 	p.seen.single(r.Body, params.PatientID != 0)
-	if note.Audio != nil && note.Audio.Size != 0 && params.Audio != nil {
+	if note.Audio != nil && note.Audio.Size != 0 && params.Audio != nil && params.Audio.Size() >= 0 {
 		told := "another than was sent"
-		if note.Audio.Size == int64(len(p.Audio)) {
+		if note.Audio.Size == params.Audio.Size() {
 			told = "as sent"
 		}
 		p.report.set("audio.size", "%s", told)
@@ -132,17 +133,62 @@ func (p *prober) update(ctx context.Context, id int64, params clinicaldoc.Update
 	return note, err
 }
 
-// askChunked uploads a recording whose size is not known beforehand.
-func (p *prober) askChunked(ctx context.Context) {
-	params := p.params()
-	params.Audio = clinicaldoc.AudioReader("synthetic.wav", bytes.NewReader(p.Audio))
-	note, err := p.createWith(ctx, params)
-	if err != nil {
-		p.report.set("create.chunked", "%s", outcome(err))
-		return
+// askUploads uploads recordings of two sizes, with and without a length: a service may take the short one and lose, or
+// refuse, the long one.
+func (p *prober) askUploads(ctx context.Context) {
+	largest, limit := int64(len(p.Audio)), ""
+	for _, size := range []int{8_000, 256_000} {
+		if size < len(p.Audio) {
+			continue // as long as what was accepted
+		}
+		params := p.params()
+		params.Audio = clinicaldoc.AudioBytes("synthetic.wav", padded(p.Audio, size))
+		note, err := p.createWith(ctx, params)
+		if err != nil {
+			limit = fmt.Sprintf("%s was %s", kilobytes(int64(size)), outcome(err))
+			break
+		}
+		_ = p.remove(ctx, note.ID) // what stays is deleted at the end
+		largest = int64(size)
 	}
-	_ = p.remove(ctx, note.ID) // what stays is deleted at the end
-	p.report.set("create.chunked", "accepted")
+	if limit == "" {
+		p.report.set("limits.upload", "none up to %s", kilobytes(largest))
+	} else {
+		p.report.set("limits.upload", "above %s: %s", kilobytes(largest), limit)
+	}
+
+	var chunked []string
+	for _, size := range []int{8_000, 256_000} {
+		recording := padded(p.Audio, size)
+		params := p.params()
+		params.Audio = clinicaldoc.AudioReader("synthetic.wav", bytes.NewReader(recording))
+		note, err := p.createWith(ctx, params)
+		what := "accepted"
+		if err != nil {
+			what = outcome(err)
+		} else {
+			_ = p.remove(ctx, note.ID) // what stays is deleted at the end
+		}
+		chunked = append(chunked, what+" at "+kilobytes(int64(len(recording))))
+	}
+	p.report.set("create.chunked", "%s", strings.Join(slices.Compact(chunked), ", "))
+}
+
+// padded is a recording with silence after it. The lengths that a WAV file tells of itself are set to fit.
+func padded(recording []byte, size int) []byte {
+	long := append(slices.Clone(recording), make([]byte, max(0, size-len(recording)))...)
+	if len(recording) >= 44 && string(long[:4]) == "RIFF" && string(long[36:40]) == "data" {
+		binary.LittleEndian.PutUint32(long[4:], uint32(len(long)-8))   //nolint:gosec // a short recording
+		binary.LittleEndian.PutUint32(long[40:], uint32(len(long)-44)) //nolint:gosec // a short recording
+	}
+	return long
+}
+
+func kilobytes(size int64) string {
+	if size < 1000 {
+		return fmt.Sprintf("%d B", size)
+	}
+	return fmt.Sprintf("%d kB", size/1000)
 }
 
 // parts are the parts of a creation and how to leave one out.

@@ -288,7 +288,6 @@ func (p *prober) tellObservations() {
 	r.set("error.codes", "%s", names(o.errorFields.sorted()))
 	r.set("limits.rate", "%s", pairs(o.rate))
 	r.set("versioning.headers", "%s", pairs(o.version))
-	r.unseen("limits.upload", "not tried; %d bytes were accepted", len(p.Audio))
 	r.unseen("events", "nothing in an answer can show them")
 }
 
