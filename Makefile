@@ -21,8 +21,9 @@ race: ## with the race detector
 lint: ## formatting and lint, tools pinned in internal/dev/tools/go.mod
 	go tool -modfile=internal/dev/tools/go.mod golangci-lint run
 
-faults: ## every fault by every operation, as a table, then a storm and its totals
+faults: ## every fault by every operation, as a table, 50,000 calls that must not see each other, then a storm and its totals
 	go test ./internal/dev/faultmatrix -run TestFaultMatrix -count=1 -v
+	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestNothingOfACall -count=1 -v
 	go run -C internal/dev/chaos .
 
 crashes: ## ingest: 500 kills at every transition, stops, a million keys; a fleet on three nodes
