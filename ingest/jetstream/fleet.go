@@ -91,7 +91,7 @@ func (f *Fleet) join(ctx context.Context, params Params, lease time.Duration) (e
 	if f.journal, err = newJournal(ctx, f.store, lease); err != nil {
 		return err
 	}
-	if f.queue, err = newQueue(ctx, f.store, lease); err != nil {
+	if f.queue, err = newQueue(ctx, f.journal); err != nil {
 		return err
 	}
 	f.live, err = newLive(ctx, f.store)

@@ -138,6 +138,9 @@ func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 	dead := map[string]bool{}
 	for _, letter := range letters(t, f.fleet) {
 		dead[letter.Recording.Params.Name] = true
+		if !strings.Contains(letter.Reason, "422") {
+			t.Log(letter)
+		}
 	}
 	lost, twice, wrong := 0, 0, 0
 	for n := range f.recordings {
@@ -150,6 +153,7 @@ func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 			lost++
 		case letter != refusedForGood(n):
 			wrong++
+			t.Logf("recording %d has %d notes and a dead letter: %v", n, count, letter)
 		}
 	}
 	t.Logf("seed %d: %d recordings, %d dead letters; %d workers killed, %d stopped, %d nodes killed", f.seed, f.recordings, len(dead), f.killed, f.stopped, f.nodesKilled)

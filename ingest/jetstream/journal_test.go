@@ -24,13 +24,13 @@ import (
 const service = "https://service.example.test"
 
 // startServer starts a server with a port.
-func startServer(t *testing.T) *server.Server {
+func startServer(t testing.TB) *server.Server {
 	t.Helper()
 	return startServerIn(t, t.TempDir(), 0)
 }
 
 // startServerIn starts one whose disk has so much room; 0: all there is.
-func startServerIn(t *testing.T, dir string, room int64) *server.Server {
+func startServerIn(t testing.TB, dir string, room int64) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, JetStreamMaxStore: room, NoSigs: true, NoLog: true,

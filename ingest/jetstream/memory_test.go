@@ -41,7 +41,7 @@ func (e *engine) fleet(lease time.Duration) *Fleet {
 	stream, _ := e.Stream(context.Background(), "KV_"+s.liveName())
 	q, _ := e.Stream(context.Background(), s.queueName())
 	e.infos = nil
-	return &Fleet{store: s, journal: j, queue: &queue{store: s, ackWait: lease, stream: q}, live: live{s, kv, stream}, logger: discard}
+	return &Fleet{store: s, journal: j, queue: &queue{store: s, journal: j, ackWait: lease, stream: q}, live: live{s, kv, stream}, logger: discard}
 }
 
 func (e *engine) bucket(name string) *memory {

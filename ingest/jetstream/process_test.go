@@ -4,6 +4,7 @@ package jetstream
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,9 +34,12 @@ type job struct {
 // worker uploads a recording and stops on its way, or all that are in the queue.
 type worker struct {
 	URL, Token, NATS string
+	Name             string
 	Lease, Settle    time.Duration
 	Replicas         int
+	Workers          int
 	Queue            bool
+	Wait             bool // until all have joined
 	StopAt           string
 }
 
@@ -66,7 +70,7 @@ func TestMain(m *testing.M) {
 }
 
 // start starts a process and returns the lines that it prints.
-func start(t *testing.T, j job) (*exec.Cmd, *bufio.Scanner) {
+func start(t testing.TB, j job) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	text, err := json.Marshal(j)
 	require.NoError(t, err)
@@ -87,11 +91,11 @@ func (w *worker) join(ctx context.Context) (*Fleet, *ingest.Uploader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := Join(ctx, conn, Params{Lease: w.Lease, Replicas: w.Replicas})
+	f, err := Join(ctx, conn, Params{Name: w.Name, Lease: w.Lease, Replicas: w.Replicas})
 	if err != nil {
 		return nil, nil, err
 	}
-	u := &ingest.Uploader{Client: client, Journal: stopping{f.Journal(), w.StopAt}, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
+	u := &ingest.Uploader{Client: client, Journal: stopping{f.Journal(), w.StopAt}, Workers: cmp.Or(w.Workers, 4), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
 	return f, u, nil
 }
 
@@ -99,6 +103,19 @@ func (w *worker) run(ctx context.Context) error {
 	f, u, err := w.join(ctx)
 	if err != nil {
 		return err
+	}
+	if w.Wait {
+		begin, err := f.store.conn.SubscribeSync("begin." + w.Name)
+		if err != nil {
+			return err
+		}
+		if err := f.store.conn.Flush(); err != nil {
+			return err
+		}
+		fmt.Println("joined")
+		if _, err := begin.NextMsgWithContext(ctx); err != nil {
+			return err
+		}
 	}
 	if w.Queue {
 		for result, err := range f.Drain(ctx, u) {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 // out twice does no harm. Recordings that failed wait in a lane of their own, so that they never hold up new ones.
 type queue struct {
 	store   *store
+	journal *Journal // which keeps the counts of tries
 	stream  jetstream.Stream
 	dead    jetstream.Stream
 	ackWait time.Duration // how long a worker that shows no sign of life keeps a recording
@@ -60,8 +62,9 @@ func delay(tries int, random float64) time.Duration {
 	return time.Duration(float64(rest) * (0.5 + random))
 }
 
-func newQueue(ctx context.Context, s *store, lease time.Duration) (*queue, error) {
-	q := &queue{store: s, ackWait: lease}
+func newQueue(ctx context.Context, j *Journal) (*queue, error) {
+	s := j.store
+	q := &queue{store: s, journal: j, ackWait: j.lease}
 	var err error
 	if q.stream, err = s.js.Stream(ctx, s.queueName()); err == nil {
 		q.dead, err = s.js.Stream(ctx, s.deadName())
@@ -218,7 +221,7 @@ type delivery struct {
 }
 
 // next waits for a recording of a lane. No recording and no error: there is none.
-func (q *queue) next(l lane, wait time.Duration) (*delivery, error) {
+func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery, error) {
 	message, err := q.consumer(l).Next(jetstream.FetchMaxWait(wait))
 	switch {
 	case errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages):
@@ -227,14 +230,36 @@ func (q *queue) next(l lane, wait time.Duration) (*delivery, error) {
 		return nil, err
 	}
 	d := &delivery{queue: q, lane: l, message: message, tries: 1}
-	if meta, err := message.Metadata(); err == nil {
-		d.tries = int(meta.NumDelivered) //nolint:gosec // few
-	}
-	if l == againLane {
-		d.tries++ // the one that brought it there
-	}
 	d.damaged = json.Unmarshal(message.Data(), &d.waiting) != nil || d.waiting.Key == ""
+	if l == againLane && !d.damaged {
+		d.tries += q.tries(ctx, d.waiting.Key)
+	}
 	return d, nil
+}
+
+// tries is how often a recording failed. How often it was delivered says less: that also counts workers that stopped.
+func (q *queue) tries(ctx context.Context, key string) (tries int) {
+	_ = within(ctx, func(ctx context.Context) error {
+		entry, err := q.triesBucket(key).Get(ctx, triesKey(key))
+		if err == nil {
+			tries, err = strconv.Atoi(string(entry.Value()))
+		}
+		return err
+	})
+	return tries
+}
+
+func (q *queue) setTries(ctx context.Context, key string, tries int) {
+	_ = within(ctx, func(ctx context.Context) error {
+		_, err := q.triesBucket(key).Put(ctx, triesKey(key), []byte(strconv.Itoa(tries)))
+		return err
+	})
+}
+
+func triesKey(key string) string { return "t." + subjectOf(key) }
+
+func (q *queue) triesBucket(key string) *bucket {
+	return q.journal.buckets[int(subjectOf(key)[0])%len(q.journal.buckets)]
 }
 
 // keep shows that this worker is alive until the context ends.
@@ -261,6 +286,7 @@ func (d *delivery) putBack(rest time.Duration) error { return d.message.NakWithD
 
 // later lets the recording rest, in the lane of those that failed.
 func (d *delivery) later(ctx context.Context, rest time.Duration) error {
+	d.queue.setTries(ctx, d.waiting.Key, d.tries) // without it, it is tried more often
 	if d.lane == againLane {
 		return d.message.NakWithDelay(rest)
 	}

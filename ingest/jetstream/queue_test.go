@@ -346,7 +346,7 @@ func TestThousandsOfDoubtsHoldUpNothing(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for put.Load() < doubts {
-				d, err := f.queue.next(freshLane, nextWait)
+				d, err := f.queue.next(t.Context(), freshLane, nextWait)
 				if assert.NoError(t, err) && d != nil {
 					assert.NoError(t, d.later(t.Context(), time.Hour))
 					put.Add(1)
@@ -356,7 +356,7 @@ func TestThousandsOfDoubtsHoldUpNothing(t *testing.T) {
 	}
 	all.Wait()
 	for rested := 0; rested < doubts; {
-		d, err := f.queue.next(againLane, 5*time.Second)
+		d, err := f.queue.next(t.Context(), againLane, 5*time.Second)
 		require.NoError(t, err)
 		require.NotNil(t, d, "%d rest", rested)
 		require.NoError(t, d.later(t.Context(), time.Hour))
@@ -366,7 +366,7 @@ func TestThousandsOfDoubtsHoldUpNothing(t *testing.T) {
 		require.NoError(t, f.queue.put(t.Context(), freshLane, fmt.Sprint("fresh-", n), fmt.Appendf(nil, `{"key":"fresh %d"}`, n)))
 	}
 	for range fresh {
-		d, err := f.queue.next(freshLane, 5*time.Second)
+		d, err := f.queue.next(t.Context(), freshLane, 5*time.Second)
 		require.NoError(t, err)
 		require.NotNil(t, d)
 		require.NoError(t, d.done(t.Context()))
@@ -408,4 +408,41 @@ func TestAStoppedWorkLosesNothing(t *testing.T) {
 	drain(t, f, &ingest.Uploader{Client: client})
 	require.NoError(t, srv.CreatedOnce(contents(count)...))
 	assert.Empty(t, letters(t, f))
+}
+
+// Tries are counted, not deliveries: workers that stop, or die, bring no recording nearer to the dead letters.
+func TestOnlyTriesCount(t *testing.T) {
+	t.Parallel()
+	f, dir := openFleet(t, connect(t, startServer(t)), Params{Lease: minLease}), t.TempDir()
+	publish(t, f, dir, 1)
+	next := func(l lane) *delivery {
+		for {
+			d, err := f.queue.next(t.Context(), l, time.Second)
+			require.NoError(t, err)
+			if d != nil {
+				return d
+			}
+		}
+	}
+	for range 3 {
+		d := next(freshLane)
+		assert.Equal(t, 1, d.tries)
+		require.NoError(t, d.putBack(time.Millisecond))
+	}
+	require.NoError(t, next(freshLane).later(t.Context(), time.Millisecond))
+	for tries := 2; tries < 5; tries++ {
+		for range 3 {
+			require.NoError(t, next(againLane).putBack(time.Millisecond))
+			next(againLane) // and dies
+		}
+		d := next(againLane)
+		assert.Equal(t, tries, d.tries)
+		require.NoError(t, d.later(t.Context(), time.Millisecond))
+	}
+	require.NoError(t, next(againLane).bury(t.Context(), "synthetic"))
+	dead := letters(t, f)
+	require.Len(t, dead, 1)
+	assert.Equal(t, 5, dead[0].Tries)
+	require.NoError(t, f.Redrive(t.Context(), dead[0]))
+	assert.Equal(t, 1, next(freshLane).tries, "it begins anew")
 }

@@ -147,7 +147,7 @@ func (w *work) run(ctx context.Context) {
 // serve takes one recording after the other.
 func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 	for w.pauser.wait(ctx) {
-		d, err := w.next(lanes)
+		d, err := w.next(ctx, lanes)
 		switch {
 		case errors.Is(err, ErrStore):
 			w.fail(err)
@@ -169,9 +169,9 @@ func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 	}
 }
 
-func (w *work) next(lanes [2]lane) (*delivery, error) {
+func (w *work) next(ctx context.Context, lanes [2]lane) (*delivery, error) {
 	for _, l := range lanes {
-		if d, err := w.fleet.queue.next(l, nextWait); d != nil || err != nil {
+		if d, err := w.fleet.queue.next(ctx, l, nextWait); d != nil || err != nil {
 			return d, err
 		}
 	}
