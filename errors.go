@@ -308,6 +308,9 @@ func (e *argumentError) SafeText() string           { return e.Error() }
 func (e *argumentError) Unwrap() []error            { return opaque(ErrInvalidArgument, e.cause) }
 func (e *argumentError) Format(s fmt.State, _ rune) { printError(s, e) }
 
+// hidden is embedded in structs of which nothing is printed: what they hold is asked for by name.
+type hidden = redact.Hidden
+
 // opaque makes causes fit for a chain that others walk and print.
 func opaque(causes ...error) []error {
 	var kept []error

@@ -8,9 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"hash"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,6 +33,8 @@ const (
 
 // FindCreatedParams says how sure [NotesService.FindCreated] has to be. The zero value is the careful choice.
 type FindCreatedParams struct {
+	hidden
+
 	// Settle is how long after the response was lost the service, or a proxy before it, may still be at work on the create;
 	// 0 means 10 minutes. It never counts less than the upload itself took.
 	Settle time.Duration
@@ -58,19 +58,6 @@ type FindCreatedResult struct {
 	By string
 	// Recordings is how many were read back and compared.
 	Recordings int
-}
-
-// LogValue lists what may be logged of the params.
-func (p FindCreatedParams) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Duration("settle", p.Settle), slog.Int("exclude_ids", len(p.ExcludeIDs)),
-		slog.Bool("unique_name", p.UniqueName), slog.Bool("trust_patient_filter", p.TrustPatientFilter), slog.Bool("without_audio", p.WithoutAudio),
-	)
-}
-
-// Format prints what LogValue lists for every verb.
-func (p FindCreatedParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.FindCreatedParams", p)
 }
 
 // FindCreated finds out what became of a Create whose outcome is unknown, by looking among the patient's newest notes: at

@@ -217,8 +217,8 @@ func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt)
 		StatusCode: report.StatusCode, Duration: report.Duration, BytesSent: report.BytesSent, BytesReceived: report.BytesReceived,
 		RateLimitRemaining: -1, ErrorType: errorType(ctx, report.Err),
 	}
-	if remaining, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining")); err == nil && remaining >= 0 && s.server != nil {
-		result.RateLimitRemaining = remaining
+	if s.server != nil {
+		result.RateLimitRemaining = rateLimitRemaining(a.Header)
 	}
 	if a.Unfinished() {
 		result.ErrorType = errorType(ctx, errUnfinished)

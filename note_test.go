@@ -1472,12 +1472,9 @@ func TestWhatIsPrinted(t *testing.T) {
 		"clinicaldoc.Template{id=3}":                         note.Template,
 		"clinicaldoc.AudioInfo{duration=0 bitrate=0 size=5}": note.Audio,
 		"clinicaldoc.User{id=2}":                             clinicaldoc.User{ID: 2, Name: canary},
-		"clinicaldoc.Page{items=1 meta={current_page=2 last_page=3 per_page=4 total=5 per_page_ignored=false}}":       clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 4, Total: 5}},
-		"clinicaldoc.UpdateNoteParams{name=true transcription=false analysis=false}":                                  clinicaldoc.UpdateNoteParams{Name: new(canary)},
-		"clinicaldoc.CreateNoteParams{prompt_id=4 audio=false}":                                                       clinicaldoc.CreateNoteParams{Name: canary, PromptID: 4},
+		"clinicaldoc.Page{items=1 meta={current_page=2 last_page=3 per_page=4 total=5 per_page_ignored=false}}": clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 4, Total: 5}},
 		"clinicaldoc.AudioSource{size=6}":                                                                             clinicaldoc.AudioBytes(canary, []byte(canary)),
 		"clinicaldoc.Response{status=200 request_id=r attempts=2 bytes=6}":                                            clinicaldoc.Response{StatusCode: 200, RequestID: "r", Attempts: 2, Body: []byte(canary)},
-		"clinicaldoc.Confirmation{}":                                                                                  clinicaldoc.Confirmation{Message: canary},
 		"clinicaldoc: Notes.Get (GET /x): 404 Not Found: it does not exist, or not for this token's user":             clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get", Method: "GET", Route: "/x"},
 		"clinicaldoc.Client{base_url=https://api.clinic.test}":                                                        serve(t),
 		"clinicaldoc.ListNotesParams{patient=true sort=latest page=2 per_page=3 prefetch=4}":                          clinicaldoc.ListNotesParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4},
@@ -1486,6 +1483,15 @@ func TestWhatIsPrinted(t *testing.T) {
 	} {
 		assert.Equal(t, want, fmt.Sprint(value))
 		assert.Equal(t, want, fmt.Sprintf("%#v", value))
+	}
+	for _, value := range []any{
+		clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.CreateNoteParams{Name: canary}, clinicaldoc.Confirmation{Message: canary},
+		clinicaldoc.FindCreatedParams{ExcludeIDs: []int64{canaryPatient}},
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%q", "%x"} {
+			assert.Equal(t, "{not printed}", fmt.Sprintf(verb, value), "%T", value)
+		}
+		assert.Equal(t, "{not printed}", slog.AnyValue(value).Resolve().String(), "%T", value)
 	}
 }
 

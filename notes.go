@@ -31,6 +31,8 @@ var (
 
 // CreateNoteParams says what note to create. Zero fields are not sent: the service says what it misses.
 type CreateNoteParams struct {
+	hidden
+
 	Name      string       // of the note
 	PatientID int64        // whose encounter was recorded
 	PromptID  int64        // the prompt to use
@@ -165,6 +167,8 @@ func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*
 // UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("") empties
 // it (which a service may refuse).
 type UpdateNoteParams struct {
+	hidden
+
 	Name          *string `json:"name,omitempty"`
 	Transcription *string `json:"transcription,omitempty"`
 	Analysis      *string `json:"analysis,omitempty"`
@@ -319,30 +323,6 @@ func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
 	if s.options.response != nil {
 		s.options.response.zoneless = d.Zoneless
 	}
-}
-
-// LogValue lists the names of the fields to change.
-func (p UpdateNoteParams) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Bool("name", p.Name != nil),
-		slog.Bool("transcription", p.Transcription != nil),
-		slog.Bool("analysis", p.Analysis != nil),
-	)
-}
-
-// Format prints what LogValue lists for every verb.
-func (p UpdateNoteParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.UpdateNoteParams", p)
-}
-
-// LogValue lists what may be logged of the params: neither name nor patient.
-func (p CreateNoteParams) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int64("prompt_id", p.PromptID), slog.Bool("audio", p.Audio != nil))
-}
-
-// Format prints what LogValue lists for every verb.
-func (p CreateNoteParams) Format(s fmt.State, _ rune) {
-	redact.Format(s, "clinicaldoc.CreateNoteParams", p)
 }
 
 // LogValue lists what may be logged of the params: whether a patient is named, not which.

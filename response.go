@@ -52,11 +52,20 @@ func (r *Response) fill(call *exchange.Result) {
 func parseRateLimit(h http.Header, now time.Time) RateLimit {
 	var r RateLimit
 	r.Limit, _ = strconv.Atoi(h.Get("X-RateLimit-Limit"))
-	r.Remaining, _ = strconv.Atoi(h.Get("X-RateLimit-Remaining"))
+	r.Remaining = max(rateLimitRemaining(h), 0)
 	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && reset > 0 {
 		r.Reset = resetTime(reset, serverTime(h, now))
 	}
 	return r
+}
+
+// rateLimitRemaining is how many requests the limit still allows; -1 when that was not sent.
+func rateLimitRemaining(h http.Header) int {
+	remaining, err := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
+	if err != nil {
+		return -1
+	}
+	return max(remaining, 0)
 }
 
 // maxLimitWindow is the longest that a used-up limit can last. A later reset is a unit or a clock that we do not understand.
@@ -167,6 +176,8 @@ func (c *Client) observe(ctx context.Context, a Attempt) {
 
 // Confirmation is the service's word that something was done. Message is empty when the response held none.
 type Confirmation struct {
+	hidden
+
 	Message string `json:"message"`
 }
 
@@ -195,9 +206,3 @@ func (c *Confirmation) fill(d *jsonscan.Decoder) {
 		}
 	})
 }
-
-// LogValue lists nothing: the message is the service's own words.
-func (c Confirmation) LogValue() slog.Value { return slog.GroupValue() }
-
-// Format prints the type's name for every verb.
-func (c Confirmation) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Confirmation", c) }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -231,8 +230,7 @@ func (p *poller) ask(call func() error) error {
 // askedPause is how long the service asks callers to wait: as Retry-After says, or until a used-up limit is reset.
 func (r *Response) askedPause(now time.Time) time.Duration {
 	pause := exchange.RetryAfter(r.Header.Get("Retry-After"), now)
-	remaining, err := strconv.Atoi(r.Header.Get("X-RateLimit-Remaining"))
-	if err == nil && remaining <= 0 && !r.RateLimit.Reset.IsZero() {
+	if rateLimitRemaining(r.Header) == 0 && !r.RateLimit.Reset.IsZero() {
 		pause = max(pause, r.RateLimit.Reset.Sub(serverTime(r.Header, now)))
 	}
 	return pause

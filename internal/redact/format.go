@@ -16,6 +16,17 @@ func Format(s fmt.State, name string, v slog.LogValuer) {
 	_, _ = io.WriteString(s, name+group(v.LogValue()))
 }
 
+// Hidden keeps what embeds it from being printed, in fmt and slog, whatever the verb.
+type Hidden struct{}
+
+const hidden = "{not printed}"
+
+// Format prints that nothing is printed.
+func (Hidden) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, hidden) }
+
+// LogValue tells as much.
+func (Hidden) LogValue() slog.Value { return slog.StringValue(hidden) }
+
 func group(v slog.Value) string {
 	var b strings.Builder
 	b.WriteByte('{')
