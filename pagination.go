@@ -37,13 +37,13 @@ type PageMeta struct {
 	Total       int
 	NextCursor  string // for ListNotesParams.Cursor
 
-	// PerPageIgnored tells that the page does not have the size asked for: the service limits it, or knows the parameter
+	// PerPageIgnored reports that the page does not have the requested size: the service limits it, or knows the parameter
 	// by another name (see WithQueryNames).
 	PerPageIgnored bool
 }
 
 // HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, else the next number. When
-// the service tells nothing of it, only an empty page is known to be the last.
+// the service says nothing of it, only an empty page is known to be the last.
 func (p *Page[T]) HasNext() bool { return p.more }
 
 const (
@@ -282,7 +282,7 @@ func (s Sort) orders() [2]string {
 	return [...]string{string(SortOldest), string(SortLatest)}
 }
 
-// at are the params that ask for the page at that position.
+// at are the params of the page at that position.
 func (p ListNotesParams) at(position list.Position) ListNotesParams {
 	p.Page, p.Cursor = position.Number, position.Cursor
 	if position.Order != "" {

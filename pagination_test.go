@@ -863,7 +863,7 @@ func checkListError(t *testing.T, err error) {
 
 var listErrors = regexp.MustCompile(`^(it is another page than the one asked for; does WithQueryNames name the page parameter\?` +
 	`|the list may be incomplete: (page after page brings no new row; does WithQueryNames name the page, size and sort parameters\?` +
-	`|the service tells of more rows than it gives|(nothing tells whether more rows exist|more rows exist than its pages show); does WithQueryNames name the page, size and sort parameters\?)` +
+	`|the service announces more rows than it gives|(it is not known whether more rows exist|more rows exist than its pages show); does WithQueryNames name the page, size and sort parameters\?)` +
 	`|the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter\?` +
 	`|the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows)$`)
 
@@ -1169,7 +1169,7 @@ func TestATotalAboveTheRowsIsAnIncompleteList(t *testing.T) {
 	ids, err = collect(t, serve(t, page("", 3, 2, 1), page("", 3, 2, 1)).Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 	require.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-	assert.Equal(t, "clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service tells of more rows than it gives", err.Error())
+	assert.Equal(t, "clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service announces more rows than it gives", err.Error())
 	assert.Equal(t, []int64{2, 1}, ids)
 }
 

@@ -24,7 +24,7 @@ type WaitParams struct {
 	// Interval is the shortest pause between two polls, at least 50 ms; zero: 2 seconds, or MaxInterval if that is shorter.
 	// Pauses grow by a tenth of the time waited so far, and up to a fifth of each is random.
 	Interval time.Duration
-	// MaxInterval is the longest pause, at least 50 ms, unless the service asks for more; zero: 1 minute, or Interval if
+	// MaxInterval is the longest pause, at least 50 ms, unless the service requests more; zero: 1 minute, or Interval if
 	// that is longer.
 	MaxInterval time.Duration
 	// MaxFailures is how many failed polls in a row are survived; zero: 10, which bridges an outage of at least 3 minutes
@@ -164,7 +164,7 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			note, err := p.get(ctx, id)
 			if err == nil {
 				changed := w.see(p, note)
-				over, failed := w.verdict(p)
+				over, failed := w.outcome(p)
 				if (changed || failed != nil) && !yield(note, p.call.noted(failed)) || over {
 					return
 				}
@@ -181,7 +181,7 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 	}
 }
 
-// poller is how Wait, Watch and WaitAll ask, and when.
+// poller makes the requests of Wait, Watch and WaitAll, and knows when the next one is due.
 type poller struct {
 	service  *NotesService
 	params   WaitParams
@@ -191,7 +191,7 @@ type poller struct {
 
 	opts   []CallOption // of each request, which is sent once: polling is the retry
 	latest Response     // of the latest request
-	asked  time.Time    // when that was sent
+	sent   time.Time    // when the latest request was
 }
 
 func (s *NotesService) newPoller(call *scope, params WaitParams) (*poller, error) {
@@ -205,30 +205,30 @@ func (s *NotesService) newPoller(call *scope, params WaitParams) (*poller, error
 }
 
 func (p *poller) get(ctx context.Context, id int64) (note *ProgressNote, err error) {
-	err = p.ask(func() error { note, err = p.service.Get(ctx, id, p.opts...); return err })
+	err = p.request(func() error { note, err = p.service.Get(ctx, id, p.opts...); return err })
 	return note, err
 }
 
 // fetch gets a page of the newest notes, for the walker.
 func (p *poller) fetch(ctx context.Context, at list.Position, responded func()) (read list.Page, page fetchedPage, err error) {
 	newest := noteList{service: p.service, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: p.opts}
-	err = p.ask(func() error { read, page, err = newest.fetch(ctx, at, responded); return err })
+	err = p.request(func() error { read, page, err = newest.fetch(ctx, at, responded); return err })
 	return read, page, err
 }
 
-// ask makes one request and respects what its response says of the next one.
-func (p *poller) ask(call func() error) error {
-	p.asked = time.Now()
+// request makes one request and respects what its response says of the next one.
+func (p *poller) request(call func() error) error {
+	p.sent = time.Now()
 	err := call()
 	if caller := p.call.options.response; caller != nil && p.latest.Attempts > 0 {
 		*caller = p.latest
 	}
-	p.schedule.Heed(p.latest.askedPause(time.Now()))
+	p.schedule.Respect(p.latest.requestedPause(time.Now()))
 	return err
 }
 
-// askedPause is how long the service asks callers to wait: as Retry-After says, or until a used-up limit is reset.
-func (r *Response) askedPause(now time.Time) time.Duration {
+// requestedPause is how long the service wants callers to wait: as Retry-After says, or until a used-up limit is reset.
+func (r *Response) requestedPause(now time.Time) time.Duration {
 	pause := exchange.RetryAfter(r.Header.Get("Retry-After"), now)
 	if rateLimitRemaining(r.Header) == 0 && !r.RateLimit.Reset.IsZero() {
 		pause = max(pause, r.RateLimit.Reset.Sub(serverTime(r.Header, now)))
@@ -246,7 +246,7 @@ func (p *poller) sleep(ctx context.Context) error {
 }
 
 // transient reports whether a request's failure may pass by itself. A redirect, or a response that is no note, may be a
-// proxy's that asks people to log in.
+// proxy's that wants people to log in.
 func transient(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return redirected(err) || exchange.Reads.MayRetry(exchange.Outcome{Status: refused.StatusCode})
@@ -272,7 +272,7 @@ type watched struct {
 // see takes in the note as a poll gave it and calls OnUpdate if it has changed.
 func (w *watched) see(p *poller, note *ProgressNote) (changed bool) {
 	changed = w.note == nil || w.note.Stage() != note.Stage() ||
-		!w.note.UpdatedAt.IsZero() && !w.note.UpdatedAt.Equal(note.UpdatedAt) // rows of a list may not tell it
+		!w.note.UpdatedAt.IsZero() && !w.note.UpdatedAt.Equal(note.UpdatedAt) // rows of a list may lack it
 	w.note = note
 	w.found()
 	if changed && p.params.OnUpdate != nil {
@@ -291,7 +291,7 @@ func (w *watched) found() {
 func (w *watched) miss(p *poller, err error) (over bool) {
 	w.polls++
 	w.failure = err
-	if p.service.client.mayLag(w.id, p.asked, err) {
+	if p.service.client.mayLag(w.id, p.sent, err) {
 		return false
 	}
 	w.failures++
@@ -303,15 +303,15 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 const maxReplicaLag = 10 * time.Second
 
 // mayLag reports whether a note was not found only because this client has just created it.
-func (c *Client) mayLag(id int64, asked time.Time, err error) bool {
+func (c *Client) mayLag(id int64, sent time.Time, err error) bool {
 	created, ok := c.creates.Returned.Time(id)
-	return ok && errors.Is(err, ErrNotFound) && asked.Sub(created) < maxReplicaLag
+	return ok && errors.Is(err, ErrNotFound) && sent.Sub(created) < maxReplicaLag
 }
 
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
 
-// verdict tells whether the note has come to its end, and if that is a failure, the error.
-func (w *watched) verdict(p *poller) (over bool, err error) {
+// outcome reports whether the note has come to its end, and if that is a failure, the error.
+func (w *watched) outcome(p *poller) (over bool, err error) {
 	stage := w.note.Stage()
 	if stage == StageFailed {
 		return true, w.waitError(p, errErrorState)
@@ -337,14 +337,13 @@ const (
 	maxReadFailures = 3  // in a row, before a tick is given up
 	minReads        = 20 // of a tick
 	readsPerSecond  = 10 // of the pause before the tick, if that allows more
-	unlisted        = -1 // the list does not show the note
 )
 
 // WaitAll waits for many notes and yields each once, as it ends: as Get gives it when it has come to params.Until; else with
 // its [*WaitError] and as last seen, which may be a row of the list (nil if it never was). The others go on. When the context
 // ends, or the service responds with 401, all that remain are yielded with that error. An id given twice counts once.
 //
-// It looks for many by one list request where it can; docs/waiting.md says how often it asks. MaxFailures counts for each note.
+// It looks for many by one list request where it can; docs/waiting.md says how often. MaxFailures counts for each note.
 // It polls only while it is ranged over, can be ranged over again, and keeps nothing that it has yielded. An id below 1 and
 // senseless params are [ErrInvalidArgument], yielded once with a nil note before any request.
 func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
@@ -395,7 +394,7 @@ type waitAllState struct {
 
 	listFailures int  // in a row
 	listRefused  bool // the list is of no use
-	listProved   bool // the list has shown that its rows tell when a note has ended
+	listProved   bool // a row of the list has shown the end of a note
 }
 
 // awaited is one of many notes that are waited for.
@@ -406,8 +405,8 @@ type awaited struct {
 	checked int // number of the tick that looked for it last, in either way
 	read    int // number of the latest read of it, among those of all notes; 0 before
 
-	page       int // of the list that showed it last; 0 before it was looked for, unlisted when the list does not show it
-	rowStage   Stage
+	unlisted   bool  // the list does not show it, or is not believed about it
+	rowStage   Stage // as its latest row shows; 0 before
 	rowUpdated time.Time
 }
 
@@ -424,10 +423,7 @@ const (
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
 func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
 
-// inList reports whether the list may show the note, with news of it.
-func (w *awaited) inList() bool { return w.page != unlisted && w.state != ended }
-
-// rowMisses reports whether the note's row does not tell what the note does, although it shows the same version.
+// rowMisses reports whether the note's row does not show what the note does, although it is of the same version.
 func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
 	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
 	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
@@ -449,62 +445,51 @@ func (s *waitAllState) tick(ctx context.Context) {
 	}
 	s.schedule.SetFailures(s.failed)
 	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.state == yielded })
-	if s.schedule.PauseAsked() && slices.ContainsFunc(s.pending, (*awaited).due) {
+	if s.schedule.PauseRequested() && slices.ContainsFunc(s.pending, (*awaited).due) {
 		s.schedule.Restart() // the service decides how fast they can be read
 	}
 }
 
-// readList lists as many pages as pay, and reports whether one came.
+// readList lists the newest notes, and reports whether a page came. It goes on as long as fewer pages were read than notes are
+// looked for: what it does not find by then is read by itself from now on, so that no more was spent than that saves.
 func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
-	depth := s.worthwhileDepth()
-	if depth == 0 {
-		return false
-	}
 	expected := map[int64]*awaited{}
 	for _, w := range s.pending {
-		if w.inList() && w.page <= depth {
+		if !w.unlisted && w.state != ended {
 			expected[w.id] = w
 		}
 	}
-	number := 0
+	reads := len(expected) // without the list
+	if !s.listProved {
+		reads-- // one of the listed notes is read as well
+	}
+	if s.listRefused || reads < 2 {
+		return false
+	}
+	pages := 0
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: s.fetch, Rule: list.AsGiven}) {
 		if err != nil {
 			s.listFailed(err, expected)
 			return succeeded
 		}
-		number++
+		pages++
 		succeeded, s.listFailures = true, 0
-		s.seeRows(visit.Value.Items, number, expected)
-		if s.schedule.PauseAsked() {
+		s.seeRows(visit.Value.Items, expected)
+		if s.schedule.PauseRequested() {
 			return true
 		}
-		// Looking further than where notes were last seen must not cost more than reading them.
-		if number-depth+1 >= len(expected) || number == maxListPages {
+		if pages >= len(expected) || pages == maxListPages {
 			break
 		}
 	}
 	for _, w := range expected {
-		w.page = unlisted
+		w.unlisted = true
 	}
 	return true
 }
 
-// worthwhileDepth returns how many pages to list. A note that was not looked for yet is expected on the first page.
-func (s *waitAllState) worthwhileDepth() int {
-	if s.listRefused {
-		return 0
-	}
-	var onPage [maxListPages + 1]int
-	for _, w := range s.pending {
-		if w.inList() {
-			onPage[max(w.page, 1)]++
-		}
-	}
-	return poll.Depth(onPage[1:], !s.listProved)
-}
-
 // seeRows takes in the rows of a page, and removes them from what is expected.
-func (s *waitAllState) seeRows(rows []ProgressNote, number int, expected map[int64]*awaited) {
+func (s *waitAllState) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 	for i := range rows {
 		w := expected[rows[i].ID]
 		if w == nil {
@@ -512,7 +497,7 @@ func (s *waitAllState) seeRows(rows []ProgressNote, number int, expected map[int
 		}
 		delete(expected, w.id)
 		row := rows[i] // a copy, so that the note does not hold its whole page in memory
-		w.page, w.rowStage, w.rowUpdated = number, row.Stage(), row.UpdatedAt
+		w.rowStage, w.rowUpdated = row.Stage(), row.UpdatedAt
 		if w.rowStage == StageFailed || w.rowStage.AtLeast(s.params.Until) {
 			w.state, s.listProved = ended, true
 			continue
@@ -551,7 +536,7 @@ func (s *waitAllState) listFailed(err error, expected map[int64]*awaited) {
 func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 	failures := 0 // in a row
 	for _, w := range s.toRead(ctx) {
-		if !s.goesOn() || s.schedule.PauseAsked() || poll.Expired(ctx) != nil {
+		if !s.goesOn() || s.schedule.PauseRequested() || poll.Expired(ctx) != nil {
 			return succeeded
 		}
 		err := s.readNote(ctx, w)
@@ -575,7 +560,7 @@ func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 
 // toRead returns the notes to read in this tick: all that are due, and of those that the list did not show as many as the
 // pause before allows, the one that waited longest first. As long as the list has not shown an end, one of the listed
-// notes joins them: rows without flags and times would look like notes that nobody works on.
+// notes joins them: rows without flags and times would look like notes that are not worked on.
 func (s *waitAllState) toRead(ctx context.Context) []*awaited {
 	var due, others []*awaited
 	var probe *awaited
@@ -586,7 +571,7 @@ func (s *waitAllState) toRead(ctx context.Context) []*awaited {
 			due = append(due, w)
 		case !looked:
 			others = append(others, w)
-		case !s.listProved && w.page > 0 && w.failure == nil && (probe == nil || w.read < probe.read):
+		case !s.listProved && w.rowStage != 0 && !w.unlisted && w.failure == nil && (probe == nil || w.read < probe.read):
 			probe = w
 		}
 	}
@@ -623,9 +608,9 @@ func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
 	}
 	w.state, w.checked = waiting, s.ticks
 	w.see(s.poller, note)
-	over, failed := w.verdict(s.poller)
+	over, failed := w.outcome(s.poller)
 	if !over && before == ended {
-		w.page = unlisted // the list is not believed about this note
+		w.unlisted = true // it is not believed about this note
 	}
 	if listed && w.rowMisses(note, over) {
 		s.refuseList()
@@ -636,7 +621,7 @@ func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
 	return nil
 }
 
-// refuseList is for a list that does not tell stages. What was only seen there has not been looked for.
+// refuseList is for a list that does not show stages. What was only seen there has not been looked for.
 func (s *waitAllState) refuseList() {
 	s.listRefused = true
 	for _, w := range s.pending {

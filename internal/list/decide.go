@@ -6,7 +6,7 @@ type Step int
 // The steps. All but Back use the page's rows.
 const (
 	Next  Step = iota + 1 // read the page after it
-	Last                  // this walk is at its end: ask Finish
+	Last                  // this walk is at its end: Finish says what that means
 	Back                  // leave its rows and read the page before it again: rows may have moved there unseen
 	Check                 // it only repeats rows and nothing is known: find out in another way whether more exist
 	Stall                 // give up: page after page shows no new row

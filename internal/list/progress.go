@@ -10,7 +10,7 @@ type Rule int
 
 // The rules.
 const (
-	// Complete ends when everything that the service tells says that all rows were seen.
+	// Complete ends when everything that the service says agrees that all rows were seen.
 	Complete Rule = iota
 	// Verified ends when that is so and a whole walk found nothing new.
 	Verified
@@ -46,7 +46,7 @@ type Progress struct {
 
 // edge is where a page began whose rows were left. Once the page before it was read again, and the list had not grown
 // meanwhile, nothing unseen lies before the edge, even if the list shrinks once more: without it, deletions behind the
-// reader could hold him up for ever.
+// reader could hold it up for ever.
 type edge struct {
 	page  int   // number of the page that was left; 0: none
 	row   int64 // its first row; 0: it was empty

@@ -80,10 +80,10 @@ type Reason string
 const (
 	NoProgress  Reason = "page after page brings no new row"
 	BeforeStart Reason = "so many rows were deleted that some may stand before the page it began with"
-	TooFew      Reason = "the service tells of more rows than it gives"
+	TooFew      Reason = "the service announces more rows than it gives"
 	Unstable    Reason = "walk after walk brings new rows"
 	MoreExist   Reason = "more rows exist than its pages show"
-	NotKnown    Reason = "nothing tells whether more rows exist"
+	NotKnown    Reason = "it is not known whether more rows exist"
 )
 
 // Through walks through a list. An error is yielded once, with what was fetched beside it, and ends the walk. Nothing is

@@ -10,9 +10,9 @@ import (
 
 // The bounds of every wait.
 const (
-	MinInterval   = 50 * time.Millisecond // a shorter one is a forgotten unit, and would spin
-	MaxWait       = 24 * time.Hour        // of a wait whose context has no deadline
-	MaxAskedPause = time.Hour             // the longest pause that a service can ask for
+	MinInterval       = 50 * time.Millisecond // a shorter one is a forgotten unit, and would spin
+	MaxWait           = 24 * time.Hour        // of a wait whose context has no deadline
+	MaxRequestedPause = time.Hour             // the longest pause that a service can request
 )
 
 // elapsedShare is the part of the time waited so far by which a pause grows.
@@ -22,10 +22,10 @@ const elapsedShare = 10
 type Schedule struct {
 	interval, maxInterval time.Duration
 
-	began    time.Time     // pauses grow with the time since
-	asked    time.Duration // the longest pause that the service asked for since the last one
-	failures int           // polls in a row that failed
-	last     time.Duration // the latest pause, without what was asked for
+	began     time.Time     // pauses grow with the time since
+	requested time.Duration // the longest pause that the service requested since the last one
+	failures  int           // polls in a row that failed
+	last      time.Duration // the latest pause, without what was requested
 }
 
 // NewSchedule begins a schedule with pauses from interval to maxInterval, none of which is 0.
@@ -36,24 +36,26 @@ func NewSchedule(interval, maxInterval time.Duration) *Schedule {
 // Restart makes pauses as short as at the beginning, and grow again from there.
 func (s *Schedule) Restart() { s.began = time.Now() }
 
-// Heed makes the next pause at least as long as the service asks for, up to MaxAskedPause.
-func (s *Schedule) Heed(pause time.Duration) { s.asked = max(s.asked, min(pause, MaxAskedPause)) }
+// Respect makes the next pause at least as long as the service requests, up to MaxRequestedPause.
+func (s *Schedule) Respect(pause time.Duration) {
+	s.requested = max(s.requested, min(pause, MaxRequestedPause))
+}
 
-// PauseAsked reports whether the service wants no request before the next pause.
-func (s *Schedule) PauseAsked() bool { return s.asked > 0 }
+// PauseRequested reports whether the service wants no request before the next pause.
+func (s *Schedule) PauseRequested() bool { return s.requested > 0 }
 
 // SetFailures says how many polls in a row have failed, which makes the next pause longer.
 func (s *Schedule) SetFailures(inARow int) { s.failures = inARow }
 
-// LastPause is how long the schedule paused last, leaving out what the service asked for; 0 before the first pause.
+// LastPause is how long the schedule paused last, leaving out what the service requested; 0 before the first pause.
 func (s *Schedule) LastPause() time.Duration { return s.last }
 
 // Sleep waits for the time of the next poll. An error means that there is none: the context ended.
 func (s *Schedule) Sleep(ctx context.Context) error {
 	s.last = s.pause(ctx)
-	timer := time.NewTimer(max(s.last, s.asked))
+	timer := time.NewTimer(max(s.last, s.requested))
 	defer timer.Stop()
-	s.asked = 0
+	s.requested = 0
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
