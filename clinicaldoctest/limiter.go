@@ -25,12 +25,6 @@ type verdict struct {
 	reset, now       time.Time
 }
 
-func (l *limiter) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.windows = nil
-}
-
 func (l *limiter) take(key int64, limit int, length time.Duration, now time.Time) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -253,7 +254,7 @@ func newOrigin(url string, listener net.Listener) *origin {
 func (o *origin) serve(handler http.Handler, certificate *tls.Certificate) {
 	o.server = &http.Server{
 		ReadHeaderTimeout: time.Minute,
-		ErrorLog:          log.New(withoutHandshakes{}, "", 0),
+		ErrorLog:          log.New(withoutHandshakes{log.Writer()}, "", log.LstdFlags),
 		ConnContext:       withConn,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			o.handlers.Add(1)
@@ -284,13 +285,13 @@ func (o *origin) serve(handler http.Handler, certificate *tls.Certificate) {
 
 // withoutHandshakes logs what net/http logs, but for clients that went away
 // before they had a connection.
-type withoutHandshakes struct{}
+type withoutHandshakes struct{ io.Writer }
 
-func (withoutHandshakes) Write(line []byte) (int, error) {
-	if !bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
-		log.Print(string(line))
+func (w withoutHandshakes) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("http: TLS handshake error")) {
+		return len(line), nil
 	}
-	return len(line), nil
+	return w.Writer.Write(line)
 }
 
 // stop returns when no goroutine of the origin is left. The order matters:

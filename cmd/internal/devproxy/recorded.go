@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,9 +166,9 @@ func (in *inspector) serveReplay(w http.ResponseWriter, r *http.Request, kept *r
 func (t *traffic) lastReplayOf(id int64) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := len(t.kept) - 1; i >= 0; i-- {
-		if t.kept[i].Replays == id {
-			return t.kept[i].ID
+	for _, r := range slices.Backward(t.kept) {
+		if r.Replays == id {
+			return r.ID
 		}
 	}
 	return 0

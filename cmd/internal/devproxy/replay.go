@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -71,13 +72,13 @@ func (b *box) replay(ctx context.Context, recorded *request, change edited) erro
 	if rec.chunked && len(content) > 0 {
 		req.ContentLength = -1
 	}
-	req.Header.Set(replayHeader, fmt.Sprint(recorded.ID))
+	req.Header.Set(replayHeader, strconv.FormatInt(recorded.ID, 10))
 	if _, given := req.Header["User-Agent"]; !given {
 		req.Header["User-Agent"] = nil // or net/http adds its own
 	}
 	resp, err := b.transport.RoundTrip(req)
 	if err != nil {
-		return nil //nolint:nilerr // a fault may have met it, which the list shows
+		return nil // a fault may have met it, which the list shows
 	}
 	_, _ = io.Copy(io.Discard, resp.Body) // so may one have met the body
 	_ = resp.Body.Close()
