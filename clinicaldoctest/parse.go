@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// FaultKind is a kind of fault that [ParseFault] knows.
-type FaultKind struct {
-	Name    string // such as "status"
-	Example string // of its argument; "": it takes none
-	Usage   string
-
+// faultKind is a kind of fault that [ParseFault] knows.
+type faultKind struct {
+	name     string // such as "status"
+	example  string // of its argument; "": it takes none
+	usage    string
 	argument argument
 	strike   func(strike)
 }
@@ -25,9 +24,9 @@ const (
 	kindThrottle = "throttle" // the one kind that stays unless told otherwise
 )
 
-// FaultKinds returns every kind of fault that [ParseFault] knows.
-func FaultKinds() []FaultKind {
-	return []FaultKind{
+// allFaultKinds returns every kind of fault that [ParseFault] knows.
+func allFaultKinds() []faultKind {
+	return []faultKind{
 		{kindStatus, "503", "answer with that status", aStatus, strike.answer},
 		{"429", "30s", "answer 429 with that Retry-After", aDuration, strike.tooManyRequests},
 		{kindThrottle, "60/1m", "let that many requests per window pass (always)", pieces, strike.throttle},
@@ -45,10 +44,10 @@ func FaultKinds() []FaultKind {
 	}
 }
 
-var faultKinds = sync.OnceValue(func() map[string]FaultKind {
-	kinds := map[string]FaultKind{}
-	for _, kind := range FaultKinds() {
-		kinds[kind.Name] = kind
+var faultKinds = sync.OnceValue(func() map[string]faultKind {
+	kinds := map[string]faultKind{}
+	for _, kind := range allFaultKinds() {
+		kinds[kind.name] = kind
 	}
 	return kinds
 })
@@ -81,12 +80,12 @@ func parseKind(text string) (Fault, error) {
 	switch {
 	case !known:
 		return Fault{}, fmt.Errorf("no such kind of fault: %q", name)
-	case given && kind.Example == "":
+	case given && kind.example == "":
 		return Fault{}, fmt.Errorf("%s takes no argument", name)
 	}
 	number, length, err := kind.argument.parse(argument)
 	if err != nil {
-		return Fault{}, fmt.Errorf("%s needs %w, as in %s=%s", name, err, name, kind.Example)
+		return Fault{}, fmt.Errorf("%s needs %w, as in %s=%s", name, err, name, kind.example)
 	}
 	f := newFault(name, number, length)
 	if name == kindStatus {

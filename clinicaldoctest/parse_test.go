@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 func TestFaultsHaveOneName(t *testing.T) {
 	t.Parallel()
-	for _, kind := range clinicaldoctest.FaultKinds() {
+	for _, kind := range boxlink.FaultKinds {
 		text := kind.Name
 		if kind.Example != "" {
 			text += "=" + kind.Example

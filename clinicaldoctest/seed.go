@@ -212,6 +212,9 @@ func (s *state) newest(count int) []Note {
 }
 
 func init() { //nolint:gochecknoinits // so that a proxy can ask what no test needs
+	for _, kind := range allFaultKinds() {
+		boxlink.FaultKinds = append(boxlink.FaultKinds, boxlink.FaultKind{Name: kind.name, Example: kind.example, Usage: kind.usage})
+	}
 	boxlink.Newest = func(server any, count int) []boxlink.Note {
 		shown := []boxlink.Note{}
 		box, isBox := server.(*Server)

@@ -138,50 +138,37 @@ type QueryNames struct{ PatientID, PerPage, Sort, Page, Cursor string }
 // Pagination is the shape of a list's body.
 type Pagination int
 
+// The shapes of a list's body.
 const (
-	// PaginationLengthAware has links and meta with the number of pages.
-	PaginationLengthAware Pagination = iota
-	// PaginationSimple has links and meta without a total.
-	PaginationSimple
-	// PaginationCursor gives the next cursor in meta and in links.
-	PaginationCursor
-	// PaginationCursorInLinks gives the next cursor inside links.next alone.
-	PaginationCursorInLinks
-	// PaginationFlat has next_page_url and its kin beside data.
-	PaginationFlat
-	// PaginationBare honours the page parameter but answers data alone.
-	PaginationBare
-	// PaginationNone answers every note at once, whatever page is asked for.
-	PaginationNone
+	PaginationLengthAware   Pagination = iota // links and meta with the number of pages
+	PaginationSimple                          // links and meta without a total
+	PaginationCursor                          // the next cursor in meta and in links
+	PaginationCursorInLinks                   // the next cursor inside links.next alone
+	PaginationFlat                            // next_page_url and the like beside data
+	PaginationBare                            // the page parameter counts, and data is all that is answered
+	PaginationNone                            // every note at once, whatever page is asked for
 )
 
 // Empty says how a field without a value appears.
 type Empty int
 
+// The ways in which a field without a value appears.
 const (
-	// EmptyAbsent leaves the field out.
-	EmptyAbsent Empty = iota
-	// EmptyNull writes null.
-	EmptyNull
-	// EmptyArray writes [] where an object is meant and null elsewhere.
-	EmptyArray
+	EmptyAbsent Empty = iota // it is left out
+	EmptyNull                // it is null
+	EmptyArray               // it is [] where an object is meant, and null elsewhere
 )
 
 // TimeFormat is the format of timestamps.
 type TimeFormat int
 
+// The formats of timestamps.
 const (
-	// TimeMicroseconds is 2024-05-01T10:11:12.345678Z.
-	TimeMicroseconds TimeFormat = iota
-	// TimeWholeSeconds is 2024-05-01T10:11:12.000000Z: the fraction is lost.
-	TimeWholeSeconds
-	// TimeOffset is 2024-05-01T12:11:12.345678+02:00.
-	TimeOffset
-	// TimeNoZone is 2024-05-01 10:11:12, meant as UTC.
-	TimeNoZone
-	// TimeLocalNoZone is 2024-05-01 12:11:12, meant as the time of a place two
-	// hours ahead of UTC.
-	TimeLocalNoZone
+	TimeMicroseconds TimeFormat = iota // 2024-05-01T10:11:12.345678Z
+	TimeWholeSeconds                   // 2024-05-01T10:11:12.000000Z: the fraction is lost
+	TimeOffset                         // 2024-05-01T12:11:12.345678+02:00
+	TimeNoZone                         // 2024-05-01 10:11:12, meant as UTC
+	TimeLocalNoZone                    // 2024-05-01 12:11:12, meant as a place two hours ahead of UTC
 )
 
 // wholeSeconds tells that the service's database knows no fractions of seconds,
@@ -193,50 +180,41 @@ func (f TimeFormat) wholeSeconds() bool {
 // ListTexts says how much of a note's texts a list's rows show.
 type ListTexts int
 
+// How much of a note's texts a list's rows show.
 const (
-	// ListTextsWhole shows them as the note itself does.
-	ListTextsWhole ListTexts = iota
-	// ListTextsExcerpt shows the first 100 characters and "...".
-	ListTextsExcerpt
-	// ListTextsAbsent leaves transcription and analysis out.
-	ListTextsAbsent
+	ListTextsWhole   ListTexts = iota // as the note itself shows them
+	ListTextsExcerpt                  // the first 100 characters and "..."
+	ListTextsAbsent                   // no transcription and no analysis
 )
 
 // StoredAudio says what the storage makes of a recording.
 type StoredAudio int
 
+// What the storage makes of a recording.
 const (
-	// AudioAsSent keeps it.
-	AudioAsSent StoredAudio = iota
-	// AudioReencoded changes it; a note tells the new size.
-	AudioReencoded
-	// AudioReencodedUntold changes it; a note tells the size that was sent, so
-	// that nothing but DownloadParams.IgnoreSize fetches it.
-	AudioReencodedUntold
+	AudioAsSent          StoredAudio = iota // it is kept as it is
+	AudioReencoded                          // it is changed; a note tells the new size
+	AudioReencodedUntold                    // it is changed; a note tells the size that was sent, so that only DownloadParams.IgnoreSize fetches it
 )
 
 // PatientShape says how a note names its patient.
 type PatientShape int
 
+// How a note names its patient.
 const (
-	// PatientObject nests a patient object with its id.
-	PatientObject PatientShape = iota
-	// PatientID puts a patient_id beside the note's other fields.
-	PatientID
-	// PatientUnnamed leaves the patient out.
-	PatientUnnamed
+	PatientObject  PatientShape = iota // by a patient object with its id
+	PatientID                          // by a patient_id beside its other fields
+	PatientUnnamed                     // not at all
 )
 
 // TooLarge says how an upload above the size limit is refused.
 type TooLarge int
 
+// How an upload above the size limit is refused.
 const (
-	// TooLargeJSON is 413 with an Error body.
-	TooLargeJSON TooLarge = iota
-	// TooLargeHTML is 413 with the HTML page of a proxy in front.
-	TooLargeHTML
-	// TooLargeField is 422 with a message for the file part.
-	TooLargeField
+	TooLargeJSON  TooLarge = iota // 413 with an Error body
+	TooLargeHTML                  // 413 with the HTML page of a proxy in front
+	TooLargeField                 // 422 with a message for the file part
 )
 
 // withDefaults fills what the zero value leaves open.

@@ -32,3 +32,13 @@ type Note struct {
 // Newest returns up to count notes of a *clinicaldoctest.Server, those with the highest ids, oldest first, without a look
 // at the others. Package clinicaldoctest sets it.
 var Newest func(server any, count int) []Note
+
+// FaultKind is a kind of fault that clinicaldoctest.ParseFault knows.
+type FaultKind struct {
+	Name    string `json:"name"`    // such as "status"
+	Example string `json:"example"` // of its argument; "": it takes none
+	Usage   string `json:"usage"`
+}
+
+// FaultKinds are all kinds of faults. Package clinicaldoctest sets them.
+var FaultKinds []FaultKind

@@ -12,18 +12,18 @@ import (
 
 // boxState is what can be seen of the box and changed.
 type boxState struct {
-	Mode     string         `json:"mode"`
-	BaseURL  string         `json:"base_url"`
-	Bodies   bool           `json:"bodies"`
-	Now      time.Time      `json:"now"`
-	Frozen   bool           `json:"frozen"`
-	Routes   []string       `json:"routes"`
-	Kinds    []faultKind    `json:"fault_kinds"`
-	Faults   []shownFault   `json:"faults"`
-	Notes    []boxlink.Note `json:"notes"`
-	Variant  variant        `json:"variant"`
-	Variants []string       `json:"variants"`
-	Switches []switchable   `json:"switches"`
+	Mode     string              `json:"mode"`
+	BaseURL  string              `json:"base_url"`
+	Bodies   bool                `json:"bodies"`
+	Now      time.Time           `json:"now"`
+	Frozen   bool                `json:"frozen"`
+	Routes   []string            `json:"routes"`
+	Kinds    []boxlink.FaultKind `json:"fault_kinds"`
+	Faults   []shownFault        `json:"faults"`
+	Notes    []boxlink.Note      `json:"notes"`
+	Variant  variant             `json:"variant"`
+	Variants []string            `json:"variants"`
+	Switches []switchable        `json:"switches"`
 }
 
 func (b *box) state() any {

@@ -15,6 +15,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // settings are the command line's.
@@ -64,7 +65,7 @@ Flags:
 // faultKinds lists the kinds of faults as the help does.
 func faultKinds() string {
 	var list strings.Builder
-	for _, kind := range clinicaldoctest.FaultKinds() {
+	for _, kind := range boxlink.FaultKinds {
 		name := kind.Name
 		if kind.Example != "" {
 			name += "=" + kind.Example

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // everyRoute stands for all routes on the command line and in controls.
@@ -111,20 +112,7 @@ func faultControls(srv *clinicaldoctest.Server, accept func(fault) error) map[st
 	}
 }
 
-// faultKind is a kind of fault as a page offers it.
-type faultKind struct {
-	Name    string `json:"name"`
-	Example string `json:"example"`
-	Usage   string `json:"usage"`
-}
-
 // offeredKinds returns the kinds that there are, but for the named ones.
-func offeredKinds(without []string) []faultKind {
-	var kinds []faultKind
-	for _, k := range clinicaldoctest.FaultKinds() {
-		if !slices.Contains(without, k.Name) {
-			kinds = append(kinds, faultKind{k.Name, k.Example, k.Usage})
-		}
-	}
-	return kinds
+func offeredKinds(without []string) []boxlink.FaultKind {
+	return slices.DeleteFunc(slices.Clone(boxlink.FaultKinds), func(k boxlink.FaultKind) bool { return slices.Contains(without, k.Name) })
 }

@@ -7,18 +7,19 @@ import (
 	"slices"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
 )
 
 // wayState is what can be seen of the way to a real service and changed.
 type wayState struct {
-	Mode       string       `json:"mode"`
-	Upstream   string       `json:"upstream"`
-	Bodies     bool         `json:"bodies"` // bodies are shown, with patients' data
-	Routes     []string     `json:"routes"`
-	Kinds      []faultKind  `json:"fault_kinds"`
-	Faults     []shownFault `json:"faults"`
-	Departures []departure  `json:"departures"`
+	Mode       string              `json:"mode"`
+	Upstream   string              `json:"upstream"`
+	Bodies     bool                `json:"bodies"` // bodies are shown, with patients' data
+	Routes     []string            `json:"routes"`
+	Kinds      []boxlink.FaultKind `json:"fault_kinds"`
+	Faults     []shownFault        `json:"faults"`
+	Departures []departure         `json:"departures"`
 }
 
 func (w *way) state() any {

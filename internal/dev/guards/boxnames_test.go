@@ -67,9 +67,6 @@ func control(srv *box.Server, fault string) (http.Handler, error) {
 			srv.RemoveFault(injected.ID)
 		}
 	}
-	for _, kind := range box.FaultKinds() {
-		fmt.Println(kind.Name, kind.Example, kind.Usage)
-	}
 	srv.SetDelays(box.Delays{Transcribing: time.Second})
 	srv.SetSeed(8)
 	srv.Freeze()
