@@ -63,7 +63,7 @@ func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
 		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "clear": clearFaults,
+			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "clear": clearFaults, "answer": answer,
 		},
 	})
 }
@@ -207,6 +207,13 @@ func stop(ts *testscript.TestScript, _ bool, _ []string) { server(ts).Close() }
 func quick(ts *testscript.TestScript, _ bool, _ []string) {
 	server(ts).SetDelays(clinicaldoctest.Delays{})
 	server(ts).Unfreeze()
+}
+
+// answer lets a route respond once with a status and a text: answer 'GET /user' 200 '<html>'.
+func answer(ts *testscript.TestScript, _ bool, args []string) {
+	status, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	server(ts).Inject(args[0], clinicaldoctest.Answer(status, args[2]))
 }
 
 // clearFaults takes back every fault.

@@ -29,6 +29,18 @@ type AmbiguousError struct{ Text string }
 
 func (e *AmbiguousError) Error() string { return e.Text }
 
+// Find returns the account to use. The folder of the settings is looked for only where the environment names no account.
+func Find(named string) (*Account, error) {
+	if os.Getenv(clinicaldoc.EnvBaseURL) != "" || os.Getenv(clinicaldoc.EnvToken) != "" {
+		return (&Store{}).Find(named)
+	}
+	store, err := Open()
+	if err != nil {
+		return nil, err
+	}
+	return store.Find(named)
+}
+
 // Find returns the account to use. A context that was named on the command line must not meet the environment's values.
 func (s *Store) Find(named string) (*Account, error) {
 	baseURL, token := os.Getenv(clinicaldoc.EnvBaseURL), os.Getenv(clinicaldoc.EnvToken)
@@ -119,6 +131,16 @@ func (q QueryNames) String() string {
 		}
 	}
 	return strings.Join(pairs, ",")
+}
+
+// Unusual leaves out the names that are the usual ones.
+func (q QueryNames) Unusual() QueryNames {
+	for name, usual := range map[*string]string{&q.PatientID: "patient_id", &q.PerPage: "per_page", &q.Sort: "sort", &q.Page: "page", &q.Cursor: "cursor"} {
+		if *name == usual {
+			*name = ""
+		}
+	}
+	return q
 }
 
 // Client returns a client for the account.

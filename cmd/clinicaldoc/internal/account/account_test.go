@@ -2,10 +2,12 @@ package account_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -117,10 +119,10 @@ func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
 	store, _ := newStore(t)
 	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
 	require.NoError(t, err)
-	config, err := store.Load()
-	require.NoError(t, err)
-	config.Contexts["ward"] = account.Context{BaseURL: "https://elsewhere.example"}
-	require.NoError(t, store.Save(config))
+	require.NoError(t, store.Change(func(config *account.Config) error {
+		config.Contexts["ward"] = account.Context{BaseURL: "https://elsewhere.example"}
+		return nil
+	}))
 	ambiguous := func(named string) {
 		t.Helper()
 		_, err := store.Find(named)
@@ -137,6 +139,55 @@ func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
 	assert.Equal(t, "another", found.Token)
 	t.Setenv(clinicaldoc.EnvBaseURL, "")
 	ambiguous("")
+}
+
+//nolint:paralleltest // sets variables
+func TestTwentyLoginsAtOnceAreTwentyContexts(t *testing.T) {
+	store, _ := newStore(t)
+	store.Keyring = nil
+	var logins sync.WaitGroup
+	for i := range 20 {
+		logins.Go(func() {
+			_, err := store.Login(fmt.Sprintf("ward-%d", i), account.Context{BaseURL: service}, token)
+			assert.NoError(t, err)
+		})
+	}
+	logins.Wait()
+	config, err := store.Load()
+	require.NoError(t, err)
+	assert.Len(t, config.Contexts, 20)
+	for name := range config.Contexts {
+		assert.NoError(t, store.Logout(name))
+	}
+	left, err := os.ReadDir(filepath.Join(store.Folder, "tokens"))
+	require.NoError(t, err)
+	assert.Empty(t, left, "every token can be removed")
+}
+
+//nolint:paralleltest // sets variables
+func TestATokenThatOthersCanReadIsNotKept(t *testing.T) {
+	store, _ := newStore(t)
+	store.Keyring = nil
+	defer account.SetMode(0o777)()
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	_, ok := errors.AsType[*account.NotPrivateError](err)
+	assert.True(t, ok, "%v", err)
+	assert.NoFileExists(t, filepath.Join(store.Folder, "tokens", "ward.json"))
+	config, err := store.Load()
+	require.NoError(t, err)
+	assert.Empty(t, config.Contexts)
+}
+
+//nolint:paralleltest // sets variables
+func TestNoSettingsAreNeededWhereTheVariablesNameAnAccount(t *testing.T) {
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData", account.EnvConfigDir} {
+		t.Setenv(name, "")
+	}
+	t.Setenv(clinicaldoc.EnvBaseURL, service)
+	t.Setenv(clinicaldoc.EnvToken, token)
+	found, err := account.Find("")
+	require.NoError(t, err)
+	assert.Equal(t, token, found.Token)
 }
 
 func TestQueryNamesAreReadAndWritten(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 )
 
 // Context is a service that one has logged in to.
@@ -112,7 +115,7 @@ func (s *Store) Load() (*Config, error) {
 		return nil, fmt.Errorf("the settings cannot be read: %w", err)
 	default:
 		if err := json.Unmarshal(text, config); err != nil {
-			return nil, fmt.Errorf("%s is not what this program wrote: mend or remove it", s.configFile())
+			return nil, fmt.Errorf("%s is not what this program wrote: correct or remove it", s.configFile())
 		}
 	}
 	if config.Contexts == nil {
@@ -121,45 +124,61 @@ func (s *Store) Load() (*Config, error) {
 	return config, nil
 }
 
-// Save writes the contexts.
-func (s *Store) Save(config *Config) error {
+// lockLimit is how long a change of the settings waits for others.
+const lockLimit = 20 * time.Second
+
+// Change reads the contexts, changes them and writes them, while no other process does: two logins at once are two contexts.
+func (s *Store) Change(change func(*Config) error) error {
+	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
+		return err
+	}
+	lock, err := filelock.Open(filepath.Join(s.Folder, ".lock"))
+	for begun := time.Now(); errors.Is(err, filelock.ErrHeld) && time.Since(begun) < lockLimit; {
+		time.Sleep(10 * time.Millisecond)
+		lock, err = filelock.Open(filepath.Join(s.Folder, ".lock"))
+	}
+	if err != nil {
+		return fmt.Errorf("the settings cannot be changed: %w", err)
+	}
+	defer func() { _ = filelock.Close(lock) }()
+	config, err := s.Load()
+	if err == nil {
+		err = change(config)
+	}
+	if err != nil {
+		return err
+	}
 	return s.write("config.json", config)
 }
 
 // Login keeps a context with its token and makes it the current one. It returns where the token went.
 func (s *Store) Login(name string, context Context, token string) (where string, err error) {
-	config, err := s.Load()
-	if err != nil {
-		return "", err
-	}
-	// The token first: a context without one only asks to log in anew.
-	where, err = s.saveToken(name, context.BaseURL, token)
-	if err != nil {
-		return "", err
-	}
-	config.Contexts[name] = context
-	config.Current = name
-	return where, s.Save(config)
+	err = s.Change(func(config *Config) (err error) {
+		// The token first: a context without one only asks to log in anew.
+		where, err = s.saveToken(name, context.BaseURL, token)
+		config.Contexts[name] = context
+		config.Current = name
+		return err
+	})
+	return where, err
 }
 
 // Logout forgets a context and its token, wherever that was kept.
 func (s *Store) Logout(name string) error {
-	config, err := s.Load()
-	if err != nil {
-		return err
-	}
-	name = cmp.Or(name, config.Current)
-	if _, ok := config.Contexts[name]; !ok {
-		return fmt.Errorf("there is no context %q: %w", name, ErrNone)
-	}
-	if err := s.removeToken(name); err != nil {
-		return err
-	}
-	delete(config.Contexts, name)
-	if config.Current == name {
-		config.Current = ""
-	}
-	return s.Save(config)
+	return s.Change(func(config *Config) error {
+		name = cmp.Or(name, config.Current)
+		if _, ok := config.Contexts[name]; !ok {
+			return fmt.Errorf("there is no context %q: %w", name, ErrNone)
+		}
+		if err := s.removeToken(name); err != nil {
+			return err
+		}
+		delete(config.Contexts, name)
+		if config.Current == name {
+			config.Current = ""
+		}
+		return nil
+	})
 }
 
 // write replaces a file whole, for this user alone.

@@ -37,7 +37,8 @@ const (
 	keyringLimit = 3 * time.Second
 )
 
-var errKeyring = errors.New("the system's keyring cannot be used")
+// ErrKeyring means that the token is in a keyring that does not respond, as where nobody is logged in to the desktop.
+var ErrKeyring = errors.New("the system's keyring, which has the token, cannot be used here")
 
 func within[T any](do func() (T, error)) (T, error) {
 	type result struct {
@@ -54,7 +55,7 @@ func within[T any](do func() (T, error)) (T, error) {
 		return r.value, r.err
 	case <-time.After(keyringLimit):
 		var none T
-		return none, errKeyring
+		return none, ErrKeyring
 	}
 }
 
@@ -104,8 +105,17 @@ func (s *Store) saveToken(name, baseURL, token string) (where string, err error)
 	if err := s.write(tokenFile(name), kept); err != nil {
 		return "", fmt.Errorf("the token cannot be kept: %w", err)
 	}
+	// Some file systems know no modes. A token that others can read is not kept.
+	if _, err := readPrivate(path); err != nil {
+		return "", errors.Join(&NotPrivateError{path}, s.removeTokenFile(name))
+	}
 	return "the file " + path, nil
 }
+
+// NotPrivateError is a file for this user alone that others can read.
+type NotPrivateError struct{ Path string }
+
+func (e *NotPrivateError) Error() string { return "others can read " + e.Path }
 
 // token returns a context's token and in words where it is kept. The file comes first: it is there only where the keyring
 // failed, and looking costs nothing.
@@ -123,7 +133,7 @@ func (s *Store) token(name, baseURL string) (token, from string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "", fmt.Errorf("the token of context %q is gone: %w", name, ErrNone)
 	case err != nil && from == "keyring":
-		return "", "", fmt.Errorf("context %q: %w", name, errKeyring)
+		return "", "", fmt.Errorf("context %q: %w", name, ErrKeyring)
 	case err != nil:
 		return "", "", err
 	}
@@ -143,11 +153,14 @@ func readPrivate(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("others can read %s: chmod 600 it, and revoke the token if they may have", path)
+	if runtime.GOOS != "windows" && modeOf(info).Perm()&0o077 != 0 {
+		return nil, &NotPrivateError{path}
 	}
 	return os.ReadFile(path)
 }
+
+// modeOf is a variable for tests of file systems that know no modes.
+var modeOf = fs.FileInfo.Mode
 
 // removeToken removes a token from both places.
 func (s *Store) removeToken(name string) error {
@@ -162,7 +175,7 @@ func (s *Store) removeToken(name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || statErr == nil {
 		return nil // a token in a file says that the keyring had none
 	}
-	return fmt.Errorf("the token of context %q may still be there: %w", name, errKeyring)
+	return fmt.Errorf("the token of context %q may still be there: %w", name, ErrKeyring)
 }
 
 func (s *Store) removeTokenFile(name string) error {

@@ -19,7 +19,7 @@ func TestSilentKeyringIsGivenUp(t *testing.T) {
 			<-silent
 			return "", nil
 		})
-		require.ErrorIs(t, err, errKeyring)
+		require.ErrorIs(t, err, ErrKeyring)
 		assert.Equal(t, keyringLimit, time.Since(begun))
 	})
 }

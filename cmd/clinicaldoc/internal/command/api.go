@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,25 +23,34 @@ import (
 type apiOptions struct {
 	*Env
 	method, path string
-	fields       []string
+	fields, raws []string
 	headers      []string
 	input        string
 	jq           output.Filter
+	template     output.Template
 	include      bool
+	paginate     bool
 }
 
 func newAPI(e *Env) *cobra.Command {
 	o := &apiOptions{Env: e}
 	c := &cobra.Command{
-		Use: "api METHOD PATH", Short: "Call any endpoint and print the response", Args: exactly(2, "a method and a path such as /v1/progress-notes/42"),
-		Long: `Call any endpoint of the service and print its response as it comes: with texts, names and signed URLs, which you have
-asked for by this. The token is sent to the service and nowhere else; retries are those of the SDK.`,
-		Example: `  clinicaldoc api GET /user
-  clinicaldoc api GET '/v1/progress-notes?per_page=5' --jq '.data[].id'
-  clinicaldoc api PUT /v1/progress-notes/42 --field name="Follow-up"
+		Use: "api [METHOD] PATH", Short: "Call any endpoint and print the response", Args: between(1, 2, "a path such as /v1/progress-notes/42, and perhaps a method before it"),
+		Long: `Call any endpoint of the service and print its response: with texts, names and signed URLs, which you have asked for by this.
+The token is sent to the service and nowhere else; retries are those of the SDK. Without a method it is GET, and POST where there
+is a body. A query is sent as it is typed, or refused.
+
+A refusal is printed as it came, whatever --jq and --template say, and its status is the exit code. --paginate goes on with the
+next page for as long as the service tells one, and prints each.`,
+		Example: `  clinicaldoc api /user
+  clinicaldoc api '/v1/progress-notes?per_page=100' --paginate --jq '.data[].id'
+  clinicaldoc api PUT /v1/progress-notes/42 -F name="Follow-up" -F analysis=@analysis.txt
   clinicaldoc api PUT /v1/progress-notes/42 --input note.json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.method, o.path = strings.ToUpper(args[0]), args[1]
+			o.path = args[len(args)-1]
+			if len(args) == 2 {
+				o.method = strings.ToUpper(args[0])
+			}
 			return o.run(c.Context())
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -51,31 +61,41 @@ asked for by this. The token is sent to the service and nowhere else; retries ar
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.fields, "field", nil, "a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are taken as such")
-	f.StringArrayVar(&o.headers, "header", nil, "a header to add, `NAME:VALUE`")
+	f.StringArrayVarP(&o.fields, "field", "F", nil, "a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are taken as such, @FILE is a file's text, @- standard input's")
+	f.StringArrayVarP(&o.raws, "raw-field", "f", nil, "a member of the JSON body that is a text, `NAME=TEXT`")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header to add, `NAME:VALUE`")
 	f.StringVar(&o.input, "input", "", "the JSON body is in this `FILE`; - is standard input")
 	f.Var(&o.jq, "jq", "print what this jq `EXPRESSION` makes of the response")
-	f.BoolVar(&o.include, "include", false, "print the status line first")
+	f.Var(&o.template, "template", "print what this Go `TEMPLATE` makes of the response")
+	f.BoolVarP(&o.include, "include", "i", false, "print the status line and the headers first")
+	f.BoolVar(&o.paginate, "paginate", false, "go on with the next page while there is one, with GET")
 	return c
 }
 
 func (o *apiOptions) run(ctx context.Context) error {
 	u, err := url.Parse(o.path)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") {
-		return usagef("the path starts with a slash and holds no host: the token belongs to one service")
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.Contains(o.path, "#") {
+		return usagef("the path starts with a slash and holds no host and no #: the token belongs to one service")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return usagef("the query cannot be sent as it is typed: a ; is %%3B there, a %% is %%25, and parameters have & between")
+	}
+	if o.jq.IsSet() && o.template.IsSet() {
+		return errTwoForms
 	}
 	body, err := o.body()
 	if err != nil {
 		return err
 	}
-	var response clinicaldoc.Response
-	options := []clinicaldoc.CallOption{clinicaldoc.WithResponse(&response)}
-	query := u.Query()
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		for _, value := range query[name] {
-			options = append(options, clinicaldoc.WithQuery(name, value))
-		}
+	if o.method == "" && body != nil {
+		o.method = http.MethodPost
 	}
+	o.method = cmp.Or(o.method, http.MethodGet)
+	if o.paginate && (o.method != http.MethodGet || body != nil) {
+		return usagef("--paginate is for GET without a body")
+	}
+	var options []clinicaldoc.CallOption
 	for _, header := range o.headers {
 		name, value, ok := strings.Cut(header, ":")
 		if !ok {
@@ -87,61 +107,159 @@ func (o *apiOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	callErr := client.Do(ctx, o.method, u.EscapedPath(), body, nil, options...)
-	if err := o.show(ctx, &response); err != nil {
-		return err
-	}
-	return callErr
-}
-
-// show prints what came back, also of a refusal: it was asked for.
-func (o *apiOptions) show(ctx context.Context, response *clinicaldoc.Response) error {
-	if o.include && response.StatusCode != 0 {
-		if err := o.outf("%d %s\n", response.StatusCode, http.StatusText(response.StatusCode)); err != nil {
+	seen := map[string]bool{}
+	for {
+		response, err := o.call(ctx, client, u.EscapedPath(), query, body, options)
+		if err != nil {
 			return err
 		}
+		seen[query.Encode()] = true
+		next, err := o.next(query, response)
+		if err != nil || next == nil {
+			return err
+		}
+		if query = next; seen[query.Encode()] {
+			return refusedf("the service names a page as the next one that was there before")
+		}
 	}
-	if len(response.Body) == 0 {
-		return nil
+}
+
+// call makes one request and prints its response. The status comes first: what a refusal holds is not what an expression is
+// meant for.
+func (o *apiOptions) call(ctx context.Context, client *clinicaldoc.Client, path string, query url.Values, body any, options []clinicaldoc.CallOption) (*clinicaldoc.Response, error) {
+	var response clinicaldoc.Response
+	options = append(slices.Clone(options), clinicaldoc.WithResponse(&response))
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		for _, value := range query[name] {
+			options = append(options, clinicaldoc.WithQuery(name, value))
+		}
+	}
+	callErr := client.Do(ctx, o.method, path, body, nil, options...)
+	if o.include && response.StatusCode != 0 {
+		if err := o.showHeader(&response); err != nil {
+			return nil, err
+		}
+	}
+	if callErr != nil || !o.jq.IsSet() && !o.template.IsSet() {
+		if err := o.show(ctx, response.Body); err != nil {
+			return nil, err
+		}
+		return &response, callErr
 	}
 	value, err := output.Decode(response.Body)
-	if err == nil && (o.jq.IsSet() || o.IO.OutTTY) {
-		return o.IO.JSON(ctx, value, &o.jq)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the response (%d) is no JSON: %w", response.StatusCode, clinicaldoc.ErrUnexpectedResponse)
+	case o.template.IsSet():
+		err = o.IO.Template(value, &o.template)
+	default:
+		err = o.IO.JSON(ctx, value, &o.jq)
 	}
-	text := o.IO.Text(string(response.Body))
+	return &response, err
+}
+
+func (o *apiOptions) showHeader(response *clinicaldoc.Response) error {
+	text := fmt.Sprintf("%d %s\n", response.StatusCode, http.StatusText(response.StatusCode))
+	for _, name := range slices.Sorted(maps.Keys(response.Header)) {
+		for _, value := range response.Header[name] {
+			text += name + ": " + output.Cell(value) + "\n"
+		}
+	}
+	_, err := io.WriteString(o.IO.Out, o.IO.Text(text)+"\n")
+	return err
+}
+
+// show prints a body: JSON as JSON, anything else as a text.
+func (o *apiOptions) show(ctx context.Context, body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	if value, err := output.Decode(body); err == nil && !o.IO.Raw {
+		return o.IO.JSON(ctx, value, &output.Filter{})
+	}
+	text := o.IO.Text(string(body))
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_, err = io.WriteString(o.IO.Out, text)
+	_, err := io.WriteString(o.IO.Out, text)
 	return err
+}
+
+// next is the query of the page after this one, nil where there is none: by the link that the service gives, by its cursor, or by
+// the page's number.
+func (o *apiOptions) next(query url.Values, response *clinicaldoc.Response) (url.Values, error) {
+	if !o.paginate {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	var page struct {
+		Links struct {
+			Next string `json:"next"`
+		} `json:"links"`
+		NextURL string `json:"next_page_url"`
+		pageMeta
+		Meta pageMeta `json:"meta"`
+	}
+	if err := json.Unmarshal(response.Body, &page); err != nil {
+		return nil, refusedf("--paginate: the response is no page of a list")
+	}
+	a, err := o.account()
+	if err != nil {
+		return nil, err
+	}
+	names := a.Context.Query
+	meta := page.Meta
+	if meta == (pageMeta{}) {
+		meta = page.pageMeta
+	}
+	next := maps.Clone(query)
+	link, _ := url.Parse(cmp.Or(page.Links.Next, page.NextURL))
+	switch {
+	case link != nil && link.RawQuery != "":
+		// Only its query is taken: the token goes nowhere else.
+		maps.Copy(next, link.Query())
+	case meta.NextCursor != "":
+		next.Set(cmp.Or(names.Cursor, "cursor"), meta.NextCursor)
+	case meta.CurrentPage > 0 && meta.CurrentPage < meta.LastPage:
+		next.Set(cmp.Or(names.Page, "page"), fmt.Sprint(meta.CurrentPage+1))
+	default:
+		return nil, nil //nolint:nilnil // this was the last one
+	}
+	return next, nil
+}
+
+type pageMeta struct {
+	CurrentPage int    `json:"current_page"`
+	LastPage    int    `json:"last_page"`
+	NextCursor  string `json:"next_cursor"`
 }
 
 // body returns what to send: nil for nothing.
 func (o *apiOptions) body() (body any, err error) {
-	switch {
-	case o.input != "" && len(o.fields) > 0:
-		return nil, usagef("--field and --input exclude each other")
-	case len(o.fields) > 0:
+	if o.input != "" && len(o.fields)+len(o.raws) > 0 {
+		return nil, usagef("--input excludes --field and --raw-field")
+	}
+	if len(o.fields)+len(o.raws) > 0 {
 		members := map[string]any{}
-		for _, field := range o.fields {
+		for i, field := range append(slices.Clone(o.raws), o.fields...) {
 			name, value, ok := strings.Cut(field, "=")
 			if !ok || name == "" {
-				return nil, usagef("--field wants NAME=VALUE")
+				return nil, usagef("--field and --raw-field want NAME=VALUE")
 			}
-			members[name] = fieldValue(value)
+			members[name] = value
+			if i >= len(o.raws) {
+				if members[name], err = o.fieldValue(value); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return members, nil
-	case o.input == "":
+	}
+	if o.input == "" {
 		return body, nil
 	}
-	var text []byte
-	if o.input == "-" {
-		text, err = io.ReadAll(o.IO.In)
-	} else {
-		text, err = os.ReadFile(o.input)
-	}
+	text, err := o.readInput(o.input)
 	if err != nil {
-		return nil, fmt.Errorf("--input: %w", err)
+		return nil, usagef("--input cannot be read: %s", reason(err))
 	}
 	if !json.Valid(bytes.TrimSpace(text)) {
 		return nil, usagef("--input holds no JSON")
@@ -149,19 +267,33 @@ func (o *apiOptions) body() (body any, err error) {
 	return json.RawMessage(text), nil
 }
 
-func fieldValue(text string) any {
+func (o *apiOptions) readInput(path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(o.IO.In)
+	}
+	return os.ReadFile(path)
+}
+
+func (o *apiOptions) fieldValue(text string) (any, error) {
 	switch text {
 	case "true":
-		return true
+		return true, nil
 	case "false":
-		return false
+		return false, nil
 	case "null":
-		return nil
+		return nil, nil //nolint:nilnil // that is the value
+	}
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		content, err := o.readInput(path)
+		if err != nil {
+			return nil, usagef("--field: the file cannot be read: %s", reason(err))
+		}
+		return string(content), nil
 	}
 	if value, err := output.Decode([]byte(text)); err == nil {
 		if number, ok := value.(json.Number); ok && number.String() == text {
-			return number
+			return number, nil
 		}
 	}
-	return text
+	return text, nil
 }

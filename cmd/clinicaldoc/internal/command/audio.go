@@ -47,6 +47,9 @@ func newAudioDownload(e *Env) *cobra.Command {
 }
 
 func (o *downloadOptions) run(ctx context.Context) error {
+	if err := checkTarget(o.path); err != nil {
+		return err
+	}
 	if o.path != "-" && !o.force {
 		if _, err := os.Lstat(o.path); !errors.Is(err, fs.ErrNotExist) {
 			return &refusedError{"there is a file of that name: nothing was downloaded", "name another file, or add --force"}

@@ -22,8 +22,15 @@ func newContextList(e *Env) *cobra.Command {
 		Use: "list", Short: "List the contexts", Example: "  clinicaldoc context list", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return e.listContexts(c.Context(), &f) },
 	}
-	f.flags(c)
+	f.flags(c, contextRow{})
 	return c
+}
+
+// contextRow is what is printed of a context.
+type contextRow struct {
+	Name    string `json:"name"`
+	BaseURL string `json:"base_url"`
+	Current bool   `json:"current"`
 }
 
 func (e *Env) listContexts(ctx context.Context, f *format) error {
@@ -31,14 +38,9 @@ func (e *Env) listContexts(ctx context.Context, f *format) error {
 	if err != nil {
 		return err
 	}
-	type row struct {
-		Name    string `json:"name"`
-		BaseURL string `json:"base_url"`
-		Current bool   `json:"current"`
-	}
-	list := []row{}
+	list := []contextRow{}
 	for _, name := range slices.Sorted(maps.Keys(config.Contexts)) {
-		list = append(list, row{name, config.Contexts[name].BaseURL, name == config.Current})
+		list = append(list, contextRow{name, config.Contexts[name].BaseURL, name == config.Current})
 	}
 	return e.print(ctx, f, list, func() error {
 		var rows [][]string
@@ -77,15 +79,13 @@ func changeConfig(name string, change func(*account.Config)) error {
 	if err != nil {
 		return err
 	}
-	config, err := store.Load()
-	if err != nil {
-		return err
-	}
-	if _, ok := config.Contexts[name]; !ok {
-		return usagef("there is no context %s; \"clinicaldoc context list\" lists them", quote(name))
-	}
-	change(config)
-	return store.Save(config)
+	return store.Change(func(config *account.Config) error {
+		if _, ok := config.Contexts[name]; !ok {
+			return usagef("there is no context %s; \"clinicaldoc context list\" lists them", quote(name))
+		}
+		change(config)
+		return nil
+	})
 }
 
 func newContextSet(e *Env) *cobra.Command {

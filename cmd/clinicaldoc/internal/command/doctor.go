@@ -48,7 +48,7 @@ that are meant for tests, and deletes them.`,
 		Example: "  clinicaldoc doctor\n  clinicaldoc doctor --json\n  clinicaldoc doctor --gaps --patient 1 --prompt 1",
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
-	o.flags(c)
+	o.flags(c, check{})
 	c.Flags().BoolVar(&o.gaps, "gaps", false, "ask also what the description leaves open; creates synthetic notes")
 	c.Flags().Int64Var(&o.patient, "patient", 0, "`ID` of a patient for tests, with --gaps")
 	c.Flags().Int64Var(&o.prompt, "prompt", 0, "`ID` of a prompt for tests, with --gaps")
@@ -67,10 +67,8 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if o.wanted() {
-		if err := o.IO.JSON(ctx, d.checks, &o.jq); err != nil {
-			return err
-		}
+	if err := o.print(ctx, &o.format, d.checks, func() error { return nil }); err != nil {
+		return err
 	}
 	if len(d.broken) > 0 {
 		return &codeError{codeOther}

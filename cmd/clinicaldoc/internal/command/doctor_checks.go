@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -64,8 +66,8 @@ func (d *doctor) checkSettings(context.Context) check {
 func (d *doctor) checkProxy(context.Context) check {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: d.base})
 	switch {
-	case err != nil:
-		return found(bad, "mend HTTPS_PROXY or HTTP_PROXY", "the proxy's URL cannot be read")
+	case err != nil, proxy == nil && unreadableProxy(d.base.Scheme):
+		return found(bad, "correct HTTPS_PROXY or HTTP_PROXY, such as http://proxy.example:3128, or unset it", "the proxy's URL cannot be read")
 	case proxy == nil:
 		return found(good, "", "none")
 	}
@@ -76,6 +78,19 @@ func (d *doctor) checkProxy(context.Context) check {
 	}
 	d.address = net.JoinHostPort(proxy.Hostname(), port)
 	return found(good, "", "by way of %s", proxy.Host)
+}
+
+// unreadableProxy reports whether a proxy is set that no program can read, and that is passed over in silence.
+func unreadableProxy(scheme string) bool {
+	text := firstSet(strings.ToUpper(scheme)+"_PROXY", scheme+"_proxy")
+	if text == "" {
+		return false
+	}
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	return err != nil || u.Hostname() == ""
 }
 
 func (d *doctor) checkDNS(ctx context.Context) check {
@@ -110,6 +125,9 @@ func (d *doctor) checkTLS(ctx context.Context) check {
 		return found(good, "", "through the proxy: seen with the next step")
 	}
 	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", d.address)
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		return found(bad, "is it another port? or, on this machine, http:// instead of https://?", "%s", tlsReason(err))
+	}
 	if err != nil {
 		return found(bad, "is the clock right? does this system know the certificate's authority? is it the right host?", "%s", tlsReason(err))
 	}
@@ -140,7 +158,7 @@ func tlsReason(err error) string {
 
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.TrimSuffix(strings.ToLower(host), ".") == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkBasePath makes the one request that the checks after it look at, too.
@@ -148,21 +166,55 @@ func (d *doctor) checkBasePath(ctx context.Context) check {
 	d.begun = time.Now()
 	_, d.meErr = d.sdk.Users.Me(ctx, clinicaldoc.WithResponse(&d.response))
 	d.took = time.Since(d.begun)
+	below := d.base.Host + d.base.Path
 	switch {
 	case d.meErr == nil, errors.Is(d.meErr, clinicaldoc.ErrUnauthorized), errors.Is(d.meErr, clinicaldoc.ErrForbidden):
-		return found(good, "", "the service responds below %s", d.base.Host+d.base.Path)
+		if d.took > maxWait {
+			return found(doubtful, "tell whoever runs the service, or the network", "the service responds below %s, but takes %s for a small request", below, d.took.Round(100*time.Millisecond))
+		}
+		return found(good, "", "the service responds below %s", below)
+	case d.base.Scheme == "http" && d.proxy == nil && d.speaksTLS(ctx):
+		return found(bad, "clinicaldoc login https://"+below, "TLS is spoken there, and the base URL begins with http://")
 	case errors.Is(d.meErr, clinicaldoc.ErrNotFound), errors.Is(d.meErr, clinicaldoc.ErrUnexpectedResponse):
 		remedy := "ask whoever runs the service for its base URL"
 		if other := d.otherBase(ctx); other != "" {
 			remedy = "clinicaldoc login " + other
 		}
-		return found(bad, remedy, "what responds below %s is not the service", d.base.Host+d.base.Path)
+		return found(bad, remedy, "%s", d.notTheService(below))
 	case errors.Is(d.meErr, clinicaldoc.ErrRateLimited):
 		return found(doubtful, "wait a little", "the service asks for patience (429)")
 	case errors.Is(d.meErr, clinicaldoc.ErrServer):
 		return found(bad, "the service fails: run it again later, or tell whoever runs it", "%s", d.meErr)
 	}
 	return found(bad, "run it again later", "%s", d.meErr)
+}
+
+// maxWait is how long a small request may take.
+const maxWait = 3 * time.Second
+
+// speaksTLS reports whether something responds to TLS there. Nothing is sent over it.
+func (d *doctor) speaksTLS(ctx context.Context) bool {
+	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", d.address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return err == nil || untrusted
+}
+
+// notTheService says what responds instead, as far as that can be told.
+func (d *doctor) notTheService(below string) string {
+	to, err := url.Parse(d.response.Header.Get("Location"))
+	kind, _, _ := mime.ParseMediaType(d.response.Header.Get("Content-Type"))
+	switch code := d.response.StatusCode; {
+	case code >= 300 && code < 400 && err == nil && to.Host != "" && to.Host != d.base.Host:
+		return fmt.Sprintf("%s leads to another host, %s, which does not get the token (%d)", below, to.Host, code)
+	case code >= 300 && code < 400:
+		return fmt.Sprintf("%s leads elsewhere on the same host, as to a page to log in on (%d)", below, code)
+	case kind == "text/html" && code < 300:
+		return "a web page responds below " + below + ", such as one to log in on, and not the service"
+	}
+	return "what responds below " + below + " is not the service"
 }
 
 // otherBase looks, without the token, for a base path at which the service asks for one.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -41,8 +42,11 @@ func (d *doctor) askGaps(ctx context.Context) {
 		}
 		d.tellGap(ctx, check{Name: "gap " + item.Key, State: state, Detail: item.Question + ": " + item.Seen})
 	}
-	if names := account.QueryNames(report.QueryNames).String(); names != a.Context.Query.String() && names != "" {
-		d.tellGap(ctx, check{Name: "query", State: doubtful, Detail: "the list's parameters: " + names, Remedy: "clinicaldoc context set NAME --query '" + names + "', unless these are the usual names"})
+	switch names := account.QueryNames(report.QueryNames).Unusual(); {
+	case names != a.Context.Query.Unusual():
+		d.tellGap(ctx, check{Name: "query", State: doubtful, Detail: "the list's parameters have other names than these settings say: " + cmp.Or(names.String(), "the usual ones"), Remedy: "clinicaldoc context set NAME --query '" + names.String() + "'"})
+	default:
+		d.tellGap(ctx, check{Name: "query", State: good, Detail: "the list's parameters: " + cmp.Or(names.String(), "the usual names")})
 	}
 	if len(report.LeftBehind) > 0 || report.Uncertain > 0 {
 		d.tellGap(ctx, check{Name: "left", State: doubtful, Detail: fmt.Sprintf("synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind, report.Uncertain), Remedy: "clinicaldoc notes delete ID"})

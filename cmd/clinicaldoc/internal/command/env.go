@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -31,11 +30,8 @@ func (e *Env) account() (*account.Account, error) {
 	if e.found != nil {
 		return e.found, nil
 	}
-	store, err := account.Open()
-	if err != nil {
-		return nil, err
-	}
-	e.found, err = store.Find(e.contextName)
+	var err error
+	e.found, err = account.Find(e.contextName)
 	return e.found, err
 }
 
@@ -66,26 +62,42 @@ func version() string {
 	return "devel"
 }
 
+// build is the version with the commit and its time, where the build knows them.
+func build() string {
+	text := version()
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return text
+	}
+	of := map[string]string{}
+	for _, s := range info.Settings {
+		of[s.Key] = s.Value
+	}
+	if commit := of["vcs.revision"]; commit != "" {
+		text += ", commit " + commit[:min(len(commit), 12)]
+		if of["vcs.modified"] == "true" {
+			text += " with changes"
+		}
+		text += " of " + of["vcs.time"]
+	}
+	return text + ", " + info.GoVersion
+}
+
 func quote(text string) string { return strconv.Quote(text) }
-
-// format is how a command's result is printed.
-type format struct {
-	json bool
-	jq   output.Filter
-}
-
-func (f *format) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	c.Flags().Var(&f.jq, "jq", "print what this jq `EXPRESSION` makes of the JSON")
-}
-
-// wanted reports whether JSON is to be printed.
-func (f *format) wanted() bool { return f.json || f.jq.IsSet() }
 
 // exactly is for commands with so many arguments.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
+			return &usageError{"want " + what, c.CommandPath()}
+		}
+		return nil
+	}
+}
+
+func between(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
 			return &usageError{"want " + what, c.CommandPath()}
 		}
 		return nil
@@ -137,14 +149,6 @@ func hostOf(baseURL string) string {
 		return "?"
 	}
 	return u.Host
-}
-
-// print writes a value as JSON if that is wanted, else by the function.
-func (e *Env) print(ctx context.Context, f *format, value any, otherwise func() error) error {
-	if f.wanted() {
-		return e.IO.JSON(ctx, value, &f.jq)
-	}
-	return otherwise()
 }
 
 func (e *Env) outf(text string, args ...any) error {

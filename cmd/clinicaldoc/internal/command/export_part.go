@@ -10,12 +10,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
@@ -62,7 +64,7 @@ func checkTarget(target string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("the export cannot be written: %w", err)
+		return fmt.Errorf("the file cannot be written: %w", err)
 	case info.Mode()&fs.ModeSymlink != 0:
 		return refusedf("this is a link: name the file that it leads to")
 	case !info.Mode().IsRegular():
@@ -95,6 +97,9 @@ func openPart(target string, own header.Header) (*exportPart, error) {
 		return nil, fmt.Errorf("the export cannot be written: %w", err)
 	}
 	err = filelock.CheckPrivate(p.file)
+	if err == nil && target == "-" && runtime.GOOS != "windows" {
+		err = os.Remove(p.file.Name()) // nothing stays behind, however this ends
+	}
 	if err == nil {
 		err = p.load(own)
 	}
@@ -193,7 +198,7 @@ func (p *exportPart) add(note *clinicaldoc.ProgressNote, readAt time.Time) error
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(value)
+	text, err := output.HarmlessJSON(value)
 	if err != nil {
 		return err
 	}
@@ -249,7 +254,7 @@ func (p *exportPart) copyTo(rows []exportRow, to io.Writer) (written int, err er
 // close lets go of the part; that of standard output is of no use to anybody.
 func (p *exportPart) close() {
 	_ = filelock.Close(p.file)
-	if p.target == "-" {
+	if p.target == "-" && runtime.GOOS == "windows" {
 		_ = os.Remove(p.file.Name())
 	}
 }

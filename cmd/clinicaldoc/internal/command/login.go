@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"net/url"
 	"os"
 	"strings"
 
@@ -40,6 +41,9 @@ file that only you can read where there is none. It is never a flag or an argume
 }
 
 func (o *loginOptions) run(ctx context.Context) error {
+	if u, err := url.Parse(o.baseURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return usagef("the base URL begins with https://, or with http:// where the service is on this machine")
+	}
 	name := o.contextName
 	if name == "" {
 		name = strings.NewReplacer(":", "-", "[", "", "]", "").Replace(hostOf(o.baseURL))

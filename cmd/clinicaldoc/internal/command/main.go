@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func Main(args []string) int {
 	defer stop()
 	env := &Env{IO: output.System()}
 	root := New(env)
-	root.SetArgs(args)
+	root.SetArgs(joinMembers(root, args))
 	cobra.MousetrapHelpText = "" // a double click on Windows shows the help and ends
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -88,7 +89,7 @@ func New(env *Env) *cobra.Command {
 
 Tables hold ids, stages and times. Names and texts of notes are printed by "notes show" and with --reveal alone.`)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Version = version()
+	root.Version = build()
 	root.SetVersionTemplate("clinicaldoc {{.Version}}\n")
 	root.SetIn(env.IO.In)
 	root.SetOut(env.IO.Out)
@@ -97,6 +98,7 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 	flags := root.PersistentFlags()
 	flags.StringVar(&env.contextName, "context", "", "use the context with this `NAME` instead of the current one")
 	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")
+	flags.BoolVar(&env.IO.Raw, "raw", false, "print the service's texts as they came: they can control a terminal")
 	flags.BoolVar(&env.debug, "debug", false, "log every attempt to standard error: routes, codes and times, no data")
 	flags.IntVar(&env.retries, "retries", 3, "retry a failed attempt up to this `NUMBER` of times, where that is safe")
 	_ = root.RegisterFlagCompletionFunc("context", env.completeContexts)
@@ -106,6 +108,7 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 	add(root, "work", newNotes(env), newAudio(env), newUpload(env), newExport(env), newWatch(env))
 	add(root, "help", newBox(env), newDoctor(env), newAPI(env))
 	root.AddCommand(newExitCodes(), newEnvironment())
+	root.SetHelpCommand(newHelp(root))
 	return root
 }
 
@@ -138,6 +141,32 @@ func group(use, short, long string) *cobra.Command {
 				return errQuiet
 			}
 			return nil
+		},
+	}
+}
+
+// newHelp is the help of a command. One that is not there is an error.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if c, _, err := root.Find(args); err == nil {
+				for _, sub := range c.Commands() {
+					if strings.HasPrefix(sub.Name(), begun) {
+						names = append(names, sub.Name()+"\t"+sub.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return &usageError{"there is no such command", "clinicaldoc"}
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
 		},
 	}
 }

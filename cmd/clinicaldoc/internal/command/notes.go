@@ -28,6 +28,9 @@ type plainNote struct {
 	UpdatedAt time.Time              `json:"updated_at,omitzero"`
 }
 
+// plainMembers are the names of its members.
+var plainMembers = []string{"id", "stage", "has", "audio", "created_at", "updated_at"}
+
 type plainAudio struct {
 	Duration  float64   `json:"duration,omitempty"`
 	Size      int64     `json:"size,omitempty"`

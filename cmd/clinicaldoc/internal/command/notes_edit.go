@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,12 +14,14 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 type editOptions struct {
 	*Env
-	id    int64
-	field string
+	id     int64
+	field  string
+	signed bool
 }
 
 var editable = []string{"analysis", "transcription", "name"}
@@ -30,7 +31,8 @@ func newNotesEdit(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "edit ID", Short: "Edit a note's text in your editor", Args: exactly(1, "a note's id"),
 		Long: `Edit a note's analysis, transcription or name in $VISUAL or $EDITOR, and save it if nobody changed the note meanwhile.
-If somebody did, both texts are shown and yours is kept in a file. A text left as it was, or emptied, sends nothing.`,
+If somebody did, both texts are shown and yours is kept in a file. A text left as it was, or emptied, sends nothing. Whether a
+signed note shall be changed is asked first; without a terminal --signed says so.`,
 		Example:           "  clinicaldoc notes edit 42\n  clinicaldoc notes edit 42 --field transcription",
 		ValidArgsFunction: e.completeNotes,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -41,6 +43,7 @@ If somebody did, both texts are shown and yours is kept in a file. A text left a
 		},
 	}
 	c.Flags().StringVar(&o.field, "field", editable[0], "what to edit: `FIELD` analysis, transcription or name")
+	c.Flags().BoolVar(&o.signed, "signed", false, "change also a note that is signed")
 	_ = c.RegisterFlagCompletionFunc("field", cobra.FixedCompletions(editable, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -72,7 +75,6 @@ func (o *editOptions) run(ctx context.Context) error {
 	default:
 		return usagef("--field is analysis, transcription or name")
 	}
-	editor := strings.Fields(cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), defaultEditor()))
 	client, err := o.client()
 	if err != nil {
 		return err
@@ -81,23 +83,43 @@ func (o *editOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := o.mayChange(ctx, note); err != nil {
+		return err
+	}
 	folder, err := editFolder(o.id)
 	if err != nil {
 		return err
 	}
-	text, err := edit(ctx, editor, filepath.Join(folder, "mine.txt"), o.text(note))
+	text, err := edit(ctx, filepath.Join(folder, "mine.txt"), o.text(note))
 	switch {
 	case err != nil:
 		return errors.Join(err, keptOrRemoved(folder, text, o.text(note)))
 	case sameText(text, o.text(note)), strings.TrimSpace(text) == "":
 		o.IO.Note("Nothing was changed; nothing is sent.")
 		return os.RemoveAll(folder)
+	case o.field == "name" && strings.ContainsAny(text, "\r\n"):
+		return o.keep(folder, text, refusedf("a name is one line: nothing is sent"))
 	}
 	saved, err := client.Notes.Update(ctx, o.id, o.params(text), clinicaldoc.IfUnchanged(note))
 	if err != nil {
 		return o.keep(folder, text, err)
 	}
 	return errors.Join(os.RemoveAll(folder), o.outf("%d\t%s\n", saved.ID, saved.Stage()))
+}
+
+// mayChange asks before a signed note is changed.
+func (o *editOptions) mayChange(ctx context.Context, note *clinicaldoc.ProgressNote) error {
+	switch {
+	case !note.Has.Signed || o.signed:
+		return nil
+	case !o.IO.CanAsk():
+		return &refusedError{"the note is signed: nothing is sent", "if it shall be changed all the same, add --signed"}
+	}
+	ok, err := o.IO.Ask(ctx, fmt.Sprintf("Note %d is signed. Change it all the same?", note.ID))
+	if err != nil || !ok {
+		return orDeclined(err)
+	}
+	return nil
 }
 
 // keep tells where the text is kept that could not be saved, and shows both sides of a conflict.
@@ -108,7 +130,7 @@ func (o *editOptions) keep(folder, text string, err error) error {
 		if writeErr := os.WriteFile(filepath.Join(folder, "theirs.txt"), []byte(theirs), 0o600); writeErr != nil {
 			o.IO.Note("clinicaldoc: the other text cannot be kept beside yours; it is on the service.")
 		}
-		if err := o.outf("--- yours\n%s\n--- on the service since %s\n%s\n", o.IO.Text(strings.TrimRight(text, "\n")), exactTime(conflict.Current.UpdatedAt), o.IO.Text(strings.TrimRight(theirs, "\n"))); err != nil {
+		if err := o.outf("--- yours\n%s--- on the service since %s\n%s", o.IO.Text(output.Marked(text)), exactTime(conflict.Current.UpdatedAt), o.IO.Text(output.Marked(theirs))); err != nil {
 			return err
 		}
 	}
@@ -134,7 +156,7 @@ func keptOrRemoved(folder, text, before string) error {
 }
 
 // edit lets the editor change a text and returns it as it is then, also after an error.
-func edit(ctx context.Context, editor []string, path, text string) (string, error) {
+func edit(ctx context.Context, path, text string) (string, error) {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
@@ -142,9 +164,8 @@ func edit(ctx context.Context, editor []string, path, text string) (string, erro
 		return "", err
 	}
 	// Only its user ends an editor.
-	run := exec.CommandContext(context.WithoutCancel(ctx), editor[0], append(editor[1:], path)...) //nolint:gosec // the user's own editor
+	run := shell(context.WithoutCancel(ctx), cmp.Or(firstSet("VISUAL", "EDITOR"), defaultEditor()), path)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
-	run.Env = withoutToken(os.Environ())
 	var runErr error
 	withoutInterrupts(func() { runErr = run.Run() })
 	edited, err := os.ReadFile(path)
@@ -162,15 +183,4 @@ func defaultEditor() string {
 		return "notepad"
 	}
 	return "vi"
-}
-
-// withoutToken is an environment for other programs.
-func withoutToken(environ []string) []string {
-	var kept []string
-	for _, pair := range environ {
-		if name, _, _ := strings.Cut(pair, "="); !strings.EqualFold(name, clinicaldoc.EnvToken) && !strings.EqualFold(name, envNATS) {
-			kept = append(kept, pair)
-		}
-	}
-	return kept
 }

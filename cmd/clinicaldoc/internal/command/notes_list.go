@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func newNotesList(e *Env) *cobra.Command {
 		Example: "  clinicaldoc notes list --stage complete --limit 0\n  clinicaldoc notes list --patient 7 --reveal\n  clinicaldoc notes list --jq '.[].id'",
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
-	o.flags(c)
+	o.flags(c, plainNote{}, clinicaldoc.ProgressNote{})
 	f := c.Flags()
 	f.Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
 	f.StringVar(&o.stage, "stage", "", "only notes in this `STAGE`")
@@ -49,6 +50,11 @@ func (o *listOptions) params() (clinicaldoc.ListNotesParams, error) {
 		return params, usagef("--sort is latest or oldest")
 	case o.patient < 0 || o.limit < 0:
 		return params, usagef("--patient and --limit are not below 0")
+	}
+	for _, name := range o.names() {
+		if !o.reveal && !slices.Contains(plainMembers, name) {
+			return params, usagef("--json: %s is shown with --reveal", quote(name))
+		}
 	}
 	if o.limit > 0 && o.stage == "" {
 		params.PerPage = min(o.limit, 100)
@@ -88,10 +94,26 @@ func (o *listOptions) run(ctx context.Context) error {
 			break
 		}
 	}
-	if err := o.show(ctx, notes); err != nil {
+	if err := o.paged(ctx, func() error { return o.show(ctx, notes) }); err != nil {
 		return err
 	}
+	if incomplete == nil && len(notes) > 0 && len(notes) == o.limit {
+		o.tellCut(ctx, client, params)
+	}
 	return incomplete
+}
+
+// tellCut says of how many the list shows the first.
+func (o *listOptions) tellCut(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.ListNotesParams) {
+	params.PerPage = 1
+	page, err := client.Notes.List(ctx, params, clinicaldoc.WithoutRetry())
+	switch {
+	case err == nil && o.stage == "" && page.Meta.Total == o.limit:
+	case err == nil && o.stage == "" && page.Meta.Total > 0:
+		o.IO.Note("%d of %d notes; --limit 0 shows all", o.limit, page.Meta.Total)
+	default:
+		o.IO.Note("%d notes, and there may be more; --limit 0 shows all", o.limit)
+	}
 }
 
 func (o *listOptions) show(ctx context.Context, notes []*clinicaldoc.ProgressNote) error {

@@ -29,7 +29,7 @@ func newNotesShow(e *Env) *cobra.Command {
 			return e.showNote(c.Context(), id, &f)
 		},
 	}
-	f.flags(c)
+	f.flags(c) // of any members: the service may have more than its description
 	return c
 }
 
@@ -46,13 +46,15 @@ func (e *Env) showNote(ctx context.Context, id int64, f *format) error {
 	if err != nil {
 		return err
 	}
-	return e.print(ctx, f, value, func() error {
-		_, err := io.WriteString(e.IO.Out, e.IO.Text(noteText(note)))
-		return err
+	return e.paged(ctx, func() error {
+		return e.print(ctx, f, value, func() error {
+			_, err := io.WriteString(e.IO.Out, e.IO.Text(noteText(note)))
+			return err
+		})
 	})
 }
 
-// noteText is a note for people.
+// noteText is a note for people. Its texts are marked line by line, so that none can pose as another part of the note.
 func noteText(note *clinicaldoc.ProgressNote) string {
 	var text strings.Builder
 	line := func(name, value string) {
@@ -72,7 +74,7 @@ func noteText(note *clinicaldoc.ProgressNote) string {
 	line("updated", exactTime(note.UpdatedAt))
 	for _, part := range []struct{ title, text string }{{"transcription", note.Transcription}, {"analysis", note.Analysis}} {
 		if part.text != "" {
-			fmt.Fprintf(&text, "\n%s:\n%s\n", part.title, strings.TrimRight(part.text, "\n"))
+			fmt.Fprintf(&text, "\n%s:\n%s", part.title, output.Marked(part.text))
 		}
 	}
 	return text.String()

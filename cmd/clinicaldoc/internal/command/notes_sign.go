@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,9 +69,12 @@ func (o *signOptions) run(ctx context.Context) error {
 		// The right time is not told: it would be pasted unread.
 		return &refusedError{"the note was changed at another time than --yes says: nothing was signed", "read it again with \"clinicaldoc notes show ID\""}
 	}
-	note, err = client.Notes.Sign(ctx, o.id, clinicaldoc.IfUnchanged(note))
+	signed, err := client.Notes.Sign(ctx, o.id, clinicaldoc.IfUnchanged(note))
+	if errors.Is(err, clinicaldoc.ErrNoteIncomplete) && note.Stage() == clinicaldoc.StageFailed {
+		return &refusedError{"the service failed to process this note, so that it cannot be signed", `"clinicaldoc notes show ID" says what it reports; the recording can be uploaded anew`}
+	}
 	if err != nil {
 		return err
 	}
-	return o.outf("%d\t%s\n", note.ID, note.Stage())
+	return o.outf("%d\t%s\n", signed.ID, signed.Stage())
 }

@@ -34,7 +34,7 @@ func newStatus(e *Env) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
-	o.flags(c)
+	o.flags(c, status{})
 	c.Flags().BoolVar(&o.offline, "offline", false, "ask the service nothing")
 	return c
 }

@@ -24,7 +24,7 @@ func newTokensList(e *Env) *cobra.Command {
 		Use: "list", Short: "List your access tokens", Example: "  clinicaldoc tokens list\n  clinicaldoc tokens list --jq '.[] | select(.last_used_at == null) | .id'", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return e.listTokens(c.Context(), &f) },
 	}
-	f.flags(c)
+	f.flags(c, clinicaldoc.Token{})
 	return c
 }
 

@@ -29,6 +29,8 @@ type uploadOptions struct {
 	settle          time.Duration
 	unique, trust   bool
 	reveal          bool
+	ignore          []string
+	left            []leftOut
 	nats, natsCreds string
 	natsReplicas    int
 	natsBegin       bool
@@ -41,7 +43,8 @@ func newUpload(e *Env) *cobra.Command {
 		Long: `Upload recordings, each to one note: a journal on disk remembers what became of each, so that the same command can be run
 again after whatever ended it. What is done is not sent again, what is in doubt is asked about first.
 
-Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac ...) are taken, those of folders inside too.
+Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac, .dss ...) are taken, those of folders inside too.
+What else is there is left out, counted, and makes exit code 9, unless it is hidden or --ignore names it.
 A manifest says more about each: a CSV file with the columns file, patient, prompt and name, of which patient, prompt and
 name may be missing where the flags say them. A note is named after its file otherwise.
 
@@ -65,7 +68,7 @@ Recordings are told by their number in the order of their paths: file names may 
 			return o.run(c.Context())
 		},
 	}
-	o.flags(c)
+	o.flags(c, uploadResult{})
 	f := c.Flags()
 	f.Int64Var(&o.patient, "patient", 0, "`ID` of the patient whose encounters were recorded")
 	f.Int64Var(&o.prompt, "prompt", 0, "`ID` of the prompt to use")
@@ -80,6 +83,7 @@ Recordings are told by their number in the order of their paths: file names may 
 	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
 	f.BoolVar(&o.unique, "unique-names", false, "vouch that no other note of a patient has or will have the same name: settles doubts sooner")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
+	f.StringArrayVar(&o.ignore, "ignore", nil, "files of folders that are no recordings are expected to be called so, a `PATTERN` such as '*.txt'")
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
 	return c
 }

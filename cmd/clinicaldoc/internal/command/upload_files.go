@@ -16,7 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-var audioEndings = []string{".wav", ".mp3", ".m4a", ".mp4", ".aac", ".ogg", ".oga", ".opus", ".flac", ".webm", ".wma", ".aiff", ".amr"}
+var audioEndings = []string{".wav", ".mp3", ".m4a", ".mp4", ".aac", ".ogg", ".oga", ".opus", ".flac", ".webm", ".wma", ".aif", ".aiff", ".amr", ".3gp", ".caf", ".dss", ".ds2"}
 
 // recordings lists what is to be uploaded, in the order of the paths.
 func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
@@ -25,6 +25,8 @@ func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
 	switch {
 	case o.workers < 1 || o.workers > 64:
 		return nil, usagef("--workers is 1 to 64")
+	case slices.ContainsFunc(o.ignore, func(pattern string) bool { _, err := filepath.Match(pattern, ""); return err != nil }):
+		return nil, usagef("--ignore wants a pattern such as '*.txt'")
 	case o.settle < 0:
 		return nil, usagef("--settle is not below 0")
 	case o.manifest != "" && len(o.paths) > 0:
@@ -40,7 +42,7 @@ func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, refusedf("there is no recording: nothing was sent")
+		return nil, refusedf("there is no recording, and %d files or folders were left out: nothing was sent", len(o.left))
 	}
 	seen := map[string]bool{}
 	for i := range list {
@@ -91,19 +93,14 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 			continue
 		}
 		err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
-			hidden := strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 1
-			switch {
-			case err != nil:
-				return err
-			case entry.IsDir() && hidden:
-				return fs.SkipDir
-			case !entry.IsDir() && !hidden && slices.Contains(audioEndings, strings.ToLower(filepath.Ext(path))):
+			taken, err := o.visit(path, entry, err)
+			if taken {
 				files = append(files, path)
 			}
-			return nil
+			return err
 		})
 		if err != nil {
-			return nil, refusedf("a folder cannot be read whole: %s", reason(err))
+			return nil, refusedf("a folder cannot be read: %s", reason(err))
 		}
 	}
 	slices.Sort(files)
@@ -113,6 +110,61 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 		recordings[i] = ingest.Recording{File: path, Params: clinicaldoc.CreateNoteParams{Name: nameOf(path), PatientID: o.patient, PromptID: o.prompt}}
 	}
 	return recordings, nil
+}
+
+// leftOut is what a folder holds and an upload does not take.
+type leftOut struct {
+	File   string `json:"file,omitempty"` // shown with --reveal
+	Reason string `json:"reason"`
+}
+
+func (o *uploadOptions) leaveOut(path, why string) {
+	o.left = append(o.left, leftOut{path, why})
+}
+
+// visit decides on one entry of a folder, or on a folder that cannot be read.
+func (o *uploadOptions) visit(path string, entry fs.DirEntry, err error) (taken bool, skip error) {
+	hidden := strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 1
+	switch {
+	case err != nil:
+		o.leaveOut(path, "it cannot be read: "+reason(err))
+		if entry.IsDir() {
+			return false, fs.SkipDir
+		}
+		return false, nil
+	case hidden && entry.IsDir():
+		return false, fs.SkipDir
+	case hidden, entry.IsDir(), o.isIgnored(entry.Name()):
+		return false, nil
+	}
+	if why := notTaken(path); why != "" {
+		o.leaveOut(path, why)
+		return false, nil
+	}
+	return true, nil
+}
+
+func (o *uploadOptions) isIgnored(name string) bool {
+	return slices.ContainsFunc(o.ignore, func(pattern string) bool {
+		ok, _ := filepath.Match(pattern, name)
+		return ok
+	})
+}
+
+// notTaken says why something in a folder is left out; empty: it is a recording.
+func notTaken(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "it cannot be read: " + reason(err)
+	case info.IsDir():
+		return "it is a link to a folder"
+	case !info.Mode().IsRegular():
+		return "it is no file"
+	case !slices.Contains(audioEndings, strings.ToLower(filepath.Ext(path))):
+		return "it is not called as audio is"
+	}
+	return ""
 }
 
 func nameOf(path string) string {

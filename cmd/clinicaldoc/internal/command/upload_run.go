@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -26,7 +29,6 @@ type uploadRun struct {
 	last       ingest.Progress
 	doubts     []int
 	taken      int   // in doubt only because another machine has them
-	elsewhere  error // of one of those
 	worst      error // of the refused ones
 	cut        int   // ended by the run's end, before they could be sent whole
 	broken     error // of standard output
@@ -55,6 +57,12 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 	}
 	r.show.Close()
 	r.sum()
+	return r.outcome(ctx, ended)
+}
+
+// outcome is how the whole run ends. What is in doubt counts most; exit code 2 is for what sent nothing.
+func (r *uploadRun) outcome(ctx context.Context, ended error) error {
+	done := r.last.Created + r.last.AlreadyThere
 	switch {
 	case ended != nil && ctx.Err() != nil:
 		r.IO.Note("Run the same command again to go on.")
@@ -62,20 +70,30 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 	case ended != nil:
 		return ended
 	case r.last.InDoubt > r.taken:
-		return &inDoubtError{r.last.InDoubt}
+		return &runError{codeInDoubt, fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", r.last.InDoubt), "run the same command again to ask about them"}
 	case r.taken > 0:
-		return fmt.Errorf("%d recordings are in other hands, such as: %w", r.taken, r.elsewhere)
+		return &runError{codePending, fmt.Sprintf("%d recordings are being uploaded by another machine", r.taken), kindOf(ingest.ErrTaken).do}
+	case r.worst != nil && done > 0:
+		return &runError{codeSome, fmt.Sprintf("%d of %d recordings were refused, such as: %s", r.last.Refused, len(r.recordings), errorText(r.worst)), uploadKind(r.worst).do}
 	case r.worst != nil:
-		return fmt.Errorf("%d recordings were refused, such as: %w", r.last.Refused, r.worst)
+		k := uploadKind(r.worst)
+		return &runError{k.code, fmt.Sprintf("%d recordings were refused, such as: %s", r.last.Refused, errorText(r.worst)), k.do}
+	case len(r.left) > 0:
+		return &runError{codeSome, fmt.Sprintf("%d files or folders were left out", len(r.left)), "--reveal names them; --ignore says which ones are expected"}
 	}
 	return r.broken
 }
 
-// inDoubtError is for recordings that a later run has to ask about.
-type inDoubtError struct{ count int }
-
-func (e *inDoubtError) Error() string {
-	return fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", e.count)
+// uploadKind is the kind of a recording's error, of which some mean something else here.
+func uploadKind(err error) kind {
+	k := kindOf(err)
+	switch {
+	case errors.Is(err, clinicaldoc.ErrValidation):
+		k.do = `correct what the service objects to, and run the same command again`
+	case k.code == codeUsage:
+		k = kind{codeRefused, "look at the file, and run the same command again"}
+	}
+	return k
 }
 
 // move tells how far an upload has come.
@@ -159,7 +177,7 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 	number := r.numbers[result.Recording.File]
 	line := uploadResult{Number: number, Status: result.Status.String(), NoteID: result.NoteID, Size: max(r.size(number), 0), Until: result.Until}
 	if result.Err != nil {
-		line.Error = result.Err.Error()
+		line.Error = errorText(result.Err)
 	}
 	if r.reveal {
 		line.File = result.Recording.File
@@ -169,7 +187,6 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 		r.doubts = append(r.doubts, number)
 		if errors.Is(result.Err, ingest.ErrTaken) {
 			r.taken++
-			r.elsewhere = result.Err
 		}
 	case ingest.Refused:
 		if r.worst == nil || kindOf(r.worst).code == codeUnreachable {
@@ -198,6 +215,22 @@ func (r *uploadRun) line(text string) error {
 	return r.outf("%s\n", text)
 }
 
+// sumLeftOut says what was left out: by name if that is wanted, else how many and why.
+func (r *uploadRun) sumLeftOut() {
+	counts := map[string]int{}
+	for _, l := range r.left {
+		counts[l.Reason]++
+		if r.reveal {
+			r.IO.Note("left out: %s: %s", output.Harmless(output.Cell(l.File)), l.Reason)
+		}
+	}
+	if !r.reveal {
+		for _, why := range slices.Sorted(maps.Keys(counts)) {
+			r.IO.Note("left out: %d: %s", counts[why], why)
+		}
+	}
+}
+
 // sum says what is done, left and in doubt.
 func (r *uploadRun) sum() {
 	p := r.last
@@ -205,7 +238,11 @@ func (r *uploadRun) sum() {
 	if left := len(r.recordings) - p.Done() + r.cut; left > 0 {
 		text += fmt.Sprintf(", %d not begun or not finished", left)
 	}
+	if len(r.left) > 0 {
+		text += fmt.Sprintf("; %d left out", len(r.left))
+	}
 	r.IO.Note("%s", text)
+	r.sumLeftOut()
 	if len(r.doubts) > 0 {
 		slices.Sort(r.doubts)
 		r.IO.Note("in doubt: %s", strings.Trim(fmt.Sprint(r.doubts), "[]"))

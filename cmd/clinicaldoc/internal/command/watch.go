@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -36,16 +35,17 @@ func newWatch(e *Env) *cobra.Command {
 whole list is read at every interval. It ends by Ctrl-C, or after --count changes.
 
 --exec runs a program for each change, one after the other, with CLINICALDOC_NOTE_ID, CLINICALDOC_NOTE_STAGE and
-CLINICALDOC_NOTE_EVENT in its environment, and without the token. One that fails is told, and the watch goes on.`,
-		Example: "  clinicaldoc watch\n  clinicaldoc watch --patient 7 --interval 1m --exec ./on-change.sh",
+CLINICALDOC_NOTE_EVENT in its environment. It is read by a shell, with its quotes and variables, and sees neither token nor base URL:
+a clinicaldoc in it uses the current context. One that fails is told, and the watch goes on.`,
+		Example: "  clinicaldoc watch\n  clinicaldoc watch --patient 7 --interval 1m --exec ./on-change.sh\n  clinicaldoc watch --exec 'clinicaldoc notes show \"$CLINICALDOC_NOTE_ID\" > \"last note.txt\"'",
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
-	o.flags(c)
+	o.flags(c, change{})
 	f := c.Flags()
 	f.Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
 	f.DurationVar(&o.interval, "interval", 30*time.Second, "the `PAUSE` between two looks, at least 1s")
 	f.IntVar(&o.count, "count", 0, "end after this `NUMBER` of changes; 0: never")
-	f.StringVar(&o.exec, "exec", "", "run this `PROGRAM`, with arguments if need be, for each change")
+	f.StringVar(&o.exec, "exec", "", "run this `COMMAND` of a shell for each change")
 	f.BoolVar(&o.initial, "initial", false, "print also the notes that are there at the start")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient, with --patient")
 	return c
@@ -66,6 +66,9 @@ type sight struct {
 }
 
 func (o *watchOptions) run(ctx context.Context) error {
+	if o.exec != "" && strings.TrimSpace(o.exec) == "" {
+		return usagef("--exec names no program")
+	}
 	if o.interval < time.Second || o.count < 0 || o.patient < 0 {
 		return usagef("--interval is at least 1s, --count and --patient are not below 0")
 	}
@@ -159,13 +162,9 @@ func (o *watchOptions) tellChange(ctx context.Context, c change) error {
 	if err != nil || o.exec == "" {
 		return err
 	}
-	words := strings.Fields(o.exec)
-	if len(words) == 0 {
-		return usagef("--exec names no program")
-	}
-	run := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // what the user asked for
+	run := shell(ctx, o.exec)
 	run.Stdout, run.Stderr = o.IO.Out, o.IO.Err
-	run.Env = append(withoutToken(os.Environ()), "CLINICALDOC_NOTE_ID="+strconv.FormatInt(c.ID, 10), "CLINICALDOC_NOTE_STAGE="+c.Stage.String(), "CLINICALDOC_NOTE_EVENT="+c.Event)
+	run.Env = append(run.Env, "CLINICALDOC_NOTE_ID="+strconv.FormatInt(c.ID, 10), "CLINICALDOC_NOTE_STAGE="+c.Stage.String(), "CLINICALDOC_NOTE_EVENT="+c.Event)
 	if err := run.Run(); err != nil && ctx.Err() == nil {
 		o.IO.Note("clinicaldoc: the program failed for note %d: %s", c.ID, execReason(err))
 	}

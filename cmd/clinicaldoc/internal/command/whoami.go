@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
 func newWhoami(e *Env) *cobra.Command {
@@ -13,7 +15,7 @@ func newWhoami(e *Env) *cobra.Command {
 		Use: "whoami", Short: "Show the user whom the token belongs to", Example: "  clinicaldoc whoami\n  clinicaldoc whoami --jq .id", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return e.whoami(c.Context(), &f) },
 	}
-	f.flags(c)
+	f.flags(c, clinicaldoc.User{})
 	return c
 }
 

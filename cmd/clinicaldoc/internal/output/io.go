@@ -1,9 +1,10 @@
 // Package output is how the command speaks: tables on a terminal, tab-separated lines in a pipe, JSON on demand, questions
-// on standard error. What the service said is made harmless before a terminal sees it.
+// on standard error. What the service said is made harmless before a terminal can see it.
 package output
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type IO struct {
 	InTTY, OutTTY, ErrTTY bool
 	Color                 bool       // on Out
 	Plain                 bool       // lines instead of redrawn rows and tables
+	Raw                   bool       // texts of the service as they came
 	Width                 int        // of Out's terminal
 	ErrWidth              func() int // of Err's, now: windows are resized
 }
@@ -94,15 +96,34 @@ func (s *IO) ReadSecret(question string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = term.Restore(fd, state) }()
+	keys := &keyReader{Reader: s.In}
 	keyboard := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{s.In, s.Err}, "")
+	}{keys, s.Err}, "")
 	secret, err := keyboard.ReadPassword(question)
-	if errors.Is(err, io.EOF) {
-		return "", nil // Ctrl-C or Ctrl-D
+	switch {
+	case errors.Is(err, io.EOF) && keys.interrupted:
+		return "", ErrInterrupted
+	case errors.Is(err, io.EOF):
+		return "", nil // Ctrl-D
 	}
 	return strings.TrimSpace(secret), err
+}
+
+// ErrInterrupted is Ctrl-C where the terminal sends a key and no signal.
+var ErrInterrupted = errors.New("interrupted")
+
+// keyReader notices Ctrl-C.
+type keyReader struct {
+	io.Reader
+	interrupted bool
+}
+
+func (k *keyReader) Read(keys []byte) (int, error) {
+	n, err := k.Reader.Read(keys)
+	k.interrupted = k.interrupted || bytes.IndexByte(keys[:n], 3) >= 0
+	return n, err
 }
 
 // Note writes a line for people to standard error.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"text/template"
 
 	"github.com/itchyny/gojq"
 )
@@ -42,7 +44,7 @@ func (s *IO) JSON(ctx context.Context, value any, filter *Filter) error {
 	if !filter.IsSet() {
 		return s.writeJSON(value, s.OutTTY)
 	}
-	plain, err := plainValue(value)
+	plain, err := Plain(value)
 	if err != nil {
 		return err
 	}
@@ -78,8 +80,8 @@ func filterFailed(err error) error {
 	return errors.New("--jq: the expression does not fit the value")
 }
 
-// plainValue makes maps, lists, texts and json.Number of a value: gojq takes nothing else, and numbers stay whole.
-func plainValue(value any) (any, error) {
+// Plain makes maps, lists, texts and json.Number of a value: gojq takes nothing else, and numbers stay whole.
+func Plain(value any) (any, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -92,11 +94,70 @@ func Decode(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var plain any
-	err := decoder.Decode(&plain)
-	return plain, err
+	if err := decoder.Decode(&plain); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON value")
+	}
+	return plain, nil
+}
+
+// Template is a text/template that a value is printed by. The zero value is none.
+type Template struct {
+	text   string
+	parsed *template.Template
+}
+
+// String implements pflag.Value.
+func (t *Template) String() string { return t.text }
+
+// Type implements pflag.Value.
+func (t *Template) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (t *Template) Set(text string) (err error) {
+	t.text = text
+	t.parsed, err = template.New("--template").Funcs(template.FuncMap{"json": func(value any) (string, error) {
+		text, err := json.Marshal(value)
+		return string(text), err
+	}}).Parse(text)
+	return err
+}
+
+// IsSet reports whether there is a template.
+func (t *Template) IsSet() bool { return t.parsed != nil }
+
+// Template writes what a template makes of a value.
+func (s *IO) Template(value any, by *Template) error {
+	plain, err := Plain(value)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	if by.parsed.Execute(&text, plain) != nil {
+		return errors.New("--template: it does not fit the value") // the error's own words may hold the value
+	}
+	_, err = io.WriteString(s.Out, s.Text(text.String()))
+	return err
 }
 
 func (s *IO) writeJSON(value any, indent bool) error {
+	text, err := encode(value, indent)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(s.Out, text+"\n")
+	return err
+}
+
+// HarmlessJSON is a value as JSON in one line, in which no character can control a terminal.
+func HarmlessJSON(value any) ([]byte, error) {
+	text, err := encode(value, false)
+	return []byte(text), err
+}
+
+func encode(value any, indent bool) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
@@ -104,8 +165,7 @@ func (s *IO) writeJSON(value any, indent bool) error {
 		encoder.SetIndent("", "  ")
 	}
 	if err := encoder.Encode(value); err != nil {
-		return err
+		return "", err
 	}
-	_, err := io.WriteString(s.Out, s.Text(text.String()))
-	return err
+	return harmlessJSON(strings.TrimSuffix(text.String(), "\n")), nil
 }

@@ -14,7 +14,22 @@ func TestTextsCannotControlATerminal(t *testing.T) {
 	t.Parallel()
 	text := "a\x1b]0;x\a\u009b31m\u202eb\r\tc\nd"
 	assert.Equal(t, "a\ufffd]0;x\ufffd\ufffd31m\ufffdb\ufffd\tc\nd", output.Harmless(text))
-	assert.Equal(t, text, (&output.IO{}).Text(text), "a pipe gets what came")
+	assert.Equal(t, output.Harmless(text), (&output.IO{}).Text(text), "a pipe may lead to a terminal")
+	assert.Equal(t, text, (&output.IO{Raw: true}).Text(text))
+	assert.Equal(t, "a\nb", output.Harmless("a\r\nb"))
+	assert.Equal(t, "  | a\n  | analysis:\n", output.Marked("a\r\nanalysis:\n\n"))
+	assert.Equal(t, "a b c d", output.Cell("a\vb\u0085c\u2028d"))
+}
+
+func TestJSONIsHarmlessAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	text := "a\x1b]0;x\a\u009b31m\u202e\u2028b\x7f"
+	require.NoError(t, (&output.IO{Out: &out}).JSON(t.Context(), text, &output.Filter{}))
+	assert.Equal(t, `"a\u001b]0;x\u0007\u009b31m\u202e\u2028b\u007f"`+"\n", out.String())
+	back, err := output.Decode(out.Bytes())
+	require.NoError(t, err)
+	assert.Equal(t, text, back)
 }
 
 func TestTableInAPipeKeepsItsColumns(t *testing.T) {

@@ -1,15 +1,17 @@
 package output
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
-// Text returns a text that the service sent as it may be printed: on a terminal without characters that control it or turn
-// its direction, in a pipe as it is.
+// Text returns a text that the service sent as it may be printed, on a terminal and in a pipe alike, which may lead to one:
+// without characters that control it or turn its direction, unless raw texts were asked for.
 func (s *IO) Text(text string) string {
-	if !s.OutTTY {
+	if s.Raw {
 		return text
 	}
 	return Harmless(text)
@@ -18,20 +20,40 @@ func (s *IO) Text(text string) string {
 // Harmless replaces what could control a terminal.
 func Harmless(text string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
-			return '\ufffd'
+		if controls(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
 		}
 		return r
-	}, text)
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
+func controls(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}
+
+// harmlessJSON escapes what could control a terminal, and nothing is lost by that: such characters stand in texts alone.
+func harmlessJSON(text string) string {
+	var safe strings.Builder
+	for _, r := range text {
+		if controls(r) && r != '\n' && r != '\t' && r != '\r' {
+			fmt.Fprintf(&safe, `\u%04x`, r)
+			continue
+		}
+		safe.WriteRune(r)
+	}
+	return safe.String()
+}
+
+// Marked is a text of several lines, each with a mark before it: none of them can pose as a line of this program.
+func Marked(text string) string {
+	return "  | " + strings.ReplaceAll(strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n", "\n  | ") + "\n"
 }
 
 // Cell is a text that stays in its cell.
 func Cell(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\t' || r == '\n' || r == '\r' {
+		switch r {
+		case '\t', '\n', '\v', '\f', '\r', '\u0085', '\u2028', '\u2029':
 			return ' '
 		}
 		return r

@@ -23,7 +23,7 @@ type painter struct {
 	width func() int
 	rows  []*Row
 	total string
-	drawn int // rows on the screen
+	drawn []int // widths of the rows on the screen
 	at    time.Time
 	dirty bool // something is not drawn yet
 	over  bool
@@ -120,7 +120,7 @@ func (p *painter) Line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, _ = io.WriteString(p.to, p.erased()+text+"\n")
-	p.drawn = 0
+	p.drawn = nil
 	p.draw(true)
 }
 
@@ -136,12 +136,17 @@ func (p *painter) Close() {
 
 // erased goes to the block's first row and erases from there. The \r also covers a ^C that the terminal echoed.
 func (p *painter) erased() string {
-	if p.drawn == 0 {
-		return ""
+	// A row that is wider than a window that was made narrow stands on several lines now.
+	lines, width := 0, max(p.width(), 1)
+	for _, w := range p.drawn {
+		lines += max((w+width-1)/width, 1)
 	}
 	up := ""
-	if p.drawn > 1 {
-		up = fmt.Sprintf("\x1b[%dA", p.drawn-1)
+	switch {
+	case lines == 0:
+		return ""
+	case lines > 1:
+		up = fmt.Sprintf("\x1b[%dA", lines-1)
 	}
 	return "\r" + up + "\x1b[J"
 }
@@ -168,7 +173,10 @@ func (p *painter) draw(now bool) {
 		rows[i] = runewidth.Truncate(rows[i], width-1, "…")
 	}
 	_, _ = io.WriteString(p.to, p.erased()+strings.Join(rows, "\n"))
-	p.drawn = len(rows)
+	p.drawn = nil
+	for _, row := range rows {
+		p.drawn = append(p.drawn, runewidth.StringWidth(row))
+	}
 }
 
 const barWidth = 20

@@ -1,0 +1,77 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// shell is a command line as a shell reads it, with quotes and variables, and arguments behind it. The program sees neither the
+// token nor the base URL: one without the other is of no use. Ctrl-C is the program's, not the shell's.
+func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
+	var run *exec.Cmd
+	if runtime.GOOS == "windows" {
+		run = exec.CommandContext(ctx, "cmd", append([]string{"/C", line}, args...)...) //nolint:gosec // the user's own program
+	} else {
+		run = exec.CommandContext(ctx, "sh", append([]string{"-c", "trap : INT; " + line + ` "$@"`, "sh"}, args...)...) //nolint:gosec // the same
+	}
+	run.Env = withoutAccount(os.Environ())
+	return run
+}
+
+// withoutAccount is an environment for other programs.
+func withoutAccount(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.ContainsFunc([]string{clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken, envNATS}, func(ours string) bool { return strings.EqualFold(name, ours) })
+	})
+}
+
+// firstSet is the first of these variables that says something.
+func firstSet(names ...string) string {
+	for _, name := range names {
+		if text := strings.TrimSpace(os.Getenv(name)); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// paged does something whose output goes through the pager of CLINICALDOC_PAGER or PAGER, if standard output is a terminal.
+func (e *Env) paged(ctx context.Context, do func() error) error {
+	line := firstSet("CLINICALDOC_PAGER", "PAGER")
+	if !e.IO.OutTTY || e.IO.Plain || line == "" || line == "cat" {
+		return do()
+	}
+	pager := shell(context.WithoutCancel(ctx), line) // only its user ends it
+	pager.Env = append(pager.Env, "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"), "LV="+cmp.Or(os.Getenv("LV"), "-c"))
+	pager.Stdout, pager.Stderr = os.Stdout, os.Stderr
+	text, err := pager.StdinPipe()
+	if err == nil {
+		err = pager.Start()
+	}
+	if err != nil {
+		return do()
+	}
+	out := e.IO.Out
+	e.IO.Out = text
+	defer func() { e.IO.Out = out }()
+	withoutInterrupts(func() {
+		err = do()
+		_ = text.Close()
+		_ = pager.Wait()
+	})
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
+		return nil // the reader has seen enough
+	}
+	return err
+}

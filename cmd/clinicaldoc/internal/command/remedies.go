@@ -1,0 +1,144 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
+)
+
+// kind is a kind of error: its exit code and what to do about it.
+type kind struct {
+	code int
+	do   string
+}
+
+// remedies is the one table of causes, the first that fits counts. None of what it says to do leads to an empty or an older
+// journal: that would upload twice what the journal knew.
+var remedies = []struct {
+	is error
+	kind
+}{
+	{clinicaldoc.ErrOutcomeUnknown, kind{codeInDoubt, `look first what has become of it: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
+	{ingest.ErrJournalInUse, kind{codeRefused, "wait for the other upload to end, or end it; a journal serves one at a time"}},
+	{ingest.ErrJournalDamaged, kind{codeRefused, "clinicaldoc upload salvage"}},
+	{ingest.ErrJournalVersion, kind{codeRefused, "if a later version of this program wrote the journal, update this one; else --journal names another file than was meant"}},
+	{ingest.ErrJournalMoved, kind{codeRefused, "put the journal's file back where it was, and run the same command again"}},
+	{ingest.ErrOtherService, kind{codeRefused, `if the service only got another address: "clinicaldoc upload rename"; else leave out --journal`}},
+	{ingest.ErrOtherUser, kind{codeRefused, `upload as the user who began it: "clinicaldoc context use NAME"; or leave out --journal`}},
+	{ingest.ErrTaken, kind{codePending, "another machine has it: run the command again to see what became of it"}},
+	{jetstream.ErrStore, kind{codeRefused, "have the fleet's streams restored by whoever runs the NATS server; nothing is uploaded before"}},
+	{jetstream.ErrQueueFull, kind{codeRefused, "let the workers catch up, or have the stream's limit raised; then run the same command again"}},
+	{account.ErrNone, kind{codeUnauthorized, "clinicaldoc login URL"}},
+	{account.ErrKeyring, kind{codeUnauthorized, "where nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL"}},
+	{clinicaldoc.ErrInvalidArgument, kind{codeUsage, ""}},
+	{clinicaldoc.ErrNoteIncomplete, kind{codeRefused, "clinicaldoc notes wait ID"}},
+	{clinicaldoc.ErrPatientMismatch, kind{codeRefused, `the service may filter by another parameter: "clinicaldoc doctor --gaps" finds it, "clinicaldoc context set --query" sets it`}},
+	{clinicaldoc.ErrUnauthorized, kind{codeUnauthorized, "clinicaldoc login URL"}},
+	{clinicaldoc.ErrNotFound, kind{codeNotFound, `check the id; if nothing is found at all, "clinicaldoc doctor"`}},
+	{clinicaldoc.ErrForbidden, kind{codeRefused, `only who made a note may change it; "clinicaldoc whoami" says who you are`}},
+	{clinicaldoc.ErrConflict, kind{codeRefused, `somebody was quicker: read it again with "clinicaldoc notes show ID"`}},
+	{clinicaldoc.ErrValidation, kind{codeRefused, ""}},
+	{clinicaldoc.ErrTooLarge, kind{codeRefused, "the recording is larger than the service takes"}},
+	{clinicaldoc.ErrProcessingFailed, kind{codeOther, `"clinicaldoc notes show ID" says what the service reports`}},
+	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run it again"}},
+	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" finds out more`}},
+	{clinicaldoc.ErrIncompleteList, kind{codeOther, `if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
+	{clinicaldoc.ErrSizeMismatch, kind{codeRefused, "if the service re-encodes recordings: --ignore-size"}},
+	{clinicaldoc.ErrUnexpectedResponse, kind{codeOther, `is that the right base URL? "clinicaldoc doctor" finds out`}},
+	{clinicaldoc.ErrStalled, kind{codeUnreachable, "clinicaldoc doctor"}},
+	{context.DeadlineExceeded, kind{codePending, "run it again to go on waiting"}},
+	{output.ErrInterrupted, kind{128 + int(syscall.SIGINT), ""}},
+	{syscall.ENOSPC, kind{codeOther, "make room on the disk, and run the same command again"}},
+	{errQuiet, kind{codeUsage, ""}},
+}
+
+func kindOf(err error) kind {
+	if k, ok := ownKind(err); ok {
+		return k
+	}
+	for _, r := range remedies {
+		if errors.Is(err, r.is) {
+			return r.kind
+		}
+	}
+	if unreachable(err) {
+		return kind{codeUnreachable, "clinicaldoc doctor"}
+	}
+	return kind{code: codeOther}
+}
+
+// ownKind is for the errors that this program makes itself.
+func ownKind(err error) (kind, bool) {
+	if wrong, ok := errors.AsType[*usageError](err); ok {
+		do := ""
+		if wrong.command != "" {
+			do = wrong.command + " --help"
+		}
+		return kind{codeUsage, do}, true
+	}
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return kind{codeRefused, refused.do}, true
+	}
+	if _, ok := errors.AsType[*account.AmbiguousError](err); ok {
+		return kind{codeUsage, "set or unset both variables, or log in anew; nothing was sent"}, true
+	}
+	if _, ok := errors.AsType[*account.NotPrivateError](err); ok {
+		return kind{codeRefused, "keep settings where files can be private: CLINICALDOC_CONFIG_DIR names a folder; if others may have read a token: \"clinicaldoc tokens revoke ID\""}, true
+	}
+	if failed, ok := errors.AsType[*runError](err); ok {
+		return kind{failed.code, failed.do}, true
+	}
+	if _, ok := errors.AsType[*fleetError](err); ok {
+		return kind{codeUnreachable, "check the URL, and the file of --nats-creds"}, true
+	}
+	return kind{}, false
+}
+
+// unreachable tells a network's errors from those of this machine's files: an error number alone can be either.
+func unreachable(err error) bool {
+	if clinicaldoc.Retryable(err) {
+		return true
+	}
+	e, ok := errors.AsType[net.Error](err)
+	_, number := e.(syscall.Errno) //nolint:errorlint // the number itself, not one inside
+	return ok && !number
+}
+
+// wordsOf says in this command's words what the libraries say in a Go program's. What stands first is looked for first.
+var wordsOf = strings.NewReplacer(
+	"see Fields for what the service objects to", "the service objects to what was sent",
+	"send fewer requests, or share a WithLimiter among clients", "send fewer requests, by fewer --workers",
+	"use https, or WithInsecureHTTP on a network you trust", "use https, or --insecure-http on a network you trust",
+	"ask Notes.FindCreated before creating again", "look for the note before creating it again",
+	"set DownloadParams.IgnoreSize", "add --ignore-size",
+	"TrustPatientFilter accepts such rows", "--trust-patient-filter accepts such rows",
+	"; see Note.ErrorState", "",
+	"See WithQueryNames", "See --query",
+	"does WithQueryNames name", "does --query name",
+	"keep it elsewhere, or see to that yourself and open it with WithoutLock", "move it to a disk that knows them, and name it with --journal",
+	"if it was never begun, BeginJournal begins it", "if it was never begun, --begin begins it",
+	"OpenJournal opens it", "leave out --begin",
+	"SalvageJournal keeps", `"clinicaldoc upload salvage" keeps`,
+	"SalvageJournal makes", `"clinicaldoc upload salvage" makes`,
+	"it is longer than the limit of WithMaxResponseSize", "it is longer than any response of the service",
+	"(set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient)", "(set by HTTPS_PROXY or HTTP_PROXY)",
+	"(a bare container has none), or give WithHTTPClient a client that trusts it", "(a bare container has none)",
+	"check the address, or give WithHTTPClient a client that trusts it", "check the address",
+	"; what TLS needs, such as a client certificate, goes into WithHTTPClient", "; a client certificate cannot be given here",
+	"in HTTPS_PROXY or WithHTTPClient", "in HTTPS_PROXY",
+	"WithHeader: Content-Type is set by the SDK alone", "--header: Content-Type is set by this program alone",
+	"the file has changed since AudioFile; make a new source when it is complete", "the file has changed meanwhile; run the command again when it is complete",
+)
+
+// errorText is an error's text in this command's words, harmless to a terminal.
+func errorText(err error) string {
+	return wordsOf.Replace(strings.TrimPrefix(output.Harmless(err.Error()), "clinicaldoc: "))
+}
