@@ -88,7 +88,7 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 // due is until when a recording is in doubt by the engine's clock: as it was written, or as many minutes from now as by ours.
 func (c *claim) due(ctx context.Context, entry ingest.Entry) (time.Time, error) {
 	switch {
-	case entry.State != ingest.StateInDoubt:
+	case entry.State != ingest.StateInDoubt || entry.Until.IsZero():
 		return time.Time{}, nil
 	case entry.Until.Equal(c.record.Entry.Until) && !c.record.Due.IsZero():
 		return c.record.Due, nil

@@ -169,6 +169,8 @@ type memoryStream struct {
 }
 
 func (s *memoryStream) CachedInfo() *jetstream.StreamInfo {
+	s.memory.engine.mu.Lock()
+	defer s.memory.engine.mu.Unlock()
 	info := &jetstream.StreamInfo{TimeStamp: time.Now().Add(s.memory.engine.ahead), State: jetstream.StreamState{LastSeq: s.memory.last}}
 	for _, config := range s.memory.engine.store.streams() {
 		if config.Name == s.name {
@@ -196,6 +198,8 @@ func (s *memoryStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (
 }
 
 func (s *memoryStream) GetMsg(context.Context, uint64, ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	s.memory.engine.mu.Lock()
+	defer s.memory.engine.mu.Unlock()
 	return &jetstream.RawStreamMsg{Data: s.memory.entries["place"].value}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,9 +25,11 @@ import (
 // resting is a worker of a fleet that may pause.
 type resting struct {
 	*pauser
+	well atomic.Bool
+
+	seen   sync.Mutex
 	probes []time.Duration // when it looked, after it began
 	begun  time.Time
-	well   atomic.Bool
 	log    bytes.Buffer
 }
 
@@ -38,6 +41,8 @@ func newResting(e *engine, id string) *resting {
 	r.pauser = &pauser{fleet: f, id: id, beat: w.beat}
 	w.pauser = r.pauser
 	r.probe = func(context.Context, failure) error {
+		r.seen.Lock()
+		defer r.seen.Unlock()
 		r.probes = append(r.probes, time.Since(r.begun))
 		if r.well.Load() {
 			return nil
@@ -54,6 +59,17 @@ func (r *resting) failTimes(ctx context.Context, count int) {
 		r.report(ctx, fail("synthetic failure", clinicaldoc.ErrServer), "")
 	}
 	synctest.Wait()
+}
+
+// looks are when it looked, since it was asked last time that anew.
+func (r *resting) looks(anew bool) []time.Duration {
+	r.seen.Lock()
+	defer r.seen.Unlock()
+	looks := r.probes
+	if anew {
+		r.probes, r.begun = nil, time.Now()
+	}
+	return looks
 }
 
 func (r *resting) pausedNow() bool { return r.pausing().kind != "" }
@@ -86,24 +102,28 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 		assert.Equal(t, map[string]time.Time{"fresh": time.Now().Add(6 * time.Second), "again": time.Now().Add(6 * time.Second)}, e.paused(), "five seconds beyond the next look")
 
 		time.Sleep(5 * time.Minute)
-		assert.Equal(t, seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), r.probes)
+		synctest.Wait()
+		assert.Equal(t, seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), r.looks(false))
 		assert.Equal(t, 1, strings.Count(r.log.String(), "synthetic failure"), r.log.String())
 		r.well.Store(true)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		assert.False(t, r.pausedNow())
 		assert.True(t, r.wait(ctx))
 		assert.Empty(t, e.paused(), "the fleet goes on")
 
 		// Nothing succeeded since: the next pause is as long as the last, and not told again.
-		r.probes, r.begun = nil, time.Now()
+		r.looks(true)
 		r.failTimes(ctx, 5)
 		time.Sleep(61 * time.Second)
-		assert.Equal(t, seconds(60), r.probes)
+		synctest.Wait()
+		assert.Equal(t, seconds(60), r.looks(false))
 		assert.Equal(t, 1, strings.Count(r.log.String(), "synthetic failure"))
 		r.report(ctx, nil, "")
+		synctest.Wait()
 		assert.Contains(t, r.log.String(), "succeed again")
 
-		r.probes, r.begun = nil, time.Now()
+		r.looks(true)
 		r.failTimes(ctx, 5)
 		assert.True(t, r.pausedNow())
 		cancel()
@@ -126,6 +146,7 @@ func TestAFleetPausesTogether(t *testing.T) {
 		assert.True(t, a.pausedNow())
 		assert.Empty(t, e.paused(), "the other works")
 		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
 		b.failTimes(ctx, 5)
 		assert.NotEmpty(t, e.paused())
 		p, _, err := b.fleet.live.pause(ctx)
@@ -135,18 +156,21 @@ func TestAFleetPausesTogether(t *testing.T) {
 		assert.Contains(t, status.Reason, "synthetic failure")
 
 		time.Sleep(5 * time.Second) // b looks after 1 and 3 seconds; a looked once, alone, and then saw that b does
-		assert.Equal(t, seconds(1), a.probes)
-		assert.Len(t, b.probes, 2)
+		synctest.Wait()
+		assert.Equal(t, seconds(1), a.looks(false))
+		assert.Len(t, b.looks(false), 2)
 		b.well.Store(true)
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		assert.False(t, b.pausedNow())
 		assert.Empty(t, e.paused())
 		time.Sleep(time.Second)
+		synctest.Wait()
 		assert.False(t, a.pausedNow(), "it sees that within a second")
 
 		// Whoever leads the next one goes on with its length: four looks were made.
 		b.well.Store(false)
-		b.probes, b.begun = nil, time.Now()
+		b.looks(true)
 		a.failTimes(dying, 5)
 		b.failTimes(ctx, 5)
 		p, _, err = a.fleet.live.pause(ctx)
@@ -173,10 +197,12 @@ func TestAPauseOutlivesNobody(t *testing.T) {
 		b.failTimes(ctx, 5)
 		assert.Empty(t, e.paused(), "another leads")
 		time.Sleep(8900 * time.Millisecond)
+		synctest.Wait()
 		assert.True(t, b.pausedNow())
 		time.Sleep(101 * time.Millisecond) // it asks every second
+		synctest.Wait()
 		assert.False(t, b.pausedNow())
-		assert.Empty(t, b.probes)
+		assert.Empty(t, b.looks(false))
 		b.failTimes(ctx, 5)
 		assert.NotEmpty(t, e.paused(), "now it leads")
 		cancel()
@@ -204,16 +230,20 @@ func TestAWorkerSaysEvery10SecondsThatItLives(t *testing.T) {
 			return len(workers)
 		}
 		time.Sleep(9 * time.Second)
+		synctest.Wait()
 		assert.Zero(t, alive())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(t, 1, alive())
 		time.Sleep(15 * time.Second) // the last one was five seconds ago
+		synctest.Wait()
 		cancel()
 		<-done
 		time.Sleep(24 * time.Second)
+		synctest.Wait()
 		assert.Equal(t, 1, alive())
 		time.Sleep(time.Second)
+		synctest.Wait()
 		assert.Zero(t, alive())
 	})
 	assert.Equal(t, 10*time.Minute, liveFor)
