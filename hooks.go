@@ -162,6 +162,9 @@ func (s *scope) finish(ctx context.Context, err error) {
 	})
 }
 
+// finishRange is finish for a method that is ranged over.
+func (s *scope) finishRange(ctx context.Context) { s.finish(ctx, s.yielded) }
+
 // noted is an error that is about to be yielded, the first of which is kept. To wrap yield instead would move it to the heap.
 func (s *scope) noted(err error) error {
 	if s.yielded == nil {

@@ -200,6 +200,24 @@ func TestEverybodyIsToldTheSame(t *testing.T) {
 	assert.EqualValues(t, result.Duration, line["duration"])
 }
 
+// What a hook learns at the end comes with the caller's context, which a hook may still use.
+func TestTheContextOfAnEndIsTheCallers(t *testing.T) {
+	t.Parallel()
+	var ends []string
+	hooks := clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(ctx context.Context, call clinicaldoc.CallInfo, _ clinicaldoc.CallResult) {
+		require.NoError(t, ctx.Err(), call.Operation)
+		ends = append(ends, call.Operation)
+	}})
+	_, client := newPolled(t, always(http.StatusOK, noteIn(7, clinicaldoc.StageComplete)), hooks)
+	_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+	require.NoError(t, err)
+	_, err = clinicaldoc.Collect(client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}))
+	require.NoError(t, err)
+	_, err = clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{7}, clinicaldoc.WaitParams{}))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"Notes.Get", "Notes.Wait", "Notes.Get", "Notes.Watch", "Notes.Get", "Notes.WaitAll"}, ends)
+}
+
 // Storage is another server: it is not told of the trace, and hooks are not told where it is.
 func TestHooksLearnOfDownloads(t *testing.T) {
 	t.Parallel()

@@ -223,7 +223,7 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 			yield(nil, err)
 			return
 		}
-		defer func() { call.finish(ctx, call.yielded) }()
+		defer call.finishRange(ctx)
 		l := noteList{l.service, l.params, []CallOption{call.options.inherited()}, call.options.response} // each range has its own
 		for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 			Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,

@@ -148,7 +148,7 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			yield(nil, err)
 			return
 		}
-		defer func() { call.finish(ctx, call.yielded) }()
+		defer call.finishRange(ctx)
 		p, err := s.newPoller(call, params)
 		if err == nil {
 			err = checkID(name, id)
@@ -354,7 +354,7 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 			yield(nil, err)
 			return
 		}
-		defer func() { call.finish(ctx, call.yielded) }()
+		defer call.finishRange(ctx)
 		p, err := s.newPoller(call, params)
 		if err == nil && slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {
 			err = invalid("Notes.WaitAll: ids", "one is not a valid id; ids start at 1")
