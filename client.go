@@ -15,6 +15,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -41,6 +42,7 @@ type Client struct {
 	baseURL *url.URL
 	peer    *exchange.Peer
 	storage *exchange.Peer
+	renew   renewal // nil: never
 
 	edited  *editedNotes      // as this client's edits left them
 	creates *creates.Registry // creates under way, the notes they returned, those whose response was lost, what was found for them
@@ -85,8 +87,12 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if err != nil {
 		return nil, err
 	}
-	header := sourced(cfg.tokenSource)
-	if cfg.tokenSource == nil {
+	var header authorization
+	var renew renewal
+	if cfg.tokenSource != nil {
+		header = sourced(cfg.tokenSource)
+		renew = renewed(cfg.tokenSource, header)
+	} else {
 		if err := checkToken(token); err != nil {
 			return nil, invalid(tokenName, "%s", err)
 		}
@@ -95,7 +101,10 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	if cfg.httpClient == nil {
 		cfg.httpClient = &http.Client{Transport: exchange.Shared()}
 	}
-	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, edited: &editedNotes{seed: maphash.MakeSeed()}, creates: new(creates.Registry)}
+	c := &Client{
+		config: cfg, base: parsed.String(), baseURL: parsed, renew: renew,
+		edited: &editedNotes{seed: maphash.MakeSeed()}, creates: new(creates.Registry),
+	}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
 		Accept:    "application/json", // without it the service puts errors into redirects
@@ -366,6 +375,9 @@ func checkToken(token string) error {
 // into a field.
 type authorization = func(context.Context) (string, error)
 
+// renewal gives the header after the given one was refused, empty if there is no other.
+type renewal = func(ctx context.Context, refused string) string
+
 const bearerScheme = "Bearer "
 
 func bearer(token string) authorization {
@@ -374,9 +386,9 @@ func bearer(token string) authorization {
 }
 
 // sourced asks the source each time, and refuses a token that cannot be sent.
-func sourced(source func(context.Context) (string, error)) authorization {
+func sourced(source TokenSource) authorization {
 	return func(ctx context.Context) (string, error) {
-		token, err := source(ctx)
+		token, err := source.Token(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -384,6 +396,40 @@ func sourced(source func(context.Context) (string, error)) authorization {
 			return "", redact.Fail("its token "+err.Error(), ErrInvalidArgument)
 		}
 		return bearerScheme + token, nil
+	}
+}
+
+// maxRefused bounds the memory of refused tokens; a source that gives more of them is told of some twice.
+const maxRefused = 1000
+
+// renewed reports a refused token to a source that wants to know, once, and asks it for another. Many calls may be refused at
+// once: they wait for the first of them.
+func renewed(source TokenSource, header authorization) renewal {
+	invalidator, ok := source.(interface{ Invalidate(token string) })
+	if !ok {
+		return nil
+	}
+	var mu sync.Mutex
+	known := map[string]bool{}
+	report := func(token string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if known[token] {
+			return
+		}
+		if len(known) >= maxRefused {
+			clear(known)
+		}
+		known[token] = true
+		invalidator.Invalidate(token)
+	}
+	return func(ctx context.Context, refused string) string {
+		report(strings.TrimPrefix(refused, bearerScheme))
+		fresh, err := header(ctx)
+		if err != nil || fresh == refused {
+			return ""
+		}
+		return fresh
 	}
 }
 

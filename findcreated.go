@@ -210,16 +210,28 @@ func (c *Client) observeTo(s *sender, o *callOptions) {
 	if o.response == nil {
 		o.response = new(Response)
 	}
-	header := o.authorization
+	header, renew := o.authorization, o.renew
 	if header == nil {
-		header = c.peer.Authorization
+		header, renew = c.peer.Authorization, c.renew
 	}
 	s.response = o.response
-	o.authorization = func(ctx context.Context) (string, error) {
-		value, err := header(ctx)
+	learn := func(value string) {
 		sum := sha256.Sum256([]byte(value))
 		s.token = hex.EncodeToString(sum[:16])
+	}
+	o.authorization = func(ctx context.Context) (string, error) {
+		value, err := header(ctx)
+		learn(value)
 		return value, err
+	}
+	if o.renew = nil; renew != nil {
+		o.renew = func(ctx context.Context, refused string) string {
+			fresh := renew(ctx, refused)
+			if fresh != "" {
+				learn(fresh)
+			}
+			return fresh
+		}
 	}
 }
 

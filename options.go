@@ -19,7 +19,7 @@ type Option func(*config) error
 // config is what the options fill in; a Client never changes its own afterwards.
 type config struct {
 	httpClient      *http.Client
-	tokenSource     func(context.Context) (string, error)
+	tokenSource     TokenSource
 	retry           RetryPolicy
 	limiter         Limiter
 	logger          *slog.Logger
@@ -88,6 +88,11 @@ func WithHTTPClient(client *http.Client) Option {
 
 // TokenSource provides the token for each attempt, for tokens that change while a program runs. It must be safe for
 // use by several goroutines. What its error says is not printed by this package.
+//
+// A source that also has a method Invalidate(token string) is given each token that the service refused with 401, once, and
+// asked for the token once more. If that is another one, the request is sent once more, creates too: a service that does not
+// know who asks has done nothing. That is no retry; [WithoutRetry] does not matter. A recording from [AudioReader] cannot be
+// sent again.
 type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 }
@@ -98,7 +103,7 @@ func WithTokenSource(source TokenSource) Option {
 		if source == nil {
 			return invalid("WithTokenSource", "the source is nil")
 		}
-		c.tokenSource = source.Token
+		c.tokenSource = source
 		return nil
 	}
 }
@@ -115,7 +120,7 @@ func WithTokenSource(source TokenSource) Option {
 //     429. When the outcome is not known, the error is an [*OutcomeUnknownError].
 type RetryPolicy struct {
 	MaxRetries int           // attempts after the first; 0: none
-	MinWait    time.Duration // before the first retry, doubled for each further one; 0: the default
+	MinWait    time.Duration // before the first retry, at least; doubled for each further one; 0: the default
 	MaxWait    time.Duration // the longest wait; a service that asks for more gets no retry; 0: the default
 }
 
@@ -266,6 +271,7 @@ type callOptions struct {
 	noRetry       bool
 	unchanged     *ProgressNote // what the caller read; nil: not said
 	authorization authorization // nil: the client's
+	renew         renewal       // nil: the client's, if authorization is
 	responded     func()        // called with a success, before it is decoded
 	route         string        // of Do's path; empty: not said
 	contentType   string        // of Do's body; empty: not said
@@ -308,7 +314,7 @@ func (o *callOptions) inherited() CallOption {
 	})
 	return func(inner *callOptions) error {
 		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
-		inner.authorization, inner.noRetry = o.authorization, o.noRetry
+		inner.authorization, inner.renew, inner.noRetry = o.authorization, o.renew, o.noRetry
 		return nil
 	}
 }
@@ -400,7 +406,7 @@ func WithToken(token string) CallOption {
 		if err := checkToken(token); err != nil {
 			return invalid("WithToken", "the token %s", err)
 		}
-		o.authorization = bearer(token)
+		o.authorization, o.renew = bearer(token), nil
 		return nil
 	}
 }

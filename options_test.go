@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -563,4 +564,147 @@ func TestAResponseIsClearedFirst(t *testing.T) {
 		require.ErrorIs(t, call(clinicaldoc.WithResponse(&response)), clinicaldoc.ErrInvalidArgument, name)
 		assert.Equal(t, clinicaldoc.Response{}, response, name)
 	}
+}
+
+// renewing is a source whose tokens are numbered, and which makes another one when it is told that the last was refused.
+type renewing struct {
+	mu      sync.Mutex
+	current int
+	asked   int
+	refused []string
+}
+
+func (s *renewing) Token(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return fmt.Sprint("synthetic-", s.current), nil
+}
+
+func (s *renewing) Invalidate(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = append(s.refused, token)
+	if token == fmt.Sprint("synthetic-", s.current) {
+		s.current++
+	}
+}
+
+// expiring is a service that takes one token of such a source, which a test can change, and refuses all others.
+func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc) (*clinicaldoc.Client, *renewing) {
+	t.Helper()
+	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+*valid.Load() {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next(w, r)
+	})
+	source := new(renewing)
+	client, err := clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(source), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	require.NoError(t, err)
+	return client, source
+}
+
+func TestARefusedTokenIsRenewed(t *testing.T) {
+	t.Parallel()
+	for _, e := range endpoints() {
+		var valid atomic.Pointer[string]
+		valid.Store(new("synthetic-1"))
+		var served atomic.Int32
+		client, source := expiring(t, &valid, func(w http.ResponseWriter, r *http.Request) {
+			served.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(w, e.request().response)
+		})
+		_, err := e.call(socketContext(t), client)
+		require.NoError(t, err, e.operation)
+		assert.Equal(t, []string{"synthetic-0"}, source.refused, e.operation)
+		assert.Equal(t, 2, source.asked, "%s: once more", e.operation)
+		assert.EqualValues(t, 1, served.Load(), e.operation)
+	}
+}
+
+func TestARefusedTokenIsRenewedOnce(t *testing.T) {
+	t.Parallel()
+	var valid atomic.Pointer[string]
+	valid.Store(new("none"))
+	client, source := expiring(t, &valid, nil)
+	var response clinicaldoc.Response
+	_, err := client.Users.Me(socketContext(t), clinicaldoc.WithResponse(&response))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	assert.Equal(t, 2, response.Attempts)
+	assert.Equal(t, []string{"synthetic-0"}, source.refused, "the second one is another call's matter")
+	_, err = client.Users.Me(socketContext(t), clinicaldoc.WithToken("another"), clinicaldoc.WithResponse(&response))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	assert.Equal(t, 1, response.Attempts, "a token for one call has no source")
+
+	server := socketHandler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	client, err = clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return "same", nil })))
+	require.NoError(t, err)
+	_, err = client.Users.Me(socketContext(t), clinicaldoc.WithResponse(&response))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	assert.Equal(t, 1, response.Attempts)
+}
+
+func TestAStreamIsNotSentTwiceForAToken(t *testing.T) {
+	t.Parallel()
+	var valid atomic.Pointer[string]
+	valid.Store(new("synthetic-1"))
+	client, source := expiring(t, &valid, nil)
+	_, err := client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+		Name: "synthetic", Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic")),
+	})
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	assert.Equal(t, []string{"synthetic-0"}, source.refused, "the next call has another token")
+}
+
+func TestATokenExpiresInTheMiddle(t *testing.T) {
+	t.Parallel()
+	var valid atomic.Pointer[string]
+	valid.Store(new("synthetic-0"))
+	var mu sync.Mutex
+	served := 0
+	expire := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		served++
+		valid.Store(new(fmt.Sprint("synthetic-", served)))
+		return served
+	}
+	client, source := expiring(t, &valid, func(w http.ResponseWriter, r *http.Request) {
+		n := expire()
+		if strings.HasSuffix(r.URL.Path, "/7") {
+			complete := n > 5
+			_, _ = fmt.Fprintf(w, `{"id":7,"name":"synthetic","has":{"content":%t,"transcription":%t},"created_at":"2026-01-02T03:04:05Z"}`, complete, complete)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"data":[{"id":%d,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}],"meta":{"current_page":%d,"last_page":3,"per_page":1,"total":3}}`, n, n)
+	})
+	notes, err := clinicaldoc.Collect(client.Notes.All(socketContext(t), clinicaldoc.ListNotesParams{PerPage: 1}))
+	require.NoError(t, err)
+	assert.Len(t, notes, 3)
+	_, err = client.Notes.Wait(socketContext(t), 7, clinicaldoc.WaitParams{Interval: 50 * time.Millisecond})
+	require.NoError(t, err)
+	assert.Len(t, source.refused, 5, "of all but the first")
+}
+
+func TestManyCallsRenewATokenOnce(t *testing.T) {
+	t.Parallel()
+	var valid atomic.Pointer[string]
+	valid.Store(new("synthetic-1"))
+	client, source := expiring(t, &valid, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"id":7,"name":"synthetic","email":"a@clinic.test"}`)
+	})
+	var all sync.WaitGroup
+	for range 2000 {
+		all.Go(func() {
+			_, err := client.Users.Me(socketContext(t))
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	assert.Equal(t, []string{"synthetic-0"}, source.refused)
 }

@@ -102,6 +102,9 @@ func (c *Client) newRequest(r *request, options *callOptions) *exchange.Request 
 		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Progress: r.progress, BeforeCommit: r.beforeCommit,
 		Explain: func(a, before *exchange.Attempt) error { return r.explain(c, a, before) },
 	}
+	if call.Renew = options.renew; options.authorization == nil {
+		call.Renew = c.renew
+	}
 	if r.edit != nil {
 		call.BeforeRetry = r.edit.beforeRetry
 	}
@@ -182,7 +185,7 @@ func (r *request) statusError(c *Client, a *exchange.Attempt) error {
 	e := &Error{
 		StatusCode: a.Status,
 		RequestID:  requestID(a.Header),
-		RetryAfter: exchange.RetryAfter(a.Header.Get("Retry-After"), time.Now()),
+		RetryAfter: exchange.RetryAfter(a.Header, time.Now()),
 		Operation:  r.op.name,
 		Method:     r.op.method,
 		Route:      r.op.route,

@@ -652,8 +652,8 @@ func TestBackoffGrowsWithJitter(t *testing.T) {
 			require.Len(t, at, 4)
 			for i, full := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
 				wait := at[i+1].Sub(at[i])
-				assert.GreaterOrEqual(t, wait, full/2)
-				assert.LessOrEqual(t, wait, full)
+				assert.GreaterOrEqual(t, wait, full, "MinWait is a minimum")
+				assert.LessOrEqual(t, wait, full*3/2)
 				distinct[wait] = true
 			}
 		}
@@ -674,12 +674,12 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		{"3600", never, never},
 		{"9300000000", never, never},           // overflows a duration
 		{"99999999999999999999", never, never}, // and a 64-bit number
-		{"0", 250 * time.Millisecond, 500 * time.Millisecond},
-		{"-5", 250 * time.Millisecond, 500 * time.Millisecond},
-		{"1.5", 250 * time.Millisecond, 500 * time.Millisecond},
-		{"soon", 250 * time.Millisecond, 500 * time.Millisecond},
-		{"", 250 * time.Millisecond, 500 * time.Millisecond},
-		{"Mon, 02 Jan 1995 15:04:05 GMT", 250 * time.Millisecond, 500 * time.Millisecond},
+		{"0", 500 * time.Millisecond, 750 * time.Millisecond},
+		{"-5", 500 * time.Millisecond, 750 * time.Millisecond},
+		{"1.5", 500 * time.Millisecond, 750 * time.Millisecond},
+		{"soon", 500 * time.Millisecond, 750 * time.Millisecond},
+		{"", 500 * time.Millisecond, 750 * time.Millisecond},
+		{"Mon, 02 Jan 1995 15:04:05 GMT", 500 * time.Millisecond, 750 * time.Millisecond},
 		{"date in 12s", 12 * time.Second, 12 * time.Second},
 		{"date in 90s", never, never},
 		{"Fri, 31 Dec 9999 23:59:59 GMT", never, never},

@@ -54,7 +54,7 @@ func parseRateLimit(h http.Header, now time.Time) RateLimit {
 	r.Limit, _ = strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	r.Remaining = max(rateLimitRemaining(h), 0)
 	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && reset > 0 {
-		r.Reset = resetTime(reset, serverTime(h, now))
+		r.Reset = resetTime(reset, exchange.ServerTime(h, now))
 	}
 	return r
 }
@@ -89,14 +89,6 @@ func resetTime(value int64, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return reset.UTC()
-}
-
-// serverTime is the time by the service's own clock, as its Date header tells, else ours.
-func serverTime(h http.Header, now time.Time) time.Time {
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		return date
-	}
-	return now.Round(0) // without the monotonic clock, which is of no use to the service
 }
 
 // LogValue lists what may be logged of the response: neither header nor body.

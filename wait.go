@@ -229,9 +229,9 @@ func (p *poller) request(call func() error) error {
 
 // requestedPause is how long the service wants callers to wait: as Retry-After says, or until a used-up limit is reset.
 func (r *Response) requestedPause(now time.Time) time.Duration {
-	pause := exchange.RetryAfter(r.Header.Get("Retry-After"), now)
+	pause := exchange.RetryAfter(r.Header, now)
 	if rateLimitRemaining(r.Header) == 0 && !r.RateLimit.Reset.IsZero() {
-		pause = max(pause, r.RateLimit.Reset.Sub(serverTime(r.Header, now)))
+		pause = max(pause, r.RateLimit.Reset.Sub(exchange.ServerTime(r.Header, now)))
 	}
 	return pause
 }

@@ -111,7 +111,7 @@ func refused(resp *http.Response) error {
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
 	err := &Error{
 		Kind: Refused, Text: "storage responded " + statusText(status) + refusalAdvice(status),
-		Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header.Get("Retry-After"), time.Now()),
+		Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header, time.Now()),
 	}
 	switch {
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:

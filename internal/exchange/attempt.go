@@ -47,14 +47,13 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 		a.Step, a.Cause = Limit, err
 		return nil
 	}
-	authorization, err := c.authorize(ctx)
-	if err != nil {
+	if err := c.authorize(ctx); err != nil {
 		a.Step, a.Cause = Authorize, err
 		return nil
 	}
 	out := new(outgoing)
 	state := &out.state
-	header := c.header(req.Header, authorization)
+	header := c.header(req.Header)
 	traced := c.begin(ctx, a, header)
 	timed, cancel := WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
@@ -87,24 +86,25 @@ func (c *call) limit(ctx context.Context) error {
 	return c.Peer.Limit(ctx)
 }
 
-func (c *call) authorize(ctx context.Context) (string, error) {
+func (c *call) authorize(ctx context.Context) (err error) {
 	switch {
+	case c.renewed && c.next.AtOnce: // the source has just been asked
 	case c.Authorization != nil:
-		return c.Authorization(ctx)
+		c.authorization, err = c.Authorization(ctx)
 	case c.Peer.Authorization != nil:
-		return c.Peer.Authorization(ctx)
+		c.authorization, err = c.Peer.Authorization(ctx)
 	}
-	return "", nil
+	return err
 }
 
 // header makes the headers of one attempt, which a transport may change. The values of those that every request has share
 // one array.
-func (c *call) header(own http.Header, authorization string) http.Header {
+func (c *call) header(own http.Header) http.Header {
 	var contentType string
 	if c.Body != nil {
 		contentType = c.Body.ContentType()
 	}
-	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, authorization, contentType}
+	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType}
 	header := make(http.Header, len(own)+len(values))
 	for key, list := range own {
 		header[key] = list[:len(list):len(list)] // one that is added to does not grow into the next attempt's

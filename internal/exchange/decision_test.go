@@ -34,11 +34,11 @@ func newCall(send transport) *exchange.Request {
 	}
 }
 
-// The first wait is below a second, so that it fits.
+// The first wait is below two seconds, so that it fits.
 func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		codes := []int{http.StatusServiceUnavailable, http.StatusOK}
 		call := newCall(func(r *http.Request) (*http.Response, error) {
@@ -75,7 +75,7 @@ func TestAWaitIsTheSameWhenItIsAskedForTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for range 60 {
-			ctx, cancel := context.WithTimeout(t.Context(), 750*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 1250*time.Millisecond)
 			call := newCall(func(r *http.Request) (*http.Response, error) { return status(r, http.StatusServiceUnavailable), nil })
 			_, err := call.Do(ctx)
 			cancel()

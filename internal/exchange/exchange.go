@@ -45,7 +45,6 @@ type Peer struct {
 	// Authorization gives the header of that name, which shows the token: a function, so that no verb of fmt can reach it.
 	// Nil: none is sent.
 	Authorization func(context.Context) (string, error)
-
 	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
 }
 
@@ -60,6 +59,8 @@ type Request struct {
 	MaxRetries int
 
 	Authorization func(context.Context) (string, error) // instead of the peer's; nil: the peer's
+	// Renew gives another header of that name after a 401 to the given one; empty: there is none. Nil: never.
+	Renew func(ctx context.Context, refused string) string
 
 	Receiver Receiver // takes the responses; nil: they are read into memory
 	Policy   Policy   // prepares the attempts and decides what follows one; nil: by effect, outcome and MaxRetries
@@ -131,6 +132,9 @@ type call struct {
 	cuts     int      // attempts that ended within the body
 	spread   float64  // of back-off, between 0 and 1
 
+	authorization string // of the last attempt, or of the next if it was renewed
+	renewed       bool
+
 	loop   retryablehttp.Client
 	client http.Client
 }
@@ -174,6 +178,9 @@ func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLast
 func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	failed, ok := errors.AsType[*Attempt](err)
 	switch {
+	case resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx):
+		c.next = Next{Retry: true, AtOnce: true}
+		return true, nil
 	case ok:
 	case resp != nil && c.Last.Err != nil:
 		failed = c.Last
@@ -198,9 +205,23 @@ func (c *call) backoff(least, most time.Duration, attempts int, resp *http.Respo
 	}
 	var asked time.Duration
 	if resp != nil {
-		asked = RetryAfter(resp.Header.Get("Retry-After"), time.Now())
+		asked = RetryAfter(resp.Header, time.Now())
 	}
 	return Pause(c.next.Failures-1, least, most, asked, c.spread)
+}
+
+// renew gets another token for the one that was refused, once for a call: a server that does not know who asks has done
+// nothing. It is no retry.
+func (c *call) renew(ctx context.Context) bool {
+	if c.Renew == nil || c.renewed || ctx.Err() != nil {
+		return false
+	}
+	fresh := c.Renew(ctx, c.authorization)
+	if fresh == "" || c.Body != nil && !c.Body.Replayable() {
+		return false
+	}
+	c.authorization, c.renewed = fresh, true
+	return true
 }
 
 // byEffect is the policy of a call that has none of its own.
@@ -218,8 +239,11 @@ func (c *byEffect) Prepare(req *http.Request) error {
 func (c *byEffect) Next(a *Attempt) Next {
 	outcome := a.Outcome()
 	next := Next{Failures: c.Attempts}
+	if c.renewed {
+		next.Failures--
+	}
 	switch {
-	case c.Attempts > c.MaxRetries, !c.Effect.MayRetry(outcome), c.Body != nil && !c.Body.Replayable():
+	case next.Failures > c.MaxRetries, !c.Effect.MayRetry(outcome), c.Body != nil && !c.Body.Replayable():
 		return next
 	case c.Effect == Creates && outcome.Status == 0 && outcome.Sent == Partly:
 		// A server that cuts an upload often means to refuse it; one more try tells.

@@ -77,9 +77,9 @@ func TestAuthorize(t *testing.T) {
 		"peer": {Peer: &Peer{Authorization: header("peer")}},
 		"own":  {Peer: &Peer{Authorization: header("peer")}, Authorization: header("own")},
 	} {
-		got, err := (&call{Request: r}).authorize(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, want, got)
+		c := &call{Request: r}
+		require.NoError(t, c.authorize(t.Context()))
+		assert.Equal(t, want, c.authorization)
 	}
 }
 
@@ -87,9 +87,10 @@ func TestHeader(t *testing.T) {
 	t.Parallel()
 	c := &call{Request: newRequest(Reads, nil)}
 	own := http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
-	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(own, ""))
+	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(own))
 	c.Body = JSON("{}")
-	header := c.header(own, "Bearer secret")
+	c.authorization = "Bearer secret"
+	header := c.header(own)
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
 	assert.Equal(t, []string{"application/json"}, header["Content-Type"])
 	header.Add("Accept", "more")
@@ -339,8 +340,8 @@ func TestBackoff(t *testing.T) {
 		c.next = Next{Failures: failures}
 		return c.backoff(time.Second, 10*time.Second, 0, resp)
 	}
-	assert.Equal(t, 750*time.Millisecond, pause(1, nil))
-	assert.Equal(t, 3*time.Second, pause(3, &http.Response{}))
+	assert.Equal(t, 1250*time.Millisecond, pause(1, nil))
+	assert.Equal(t, 5*time.Second, pause(3, &http.Response{}))
 	assert.Equal(t, 40*time.Second, pause(3, &http.Response{Header: http.Header{"Retry-After": {"40"}}}))
 	c.next = Next{AtOnce: true}
 	assert.Zero(t, c.backoff(time.Second, 10*time.Second, 0, nil))

@@ -23,7 +23,7 @@ func FuzzAfter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string, unix int64) {
 		now := time.Unix(unix, 0)
-		wait := exchange.RetryAfter(value, now)
+		wait := exchange.RetryAfter(http.Header{"Retry-After": {value}}, now)
 		require.GreaterOrEqual(t, wait, time.Duration(0))
 		switch at, err := http.ParseTime(value); {
 		case err == nil:

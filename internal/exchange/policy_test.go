@@ -113,8 +113,8 @@ func TestAPolicySaysHowLongToWait(t *testing.T) {
 		fails       bool
 	}{
 		"at once":         {next: exchange.Next{Retry: true, AtOnce: true}},
-		"first failure":   {next: exchange.Next{Retry: true, Failures: 1}, least: time.Second / 2, most: time.Second},
-		"third failure":   {next: exchange.Next{Retry: true, Failures: 3}, least: 2 * time.Second, most: 4 * time.Second},
+		"first failure":   {next: exchange.Next{Retry: true, Failures: 1}, least: time.Second, most: time.Second * 3 / 2},
+		"third failure":   {next: exchange.Next{Retry: true, Failures: 3}, least: 4 * time.Second, most: 6 * time.Second},
 		"asked for":       {next: exchange.Next{Retry: true, Failures: 1}, asked: "9", least: 9 * time.Second, most: 9 * time.Second},
 		"asked too much":  {next: exchange.Next{Retry: true, Failures: 1}, asked: "11", fails: true},
 		"nothing follows": {fails: true},

@@ -77,26 +77,29 @@ func transient(status int) bool {
 }
 
 // Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
-// half of it random so that many clients do not come back together, and never less than what the server asked for.
+// a third of it random so that many clients do not come back together, and never less than least, or than what the server
+// asked for.
 func Backoff(ctx context.Context, n int, least, most, retryAfter time.Duration) time.Duration {
 	return Pause(n, least, most, retryAfter, Jitter(ctx))
 }
 
 // Pause is Backoff whose random part is given, between 0 and 1.
 func Pause(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
-	wait := most
+	longest := most
 	if n < 62 && least <= most>>n {
-		wait = least << n
+		longest = least << n
+		longest += min(longest/2, most-longest)
 	}
-	half := wait / 2
-	return max(wait-half+time.Duration(spread*float64(half)), retryAfter)
+	shortest := max(longest-longest/3, min(least, most))
+	return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)
 }
 
-// RetryAfter reads a Retry-After header: seconds or a date. What is absent, in the past or not understood gives 0; what is
-// too large for a duration gives the largest.
-func RetryAfter(value string, now time.Time) time.Duration {
+// RetryAfter reads a Retry-After header: seconds, or a date by the server's own clock. What is absent, in the past or not
+// understood gives 0; what is too large for a duration gives the largest.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
 	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
+		return max(0, at.Sub(ServerTime(h, now)))
 	}
 	if value == "" || strings.Trim(value, "0123456789") != "" {
 		return 0
@@ -106,4 +109,12 @@ func RetryAfter(value string, now time.Time) time.Duration {
 		return math.MaxInt64
 	}
 	return time.Duration(seconds) * time.Second
+}
+
+// ServerTime is the time by the server's own clock, as its Date header says, else ours.
+func ServerTime(h http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
+	}
+	return now.Round(0) // without the monotonic clock, which is of no use to the server
 }

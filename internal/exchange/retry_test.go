@@ -75,23 +75,35 @@ func TestACreateIsNeverRepeatedAfterItMayHaveBeenProcessed(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	const least, most = 500 * time.Millisecond, 30 * time.Second
-	for n, full := range []time.Duration{least, 2 * least, 4 * least, 8 * least, 16 * least, 32 * least, most, most} {
+	for n, full := range []time.Duration{least * 3 / 2, 3 * least, 6 * least, 12 * least, 24 * least, 48 * least, most, most} {
 		for range 200 {
 			wait := exchange.Backoff(t.Context(), n, least, most, 0)
-			assert.GreaterOrEqual(t, wait, full/2)
+			assert.GreaterOrEqual(t, wait, full-full/3)
 			assert.LessOrEqual(t, wait, full)
 		}
 	}
 	for _, n := range []int{61, 62, 63, 64, 1000, math.MaxInt} {
 		wait := exchange.Backoff(t.Context(), n, least, most, 0)
-		assert.GreaterOrEqual(t, wait, most/2, "no overflow at %d", n)
+		assert.GreaterOrEqual(t, wait, most-most/3, "no overflow at %d", n)
 		assert.LessOrEqual(t, wait, most)
 	}
 	assert.Equal(t, time.Minute, exchange.Backoff(t.Context(), 0, least, most, time.Minute), "never less than asked for")
 	assert.Zero(t, exchange.Backoff(t.Context(), 3, 0, 0, 0))
-	assert.EqualValues(t, 4, exchange.Pause(1, 2, 5, 0, 1), "doubled as long as that is not too much")
+	assert.EqualValues(t, 3, exchange.Pause(0, 2, 5, 0, 1))
+	assert.EqualValues(t, 5, exchange.Pause(1, 2, 5, 0, 1), "doubled as long as that is not too much")
+	assert.Equal(t, least, exchange.Pause(0, least, most, 0, 0), "never less than the least")
+	assert.Equal(t, most, exchange.Pause(0, most+1, most, 0, 0.5), "never more than the most")
 	assert.Equal(t, time.Duration(1), exchange.Backoff(t.Context(), 0, 1, 1, 0))
 	assert.LessOrEqual(t, exchange.Backoff(t.Context(), 5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
+}
+
+func TestADateIsByTheServersClock(t *testing.T) {
+	t.Parallel()
+	theirs := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	header := http.Header{"Date": {theirs.Format(http.TimeFormat)}, "Retry-After": {theirs.Add(7 * time.Second).Format(http.TimeFormat)}}
+	for _, ours := range []time.Duration{-time.Hour, 0, time.Hour} {
+		assert.Equal(t, 7*time.Second, exchange.RetryAfter(header, theirs.Add(ours)))
+	}
 }
 
 func TestAfter(t *testing.T) {
@@ -110,7 +122,7 @@ func TestAfter(t *testing.T) {
 		now.AddDate(5000, 0, 0).Format(http.TimeFormat):     math.MaxInt64,
 		now.AddDate(0, 0, 1).Format("2006-01-02T15:04:05Z"): 0,
 	} {
-		assert.Equal(t, want, exchange.RetryAfter(value, now), value)
+		assert.Equal(t, want, exchange.RetryAfter(http.Header{"Retry-After": {value}}, now), value)
 	}
 }
 
@@ -144,14 +156,15 @@ func TestWait(t *testing.T) {
 		spread float64
 		want   time.Duration
 	}{
-		{0, 0, 0, 500 * time.Millisecond},
-		{0, 0, 1, time.Second},
-		{1, 0, 0.5, 1500 * time.Millisecond},
-		{3, 0, 1, 8 * time.Second},
+		{0, 0, 0, time.Second},
+		{0, 0, 1, 1500 * time.Millisecond},
+		{1, 0, 0.5, 2500 * time.Millisecond},
+		{2, 0, 1, 6 * time.Second},
+		{3, 0, 1, most},
 		{4, 0, 1, most},
 		{61, 0, 1, most},
 		{62, 0, 1, most},
-		{1000, 0, 0, most / 2},
+		{1000, 0, 0, most - most/3},
 		{0, 3 * time.Second, 0, 3 * time.Second},
 		{5, time.Second, 1, most},
 		{0, math.MaxInt64, 1, math.MaxInt64},

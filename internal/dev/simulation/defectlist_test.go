@@ -111,7 +111,7 @@ var defects = []defect{
 	{name: "410 does not say that a note is gone", file: "request.go", old: "case http.StatusNotFound, http.StatusGone:", with: "case http.StatusNotFound:"},
 	{name: "Do misses what its lost attempt deleted", file: "request.go", old: "case err != nil && r.alreadyDeleted(result):", with: "case err != nil && r.alreadyDeleted(result) && r.op.name != \"Do\":"},
 	{name: "a token that a lost attempt revoked is refused", file: "request.go", old: "return r.op.route == revokeToken.route", with: "return false"},
-	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.noRetry = o.authorization, o.noRetry", with: "inner.noRetry = o.noRetry"},
+	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.renew, inner.noRetry = o.authorization, o.renew, o.noRetry", with: "inner.noRetry = o.noRetry"},
 	{name: "reads of an edit go to another team", file: "options.go", old: "inner.header, inner.query = header.Clone(),", with: "_, inner.query = header.Clone(),", survives: "worlds have one team", held: ". TestInnerRequestsGoWhereTheCallGoes"},
 	{name: "what cannot pass is retried", file: "internal/exchange/retry.go", old: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn false", with: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn true"},
 	{name: "a response that breaks off is whole", file: "internal/exchange/memory.go", old: "case err != nil:\n\t\treturn n, err", with: "case false:\n\t\treturn n, err"},
@@ -163,9 +163,9 @@ var defects = []defect{
 
 	// Patience, manners, privacy.
 	{name: "nine retries", file: "request.go", old: "MaxRetries: c.config.retry.MaxRetries,", with: "MaxRetries: 3 * c.config.retry.MaxRetries,"},
-	{name: "no pauses", file: "internal/exchange/retry.go", old: "return max(wait-half+time.Duration(spread*float64(half)), retryAfter)", with: "return max(0*(wait-half+time.Duration(spread*float64(half))), retryAfter)"},
+	{name: "no pauses", file: "internal/exchange/retry.go", old: "return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)", with: "return max(0*(shortest+time.Duration(spread*float64(longest-shortest))), retryAfter)"},
 	{name: "the service's words are printed", file: "errors.go", old: "if advice := e.whatToDo(); advice != \"\" {", with: "b.WriteString(e.Message)\n\tif advice := e.whatToDo(); advice != \"\" {"},
-	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = RetryAfter(resp.Header.Get(\"Retry-After\"), time.Now())", with: "_ = time.Now"},
+	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = RetryAfter(resp.Header, time.Now())", with: "_ = time.Now"},
 	{name: "a wait polls without a pause", file: "internal/poll/poll.go", old: "return max(s.interval, longest-longest/5), longest", with: "return 0, 0"},
 	{name: "a silent connection is waited for", file: "internal/exchange/attempt.go", old: "Guard(timed, c.Peer.StallTimeout)", with: "Guard(timed, 100*c.Peer.StallTimeout)"},
 	{name: "a goroutine is left behind", file: "internal/exchange/exchange.go", old: "if c.policy == nil {", with: "go func() { select {} }()\n\tif c.policy == nil {"},
