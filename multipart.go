@@ -195,6 +195,10 @@ func (a AudioSource) Size() int64 {
 	return a.length
 }
 
+// SHA256 reads the recording and returns its hash in hexadecimal digits, as [OutcomeUnknownError] has it. A stream, which can
+// be read only once, is refused with [ErrInvalidArgument].
+func (a AudioSource) SHA256() (string, error) { return a.sum() }
+
 // LogValue lists what may be logged of the recording: its name may be a patient's.
 func (a AudioSource) LogValue() slog.Value {
 	return slog.GroupValue(slog.Int64("size", a.Size()))

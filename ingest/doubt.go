@@ -14,9 +14,9 @@ import (
 
 const (
 	defaultSettle = 10 * time.Minute // as FindCreated's
-	maxAskers     = 32               // searches at a time
+	maxResolvers  = 32               // searches at a time
 	maxDoubts     = 10_000           // recordings in doubt at a time; what comes then is left to the next run
-	kinWindow     = 27 * time.Hour   // FindCreated looks at the notes of about a day
+	relatedWindow = 27 * time.Hour   // FindCreated looks at the notes of about a day
 	maxAsks       = 6                // in vain about one recording in one run
 	firstPause    = 2 * time.Second  // after it was asked about in vain; doubled each time
 )
@@ -85,7 +85,7 @@ func (r *run) enterDoubt(t *task, until time.Time, why string) {
 	r.doubt(t)
 }
 
-// doubt leaves the recording to an asker, so that the worker can go on.
+// doubt leaves the recording to a resolver, so that the worker can go on.
 func (r *run) doubt(t *task) {
 	r.mu.Lock()
 	full := r.doubts >= maxDoubts && !t.doubted
@@ -103,30 +103,40 @@ func (r *run) doubt(t *task) {
 		return
 	}
 	r.event(Event{Recording: t.recording, State: StateInDoubt, Until: t.entry.Until})
-	r.park(t)
+	r.resolve(t)
 }
 
-func (r *run) park(t *task) {
+// resolve leaves the recording to a resolver.
+func (r *run) resolve(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.parked = append(r.parked, t)
-	if r.askers < maxAskers {
-		r.askers++
-		r.workers.Go(r.askAll)
+	r.pending = append(r.pending, t)
+	if r.resolvers < maxResolvers {
+		r.resolvers++
+		r.workers.Go(r.resolveAll)
 	}
 }
 
-// askAll is an asker. It ends when nothing is parked.
-func (r *run) askAll() {
+// resolveAll is a resolver. It ends when nothing is pending.
+func (r *run) resolveAll() {
+	normal := false
+	defer func() {
+		if !normal { // the caller's own code ended the goroutine
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.workers.Go(r.resolveAll)
+		}
+	}()
 	for {
 		r.mu.Lock()
-		if len(r.parked) == 0 {
-			r.askers--
+		if len(r.pending) == 0 {
+			r.resolvers--
 			r.mu.Unlock()
+			normal = true
 			return
 		}
-		t := r.parked[0]
-		r.parked = slices.Delete(r.parked, 0, 1)
+		t := r.pending[0]
+		r.pending = slices.Delete(r.pending, 0, 1)
 		r.mu.Unlock()
 		r.guard(t, r.ask)
 	}
@@ -137,18 +147,18 @@ func (r *run) askAll() {
 func (r *run) ask(t *task) {
 	explained := -1
 	for {
-		kin, err := r.kin(t)
+		related, err := r.related(t)
 		if err != nil {
-			r.kinless(t, err)
+			r.journalFailed(t, err)
 			return
 		}
-		params := r.find(t, kin)
+		params := r.find(t, related)
 		if len(params.ExcludeIDs) == explained {
 			r.undecided(t)
 			return
 		}
 		explained = len(params.ExcludeIDs)
-		note, err := r.uploader.Client.Notes.FindCreated(r.asking, t.unknown(), params)
+		note, err := r.uploader.Client.Notes.FindCreated(r.resolving, t.unknown(), params)
 		switch {
 		case err == nil:
 			r.found(t, note)
@@ -158,20 +168,20 @@ func (r *run) ask(t *task) {
 			return
 		}
 		t.err = err
-		if r.asking.Err() != nil {
+		if r.resolving.Err() != nil {
 			r.done(t, t.inDoubt(), nil)
 			return
 		}
 	}
 }
 
-func (r *run) kin(t *task) ([]Entry, error) {
-	return r.uploader.Journal.EntriesForPatient(r.asking, t.own.Patient, t.entry.SentAt.Add(-kinWindow))
+func (r *run) related(t *task) ([]Entry, error) {
+	return r.uploader.Journal.EntriesForPatient(r.resolving, t.own.Patient, t.entry.SentAt.Add(-relatedWindow))
 }
 
-// kinless ends a task whose journal cannot be read.
-func (r *run) kinless(t *task, err error) {
-	if r.asking.Err() != nil { // it is the run that ended
+// journalFailed ends a task whose journal cannot be read.
+func (r *run) journalFailed(t *task, err error) {
+	if r.resolving.Err() != nil { // it is the run that ended
 		r.done(t, t.inDoubt(), nil)
 		return
 	}
@@ -184,20 +194,26 @@ func (r *run) kinless(t *task, err error) {
 func (r *run) found(t *task, note *clinicaldoc.ProgressNote) {
 	r.finding <- struct{}{}
 	defer func() { <-r.finding }()
-	kin, err := r.kin(t)
+	related, err := r.related(t)
 	switch {
 	case err != nil:
-		r.kinless(t, err)
-	case slices.ContainsFunc(kin, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID }):
+		r.journalFailed(t, err)
+	case slices.ContainsFunc(related, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID }):
 		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
 		r.undecided(t)
-	case slices.ContainsFunc(kin, func(e Entry) bool { return t.mayBeOf(note, e) }):
-		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look", clinicaldoc.ErrOutcomeUnknown)
+	case slices.ContainsFunc(related, func(e Entry) bool { return t.mayBeOf(note, e) }) && !r.proves(t, note):
+		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
 		r.undecided(t)
 	default:
 		e := t.createdEntry(note, true)
 		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
 	}
+}
+
+// proves reports whether the note's recording is byte for byte what was sent.
+func (r *run) proves(t *task, note *clinicaldoc.ProgressNote) bool {
+	content, _ := r.compare(r.resolving, note.ID, t.entry.Size, t.entry.SHA256)
+	return content == contentEqual
 }
 
 // undecided writes down why, and lets the recording be asked about some more times: others may be creating notes of the same
@@ -212,7 +228,7 @@ func (r *run) undecided(t *task) {
 		return
 	}
 	t.due = time.Now().Add(firstPause << (t.asks - 1))
-	r.messages <- message{stuck: t}
+	r.send(message{waiting: t})
 }
 
 // mayBeOf reports whether nothing tells this recording's note from that of another one in doubt: the client knows what it lost
@@ -235,23 +251,20 @@ func (r *run) notCreated(t *task, verdict error) {
 		r.refused(t, fail("the service took it several times and made no note: "+redact.Opaque(cmp.Or(t.err, verdict)).Error(), clinicaldoc.ErrNotCreated, t.err))
 		return
 	}
-	select {
-	case r.again <- t:
-	case <-r.asking.Done():
-		r.refused(t, verdict)
-	}
+	t.err = verdict
+	r.send(message{again: t, contact: answered})
 }
 
 // find adds what the journal knows of the patient's other notes to what explains them. A note that was found for another
 // recording explains it only if that had another name: else it may be this one's.
-func (r *run) find(t *task, kin []Entry) clinicaldoc.FindCreatedParams {
+func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
 	params.Settle = r.settle()
 	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	}
 	params.ExcludeIDs = slices.Clip(params.ExcludeIDs)
-	for _, e := range kin {
+	for _, e := range related {
 		if e.State == StateCreated && e.NoteID != t.entry.NoteID && (!e.Found || e.Name != t.own.Name) {
 			params.ExcludeIDs = append(params.ExcludeIDs, e.NoteID)
 		}

@@ -5,7 +5,6 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
-	"testing"
 )
 
 // Checksum is that of a journal's first line.
@@ -37,22 +36,3 @@ func CompactEagerly(j *FileJournal) { j.slack = 0 }
 
 // TogetherWait is how long a line waits for others.
 const TogetherWait = togetherWait
-
-// MaxSnapshot is the size of the largest file that is read once.
-const MaxSnapshot = maxSnapshot
-
-// Snapshot is the content of a small file.
-type Snapshot struct{ *snapshot }
-
-// NewSnapshot reads a file of this size.
-func NewSnapshot(t *testing.T, path string, size int64) Snapshot {
-	t.Helper()
-	s, err := newSnapshot(path, size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Snapshot{s}
-}
-
-// Release gives the buffer to the next file.
-func (s Snapshot) Release() { s.release() }

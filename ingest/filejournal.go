@@ -243,8 +243,8 @@ func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err
 				return err
 			}
 		}
-		binding = Binding{Origin: j.origin, Gaps: j.gaps}
 		j.mu.Lock()
+		binding = Binding{Origin: j.origin, Gaps: j.gaps, Sample: j.index.sample}
 		j.bound = true
 		current := j.index.live + 3 // the header and notices
 		outdated := j.lines - min(j.lines, current)

@@ -92,7 +92,7 @@ func readable(text []byte) bool {
 
 // keepCopy copies the file as it is.
 func (j *FileJournal) keepCopy() error {
-	to, err := j.fs.Create(j.path+".damaged-"+time.Now().UTC().Format("20060102T150405Z"), true)
+	to, err := j.fs.Create(j.path+".damaged-"+time.Now().UTC().Format("20060102T150405.000000000Z"), true)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
@@ -43,6 +44,9 @@ type Binding struct {
 	Origin string
 	// Gaps says that some of what the journal held is lost. What it does not know may have a note all the same.
 	Gaps bool
+	// Sample is a recording whose note was created and whose SHA256 is known, to find out whether the service keeps recordings
+	// as they were sent; nil: the journal knows of none.
+	Sample *Entry
 }
 
 // Claim is one key in one worker's hands.
@@ -124,8 +128,8 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return err
 }
 
-// hash makes one value of several, none of which can be taken for a part of its neighbour.
-func hash(parts ...string) [sha256.Size]byte {
+// hashOf makes one value of several, none of which can be taken for a part of its neighbour.
+func hashOf(parts ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range parts {
 		var length [8]byte
@@ -137,12 +141,12 @@ func hash(parts ...string) [sha256.Size]byte {
 }
 
 func keyOf(service, key string) Key {
-	sum := hash("key", service, key)
+	sum := hashOf("key", service, key)
 	return Key(sum[:len(Key{})])
 }
 
 func shortHash(parts ...string) uint32 {
-	sum := hash(parts...)
+	sum := hashOf(parts...)
 	return binary.BigEndian.Uint32(sum[:])
 }
 
@@ -154,7 +158,7 @@ func patientHash(service string, patient int64) uint32 {
 func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 	patient := strconv.FormatInt(params.PatientID, 10)
 	e.Patient = patientHash(service, params.PatientID)
-	e.Name = shortHash("name", service, patient, strings.TrimSpace(params.Name))
+	e.Name = shortHash("name", service, patient, creates.Compose(strings.TrimSpace(params.Name)))
 	e.Size = 0
 	if params.Audio != nil {
 		e.Size = params.Audio.Size()

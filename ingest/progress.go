@@ -8,15 +8,17 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Event is something that happened to a recording.
+// Event is something that happened to a recording, or to the run. It is enough for metrics: results have their durations and
+// sizes, pauses their reasons.
 type Event struct {
-	Recording Recording
+	Recording Recording // zero for a Pause
 	State     State     // it came to: claimed, or in doubt; zero for the other events
 	Until     time.Time // in doubt: from then on it can be decided
 	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a few
 	// times a second at most, and not all when the results are taken slowly.
 	Sent, Size int64
 	Result     *Result  // it ended; nil for the other events
+	Pause      *Pause   // everything fails in the same way, or no longer does; nil for the other events
 	Progress   Progress // the sum
 }
 
@@ -26,6 +28,8 @@ func (e Event) LogValue() slog.Value {
 	switch {
 	case e.Result != nil:
 		attrs = append(attrs, slog.Any("result", *e.Result))
+	case e.Pause != nil:
+		attrs = append(attrs, slog.Any("pause", *e.Pause))
 	case e.State != 0:
 		attrs = append(attrs, slog.String("state", e.State.String()))
 	default:
@@ -80,6 +84,7 @@ type progress struct {
 	ended       [InDoubt + 1]int  // by status
 	latest      [paceOf]time.Time // when results came, in turns
 	results     int
+	successes   int // times that the service was seen to work
 }
 
 func newProgress(total int) progress { return progress{total: max(total, 0), begun: time.Now()} }
@@ -130,7 +135,7 @@ func (r *run) tell(e Event) {
 
 func (r *run) event(e Event) {
 	if r.uploader.OnEvent != nil {
-		r.messages <- message{event: &e}
+		r.send(message{event: &e})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -52,18 +53,27 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 // FileKey is the default key of a file: made of its content, the patient and the note's name, or the file's where the note
 // has none. The same file in another place has the same key; the same content for another patient has another.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
-	file, err := openFile(path)
+	content, err := hashFile(path)
 	if err != nil {
 		return "", err
+	}
+	return contentKey(content, path, params), nil
+}
+
+// hashFile returns the SHA-256 of a file's content.
+func hashFile(path string) ([]byte, error) {
+	file, err := openFile(path)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = file.Close() }()
 	content := sha256.New()
 	buffer := buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // nothing else is put there
 	defer buffers.Put(buffer)
 	if _, err := io.CopyBuffer(content, struct{ io.Reader }{file}, *buffer); err != nil {
-		return "", fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
+		return nil, fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
 	}
-	return contentKey(content.Sum(nil), path, params), nil
+	return content.Sum(nil), nil
 }
 
 func openFile(path string) (*os.File, error) {
@@ -79,7 +89,7 @@ func contentKey(content []byte, path string, params clinicaldoc.CreateNoteParams
 	if name == "" {
 		name = filepath.Base(path)
 	}
-	sum := hash("file", string(content), strconv.FormatInt(params.PatientID, 10), name)
+	sum := hashOf("file", string(content), strconv.FormatInt(params.PatientID, 10), creates.Compose(name))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -88,13 +98,13 @@ var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
 
 const maxKey = 1024
 
-// prepare finds the audio and the key. The size is taken before the content is read for the key: if the file changes later,
-// the upload refuses it. What was read for the key of a small file is returned, to be uploaded and released; else nil.
-func (r Recording) prepare() (Recording, *snapshot, error) {
+// prepare finds the audio and the key, and the SHA-256 of a file that was read for it. The size is taken before that: if the
+// file changes later, the upload refuses it.
+func (r Recording) prepare() (Recording, string, error) {
 	if r.File != "" {
 		audio, err := clinicaldoc.AudioFile(r.File)
 		if err != nil {
-			return r, nil, err
+			return r, "", err
 		}
 		if r.Params.Audio != nil {
 			audio.ContentType = r.Params.Audio.ContentType
@@ -103,25 +113,20 @@ func (r Recording) prepare() (Recording, *snapshot, error) {
 	}
 	switch {
 	case r.Params.Audio == nil:
-		return r, nil, fail("the recording has neither a File nor Params.Audio", clinicaldoc.ErrInvalidArgument)
+		return r, "", fail("the recording has neither a File nor Params.Audio", clinicaldoc.ErrInvalidArgument)
 	case r.Key == "" && r.File == "":
-		return r, nil, fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
+		return r, "", fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
 	case len(r.Key) > maxKey:
-		return r, nil, fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
+		return r, "", fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
 	case r.Key != "":
-		return r, nil, nil
+		return r, "", nil
 	}
-	if size := r.Params.Audio.Size(); size <= maxSnapshot {
-		content, err := newSnapshot(r.File, size)
-		if err != nil {
-			return r, nil, err
-		}
-		r.Key = contentKey(content.sum(), r.File, r.Params)
-		return r, content, nil
+	content, err := hashFile(r.File)
+	if err != nil {
+		return r, "", err
 	}
-	var err error
-	r.Key, err = FileKey(r.File, r.Params)
-	return r, nil, err
+	r.Key = contentKey(content, r.File, r.Params)
+	return r, hex.EncodeToString(content), nil
 }
 
 // LogValue lists what may be logged of the recording: key and file may hold a patient's name.

@@ -12,13 +12,16 @@ import (
 // Result is what became of one recording.
 type Result struct {
 	Recording Recording // with the key that was used
-	Status    Status
-	NoteID    int64                     // of the note: created, already there; in doubt when the response named one
-	Note      *clinicaldoc.ProgressNote // created: as the service gave it; else nil
-	Until     time.Time                 // in doubt: from then on it can be said that no note was created
+	// JournalKey is what the journal knows it by, for [Uploader.Resolve]; zero: it was refused before.
+	JournalKey Key
+	Status     Status
+	NoteID     int64                     // of the note: created, already there; in doubt when the response named one
+	Note       *clinicaldoc.ProgressNote // created: as the service gave it; else nil
+	Until      time.Time                 // in doubt: from then on it can be said that no note was created
 	// Err is why: refused, in doubt. It is the error of Create or FindCreated, or one of this package;
 	// [clinicaldoc.Retryable] tells whether the next run may succeed by itself.
-	Err error
+	Err  error
+	Took time.Duration // since it was begun
 }
 
 // Status is how a recording ended.

@@ -8,86 +8,162 @@ import (
 	"sync"
 	"time"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// run is one Run. The goroutine that ranges over the results hands out recordings and takes in messages; workers upload;
-// askers wait for FindCreated.
+// run is one Run. The goroutine that ranges over the results decides what is begun; each recording is uploaded, and each doubt
+// resolved, in a goroutine of its own that sends messages.
 type run struct {
 	uploader *Uploader
-	service  string
-	owner    Owner
 	parent   context.Context // the caller's
-	ctx      context.Context // ends with the caller's, or with a break
+	ctx      context.Context // ends with the caller's, with a break, or when the run gives up
 	cancel   context.CancelFunc
 
-	asking     context.Context // ends also when the journal fails
-	stopAsking context.CancelFunc
+	resolving     context.Context // ends also when the journal fails
+	stopResolving context.CancelFunc
+
+	// Set before the first recording is begun.
+	owner   Owner
+	service string // that keys are hashed with
+	gaps    bool   // of the journal
 
 	drawn     chan Recording // closed after the last one
 	feedPanic any            // of the caller's iterator; to be read once drawn is closed
 	feedErr   error          // likewise
 	halt      chan struct{}  // closed when no more are wanted
 
-	jobs     chan Recording
-	again    chan *task // that were found not to be created
 	messages chan message
+	gone     chan struct{} // closed when nobody takes messages any more
 	saving   chan struct{} // holds one for each note that is being written down
 	finding  chan struct{} // holds one while a note that was found is being taken
-	quit     chan struct{} // closed when all is done
 	workers  sync.WaitGroup
 
-	mu     sync.Mutex
-	active map[Key]*task
-	parked []*task   // in doubt, and no asker is free
-	doubts int       // in doubt, parked or asked about
-	until  time.Time // by then all of them can be decided
-	askers int
+	mu        sync.Mutex
+	active    map[Key]*task
+	pending   []*task   // in doubt, and no resolver is free
+	doubts    int       // in doubt, pending or being resolved
+	until     time.Time // by then all of them can be decided
+	resolvers int
+	notes     notesCache
+	content   *contentCheck
 
 	// Of the goroutine that ranges over the results.
-	progress   progress
-	unfinished int     // recordings handed out and without a result
-	stuck      []*task // asked about in vain
-	ended      bool    // nothing new is begun
-	broken     error   // why the journal cannot be used
-
+	progress    progress
+	busy        int     // recordings in a worker's hands
+	unfinished  int     // begun, and without a result
+	waiting     []*task // in doubt, and to be asked about once more later
+	again       []*task // surely without a note, to be uploaded once more
+	backlog     []job   // to be tried once more
+	deferred    []job   // that cannot be told from notes before one was created
+	exhausted   bool    // there are no more recordings
+	ended       bool    // nothing new is begun
+	deadline    time.Time
+	trouble     trouble
+	broken      error // why the journal cannot be used
 	feedFailure error // why there are no more recordings
 	stopping    bool  // nobody wants to know any more
 }
 
-// message is what a worker or an asker has to tell.
-type message struct {
-	results []Result
-	patient *uint32 // of a recording that was in doubt and has its result now
-	stuck   *task
-	event   *Event
-	broken  error // of the journal
-	panic   any   // of the caller's own code; nil: none
+// How long the end of a run may take, all in all, and of it the response of what was sent whole, and writing it down.
+const (
+	stopTimeout   = 20 * time.Second
+	responseGrace = 10 * time.Second
+	saveTimeout   = 8 * time.Second
+)
+
+// job is a recording to be begun.
+type job struct {
+	recording Recording
+	counted   bool // it is in the progress already
+	tries     int  // in vain, while others succeeded
+	successes int  // of the run at the last one
+	due       time.Time
+	err       error // of the last one
+	final     bool  // nothing more will be known of the service
 }
 
-func (r *run) start(recordings iter.Seq2[Recording, error]) {
-	r.workers.Go(func() { r.feed(recordings) })
-	workers := cmp.Or(r.uploader.Workers, defaultWorkers)
-	r.saving = make(chan struct{}, workers)
-	for range workers {
-		r.workers.Go(r.work)
+// message is what the other goroutines have to tell.
+type message struct {
+	results  []Result
+	free     bool // a worker is
+	patient  *uint32
+	waiting  *task
+	again    *task
+	back     []job // to be tried once more, for err
+	deferred []job
+	dropped  int     // recordings that will have no result
+	contact  contact // what it says of the service
+	err      error   // of the contact, or of a probe
+	probed   bool
+	bound    *bound
+	event    *Event
+	broken   error // of the journal
+	panic    any   // of the caller's own code; nil: none
+}
+
+// bound is whose recordings these are, and what the journal said to that.
+type bound struct {
+	owner   Owner
+	binding Binding
+}
+
+func (u *Uploader) newRun(ctx context.Context) *run {
+	r := &run{
+		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, content: contentCheckOf(u.Client), drawn: make(chan Recording), halt: make(chan struct{}),
+		messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
+		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
+	}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	r.resolving, r.stopResolving = context.WithCancel(r.ctx)
+	return r
+}
+
+// send tells the goroutine that ranges over the results, if it still listens.
+func (r *run) send(m message) {
+	select {
+	case r.messages <- m:
+	case <-r.gone:
 	}
 }
 
-// stop ends what is left of a run and waits for it.
+// stop ends what is left of a run and waits for it, but no longer than stopTimeout in all.
 func (r *run) stop() {
 	r.cancel()
 	r.stopping = true
+	r.end()
 	close(r.halt)
-	for r.unfinished > len(r.stuck) {
-		r.take(<-r.messages)
+	late := time.NewTimer(time.Until(r.deadline))
+	defer late.Stop()
+	for isLate := false; !isLate && r.unfinished > r.waitingRecordings(); {
+		select {
+		case m := <-r.messages:
+			r.take(m)
+		case <-late.C:
+			isLate = true
+		}
 	}
-	for _, t := range r.stuck {
-		t.claim.Release()
+	for _, t := range r.waiting {
+		r.workers.Go(t.claim.Release)
 	}
-	close(r.quit)
-	r.workers.Wait()
-	r.stopAsking()
+	close(r.gone)
+	r.stopResolving()
+	over := make(chan struct{})
+	go func() {
+		r.workers.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(time.Until(r.deadline)):
+	}
+}
+
+// end takes in that nothing new is begun.
+func (r *run) end() {
+	if !r.ended {
+		r.ended, r.deadline = true, time.Now().Add(stopTimeout)
+	}
 }
 
 // feed draws the recordings, in a goroutine of its own: one that has to be waited for must not hold back results.
@@ -116,37 +192,34 @@ func (r *run) feed(recordings iter.Seq2[Recording, error]) {
 	normal = true
 }
 
-// loop is over when every recording that was handed out has its result. It reports false when the caller wants no more.
+// loop is over when every recording that was begun has its result, or stopTimeout after the run was ended. It reports false
+// when the caller wants no more.
 func (r *run) loop(yield func(Result, error) bool) bool {
-	done, drawn := r.ctx.Done(), r.drawn
-	var jobs chan<- Recording // nil: none is in hand
-	var head Recording
+	done := r.ctx.Done()
 	for {
-		if r.ended {
-			drawn, jobs = nil, nil
-		}
-		if drawn == nil && jobs == nil && r.unfinished == len(r.stuck) {
+		r.beginMore()
+		if r.finished() {
 			return r.giveUp(yield)
 		}
+		timer, stop := r.nextTimer()
+		var drawn <-chan Recording
+		if r.mayBegin() && !r.exhausted {
+			drawn = r.drawn
+		}
 		var results []Result
-		due, stop := r.nextAsk()
 		select {
-		case <-due:
-			r.retryStuck(func(t *task) bool { return !time.Now().Before(t.due) })
+		case <-timer:
 		case recording, more := <-drawn:
-			head, jobs, drawn = recording, r.jobs, nil
-			if !more {
-				r.exhausted()
-				jobs = nil
+			if more {
+				r.begin(job{recording: recording})
+			} else {
+				r.takeExhausted()
 			}
-		case jobs <- head:
-			jobs, drawn = nil, r.drawn
-			r.unfinished++
-			r.progress.seen++
 		case m := <-r.messages:
 			results = r.take(m)
 		case <-done:
-			done, r.ended = nil, true
+			done = nil
+			r.end()
 		}
 		stop()
 		for _, result := range results {
@@ -154,24 +227,143 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 				return false
 			}
 		}
+		r.wake(time.Now())
 	}
 }
 
-// nextAsk tells when the next recording is to be asked about once more, until stop is called.
-func (r *run) nextAsk() (due <-chan time.Time, stop func()) {
-	if len(r.stuck) == 0 || r.asking.Err() != nil {
+// finished reports whether there is nothing to wait for.
+func (r *run) finished() bool {
+	if r.ended && !time.Now().Before(r.deadline) {
+		return true
+	}
+	left := !r.exhausted || len(r.backlog)+len(r.deferred)+len(r.again) > 0
+	return r.unfinished == r.waitingRecordings() && (r.ended || !left && !r.mayWait())
+}
+
+// mayWait reports whether waiting for the time to ask once more makes sense.
+func (r *run) mayWait() bool { return len(r.waiting) > 0 && r.resolving.Err() == nil }
+
+// waitingRecordings counts the results that the waiting tasks will have.
+func (r *run) waitingRecordings() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := 0
+	for _, t := range r.waiting {
+		count += 1 + len(t.equals)
+	}
+	return count
+}
+
+// nextTimer is for the earliest time at which something has to be done, until stop is called.
+func (r *run) nextTimer() (<-chan time.Time, func()) {
+	var first time.Time
+	at := func(due time.Time) {
+		if !due.IsZero() && (first.IsZero() || due.Before(first)) {
+			first = due
+		}
+	}
+	if r.ended {
+		at(r.deadline)
+	} else {
+		for _, j := range r.backlog {
+			if r.mayBegin() {
+				at(j.due)
+			}
+		}
+		at(r.trouble.due(r.uploader.MaxPause))
+	}
+	if r.resolving.Err() == nil {
+		for _, t := range r.waiting {
+			at(t.due)
+		}
+	}
+	if first.IsZero() {
 		return nil, func() {}
 	}
-	first := slices.MinFunc(r.stuck, func(a, b *task) int { return a.due.Compare(b.due) })
-	timer := time.NewTimer(time.Until(first.due))
+	timer := time.NewTimer(time.Until(first))
 	return timer.C, func() { timer.Stop() }
 }
 
-// exhausted takes in that there are no more recordings.
-func (r *run) exhausted() {
+// wake does what is due.
+func (r *run) wake(now time.Time) {
+	r.askAgain(func(t *task) bool { return !now.Before(t.due) })
+	if !r.ended {
+		r.probe(now)
+	}
+}
+
+// mayBegin reports whether another recording may be begun now.
+func (r *run) mayBegin() bool {
+	return !r.ended && r.service != "" && r.busy < r.uploader.workers() && !r.trouble.holdsBack()
+}
+
+// beginMore begins what was begun before.
+func (r *run) beginMore() {
+	for now := time.Now(); r.mayBegin(); {
+		if len(r.again) > 0 {
+			t := r.again[0]
+			r.again = r.again[1:]
+			r.start(t, func(t *task) { r.upload(t) })
+			continue
+		}
+		i := slices.IndexFunc(r.backlog, func(j job) bool { return !now.Before(j.due) })
+		if i < 0 && len(r.backlog) == 0 && len(r.deferred) > 0 && r.exhausted && r.busy == 0 {
+			j := r.deferred[0] // no other recording can help any more
+			r.deferred = r.deferred[1:]
+			j.final = true
+			r.begin(j)
+			continue
+		}
+		if i < 0 {
+			return
+		}
+		j := r.backlog[i]
+		r.backlog = slices.Delete(r.backlog, i, i+1)
+		r.begin(j)
+	}
+}
+
+func (r *run) begin(j job) {
+	r.unfinished++
+	if !j.counted {
+		j.counted = true
+		r.progress.seen++
+	}
+	r.start(&task{job: j, recording: j.recording, begun: time.Now()}, r.decide)
+}
+
+// start gives a task to a worker.
+func (r *run) start(t *task, do func(*task)) {
+	r.busy++
+	r.trouble.begun()
+	r.workers.Go(func() {
+		defer r.send(message{free: true})
+		r.guard(t, do)
+	})
+}
+
+// guard hands a panic of the caller's own code, such as its audio source, to the caller's goroutine.
+func (r *run) guard(t *task, do func(*task)) {
+	normal := false
+	defer func() {
+		if !normal {
+			cause := recover()
+			if cause == nil {
+				t.err = fail("a callback or the recording's source ended its goroutine", clinicaldoc.ErrOutcomeUnknown)
+			}
+			r.send(message{results: r.finish(t, t.inDoubt()), panic: cause})
+		}
+	}()
+	do(t)
+	normal = true
+}
+
+// takeExhausted takes in that there are no more recordings.
+func (r *run) takeExhausted() {
 	if r.feedPanic != nil {
 		panic(r.feedPanic)
 	}
+	r.exhausted = true
 	r.progress.total = r.progress.seen
 	if r.feedErr != nil {
 		r.feedFailure = fail("the recordings ended early: "+redact.Cause(r.feedErr), r.feedErr)
@@ -181,50 +373,99 @@ func (r *run) exhausted() {
 // take takes in a message and returns the results in it.
 func (r *run) take(m message) []Result {
 	if m.broken != nil {
-		r.broken, r.ended = cmp.Or(r.broken, m.broken), true
-		r.stopAsking()
+		r.broken = cmp.Or(r.broken, m.broken)
+		r.end()
+		r.stopResolving()
 	}
-	if m.stuck != nil {
-		r.stuck = append(r.stuck, m.stuck)
+	if m.waiting != nil {
+		r.waiting = append(r.waiting, m.waiting)
 	}
 	if m.event != nil {
 		r.tell(*m.event)
 	}
-	r.unfinished -= len(m.results)
 	if m.panic != nil && !r.stopping {
+		r.unfinished -= len(m.results)
 		panic(m.panic)
 	}
+	if m.bound != nil {
+		r.owner, r.service, r.gaps = m.bound.owner, m.bound.binding.Origin, m.bound.binding.Gaps
+		r.content.learn(m.bound.binding.Sample)
+	}
+	r.takeContact(m)
+	r.takeBack(m)
+	if m.again != nil {
+		if r.ended {
+			m.results = r.finish(m.again, Result{Status: Refused, Err: m.again.err})
+		} else {
+			r.again = append(r.again, m.again)
+		}
+	}
+	if m.free {
+		r.busy--
+		r.trouble.freed(r.busy)
+	}
+	r.unfinished -= len(m.results) + m.dropped
 	for _, result := range m.results {
 		r.progress.count(result)
 		r.tell(Event{Recording: result.Recording, Result: &result})
 	}
 	if m.patient != nil {
 		// What was found for it may explain what stood in the way of others.
-		r.retryStuck(func(t *task) bool { return t.own.Patient == *m.patient })
+		r.askAgain(func(t *task) bool { return t.own.Patient == *m.patient })
 	}
 	return m.results
 }
 
-// retryStuck asks once more about some of the recordings that were asked about in vain.
-func (r *run) retryStuck(which func(*task) bool) {
-	r.stuck = slices.DeleteFunc(r.stuck, func(t *task) bool {
-		again := r.asking.Err() == nil && which(t)
+// takeBack takes recordings back that are to be begun once more.
+func (r *run) takeBack(m message) {
+	r.unfinished -= len(m.back) + len(m.deferred)
+	r.deferred = append(r.deferred, m.deferred...)
+	for _, j := range m.back {
+		if j.successes != r.progress.successes {
+			j.tries++
+			j.successes = r.progress.successes
+		}
+		j.due = time.Now().Add(firstPause << min(j.tries, maxTries))
+		r.backlog = append(r.backlog, j)
+	}
+	if len(r.deferred) > 0 && r.content.canTell() {
+		r.backlog, r.deferred = append(r.backlog, r.deferred...), nil
+	}
+}
+
+// askAgain asks once more about some of the recordings that were asked about in vain.
+func (r *run) askAgain(which func(*task) bool) {
+	r.waiting = slices.DeleteFunc(r.waiting, func(t *task) bool {
+		again := r.resolving.Err() == nil && which(t)
 		if again {
-			r.park(t)
+			r.resolve(t)
 		}
 		return again
 	})
 }
 
-// giveUp yields those that nothing more can be found out about.
+// giveUp yields those that nothing more can be found out about, and those that failed because everything did.
 func (r *run) giveUp(yield func(Result, error) bool) bool {
-	for len(r.stuck) > 0 {
-		t := r.stuck[0]
-		r.stuck = r.stuck[1:]
-		for _, result := range r.take(message{results: r.finish(t, t.inDoubt())}) {
-			if !yield(result, nil) {
-				return false
-			}
+	var results []Result
+	for _, t := range r.waiting {
+		r.workers.Go(t.claim.Release)
+		results = append(results, r.resultsOf(t, t.inDoubt())...)
+	}
+	r.waiting = nil
+	r.unfinished -= len(results)
+	for _, t := range r.again {
+		r.unfinished--
+		results = append(results, r.finish(t, Result{Status: Refused, Err: t.err})...)
+	}
+	r.again = nil
+	for _, j := range r.backlog {
+		results = append(results, Result{Recording: j.recording, Status: Refused, Err: j.err})
+	}
+	for _, result := range results {
+		r.progress.count(result)
+		r.tell(Event{Recording: result.Recording, Result: &result})
+		if !yield(result, nil) {
+			return false
 		}
 	}
 	return true
@@ -235,36 +476,10 @@ func (r *run) failure() error {
 	switch {
 	case r.broken != nil:
 		return r.broken
+	case r.trouble.ended != nil:
+		return r.trouble.ended
 	case r.parent.Err() != nil:
 		return contextFailure(r.parent)
 	}
 	return r.feedFailure
-}
-
-// work is a worker.
-func (r *run) work() {
-	for {
-		select {
-		case recording := <-r.jobs:
-			t := &task{recording: recording}
-			r.guard(t, r.begin)
-		case t := <-r.again:
-			r.guard(t, func(t *task) { r.upload(t, nil) })
-		case <-r.quit:
-			return
-		}
-	}
-}
-
-// guard hands a panic of the caller's own code, such as its audio source, to the caller's goroutine.
-func (r *run) guard(t *task, do func(*task)) {
-	normal := false
-	defer func() {
-		if !normal {
-			cause := recover()
-			r.messages <- message{results: r.finish(t, Result{Status: InDoubt}), panic: cause}
-		}
-	}()
-	do(t)
-	normal = true
 }

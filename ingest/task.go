@@ -1,8 +1,10 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,10 +14,13 @@ import (
 
 // task is a recording in work. One goroutine at a time has it.
 type task struct {
+	job       job
 	recording Recording
-	own       Entry // its key and what it is described by; never changes
-	entry     Entry // as it was saved last, or is to be saved
+	sha256    string // of the recording; empty: not known yet
+	own       Entry  // its key and what it is described by; never changes
+	entry     Entry  // as it was saved last, or is to be saved
 	claim     Claim
+	begun     time.Time
 	uploads   int       // in this run
 	doubted   bool      // it was in doubt in this run
 	asks      int       // in vain, in this run
@@ -28,18 +33,20 @@ type task struct {
 const (
 	maxUploads = 3      // of one recording in one run
 	maxEquals  = 10_000 // waiting for one recording
-	grace      = 10 * time.Second
 )
 
-// begin decides from the journal what is to be done with a recording.
-func (r *run) begin(t *task) {
-	var content *snapshot
+// decide decides from the journal what is to be done with a recording.
+func (r *run) decide(t *task) {
 	var err error
-	if t.recording, content, err = t.recording.prepare(); err != nil {
-		r.report(Result{Recording: t.recording, Status: Refused, Err: err})
+	if t.recording, t.sha256, err = t.recording.prepare(); err != nil {
+		what, later := r.failureOf(t, err)
+		if later && r.mayTryAgain(t) {
+			r.putBack(t, err)
+			return
+		}
+		r.send(message{results: []Result{{Recording: t.recording, Status: Refused, Err: err, Took: time.Since(t.begun)}}, contact: what, err: err})
 		return
 	}
-	defer content.release()
 	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
 	t.own.describe(r.service, t.recording.Params)
 	t.entry = t.own
@@ -52,7 +59,7 @@ func (r *run) begin(t *task) {
 		r.done(t, Result{Status: InDoubt, Err: err}, nil)
 		return
 	case err != nil && r.ctx.Err() != nil: // it is the run that ended
-		r.done(t, Result{Status: Refused, Err: err}, nil)
+		r.drop(t)
 		return
 	case err != nil:
 		r.done(t, Result{Status: Refused, Err: err}, err)
@@ -71,11 +78,13 @@ func (r *run) begin(t *task) {
 	case known.State == StateCommitting:
 		t.entry = known
 		r.recover(t)
-	case known.State == StateInDoubt:
+	case known.State == StateInDoubt && !known.SentAt.IsZero():
 		t.entry = known
 		r.doubt(t)
+	case known.By != "" || r.uploader.AllNew && !r.gaps:
+		r.upload(t)
 	default:
-		r.upload(t, content)
+		r.look(t)
 	}
 }
 
@@ -92,14 +101,16 @@ func (r *run) enter(t *task) bool {
 		return false
 	}
 	r.mu.Unlock()
+	result := Result{Recording: t.recording, JournalKey: t.own.Key, Took: time.Since(t.begun)}
 	switch {
 	case first == nil:
 		return true
 	case !first.sameAs(t):
-		r.report(Result{Recording: t.recording, Status: Refused, Err: fail("two recordings of this run have the same key; give each a key of its own", ErrKeyReused)})
+		result.Status, result.Err = Refused, fail("two recordings of this run have the same key; give each a key of its own", ErrKeyReused)
 	default:
-		r.report(Result{Recording: t.recording, Status: InDoubt, Err: fail("too many equal recordings wait for the first one", ErrTaken)})
+		result.Status, result.Err = InDoubt, fail("too many equal recordings wait for the first one", ErrTaken)
 	}
+	r.send(message{results: []Result{result}})
 	return false
 }
 
@@ -107,13 +118,16 @@ func (t *task) sameAs(other *task) bool {
 	return t.own.Patient == other.own.Patient && t.own.Size == other.own.Size
 }
 
-// upload creates the note, of the content if that was read already.
-func (r *run) upload(t *task, content *snapshot) {
+// upload creates the note.
+func (r *run) upload(t *task) {
 	t.uploads++
 	t.entry = t.own
-	t.entry.SentAt = time.Now()
+	t.entry.SentAt, t.entry.SHA256 = time.Now(), t.sha256
 	r.event(Event{Recording: t.recording, State: StateClaimed})
-	note, err := r.create(t, content)
+	note, err := r.create(t)
+	if errors.Is(err, errChanged) {
+		err = errChanged
+	}
 	t.err = err
 	unknown, lost := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
 	if lost {
@@ -125,12 +139,15 @@ func (r *run) upload(t *task, content *snapshot) {
 	case err == nil:
 		r.created(t, note)
 	case lost:
+		r.send(message{contact: failing, err: err})
 		r.lost(t, unknown)
 	case other && conflict.Current != nil: // a note was made, but not this patient's: a person has to look
 		t.entry.NoteID = conflict.Current.ID
 		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: conflict.Current.ID, Err: err})
 	case broken && errors.Is(journal.err, ErrTaken): // another worker took it over; its note is not ours to make
 		r.done(t, Result{Status: InDoubt, Err: journal.err}, nil)
+	case broken && r.ctx.Err() != nil && errors.Is(journal.err, r.ctx.Err()): // it is the run that ended
+		r.drop(t)
 	case broken:
 		r.done(t, Result{Status: Refused, Err: journal.err}, journal.err)
 	default:
@@ -140,11 +157,16 @@ func (r *run) upload(t *task, content *snapshot) {
 
 // create calls Create with the journal in its BeforeCommit. Once the recording may have left whole, the end of the run waits
 // a little for its response: that is better than a doubt.
-func (r *run) create(t *task, content *snapshot) (*clinicaldoc.ProgressNote, error) {
+func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	params := t.recording.Params
-	if content != nil {
-		defer content.release()
-		params.Audio = content.audio(params.Audio)
+	var sent *sentFile
+	if t.recording.File != "" {
+		var err error
+		if sent, err = openSent(t.recording.File, params.Audio.Size()); err != nil {
+			return nil, err
+		}
+		defer func() { _ = sent.Close() }()
+		params.Audio = sent.audio(params.Audio.ContentType)
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
 	defer cancel(nil)
@@ -155,13 +177,13 @@ func (r *run) create(t *task, content *snapshot) (*clinicaldoc.ProgressNote, err
 			end()
 			return
 		}
-		timer := time.AfterFunc(grace, end)
+		timer := time.AfterFunc(responseGrace, end)
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	})()
 	params.BeforeCommit = func(attempt context.Context) error {
 		if before := t.recording.Params.BeforeCommit; before != nil {
 			if err := before(attempt); err != nil {
-				return err
+				return errors.Join(errBeforeCommit, err)
 			}
 		}
 		committed.Store(true)
@@ -170,6 +192,16 @@ func (r *run) create(t *task, content *snapshot) (*clinicaldoc.ProgressNote, err
 		}
 		e := t.entry
 		e.State, e.At = StateCommitting, time.Now()
+		if sent != nil {
+			sum, err := sent.sum()
+			if err != nil {
+				return err
+			}
+			if t.sha256 != "" && sum != t.sha256 {
+				return errChanged
+			}
+			e.SHA256 = sum
+		}
 		if err := t.claim.Save(attempt, e); err != nil {
 			return &journalError{err}
 		}
@@ -181,6 +213,9 @@ func (r *run) create(t *task, content *snapshot) (*clinicaldoc.ProgressNote, err
 	}
 	return r.uploader.Client.Notes.Create(ctx, params)
 }
+
+// errBeforeCommit marks what the caller's BeforeCommit refused.
+var errBeforeCommit = redact.New("BeforeCommit refused")
 
 // journalError marks what the journal refused in BeforeCommit.
 type journalError struct{ err error }
@@ -196,26 +231,43 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
-		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.saveCreated(t, e))
+		r.content.learn(&e)
+		r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, Result{Status: Created, NoteID: note.ID, Note: note})
 	})
 }
 
 func (t *task) createdEntry(note *clinicaldoc.ProgressNote, found bool) Entry {
 	e := t.entry
-	e.State, e.At, e.NoteID, e.Found, e.Until, e.Why = StateCreated, time.Now(), note.ID, found, time.Time{}, ""
+	e.State, e.At, e.NoteID, e.Found, e.Until, e.Why, e.Loss = StateCreated, time.Now(), note.ID, found, time.Time{}, "", nil
 	return e
 }
 
-// refused writes down that no note exists.
+// refused writes down that no note exists. If that is only a matter of time, it is begun once more later; if the run ended
+// before it was sent whole, it has no result.
 func (r *run) refused(t *task, cause error) {
-	e := t.entry
-	e.State, e.At, e.Until, e.NoteID, e.Why = StateRefused, time.Now(), time.Time{}, 0, redact.Opaque(cause).Error()
-	r.done(t, Result{Status: Refused, Err: cause}, r.save(t, e))
+	_, response := errors.AsType[*clinicaldoc.Error](cause)
+	what, later := r.failureOf(t, cause)
+	later = later && r.mayTryAgain(t)
+	ended := r.ctx.Err() != nil && !response
+	var broken error
+	if committed := t.entry.State == StateCommitting; committed || !later && !ended {
+		e := t.entry
+		e.State, e.At, e.Until, e.NoteID, e.Why = StateRefused, time.Now(), time.Time{}, 0, redact.Opaque(cause).Error()
+		broken = r.save(t, e)
+	}
+	switch {
+	case ended && broken == nil:
+		r.drop(t)
+	case later && broken == nil:
+		r.putBack(t, cause)
+	default:
+		r.doneWith(t, message{contact: what, err: cause, broken: broken}, Result{Status: Refused, Err: cause})
+	}
 }
 
 // save writes an entry down also when the run is being ended. What another worker took over is that one's to write.
 func (r *run) save(t *task, e Entry) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), grace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), saveTimeout)
 	defer cancel()
 	t.entry = e
 	if err := t.claim.Save(ctx, e); !errors.Is(err, ErrTaken) {
@@ -227,11 +279,37 @@ func (r *run) save(t *task, e Entry) error {
 // done ends a task with the result of its recording and of those that are equal to it. An error is the journal's and ends
 // the run.
 func (r *run) done(t *task, result Result, broken error) {
-	m := message{results: r.finish(t, result), broken: broken}
+	r.doneWith(t, message{broken: broken}, result)
+}
+
+func (r *run) doneWith(t *task, m message, result Result) {
+	m.results = r.finish(t, result)
 	if t.doubted {
 		m.patient = &t.own.Patient
 	}
-	r.messages <- m
+	r.send(m)
+}
+
+// mayTryAgain reports whether a recording that failed may be begun once more.
+func (r *run) mayTryAgain(t *task) bool { return r.uploader.MaxPause >= 0 && t.job.tries < maxTries }
+
+// putBack ends a task without a result: it is begun once more later.
+func (r *run) putBack(t *task, cause error) {
+	r.send(message{back: r.jobsOf(t, cause), contact: failing, err: cause})
+}
+
+// drop ends a task that has no result, because the run ended before it began.
+func (r *run) drop(t *task) { r.send(message{dropped: len(r.jobsOf(t, nil))}) }
+
+// jobsOf lets go of the key and returns the recordings, to be begun once more.
+func (r *run) jobsOf(t *task, cause error) []job {
+	var jobs []job
+	for _, result := range r.finish(t, Result{}) {
+		j := t.job
+		j.recording, j.err = result.Recording, cmp.Or(cause, j.err)
+		jobs = append(jobs, j)
+	}
+	return jobs
 }
 
 // finish lets go of the key and returns the results.
@@ -239,6 +317,11 @@ func (r *run) finish(t *task, result Result) []Result {
 	if t.claim != nil {
 		t.claim.Release()
 	}
+	return r.resultsOf(t, result)
+}
+
+// resultsOf are those of the task's recording and of its equals. The task is over.
+func (r *run) resultsOf(t *task, result Result) []Result {
 	r.mu.Lock()
 	if r.active[t.own.Key] == t {
 		delete(r.active, t.own.Key)
@@ -246,9 +329,9 @@ func (r *run) finish(t *task, result Result) []Result {
 	if t.doubted {
 		r.doubts--
 	}
-	equals := t.equals
+	equals := slices.Clip(t.equals)
 	r.mu.Unlock()
-	result.Recording = t.recording
+	result.Recording, result.JournalKey, result.Took = t.recording, t.own.Key, time.Since(t.begun)
 	results := []Result{result}
 	for _, recording := range equals {
 		equal := result
@@ -260,6 +343,3 @@ func (r *run) finish(t *task, result Result) []Result {
 	}
 	return results
 }
-
-// report is the result of a recording that never became a task.
-func (r *run) report(result Result) { r.messages <- message{results: []Result{result}} }

@@ -1,8 +1,10 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -17,6 +19,17 @@ type Uploader struct {
 	// Find says how sure FindCreated has to be about recordings in doubt. Its ExcludeIDs are added to the notes that the
 	// journal knows of.
 	Find clinicaldoc.FindCreatedParams
+	// AllNew says that nothing but this journal's own uploads can have made notes of the recordings. Otherwise a recording that
+	// the journal does not know is looked for among the patient's notes before it is uploaded: one that has its name or its size
+	// and the same content is "already there", one that cannot be read is a doubt. That costs one list for a patient and run, and
+	// saves a second note where the journal was lost, doubled, restored, or begun in another place.
+	AllNew bool
+	// MaxPause is how long the run pauses when everything fails in the same way (the service is gone, the token refused, a share
+	// not mounted), before it ends with that reason; 0: 15 minutes. Pauses are told by OnEvent. Negative: the run ends at once,
+	// and no recording is tried twice: for those who try again themselves.
+	MaxPause time.Duration
+	// Owner is whose recordings they are, as [OwnerOf] tells; zero: the service is asked in each run.
+	Owner Owner
 	// Total is how many recordings there will be, for the estimate of the time left; 0: not known.
 	Total int
 	// OnEvent, when set, is told what happens. It is called by the goroutine that ranges over the results.
@@ -28,23 +41,29 @@ const (
 	maxWorkers     = 1024
 )
 
+func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
+
 // Run uploads the recordings and yields a result for each as it ends, in no certain order. One that fails does not end the
 // others. One in doubt keeps no worker: FindCreated is asked about it, for ten minutes if need be, while the others go on;
-// end the context to wait no longer.
+// end the context to wait no longer. What fails for a reason that may pass is tried again a few times.
 //
-// An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used, the context has ended, or
-// the recordings ended with an error, which is found in it by [errors.Is] and [errors.As]; what was begun before is finished.
-// What was not begun by then has no result. A break ends the uploads under way; what had been sent whole is waited for
-// briefly. Recordings are drawn one by one as workers become free, in another goroutine: an iterator may wait for the next
-// one, if its wait ends with the context, for Run ends when the iterator has. Memory does not grow with their number.
+// An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used, everything fails in the
+// same way, the context has ended, or the recordings ended with an error, which is found in it by [errors.Is] and
+// [errors.As]; what was begun before is finished. What was not begun has no result.
+//
+// Run ends within 20 seconds after its context, a break or a panic, whatever is under way: uploads are ended, what had been
+// sent whole is waited for half that time, and doubts are left to the next run. Recordings are drawn one by one as workers
+// become free, in another goroutine: an iterator may wait for the next one, if its wait ends with the context; one that does
+// not end is left behind. Memory does not grow with their number.
 func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
-		r, err := u.newRun(ctx)
-		if err != nil {
+		if err := u.check(ctx); err != nil {
 			yield(Result{}, err)
 			return
 		}
-		r.start(recordings)
+		r := u.newRun(ctx)
+		r.workers.Go(func() { r.feed(recordings) })
+		r.workers.Go(r.identify)
 		defer r.stop()
 		if r.loop(yield) {
 			if err := r.failure(); err != nil {
@@ -54,33 +73,18 @@ func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, erro
 	}
 }
 
-func (u *Uploader) newRun(ctx context.Context) (*run, error) {
+func (u *Uploader) check(ctx context.Context) error {
 	switch {
 	case u.Client == nil || u.Journal == nil:
-		return nil, fail("an Uploader needs a Client and a Journal", clinicaldoc.ErrInvalidArgument)
+		return fail("an Uploader needs a Client and a Journal", clinicaldoc.ErrInvalidArgument)
 	case u.Workers < 0 || u.Workers > maxWorkers:
-		return nil, fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument)
+		return fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument)
 	case u.Find.Settle < 0:
-		return nil, fail("Find.Settle must not be negative", clinicaldoc.ErrInvalidArgument)
+		return fail("Find.Settle must not be negative", clinicaldoc.ErrInvalidArgument)
 	case ctx.Err() != nil:
-		return nil, contextFailure(ctx)
+		return contextFailure(ctx)
 	}
-	owner, err := OwnerOf(ctx, u.Client)
-	if err != nil {
-		return nil, err
-	}
-	binding, err := u.Journal.Bind(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	r := &run{
-		uploader: u, service: binding.Origin, owner: owner, parent: ctx, active: map[Key]*task{},
-		drawn: make(chan Recording), halt: make(chan struct{}), jobs: make(chan Recording), again: make(chan *task), messages: make(chan message), finding: make(chan struct{}, 1), quit: make(chan struct{}),
-	}
-	r.ctx, r.cancel = context.WithCancel(ctx)
-	r.asking, r.stopAsking = context.WithCancel(r.ctx)
-	r.progress = newProgress(u.Total)
-	return r, nil
+	return nil
 }
 
 func contextFailure(ctx context.Context) error {

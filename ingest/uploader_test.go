@@ -135,11 +135,11 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 func TestWhatWasRefusedIsTriedInTheNextRun(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`))
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`))
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	results, err := collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
-	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrUnauthorized)
+	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrValidation)
 	results, err = collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Created, results[0].Status)
@@ -204,10 +204,10 @@ func TestAFileThatGrowsWhileItIsUploadedIsRefused(t *testing.T) {
 
 func TestAKeyIsOneRecording(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
 	other := recording(0)
 	other.Params.PatientID = 99
 	for _, inOneRun := range []bool{true, false} {
+		srv := newBox(t)
 		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1} // which begins them in turn
 		list := []ingest.Recording{recording(0), other}
 		var results []ingest.Result
@@ -400,4 +400,14 @@ func TestTheRecordingsCanFail(t *testing.T) {
 			assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), "what was begun is finished")
 		})
 	}
+}
+
+func TestWhatMayPassIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`))
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	results, err := collect(t.Context(), u, recordings(0, 1))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Created, results[0].Status)
 }

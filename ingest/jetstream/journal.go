@@ -130,7 +130,7 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		}
 		c.owner = rand.Text()
 		if r.Entry.State == 0 || r.Entry.State == ingest.StateRefused {
-			c.record.Entry = ingest.Entry{Key: key, State: ingest.StateClaimed, At: time.Now()}
+			c.record.Entry = ingest.Entry{Key: key, State: ingest.StateClaimed, At: time.Now(), By: r.Entry.By}
 		}
 		if c.ahead, err = j.byOwnClock(ctx, r); err != nil {
 			return nil, err

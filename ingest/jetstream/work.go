@@ -115,6 +115,7 @@ type work struct {
 	panicked  any // to be read once results is closed
 	failed    atomic.Pointer[error]
 	uploading atomic.Int64
+	owner     atomic.Pointer[ingest.Owner]
 	done      atomic.Int64
 }
 
@@ -249,7 +250,10 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := *w.uploader
-	u.Journal, u.Workers, u.Total = w.fleet.journal, 1, 1
+	u.Journal, u.Workers, u.Total, u.MaxPause = w.fleet.journal, 1, 1, -1 // the queue tries again
+	if u.Owner, err = w.whose(ctx); err != nil {
+		return ingest.Result{Recording: recording}, err
+	}
 	var until time.Time
 	u.OnEvent = func(e ingest.Event) {
 		if e.State == ingest.StateInDoubt && until.IsZero() {
@@ -275,6 +279,18 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 		return ingest.Result{Recording: recording, Status: ingest.InDoubt, Until: until, Err: err}, nil
 	}
 	return ingest.Result{Recording: recording}, err
+}
+
+// whose recordings they are is asked once.
+func (w *work) whose(ctx context.Context) (ingest.Owner, error) {
+	if owner := w.owner.Load(); owner != nil {
+		return *owner, nil
+	}
+	owner, err := ingest.OwnerOf(ctx, w.uploader.Client)
+	if err == nil {
+		w.owner.Store(&owner)
+	}
+	return owner, err
 }
 
 var errStopped = fail("the worker stopped")

@@ -12,7 +12,7 @@ const minCut = 16
 // CompareNames holds a note's name against the one that was sent. A service that shows names longer than this one, of so many
 // bytes, has not cut it.
 func CompareNames(sent, got string, longest int) Name {
-	sent, got = compose(strings.TrimSpace(sent)), compose(strings.TrimSpace(got))
+	sent, got = Compose(strings.TrimSpace(sent)), Compose(strings.TrimSpace(got))
 	composed := (mayDecompose(sent) || mayDecompose(got)) && skeleton(sent, plainASCII) == skeleton(got, plainASCII)
 	switch {
 	case sent == "":
@@ -35,8 +35,8 @@ var composed = map[rune]string{
 	'\u0328': "AĄEĘaąeę", '\u030b': "OŐUŰoőuű", '\u030c': "CČDĎEĚNŇRŘSŠTŤZŽcčdďeěnňrřsštťzž", '\u0306': "AĂGĞaăgğ",
 }
 
-// compose puts letters and the marks behind them into one piece, as NFC does.
-func compose(s string) string {
+// Compose puts letters and the marks behind them into one piece, as NFC does.
+func Compose(s string) string {
 	runes := []rune(s)
 	kept := runes[:0]
 	for _, r := range runes {

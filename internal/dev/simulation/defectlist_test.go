@@ -158,7 +158,7 @@ var defects = []defect{
 	{name: "storage gets the token", file: "internal/download/download.go", old: "http.Header{\"Accept-Encoding\": {\"identity\"}}", with: "http.Header{\"Accept-Encoding\": {\"identity\"}, \"Authorization\": {\"Bearer x\"}}"},
 	{name: "the journal is not synced", file: "ingest/filewrite.go", old: "err = j.file.Sync()", with: "err = nil"},
 	{name: "the journal is written too late", file: "ingest/task.go", old: "if err := t.claim.Save(attempt, e); err != nil {", with: "if err := error(nil); err != nil {"},
-	{name: "what may have left is uploaded once more", file: "ingest/task.go", old: "t.entry = known\n\t\tr.recover(t)", with: "t.entry = known\n\t\tr.upload(t, content)"},
+	{name: "what may have left is uploaded once more", file: "ingest/task.go", old: "t.entry = known\n\t\tr.recover(t)", with: "t.entry = known\n\t\tr.upload(t)"},
 	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", old: "params.Settle = r.settle()\n", with: "params.Settle = 1\n"},
 
 	// Patience, manners, privacy.

@@ -1,0 +1,299 @@
+package ingest_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// afresh is a run with a new journal in another place: as after the old one was lost.
+func afresh(t *testing.T, u ingest.Uploader, srv *clinicaldoctest.Server, count int) (map[ingest.Status]int, []ingest.Result) {
+	t.Helper()
+	u.Client, u.Journal = srv.Client(quick()), openJournal(t, srv.URL, journalPath(t))
+	results, err := collect(t.Context(), &u, recordings(0, count))
+	require.NoError(t, err)
+	return statuses(results), results
+}
+
+// A journal that was lost, or begun in another place, doubles nothing where recordings can be read.
+func TestALostJournalDoublesNothing(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	got, _ := afresh(t, ingest.Uploader{}, srv, 12)
+	require.Equal(t, map[ingest.Status]int{ingest.Created: 12}, got)
+	srv.ForgetRequests()
+	got, results := afresh(t, ingest.Uploader{}, srv, 15)
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 12, ingest.Created: 3}, got, results)
+	assert.Len(t, srv.Notes(), 15)
+	lists, reads := 0, 0
+	for _, r := range srv.Requests() {
+		switch {
+		case r.Route == clinicaldoctest.RouteListNotes:
+			lists++
+		case r.Route == clinicaldoctest.RouteAudioURL:
+			reads++
+		}
+	}
+	assert.Equal(t, 3, lists, "one list for each patient")
+	t.Logf("%d recordings of 3 patients with a lost journal: %d lists, %d recordings read", 15, lists, reads)
+	assert.LessOrEqual(t, reads, 40)
+	for _, r := range results {
+		if r.Status == ingest.AlreadyThere {
+			assert.Equal(t, sound(atoi(t, strings.TrimPrefix(r.Recording.Key, "recording "))), uploaded(t, srv, r.NoteID))
+		}
+	}
+}
+
+func atoi(t *testing.T, text string) (n int) {
+	t.Helper()
+	for _, c := range text {
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// An older copy of the journal does not know what was uploaded since, nor what became of what it knows.
+func TestAnOlderJournalDoublesNothing(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	run := func(count int) map[ingest.Status]int {
+		journal := openJournal(t, srv.URL, path)
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, count))
+		require.NoError(t, err)
+		require.NoError(t, journal.Close())
+		return statuses(results)
+	}
+	require.Equal(t, map[ingest.Status]int{ingest.Created: 4}, run(4))
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic").Times(2))
+	require.Equal(t, 2, run(6)[ingest.Refused])
+	backup, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 6, run(10)[ingest.Created])
+	require.NoError(t, os.WriteFile(path, backup, 0o600))
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 10}, run(10))
+	assert.Len(t, srv.Notes(), 10)
+}
+
+// The same service under another spelling is the same service, in one journal or in two.
+func TestAnotherSpellingOfTheServiceDoublesNothing(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	for i, spelling := range []string{srv.URL, strings.ToUpper(srv.URL[:4]) + srv.URL[4:] + "/", strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
+		client, err := clinicaldoc.NewClient(spelling, srv.Token)
+		require.NoError(t, err)
+		for _, place := range []string{path, journalPath(t)} {
+			journal := openJournal(t, spelling, place)
+			results, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal}, recordings(0, 5))
+			require.NoError(t, err)
+			want := ingest.AlreadyThere
+			if i == 0 && place == path {
+				want = ingest.Created
+			}
+			assert.Equal(t, map[ingest.Status]int{want: 5}, statuses(results))
+			require.NoError(t, journal.Close())
+		}
+	}
+	assert.Len(t, srv.Notes(), 5)
+}
+
+// Where recordings cannot be read, or are not kept as they were sent, it is a doubt and not a second note.
+func TestALostJournalIsADoubtWhereRecordingsCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(*clinicaldoctest.Server){
+		"storage fails": func(srv *clinicaldoctest.Server) {
+			srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Answer(403, "synthetic").Always())
+		},
+		"no URLs": func(srv *clinicaldoctest.Server) {
+			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(404, "synthetic").Always())
+		},
+		"lists fail": func(srv *clinicaldoctest.Server) {
+			srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(403, "synthetic").Always())
+		},
+		"others' content": func(*clinicaldoctest.Server) {},
+		"unique, no URLs": func(srv *clinicaldoctest.Server) {
+			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(404, "synthetic").Always())
+		},
+		"nothing is wrong": func(*clinicaldoctest.Server) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var opts []clinicaldoctest.Option
+			if name == "others' content" {
+				opts = append(opts, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
+			}
+			srv := newBox(t, opts...)
+			got, _ := afresh(t, ingest.Uploader{}, srv, 3)
+			require.Equal(t, map[ingest.Status]int{ingest.Created: 3}, got)
+			prepare(srv)
+			u := ingest.Uploader{}
+			u.Find.UniqueName = strings.HasPrefix(name, "unique")
+			got, results := afresh(t, u, srv, 3)
+			if u.Find.UniqueName || name == "nothing is wrong" {
+				assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 3}, got, "the name alone decides")
+			} else {
+				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 3}, got, results)
+			}
+			assert.Len(t, srv.Notes(), 3)
+		})
+	}
+}
+
+// What is the same by name or size alone is another recording, once it is known that the service keeps what it is sent.
+func TestNotesThatOnlyLookAlikeHoldNothingUp(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Follow-up", Audio: sound(8)})
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Something else", Audio: sound(9)}) // of the same size
+	followUp := onePatient(9)
+	followUp.Key, followUp.Params.Name = "follow-up", "Follow-up"
+	copied := followUp
+	followUp.Params.Audio = clinicaldoc.AudioBytes("a.wav", append([]byte("another"), sound(2)...))
+	run := func(list ...ingest.Recording) []ingest.Result {
+		journal := openJournal(t, srv.URL, path)
+		defer func() { _ = journal.Close() }()
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}, ingest.Recordings(list...))
+		require.NoError(t, err)
+		return results
+	}
+	results := run(followUp)
+	require.Equal(t, ingest.InDoubt, results[0].Status, "nobody knows yet what the service keeps")
+	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrOutcomeUnknown)
+	file := filepath.Join(t.TempDir(), "other.wav")
+	require.NoError(t, os.WriteFile(file, sound(5), 0o600))
+	results = run(followUp, ingest.Recording{Key: "other", File: file, Params: clinicaldoc.CreateNoteParams{Name: "Other", PatientID: 8, PromptID: 1}})
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), "another recording of the run shows it")
+	copied.Key = "copied"
+	assert.Equal(t, ingest.AlreadyThere, run(copied)[0].Status, "the same content, whatever its name")
+	followUp.Key, followUp.Params.Audio = "second follow-up", clinicaldoc.AudioBytes("a.wav", append([]byte("a third"), sound(2)...))
+	assert.Equal(t, ingest.Created, run(followUp)[0].Status, "the journal remembers a note to find it out from")
+}
+
+// Who knows that all is new need not look.
+func TestAllNewLooksForNothing(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	got, _ := afresh(t, ingest.Uploader{AllNew: true}, srv, 6)
+	require.Equal(t, map[ingest.Status]int{ingest.Created: 6}, got)
+	for _, r := range srv.Requests() {
+		assert.NotEqual(t, clinicaldoctest.RouteListNotes, r.Route)
+	}
+	// Not even then is a journal with gaps believed.
+	path := journalPath(t)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	owner, err := ingest.OwnerOf(t.Context(), srv.Client())
+	require.NoError(t, err)
+	_, err = ingest.SalvageJournal(t.Context(), path, owner)
+	require.NoError(t, err)
+	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), AllNew: true}, recordings(0, 6))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 6}, statuses(results))
+	assert.Len(t, srv.Notes(), 6)
+}
+
+// Each remedy that an error names is done, and notes are counted.
+func TestRemediesDoubleNothing(t *testing.T) {
+	t.Parallel()
+	for name, remedy := range map[string]func(t *testing.T, srv *clinicaldoctest.Server, path string, owner ingest.Owner) string{
+		"damaged: SalvageJournal": func(t *testing.T, _ *clinicaldoctest.Server, path string, owner ingest.Owner) string {
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			content[len(content)/2] ^= 1
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+			_, err = ingest.OpenJournal(t.Context(), path)
+			require.ErrorContains(t, err, "SalvageJournal")
+			_, err = ingest.SalvageJournal(t.Context(), path, owner)
+			require.NoError(t, err)
+			return path
+		},
+		"emptied: SalvageJournal": func(t *testing.T, _ *clinicaldoctest.Server, path string, owner ingest.Owner) string {
+			require.NoError(t, os.Truncate(path, 0))
+			_, err := ingest.OpenJournal(t.Context(), path)
+			require.ErrorContains(t, err, "SalvageJournal")
+			_, err = ingest.SalvageJournal(t.Context(), path, owner)
+			require.NoError(t, err)
+			return path
+		},
+		"missing: BeginJournal": func(t *testing.T, _ *clinicaldoctest.Server, path string, owner ingest.Owner) string {
+			require.NoError(t, os.Remove(path))
+			_, err := ingest.OpenJournal(t.Context(), path)
+			require.ErrorContains(t, err, "BeginJournal")
+			journal, err := ingest.BeginJournal(t.Context(), path, owner)
+			require.NoError(t, err)
+			require.NoError(t, journal.Close())
+			return path
+		},
+		"moved: put it back": func(t *testing.T, _ *clinicaldoctest.Server, path string, _ ingest.Owner) string {
+			require.NoError(t, os.Rename(path, path+".moved"))
+			require.NoError(t, os.Rename(path+".moved", path))
+			return path
+		},
+		"another name of the service: Rename": func(t *testing.T, srv *clinicaldoctest.Server, path string, _ ingest.Owner) string {
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			// As if it had been begun under a name that the service no longer has.
+			_, entries, err := ingest.ReadJournal(t.Context(), path)
+			require.NoError(t, err)
+			require.NotEmpty(t, entries)
+			require.NotEmpty(t, content)
+			journal := openJournal(t, srv.URL, path)
+			require.NoError(t, journal.Rename(t.Context(), srv.Client()))
+			require.NoError(t, journal.Close())
+			return path
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, path := newBox(t), journalPath(t)
+			owner, err := ingest.OwnerOf(t.Context(), srv.Client())
+			require.NoError(t, err)
+			for range 2 {
+				journal := openJournal(t, srv.URL, path)
+				_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, 10))
+				require.NoError(t, err)
+				require.NoError(t, journal.Close())
+				path = remedy(t, srv, path, owner)
+			}
+			journal := openJournal(t, srv.URL, path)
+			results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, 10))
+			require.NoError(t, err)
+			got := statuses(results)
+			assert.Equal(t, 10, got[ingest.AlreadyThere]+got[ingest.Created], "found, at the latest by FindCreated: %v", results)
+			assert.Len(t, srv.Notes(), 10)
+		})
+	}
+}
+
+// A journal goes along when its service gets another name, and only then.
+func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
+	t.Parallel()
+	srv, other, path := newBox(t), newBox(t), journalPath(t)
+	journal := openJournal(t, srv.URL, path)
+	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 5))
+	require.NoError(t, err)
+	require.ErrorIs(t, journal.Rename(t.Context(), other.Client()), ingest.ErrOtherService, "none of its notes is there")
+	for n := range 5 {
+		other.AddNote(clinicaldoctest.Note{PatientID: 99, Name: "Somebody's", Audio: sound(n)})
+	}
+	require.ErrorIs(t, journal.Rename(t.Context(), other.Client()), ingest.ErrOtherService, "they are other patients'")
+
+	moved := newBox(t)
+	for _, note := range srv.Notes() {
+		moved.AddNote(clinicaldoctest.Note{ID: note.ID, PatientID: note.PatientID, Name: note.Name, Audio: []byte("was lost on the way")})
+	}
+	require.NoError(t, journal.Rename(t.Context(), moved.Client()))
+	require.NoError(t, journal.Close())
+	journal = openJournal(t, moved.URL, path)
+	results, err := collect(t.Context(), &ingest.Uploader{Client: moved.Client(), Journal: journal}, recordings(0, 5))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 5}, statuses(results))
+	_, err = collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 5))
+	require.ErrorIs(t, err, ingest.ErrOtherService)
+}

@@ -1,0 +1,115 @@
+package ingest_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// doubtful is a recording whose response was lost, beside somebody's note of the same patient, on a service that keeps no
+// recording as it was sent: nothing can decide it, run after run.
+func doubtful(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "journal")
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
+		defer srv.Close()
+		uploader := func() (*ingest.Uploader, func()) {
+			journal, err := openOrBegin(t.Context(), srv.URL, path)
+			require.NoError(t, err)
+			return &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, func() { require.NoError(t, journal.Close()) }
+		}
+		run := func() ingest.Result {
+			u, closeJournal := uploader()
+			defer closeJournal()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+			defer cancel()
+			results, _ := collect(ctx, u, ingest.Recordings(onePatient(1)))
+			require.Len(t, results, 1)
+			return results[0]
+		}
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		time.AfterFunc(time.Millisecond, func() {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(1), CreatedAt: time.Now()})
+		})
+		test(t, srv, run, func(key ingest.Key, word ingest.Resolution) error {
+			u, closeJournal := uploader()
+			defer closeJournal()
+			return u.Resolve(t.Context(), key, word)
+		})
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Contains(t, string(content), " by=a+person")
+	})
+}
+
+func TestAPersonSaysWhichNoteItIs(t *testing.T) {
+	t.Parallel()
+	doubtful(t, func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error) {
+		first := run()
+		require.Equal(t, ingest.InDoubt, first.Status, first)
+		require.Equal(t, ingest.InDoubt, run().Status, "and so it would be for ever")
+		other := srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Somebody's", Audio: sound(3)})
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: other, By: "a person"}), clinicaldoc.ErrPatientMismatch)
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 4711, By: "a person"}), clinicaldoc.ErrNotFound)
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 1}), clinicaldoc.ErrInvalidArgument, "nobody says so")
+		require.ErrorIs(t, resolve(ingest.Key{1}, ingest.Resolution{NoteID: 1, By: "a person"}), clinicaldoc.ErrInvalidArgument)
+		word := ingest.Resolution{By: "a person"}
+		for _, note := range srv.Notes() {
+			if note.PatientID == 7 {
+				word.NoteID = note.ID
+			}
+		}
+		require.NoError(t, resolve(first.JournalKey, word))
+		require.NoError(t, resolve(first.JournalKey, word), "saying it twice changes nothing")
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{By: "a person"}), clinicaldoc.ErrInvalidArgument, "it is decided")
+		again := run()
+		assert.Equal(t, ingest.AlreadyThere, again.Status)
+		assert.Equal(t, word.NoteID, again.NoteID)
+		assert.Len(t, srv.Notes(), 3)
+	})
+}
+
+func TestAPersonSaysThatThereIsNone(t *testing.T) {
+	t.Parallel()
+	doubtful(t, func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error) {
+		first := run()
+		require.Equal(t, ingest.InDoubt, first.Status, first)
+		require.NoError(t, resolve(first.JournalKey, ingest.Resolution{By: "a person"}))
+		assert.Equal(t, ingest.Created, run().Status)
+		assert.Equal(t, ingest.AlreadyThere, run().Status)
+		assert.Len(t, srv.Notes(), 3)
+	})
+}
+
+// A doubt that comes from looking can be resolved as well, and a crash between the word and the upload does not forget it.
+func TestAPersonsWordOutlivesACrash(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path)}
+	results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1)))
+	require.NoError(t, err)
+	require.Equal(t, ingest.InDoubt, results[0].Status)
+	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := onePatient(1)
+	stopped.Params.BeforeCommit = func(context.Context) error { cancel(); return ctx.Err() }
+	_, err = collect(ctx, u, ingest.Recordings(stopped))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, u.Journal.(*ingest.FileJournal).Close())
+	u.Journal = openJournal(t, srv.URL, path)
+	results, err = collect(t.Context(), u, ingest.Recordings(onePatient(1)))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Created, results[0].Status)
+}
