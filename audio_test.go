@@ -45,7 +45,7 @@ func temporary(t *testing.T) *os.File {
 func TestDownloadStreamsTheRecording(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 511, 512, 513, 64 << 10, 64<<10 + 1, 1 << 20} {
-		a := newArchive(t, size)
+		a := newAudioServer(t, size)
 		var got bytes.Buffer
 		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
 		require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestDownloadStreamsTheRecording(t *testing.T) {
 func TestARecordingNeedsNoContentType(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"application/octet-stream", "text/plain", ""} {
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
 			w.Header()["Content-Type"] = []string{kind}
 			_, _ = w.Write(a.data)
@@ -74,7 +74,7 @@ func TestARecordingNeedsNoContentType(t *testing.T) {
 
 func TestStorageGetsNothingOfTheCallers(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	home, err := url.Parse(a.storage.URL)
@@ -98,7 +98,7 @@ func TestDownloadGoesOnAfterACutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	const size = 40
 	for at := range size {
-		a := newArchive(t, size)
+		a := newAudioServer(t, size)
 		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
 		var got bytes.Buffer // it cannot be rewound, so every byte must fit the first time
 		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
@@ -117,7 +117,7 @@ func TestDownloadGoesOnAfterACutAtChosenBytes(t *testing.T) {
 	t.Parallel()
 	const size = 300_000
 	for _, at := range []int{511, 512, 513, 4095, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128 << 10, size - 1} {
-		a := newArchive(t, size)
+		a := newAudioServer(t, size)
 		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
 		var got bytes.Buffer
 		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
@@ -128,7 +128,7 @@ func TestDownloadGoesOnAfterACutAtChosenBytes(t *testing.T) {
 
 func TestAttemptsCountAnewWithEveryByte(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 40)
+	a := newAudioServer(t, 40)
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 		if n < 40 {
 			a.cut(w, r, 1)
@@ -145,7 +145,7 @@ func TestAttemptsCountAnewWithEveryByte(t *testing.T) {
 func TestFiveCutsAndTwoExpiriesInOneDownload(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
-	a := newArchive(t, size)
+	a := newAudioServer(t, size)
 	cuts := map[int]int{1: 100_000, 2: 0, 4: 65_536, 5: 1, 7: 300_001} // by the number of the request
 	expiries := map[int]bool{3: true, 6: true}
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -180,16 +180,16 @@ func TestFiveCutsAndTwoExpiriesInOneDownload(t *testing.T) {
 
 // other is what the second request meets when it asks for the rest.
 var others = map[string]struct {
-	first, then func(a *archive)
-	answer      func(a *archive, w http.ResponseWriter, r *http.Request)
+	first, then func(a *audioServer)
+	answer      func(a *audioServer, w http.ResponseWriter, r *http.Request)
 }{
-	"changed":                  {then: func(a *archive) { a.data, a.etag = syntheticAudio(2000).bytes()[500:], `"synthetic-2"` }},
-	"changed to a shorter one": {then: func(a *archive) { a.data, a.etag = bytes.Repeat([]byte{1}, 100), `"synthetic-2"` }},
-	"changed to the same size": {then: func(a *archive) { a.data, a.etag = bytes.Repeat([]byte{1}, 1000), `"synthetic-2"` }},
-	"weak ETag":                {first: func(a *archive) { a.etag = `W/"synthetic-1"` }},
-	"no ETag":                  {first: func(a *archive) { a.etag = "" }},
-	"empty ETag":               {first: func(a *archive) { a.etag = `""` }},
-	"no ranges and no ETag now": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+	"changed":                  {then: func(a *audioServer) { a.data, a.etag = syntheticAudio(2000).bytes()[500:], `"synthetic-2"` }},
+	"changed to a shorter one": {then: func(a *audioServer) { a.data, a.etag = bytes.Repeat([]byte{1}, 100), `"synthetic-2"` }},
+	"changed to the same size": {then: func(a *audioServer) { a.data, a.etag = bytes.Repeat([]byte{1}, 1000), `"synthetic-2"` }},
+	"weak ETag":                {first: func(a *audioServer) { a.etag = `W/"synthetic-1"` }},
+	"no ETag":                  {first: func(a *audioServer) { a.etag = "" }},
+	"empty ETag":               {first: func(a *audioServer) { a.etag = `""` }},
+	"no ranges and no ETag now": {answer: func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		etag := a.etag
@@ -197,7 +197,7 @@ var others = map[string]struct {
 		a.serveWhole(w, r)
 		a.etag = etag
 	}},
-	"no ranges and another length": {answer: func(a *archive, w http.ResponseWriter, r *http.Request) {
+	"no ranges and another length": {answer: func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		a.data = syntheticAudio(2000).bytes()
 		a.serveWhole(w, r)
 	}},
@@ -209,18 +209,18 @@ var others = map[string]struct {
 	"other ETag":    {answer: partial(`bytes 400-999/1000`, `"synthetic-2"`, 400)},
 	"weak ETag now": {answer: partial(`bytes 400-999/1000`, `W/"synthetic-1"`, 400)},
 	"no ETag now":   {answer: partial(`bytes 400-999/1000`, ``, 400)},
-	"too short now": {answer: func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+	"too short now": {answer: func(_ *audioServer, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Range", "bytes */300")
 		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 	}},
-	"unknown size now": {answer: func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+	"unknown size now": {answer: func(_ *audioServer, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 	}},
 }
 
 // partial answers with the recording's rest under these headers.
-func partial(contentRange, etag string, from int) func(*archive, http.ResponseWriter, *http.Request) {
-	return func(a *archive, w http.ResponseWriter, _ *http.Request) {
+func partial(contentRange, etag string, from int) func(*audioServer, http.ResponseWriter, *http.Request) {
+	return func(a *audioServer, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Range", contentRange)
 		if etag != "" {
 			w.Header().Set("ETag", etag)
@@ -236,7 +236,7 @@ func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
 		for _, rewindable := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, rewindable %t", name, rewindable), func(t *testing.T) {
 				t.Parallel()
-				a := newArchive(t, 1000)
+				a := newAudioServer(t, 1000)
 				if tt.first != nil {
 					tt.first(a)
 				}
@@ -289,7 +289,7 @@ func TestDownloadGoesOnWithoutRanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, size)
+			a := newAudioServer(t, size)
 			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 				if n <= len(cuts) {
 					w = &cutWriter{w, cuts[n-1]}
@@ -317,7 +317,7 @@ func TestDownloadGoesOnWithoutRanges(t *testing.T) {
 	}
 	t.Run("never any further", func(t *testing.T) {
 		t.Parallel()
-		a := newArchive(t, size)
+		a := newAudioServer(t, size)
 		a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
 			a.serveWhole(&cutWriter{w, 1000}, r)
 			return true
@@ -330,7 +330,7 @@ func TestDownloadGoesOnWithoutRanges(t *testing.T) {
 
 func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.etag = ""
 	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
 	path := filepath.Join(t.TempDir(), "journal")
@@ -345,7 +345,7 @@ func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
 
 func TestAPipeIsNotRewound(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.etag = ""
 	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
 	from, to, err := os.Pipe()
@@ -358,7 +358,7 @@ func TestAPipeIsNotRewound(t *testing.T) {
 func TestNothingBeyondTheEndMeansComplete(t *testing.T) {
 	t.Parallel()
 	for size, target := range map[int]error{1000: nil, 999: clinicaldoc.ErrAudioChanged, 1500: clinicaldoc.ErrAudioChanged} {
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("ETag", a.etag)
 			if n == 1 { // chunked, and cut between the last byte and the end
@@ -434,7 +434,7 @@ func TestWhatIsNoRecordingIsAnError(t *testing.T) {
 	for name, answer := range refusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, 1000)
+			a := newAudioServer(t, 1000)
 			a.answer = firstly(answer)
 			var got bytes.Buffer
 			n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
@@ -449,7 +449,7 @@ func TestWhatIsNoRecordingIsAnError(t *testing.T) {
 		}
 		t.Run(name+" in the middle", func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, 1000)
+			a := newAudioServer(t, 1000)
 			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 				if n == 1 {
 					a.cut(w, r, 400)
@@ -493,7 +493,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 	t.Parallel()
 	t.Run("a cut is noticed", func(t *testing.T) {
 		t.Parallel()
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		a.note = sized(1000)
 		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data[:600]) })
 		var got bytes.Buffer
@@ -505,7 +505,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 	})
 	t.Run("complete", func(t *testing.T) {
 		t.Parallel()
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		a.note = sized(1000)
 		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data) })
 		var got bytes.Buffer
@@ -516,12 +516,12 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 	})
 	t.Run("nobody tells", func(t *testing.T) {
 		t.Parallel()
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data) })
 		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	})
-	chunked := func(a *archive) func(w http.ResponseWriter, _ *http.Request) {
+	chunked := func(a *audioServer) func(w http.ResponseWriter, _ *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(a.data[:500])
 			_ = http.NewResponseController(w).Flush()
@@ -530,7 +530,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 	}
 	t.Run("chunks have an end", func(t *testing.T) {
 		t.Parallel()
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		a.answer = firstly(chunked(a))
 		totals := map[int64]bool{}
 		var got bytes.Buffer
@@ -541,7 +541,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 	})
 	t.Run("chunks beyond it", func(t *testing.T) {
 		t.Parallel()
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		a.note = sized(700)
 		a.answer = firstly(chunked(a))
 		var got bytes.Buffer
@@ -554,13 +554,13 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 
 func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
 	t.Parallel()
-	chunked := func(a *archive, w http.ResponseWriter, r *http.Request) {
+	chunked := func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", a.etag)
 		_, _ = w.Write(a.data[:800])
 		_ = http.NewResponseController(w).Flush()
 		_, _ = w.Write(a.data[800:])
 	}
-	chunkedAtFirst := func(a *archive, w http.ResponseWriter, r *http.Request) {
+	chunkedAtFirst := func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Range") == "" {
 			chunked(a, w, r)
 			return
@@ -569,17 +569,17 @@ func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		size   int
-		answer func(a *archive, w http.ResponseWriter, r *http.Request)
+		answer func(a *audioServer, w http.ResponseWriter, r *http.Request)
 	}{
-		"one more":          {size: 999, answer: (*archive).serve},
-		"one less":          {size: 1001, answer: (*archive).serve},
+		"one more":          {size: 999, answer: (*audioServer).serve},
+		"one less":          {size: 1001, answer: (*audioServer).serve},
 		"far more, chunked": {size: 10, answer: chunkedAtFirst},
 		"more, chunked":     {size: 900, answer: chunkedAtFirst},
 		"less, chunked":     {size: 1001, answer: chunkedAtFirst},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, 1000)
+			a := newAudioServer(t, 1000)
 			a.note = sized(tt.size)
 			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
 			client := a.client(t)
@@ -615,11 +615,11 @@ func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
 func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		answer              func(a *archive, w http.ResponseWriter, r *http.Request)
+		answer              func(a *audioServer, w http.ResponseWriter, r *http.Request)
 		target              error
 		requests, addresses int
 	}{
-		"cut": {func(_ *archive, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4, 1},
+		"cut": {func(_ *audioServer, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4, 1},
 		"500": {storageStatus(500), clinicaldoc.ErrServer, 4, 1},
 		"429": {storageStatus(429), clinicaldoc.ErrRateLimited, 4, 1},
 		"501": {storageStatus(501), clinicaldoc.ErrServer, 1, 1},
@@ -628,7 +628,7 @@ func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
 		"401": {storageStatus(401), clinicaldoc.ErrUnauthorized, 2, 2},
 		"403": {storageStatus(403), clinicaldoc.ErrForbidden, 2, 2},
 		"404": {storageStatus(404), clinicaldoc.ErrNotFound, 2, 2},
-		"too long": {func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+		"too long": {func(_ *audioServer, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "60")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, clinicaldoc.ErrServer, 1, 1},
@@ -636,7 +636,7 @@ func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, 1000)
+			a := newAudioServer(t, 1000)
 			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
 			_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
 			require.Error(t, err)
@@ -654,8 +654,8 @@ func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
 	}
 }
 
-func storageStatus(code int) func(*archive, http.ResponseWriter, *http.Request) {
-	return func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+func storageStatus(code int) func(*audioServer, http.ResponseWriter, *http.Request) {
+	return func(_ *audioServer, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, "<Error><Resource>/audio/7?X-Amz-Signature="+signature+"</Resource></Error>")
@@ -664,7 +664,7 @@ func storageStatus(code int) func(*archive, http.ResponseWriter, *http.Request) 
 
 func TestRestartsThatGetNoFurtherAreBounded(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 		a.mu.Lock()
 		a.etag = fmt.Sprintf(`"synthetic-%d"`, n) // another recording every time
@@ -679,7 +679,7 @@ func TestRestartsThatGetNoFurtherAreBounded(t *testing.T) {
 
 func TestObserverAndLoggerLearnOfStorage(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 		switch n {
 		case 1:
@@ -730,7 +730,7 @@ func TestAWriterThatFailsEndsTheDownload(t *testing.T) {
 	t.Parallel()
 	full := errors.New("synthetic: disk is full at /home/patient")
 	for _, w := range []failingWriter{{3, full}, {0, full}, {3, nil}} {
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, w, clinicaldoc.DownloadParams{})
 		want := w.err
 		if want == nil {
@@ -745,7 +745,7 @@ func TestAWriterThatFailsEndsTheDownload(t *testing.T) {
 
 func TestDownloadArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 10)
+	a := newAudioServer(t, 10)
 	client := a.client(t)
 	_, err := client.Notes.DownloadAudio(socketContext(t), 0, io.Discard, clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
@@ -766,7 +766,7 @@ func TestDownloadArgumentsAreChecked(t *testing.T) {
 
 func TestDownloadEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	logout := errors.New("synthetic: the user logged out")
 	ctx, cancel := context.WithCancelCause(socketContext(t))
 	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
@@ -929,7 +929,7 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 
 func TestStorageIsNotFollowedToTheServiceEither(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, a.api.URL+"/v1/progress-notes/7", http.StatusFound)
 		return true
@@ -1140,7 +1140,7 @@ func TestNotesAudioURLRefusesOtherResponses(t *testing.T) {
 }
 
 // cutting makes every request but those from the n-th on break off after so many bytes, the second one at once.
-func cutting(a *archive, n, bytes int) func(int, http.ResponseWriter, *http.Request) bool {
+func cutting(a *audioServer, n, bytes int) func(int, http.ResponseWriter, *http.Request) bool {
 	return func(number int, w http.ResponseWriter, r *http.Request) bool {
 		if number >= n {
 			return false
@@ -1155,7 +1155,7 @@ func cutting(a *archive, n, bytes int) func(int, http.ResponseWriter, *http.Requ
 
 func TestDownloadAudioFileWritesTheWholeFile(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 100_000)
+	a := newAudioServer(t, 100_000)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "visit.wav")
 	n, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
@@ -1168,7 +1168,7 @@ func TestDownloadAudioFileWritesTheWholeFile(t *testing.T) {
 
 func TestDownloadAudioFileIsContinuedByTheNextCall(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 100_000)
+	a := newAudioServer(t, 100_000)
 	a.answer = cutting(a, 5, 40_000) // one attempt with 40,000 bytes, three with none
 	dir := t.TempDir()
 	path := filepath.Join(dir, "visit.wav")
@@ -1244,7 +1244,7 @@ func TestWhatAPartMayBeContinuedFrom(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, size)
+			a := newAudioServer(t, size)
 			dir := t.TempDir()
 			leftBehind(t, dir, tt.part, tt.companion(a.api.URL))
 			path := filepath.Join(dir, "visit.wav")
@@ -1272,7 +1272,7 @@ func requirePrivate(t *testing.T, path string) {
 
 func TestAPartIsContinuedWithoutRanges(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { a.serveWhole(w, r); return true }
 	dir := t.TempDir()
 	leftBehind(t, dir, a.data[:600], companion(a.api.URL, 7, a.etag, 1000, 600))
@@ -1286,7 +1286,7 @@ func TestAPartIsContinuedWithoutRanges(t *testing.T) {
 
 func TestAPartThatIsATextIsNotKept(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 0)
+	a := newAudioServer(t, 0)
 	a.data = []byte("Request has expired")
 	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		w.Header()["Content-Type"] = nil
@@ -1308,21 +1308,21 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 		"visit.wav.part": "mine", "visit.wav.part.json": "{}", ".visit.wav.part": "mine",
 		partName: "named like a part", ".visit.wav.clinicaldoc-part": "mine", ".other.wav.clinicaldoc-part.json": "mine",
 	}
-	cutOnce := func(a *archive, w http.ResponseWriter, r *http.Request) {
+	cutOnce := func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Range") == "" {
 			a.cut(w, r, 600)
 		}
 		a.cut(w, r, 0)
 	}
-	refuse := func(_ *archive, w http.ResponseWriter, _ *http.Request) {
+	refuse := func(_ *audioServer, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}
 	for name, tt := range map[string]struct {
 		companion *string // beside the others
-		answer    func(a *archive, w http.ResponseWriter, r *http.Request)
+		answer    func(a *audioServer, w http.ResponseWriter, r *http.Request)
 		err       error
 	}{
-		"success":                    {answer: (*archive).serve},
+		"success":                    {answer: (*audioServer).serve},
 		"refusal":                    {answer: refuse, err: clinicaldoc.ErrServer},
 		"cut":                        {answer: cutOnce, err: io.ErrUnexpectedEOF},
 		"a text as companion":        {companion: new("my notes"), err: fs.ErrExist},
@@ -1330,12 +1330,12 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 		"a companion of no part":     {companion: new(`{"format":"clinicaldoc-part","part":"../../../visit"}`), err: fs.ErrExist},
 		"a companion without digits": {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdeg"}`), err: fs.ErrExist},
 		"a short companion":          {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdef`), err: fs.ErrExist},
-		"an empty companion":         {companion: new(""), answer: (*archive).serve},
-		"zeros as companion":         {companion: new("\x00\x00"), answer: (*archive).serve},
+		"an empty companion":         {companion: new(""), answer: (*audioServer).serve},
+		"zeros as companion":         {companion: new("\x00\x00"), answer: (*audioServer).serve},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, 1000)
+			a := newAudioServer(t, 1000)
 			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
 			dir := t.TempDir()
 			files := maps.Clone(others)
@@ -1371,7 +1371,7 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 
 func TestAChangedRecordingRestartsThePart(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.answer = cutting(a, 5, 400)
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	client := a.client(t)
@@ -1396,7 +1396,7 @@ func TestAChangedRecordingRestartsThePart(t *testing.T) {
 
 func TestAFailureBeforeTheFirstByteLeavesNothing(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusNotFound)
 		return true
@@ -1409,7 +1409,7 @@ func TestAFailureBeforeTheFirstByteLeavesNothing(t *testing.T) {
 
 func TestAPartThatCannotBeContinuedIsNotKept(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.etag = ""
 	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { a.cut(w, r, 400); return true }
 	dir := t.TempDir()
@@ -1420,7 +1420,7 @@ func TestAPartThatCannotBeContinuedIsNotKept(t *testing.T) {
 
 func TestOneDownloadToAPathAtATime(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "visit.wav")
 	client := a.client(t)
@@ -1443,7 +1443,7 @@ func TestOneDownloadToAPathAtATime(t *testing.T) {
 
 func TestACallbackThatPanicsLeavesThePathFree(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 100_000)
+	a := newAudioServer(t, 100_000)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "visit.wav")
 	client := a.client(t)
@@ -1463,7 +1463,7 @@ func TestACallbackThatPanicsLeavesThePathFree(t *testing.T) {
 
 func TestManyDownloadsToAPathDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 200_000)
+	a := newAudioServer(t, 200_000)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "visit.wav")
 	client := a.client(t)
@@ -1493,7 +1493,7 @@ func TestManyDownloadsToAPathDoNotDisturbEachOther(t *testing.T) {
 
 func TestDownloadAudioFileRefusesUnusablePaths(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	dir := t.TempDir()
 	client := a.client(t)
 	for _, path := range []string{"", dir} {
@@ -1529,7 +1529,7 @@ func TestAnotherThingThanAFileIsNoPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newArchive(t, 1000)
+			a := newAudioServer(t, 1000)
 			dir := t.TempDir()
 			letter := filepath.Join(dir, "letter")
 			require.NoError(t, os.WriteFile(letter, make([]byte, 1000), 0o600))
@@ -1567,7 +1567,7 @@ func TestAPartOfOthersIsNotContinued(t *testing.T) {
 		for _, which := range []string{partName, companionName} {
 			t.Run(name+": "+which, func(t *testing.T) {
 				t.Parallel()
-				a := newArchive(t, 1000)
+				a := newAudioServer(t, 1000)
 				dir := t.TempDir()
 				planted := bytes.Repeat([]byte{0xff}, 600)
 				leftBehind(t, dir, planted, companion(a.api.URL, 7, a.etag, 1000, 600))
@@ -1593,7 +1593,7 @@ func TestAPartOfOthersIsNotContinued(t *testing.T) {
 func TestDownloadToALongName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{strings.Repeat("v", 231) + ".wav", strings.Repeat("ä", 125) + ".wav", strings.Repeat("v", 251) + ".wav"} {
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)
 		a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -1616,7 +1616,7 @@ func TestDownloadToALongName(t *testing.T) {
 // A link is the file that it leads to.
 func TestDownloadToALink(t *testing.T) {
 	t.Parallel()
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	dir, share := t.TempDir(), t.TempDir()
 	path, target := filepath.Join(dir, "visit.wav"), filepath.Join(share, "visit.wav")
 	require.NoError(t, os.WriteFile(target, []byte("old"), 0o600))

@@ -23,55 +23,59 @@ import (
 
 func TestUpdateAfterALostResponse(t *testing.T) {
 	t.Parallel()
-	lost := func(d *desk, acts bool, then func(*deskNote)) { d.faults = []deskFault{{acts: acts, then: then}} }
+	lost := func(d *noteServer, acts bool, then func(*servedNote)) {
+		d.faults = []writeFault{{acts: acts, then: then}}
+	}
 	for name, tc := range map[string]struct {
-		set    func(*desk)
+		set    func(*noteServer)
 		puts   int
 		text   string // the analysis in the end
 		errors []error
 	}{
-		"it was carried out":                       {func(d *desk) { lost(d, true, nil) }, 1, "ours", nil},
-		"it was carried out, and trimmed":          {func(d *desk) { lost(d, true, func(n *deskNote) { n.Analysis = "  ours\n" }) }, 1, "  ours\n", nil},
-		"it was not carried out":                   {func(d *desk) { lost(d, false, nil) }, 2, "ours", nil},
-		"carried out, then edited":                 {func(d *desk) { lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"not carried out, but edited":              {func(d *desk) { lost(d, false, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"edited, the service's clock an hour late": {func(d *desk) { d.clock = -time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
-		"edited, the service's clock an hour fast": {func(d *desk) { d.clock = time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
-		"no updated_at to go by": {func(d *desk) {
+		"it was carried out":                       {func(d *noteServer) { lost(d, true, nil) }, 1, "ours", nil},
+		"it was carried out, and trimmed":          {func(d *noteServer) { lost(d, true, func(n *servedNote) { n.Analysis = "  ours\n" }) }, 1, "  ours\n", nil},
+		"it was not carried out":                   {func(d *noteServer) { lost(d, false, nil) }, 2, "ours", nil},
+		"carried out, then edited":                 {func(d *noteServer) { lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"not carried out, but edited":              {func(d *noteServer) { lost(d, false, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"edited, the service's clock an hour late": {func(d *noteServer) { d.clock = -time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"edited, the service's clock an hour fast": {func(d *noteServer) { d.clock = time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"no updated_at to go by": {func(d *noteServer) {
 			d.note.UpdatedAt = time.Time{}
 			lost(d, false, nil)
 		}, 1, "first thoughts", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"the read fails": {func(d *desk) {
+		"the read fails": {func(d *noteServer) {
 			d.reads = []int{http.StatusForbidden}
 			lost(d, true, d.byClinician)
 		}, 1, "the clinician's words", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
-		"a 502 that was carried out, then edited": {func(d *desk) {
-			d.faults = []deskFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
+		"a 502 that was carried out, then edited": {func(d *noteServer) {
+			d.faults = []writeFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
 		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
-		"a 429 needs no look": {func(d *desk) { d.faults = []deskFault{{status: http.StatusTooManyRequests, then: d.byClinician}} }, 2, "ours", nil},
-		"an earlier attempt may have acted, then 403": {func(d *desk) {
-			d.faults = []deskFault{{}, {status: http.StatusForbidden}}
+		"a 429 needs no look": {func(d *noteServer) {
+			d.faults = []writeFault{{status: http.StatusTooManyRequests, then: d.byClinician}}
+		}, 2, "ours", nil},
+		"an earlier attempt may have acted, then 403": {func(d *noteServer) {
+			d.faults = []writeFault{{}, {status: http.StatusForbidden}}
 		}, 2, "first thoughts", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
-		"an earlier attempt may have acted, then 404": {func(d *desk) {
-			d.faults = []deskFault{{}, {status: http.StatusNotFound}}
+		"an earlier attempt may have acted, then 404": {func(d *noteServer) {
+			d.faults = []writeFault{{}, {status: http.StatusNotFound}}
 		}, 2, "first thoughts", []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
-		"an earlier attempt may have acted, then 429 and edited": {func(d *desk) {
-			d.faults = []deskFault{{}, {status: http.StatusTooManyRequests, then: d.byClinician}}
+		"an earlier attempt may have acted, then 429 and edited": {func(d *noteServer) {
+			d.faults = []writeFault{{}, {status: http.StatusTooManyRequests, then: d.byClinician}}
 		}, 2, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"edited within the second, by our clock": {func(d *desk) {
+		"edited within the second, by our clock": {func(d *noteServer) {
 			d.clock = time.Hour
-			lost(d, false, func(n *deskNote) {
+			lost(d, false, func(n *servedNote) {
 				n.Analysis, n.UpdatedAt = "the clinician's words", time.Now().Truncate(time.Second).UTC()
 			})
 		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"it need not be complete": {func(d *desk) {
+		"it need not be complete": {func(d *noteServer) {
 			d.note.Has.Content, d.note.Has.Transcription, d.note.Transcription = false, false, ""
 			lost(d, false, nil)
 		}, 2, "ours", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
+			d := newNoteServer()
 			tc.set(d)
 			note, err := d.client(t).Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
 			if len(tc.errors) == 0 {
@@ -160,11 +164,11 @@ func TestUpdateThatWasNotCarriedOutIsRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
+			d := newNoteServer()
 			client := d.client(t)
 			read, err := client.Notes.Get(socketContext(t), 9)
 			require.NoError(t, err)
-			d.faults = []deskFault{{}}
+			d.faults = []writeFault{{}}
 			_, err = client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read))
 			require.NoError(t, err)
 			assert.Len(t, d.written, 2)
@@ -175,26 +179,26 @@ func TestUpdateThatWasNotCarriedOutIsRetried(t *testing.T) {
 func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		set    func(*desk)
+		set    func(*noteServer)
 		puts   int
 		signed bool
 		errors []error
 	}{
-		"it was signed":           {func(d *desk) { d.faults = []deskFault{{acts: true}} }, 1, true, nil},
-		"it was not signed":       {func(d *desk) { d.faults = []deskFault{{}} }, 2, true, nil},
-		"the text changed":        {func(d *desk) { d.faults = []deskFault{{status: 503, then: d.byClinician}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"the note cannot be read": {func(d *desk) { d.faults = []deskFault{{status: 503}}; d.reads = []int{403, 403} }, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
-		"the note is gone":        {func(d *desk) { d.faults = []deskFault{{status: 503}}; d.reads = []int{404, 404} }, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
-		"the note is not complete": {func(d *desk) {
-			d.faults = []deskFault{{status: 503, then: func(n *deskNote) { n.Has.Content = false }}}
+		"it was signed":           {func(d *noteServer) { d.faults = []writeFault{{acts: true}} }, 1, true, nil},
+		"it was not signed":       {func(d *noteServer) { d.faults = []writeFault{{}} }, 2, true, nil},
+		"the text changed":        {func(d *noteServer) { d.faults = []writeFault{{status: 503, then: d.byClinician}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"the note cannot be read": {func(d *noteServer) { d.faults = []writeFault{{status: 503}}; d.reads = []int{403, 403} }, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"the note is gone":        {func(d *noteServer) { d.faults = []writeFault{{status: 503}}; d.reads = []int{404, 404} }, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
+		"the note is not complete": {func(d *noteServer) {
+			d.faults = []writeFault{{status: 503, then: func(n *servedNote) { n.Has.Content = false }}}
 		}, 1, false, []error{clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrServer, clinicaldoc.ErrOutcomeUnknown}},
-		"no updated_at to go by":    {func(d *desk) { d.note.UpdatedAt = time.Time{}; d.faults = []deskFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"signed, and then edited":   {func(d *desk) { d.faults = []deskFault{{acts: true, then: d.byClinician}} }, 1, true, nil},
-		"rate limited and then not": {func(d *desk) { d.faults = []deskFault{{status: 429}} }, 2, true, nil},
+		"no updated_at to go by":    {func(d *noteServer) { d.note.UpdatedAt = time.Time{}; d.faults = []writeFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"signed, and then edited":   {func(d *noteServer) { d.faults = []writeFault{{acts: true, then: d.byClinician}} }, 1, true, nil},
+		"rate limited and then not": {func(d *noteServer) { d.faults = []writeFault{{status: 429}} }, 2, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
+			d := newNoteServer()
 			tc.set(d)
 			note, err := d.client(t).Notes.Sign(socketContext(t), 9)
 			if len(tc.errors) == 0 {
@@ -213,7 +217,7 @@ func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
 func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
 	t.Parallel()
 	// The message suggests, the note decides: this one is complete.
-	d := newDesk()
+	d := newNoteServer()
 	d.note.Has.Signed = true
 	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -233,9 +237,9 @@ func TestSignOfAnIncompleteNoteIsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 	t.Parallel()
 	for status, unknown := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true, http.StatusUnprocessableEntity: false} {
 		for name, opts := range map[string][]clinicaldoc.CallOption{"retries": nil, "none": {clinicaldoc.WithoutRetry()}} {
-			d := newDesk()
+			d := newNoteServer()
 			d.note.Has.Content = false
-			d.faults = []deskFault{{status: status}}
+			d.faults = []writeFault{{status: status}}
 			_, err := d.client(t).Notes.Sign(socketContext(t), 9, opts...)
 			require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
 			_, typed := errors.AsType[*clinicaldoc.Error](err)
@@ -247,9 +251,9 @@ func TestSignOfAnIncompleteNoteIsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 
 func TestSignDoesNotChangeTheErrorThatObserversHold(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newNoteServer()
 	d.note.Has.Content = false
-	d.faults = []deskFault{{status: http.StatusUnprocessableEntity}}
+	d.faults = []writeFault{{status: http.StatusUnprocessableEntity}}
 	var seen []error
 	client := d.client(t, clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { seen = append(seen, a.Err) }))
 	_, err := client.Notes.Sign(socketContext(t), 9)
@@ -264,8 +268,8 @@ func TestALostEditThatIsNotRetriedSaysSo(t *testing.T) {
 	for name, call := range edits() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
-			d.faults = []deskFault{{}}
+			d := newNoteServer()
+			d.faults = []writeFault{{}}
 			err := call(socketContext(t), d.client(t), clinicaldoc.WithoutRetry())
 			require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 			assert.Contains(t, err.Error(), "read the record before trying again")
@@ -279,12 +283,12 @@ func TestALostEditThatIsNotRetriedSaysSo(t *testing.T) {
 func TestDeleteAfterALostResponse(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
-		d := newDesk()
-		d.faults = []deskFault{{acts: true}, {status: status}}
+		d := newNoteServer()
+		d.faults = []writeFault{{acts: true}, {status: status}}
 		confirmation, err := d.client(t).Notes.Delete(socketContext(t), 9)
 		require.NoError(t, err)
 		assert.NotNil(t, confirmation)
-		d.faults = []deskFault{{status: status}}
+		d.faults = []writeFault{{status: status}}
 		_, err = d.client(t).Notes.Delete(socketContext(t), 9)
 		require.Error(t, err, "nothing was lost, so nothing was deleted")
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -293,8 +297,8 @@ func TestDeleteAfterALostResponse(t *testing.T) {
 
 func TestDoDeleteAfterALostResponseLeavesOutAlone(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
-	d.faults = []deskFault{{acts: true}, {status: http.StatusNotFound}}
+	d := newNoteServer()
+	d.faults = []writeFault{{acts: true}, {status: http.StatusNotFound}}
 	out := map[string]any{"kept": true}
 	require.NoError(t, d.client(t).Do(socketContext(t), http.MethodDelete, "/v1/teams/9", nil, &out))
 	assert.Equal(t, map[string]any{"kept": true}, out)
@@ -302,14 +306,14 @@ func TestDoDeleteAfterALostResponseLeavesOutAlone(t *testing.T) {
 
 func TestRevokeOfTheTokenInUseAfterALostResponse(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
-	d.faults = []deskFault{{acts: true}, {status: http.StatusUnauthorized}}
+	d := newNoteServer()
+	d.faults = []writeFault{{acts: true}, {status: http.StatusUnauthorized}}
 	_, err := d.client(t).Tokens.Revoke(socketContext(t), 9)
 	require.NoError(t, err, "the retry is refused because the token is revoked")
-	d.faults = []deskFault{{status: http.StatusUnauthorized}}
+	d.faults = []writeFault{{status: http.StatusUnauthorized}}
 	_, err = d.client(t).Tokens.Revoke(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
-	d.faults = []deskFault{{acts: true}, {status: http.StatusUnauthorized}}
+	d.faults = []writeFault{{acts: true}, {status: http.StatusUnauthorized}}
 	_, err = d.client(t).Notes.Delete(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized, "of a note that proves nothing")
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -317,22 +321,22 @@ func TestRevokeOfTheTokenInUseAfterALostResponse(t *testing.T) {
 
 func TestIfUnchanged(t *testing.T) {
 	t.Parallel()
-	changes := map[string]func(*deskNote){
+	changes := map[string]func(*servedNote){
 		"nothing":          nil,
-		"the name":         func(n *deskNote) { n.Name = "Other" },
-		"transcription":    func(n *deskNote) { n.Transcription = "other words" },
-		"analysis":         func(n *deskNote) { n.Analysis = "other thoughts" },
-		"the signature":    func(n *deskNote) { n.Has.Signed = true },
-		"a flag":           func(n *deskNote) { n.Has.Content = false },
-		"updated_at alone": func(n *deskNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Second) },
-		"the patient":      func(n *deskNote) { n.PatientID++ },
-		"no patient":       func(n *deskNote) { n.PatientID = 0 },
+		"the name":         func(n *servedNote) { n.Name = "Other" },
+		"transcription":    func(n *servedNote) { n.Transcription = "other words" },
+		"analysis":         func(n *servedNote) { n.Analysis = "other thoughts" },
+		"the signature":    func(n *servedNote) { n.Has.Signed = true },
+		"a flag":           func(n *servedNote) { n.Has.Content = false },
+		"updated_at alone": func(n *servedNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Second) },
+		"the patient":      func(n *servedNote) { n.PatientID++ },
+		"no patient":       func(n *servedNote) { n.PatientID = 0 },
 	}
 	for name, call := range edits() {
 		for what, change := range changes {
 			t.Run(name+", changed: "+what, func(t *testing.T) {
 				t.Parallel()
-				d := newDesk()
+				d := newNoteServer()
 				d.note.PatientID = 4711
 				client := d.client(t)
 				read, err := client.Notes.Get(socketContext(t), 9)
@@ -360,7 +364,7 @@ func TestIfUnchanged(t *testing.T) {
 func TestIfUnchangedNoticesAPatientWhoWasNotNamed(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
-		d := newDesk()
+		d := newNoteServer()
 		client := d.client(t)
 		read, err := client.Notes.Get(socketContext(t), 9)
 		require.NoError(t, err)
@@ -373,7 +377,7 @@ func TestIfUnchangedNoticesAPatientWhoWasNotNamed(t *testing.T) {
 // Web forms send CRLF where a service keeps LF: the same text.
 func TestLineEndsMakeNoOtherText(t *testing.T) {
 	t.Parallel()
-	normalise := func(d *desk) clinicaldoc.Option {
+	normalise := func(d *noteServer) clinicaldoc.Option {
 		return clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet {
 				body, err := io.ReadAll(r.Body)
@@ -384,12 +388,12 @@ func TestLineEndsMakeNoOtherText(t *testing.T) {
 				r = r.Clone(r.Context())
 				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(kept)), int64(len(kept))
 			}
-			return deskTransport{d, socketTransport(t)}.RoundTrip(r)
+			return noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
 		})})
 	}
 	params := clinicaldoc.UpdateNoteParams{Analysis: new("first line\r\nsecond line\r\n")}
-	for name, faults := range map[string][]deskFault{"at once": nil, "after a lost response": {{acts: true}}} {
-		d := newDesk()
+	for name, faults := range map[string][]writeFault{"at once": nil, "after a lost response": {{acts: true}}} {
+		d := newNoteServer()
 		d.note.Transcription = "one\ntwo"
 		client := d.client(t, normalise(d))
 		read, err := client.Notes.Get(socketContext(t), 9)
@@ -406,21 +410,21 @@ func TestLineEndsMakeNoOtherText(t *testing.T) {
 // A program that edits and signs within a second knows its own edit, and nobody is blamed for it.
 func TestOwnChangesAreNoConflict(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newNoteServer()
 	client := d.client(t)
 	_, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
 	require.NoError(t, err)
-	d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
+	d.faults = []writeFault{{status: http.StatusServiceUnavailable}}
 	_, err = client.Notes.Sign(socketContext(t), 9)
 	require.NoError(t, err)
 	assert.Len(t, d.written, 3)
 
 	// Another's change since is one all the same, also in the same second.
-	d = newDesk()
+	d = newNoteServer()
 	client = d.client(t)
 	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
 	require.NoError(t, err)
-	d.faults = []deskFault{{status: http.StatusServiceUnavailable, then: func(n *deskNote) { n.Analysis = "the clinician's words" }}}
+	d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: func(n *servedNote) { n.Analysis = "the clinician's words" }}}
 	_, err = client.Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 	assert.NotContains(t, err.Error(), "somebody")
@@ -433,11 +437,11 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
 				t.Parallel()
-				d := newDesk()
+				d := newNoteServer()
 				client := d.client(t)
 				read, err := client.Notes.Get(socketContext(t), 9)
 				require.NoError(t, err)
-				d.faults = []deskFault{{status: status, then: d.byClinician}}
+				d.faults = []writeFault{{status: status, then: d.byClinician}}
 				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 				assert.Equal(t, status == http.StatusServiceUnavailable, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
@@ -449,33 +453,33 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 	}
 	t.Run("a deletion that was carried out", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk()
+		d := newNoteServer()
 		client := d.client(t)
 		read, err := client.Notes.Get(socketContext(t), 9)
 		require.NoError(t, err)
-		d.faults = []deskFault{{acts: true}}
+		d.faults = []writeFault{{acts: true}}
 		_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
 		require.NoError(t, err)
 		assert.Len(t, d.written, 1)
 	})
 	for name, tc := range map[string]struct {
 		edit  string
-		fault deskFault
+		fault writeFault
 		reads []int
 		want  error
 	}{
-		"a deletion of what cannot be read":   {"delete", deskFault{}, []int{0, http.StatusForbidden}, clinicaldoc.ErrForbidden},
-		"somebody else deleted it":            {"delete", deskFault{status: http.StatusTooManyRequests}, []int{0, http.StatusNotFound}, clinicaldoc.ErrNotFound},
-		"somebody else wrote the same":        {"update", deskFault{status: http.StatusTooManyRequests, then: func(n *deskNote) { n.Analysis = "ours" }}, nil, clinicaldoc.ErrConflict},
-		"it cannot be read before it is sent": {"update", deskFault{}, []int{http.StatusForbidden}, clinicaldoc.ErrForbidden},
+		"a deletion of what cannot be read":   {"delete", writeFault{}, []int{0, http.StatusForbidden}, clinicaldoc.ErrForbidden},
+		"somebody else deleted it":            {"delete", writeFault{status: http.StatusTooManyRequests}, []int{0, http.StatusNotFound}, clinicaldoc.ErrNotFound},
+		"somebody else wrote the same":        {"update", writeFault{status: http.StatusTooManyRequests, then: func(n *servedNote) { n.Analysis = "ours" }}, nil, clinicaldoc.ErrConflict},
+		"it cannot be read before it is sent": {"update", writeFault{}, []int{http.StatusForbidden}, clinicaldoc.ErrForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
+			d := newNoteServer()
 			client := d.client(t)
 			read, err := client.Notes.Get(socketContext(t), 9)
 			require.NoError(t, err)
-			d.faults, d.reads = []deskFault{tc.fault}, tc.reads
+			d.faults, d.reads = []writeFault{tc.fault}, tc.reads
 			err = edits()[tc.edit](socketContext(t), client, clinicaldoc.IfUnchanged(read))
 			require.ErrorIs(t, err, tc.want)
 			assert.LessOrEqual(t, len(d.written), 1)
@@ -483,11 +487,11 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 	}
 	t.Run("an update that was not", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk()
+		d := newNoteServer()
 		client := d.client(t)
 		read, err := client.Notes.Get(socketContext(t), 9)
 		require.NoError(t, err)
-		d.faults = []deskFault{{}}
+		d.faults = []writeFault{{}}
 		note, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("New")}, clinicaldoc.IfUnchanged(read))
 		require.NoError(t, err)
 		assert.Equal(t, "New", note.Name)
@@ -502,15 +506,15 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 			continue
 		}
 		for _, short := range []bool{false, true} {
-			d := newDesk()
+			d := newNoteServer()
 			client := d.client(t)
 			read, err := client.Notes.Get(socketContext(t), 9)
 			require.NoError(t, err)
 			// Somebody writes between the read and the write, so that the service's response shows another text.
 			d.short = short
-			d.faults = []deskFault{{acts: true, status: http.StatusOK}}
+			d.faults = []writeFault{{acts: true, status: http.StatusOK}}
 			read.UpdatedAt = d.note.UpdatedAt
-			sneaky := sneakingTransport{deskTransport{d, socketTransport(t)}}
+			sneaky := sneakingTransport{noteServerTransport{d, socketTransport(t)}}
 			client = d.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: sneaky}))
 			err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 			if short {
@@ -566,15 +570,15 @@ func TestIfUnchangedComparesEveryText(t *testing.T) {
 }
 
 // sneakingTransport lets somebody change the transcription just before a write.
-type sneakingTransport struct{ deskTransport }
+type sneakingTransport struct{ noteServerTransport }
 
 func (s sneakingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
-		s.desk.mu.Lock()
-		s.desk.note.Transcription = "sneaked in"
-		s.desk.mu.Unlock()
+		s.server.mu.Lock()
+		s.server.note.Transcription = "sneaked in"
+		s.server.mu.Unlock()
 	}
-	return s.deskTransport.RoundTrip(r)
+	return s.noteServerTransport.RoundTrip(r)
 }
 
 func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {

@@ -338,7 +338,7 @@ func TestWhatTheMachineCannotDoNowIsForLater(t *testing.T) {
 		assert.True(t, clinicaldoc.Retryable(err), "%v", err)
 		assert.NotContains(t, err.Error(), "secret")
 
-		a := newArchive(t, 1000)
+		a := newAudioServer(t, 1000)
 		_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, failingWriter{err: cause}, clinicaldoc.DownloadParams{})
 		require.ErrorIs(t, err, errno)
 		assert.True(t, clinicaldoc.Retryable(err), "%v", err)

@@ -451,8 +451,8 @@ type contextKey struct{}
 // No test may leave a goroutine behind: a leaked one would hold a patient's audio or a connection.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// archive is a service with one recording in a storage of its own, both on real sockets.
-type archive struct {
+// audioServer is a service with one recording in a storage of its own, both on real sockets.
+type audioServer struct {
 	data []byte
 	etag string
 	note string // the note's JSON
@@ -469,9 +469,9 @@ type archive struct {
 
 const signature = "SYNTHETIC-SIGNATURE"
 
-func newArchive(t *testing.T, size int) *archive {
+func newAudioServer(t *testing.T, size int) *audioServer {
 	t.Helper()
-	a := &archive{data: syntheticAudio(size).bytes(), etag: `"synthetic-1"`, note: socketNote(7)}
+	a := &audioServer{data: syntheticAudio(size).bytes(), etag: `"synthetic-1"`, note: socketNote(7)}
 	a.storage = httptest.NewServer(http.HandlerFunc(a.serveStorage))
 	t.Cleanup(a.storage.Close)
 	a.api = httptest.NewServer(http.HandlerFunc(a.serveAPI))
@@ -479,7 +479,7 @@ func newArchive(t *testing.T, size int) *archive {
 	return a
 }
 
-func (a *archive) serveAPI(w http.ResponseWriter, r *http.Request) {
+func (a *audioServer) serveAPI(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -492,7 +492,7 @@ func (a *archive) serveAPI(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, a.note)
 }
 
-func (a *archive) serveStorage(w http.ResponseWriter, r *http.Request) {
+func (a *audioServer) serveStorage(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	a.requests = append(a.requests, r)
 	n, latest, answer := len(a.requests), fmt.Sprint(a.addresses), a.answer
@@ -508,7 +508,7 @@ func (a *archive) serveStorage(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve gives the recording as S3 does.
-func (a *archive) serve(w http.ResponseWriter, r *http.Request) {
+func (a *audioServer) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "audio/wav")
 	if a.etag != "" {
 		w.Header().Set("ETag", a.etag)
@@ -517,7 +517,7 @@ func (a *archive) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveWhole gives the recording as a storage does that knows no ranges.
-func (a *archive) serveWhole(w http.ResponseWriter, r *http.Request) {
+func (a *audioServer) serveWhole(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del("Range")
 	a.serve(w, r)
 }
@@ -547,11 +547,11 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 }
 
 // cut serves the recording up to the n-th byte of the answer and drops the connection.
-func (a *archive) cut(w http.ResponseWriter, r *http.Request, n int) {
+func (a *audioServer) cut(w http.ResponseWriter, r *http.Request, n int) {
 	a.serve(&cutWriter{w, n}, r)
 }
 
-func (a *archive) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+func (a *audioServer) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
 	return socketClient(t, a.api.URL, opts...)
 }
@@ -567,13 +567,13 @@ func firstly(answer func(w http.ResponseWriter, r *http.Request)) func(int, http
 }
 
 // seen returns the requests that storage has seen.
-func (a *archive) seen() []*http.Request {
+func (a *audioServer) seen() []*http.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.requests)
 }
 
-func (a *archive) ranges() []string {
+func (a *audioServer) ranges() []string {
 	var ranges []string
 	for _, r := range a.seen() {
 		ranges = append(ranges, strings.TrimSpace(r.Header.Get("Range")+" "+r.Header.Get("If-Range")))
@@ -738,8 +738,8 @@ func checkParts(want ...part) func(t *testing.T, contentType string, body []byte
 	}
 }
 
-// deskNote is one note of a service that a test's clinician edits behind the program's back.
-type deskNote struct {
+// servedNote is one note of a service that a test's clinician edits behind the program's back.
+type servedNote struct {
 	Name          string    `json:"name"`
 	Transcription string    `json:"transcription"`
 	Analysis      string    `json:"analysis"`
@@ -752,37 +752,37 @@ type deskNote struct {
 	} `json:"has"`
 }
 
-// desk is the service: it holds note 9, and each write meets the next fault, if there is one.
-type desk struct {
+// noteServer is the service: it holds note 9, and each write meets the next fault, if there is one.
+type noteServer struct {
 	mu      sync.Mutex
-	note    deskNote
+	note    servedNote
 	gone    bool
 	written []string // methods of the writes that came
 	tokens  map[string]bool
 	// fault says how a write goes: whether it is carried out, and its status, 0 for a response that is lost.
-	faults []deskFault
+	faults []writeFault
 	reads  []int // statuses of the next reads; 0: as it should
 	clock  time.Duration
 	short  bool // responses to writes leave texts out
 }
 
-type deskFault struct {
+type writeFault struct {
 	acts   bool
 	status int
-	then   func(*deskNote) // what somebody else does before the program comes back
+	then   func(*servedNote) // what somebody else does before the program comes back
 }
 
-func newDesk() *desk {
-	d := &desk{tokens: map[string]bool{}}
-	d.note = deskNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts", UpdatedAt: time.Now().Add(-time.Hour).UTC()}
+func newNoteServer() *noteServer {
+	d := &noteServer{tokens: map[string]bool{}}
+	d.note = servedNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts", UpdatedAt: time.Now().Add(-time.Hour).UTC()}
 	d.note.Has.Content, d.note.Has.Transcription = true, true
 	return d
 }
 
-func (d *desk) render(w http.ResponseWriter, status int, note deskNote) {
+func (d *noteServer) render(w http.ResponseWriter, status int, note servedNote) {
 	document, _ := json.Marshal(struct {
 		ID int64 `json:"id"`
-		deskNote
+		servedNote
 		CreatedAt time.Time `json:"created_at"`
 	}{9, note, time.Now().Add(-2 * time.Hour)})
 	w.Header().Set("Date", time.Now().Add(d.clock).UTC().Format(http.TimeFormat))
@@ -790,7 +790,7 @@ func (d *desk) render(w http.ResponseWriter, status int, note deskNote) {
 	_, _ = w.Write(document)
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *noteServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tokens[r.Header.Get("Authorization")] = true
@@ -810,7 +810,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.written = append(d.written, r.Method)
-	fault := deskFault{acts: true, status: http.StatusOK}
+	fault := writeFault{acts: true, status: http.StatusOK}
 	if len(d.faults) > 0 {
 		fault, d.faults = d.faults[0], d.faults[1:]
 	}
@@ -837,7 +837,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // act carries a write out.
-func (d *desk) act(r *http.Request) {
+func (d *noteServer) act(r *http.Request) {
 	switch {
 	case r.Method == http.MethodDelete:
 		d.gone = true
@@ -852,35 +852,35 @@ func (d *desk) act(r *http.Request) {
 }
 
 // byClinician is somebody else's edit, now.
-func (d *desk) byClinician(n *deskNote) {
+func (d *noteServer) byClinician(n *servedNote) {
 	n.Analysis = "the clinician's words"
 	n.UpdatedAt = time.Now().Add(d.clock).UTC()
 }
 
-func (d *desk) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+func (d *noteServer) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
 	srv := socketHandler(t, d.ServeHTTP)
-	inStep := clinicaldoc.WithHTTPClient(&http.Client{Transport: deskTransport{d, socketTransport(t)}})
+	inStep := clinicaldoc.WithHTTPClient(&http.Client{Transport: noteServerTransport{d, socketTransport(t)}})
 	return socketClient(t, srv.URL, append([]clinicaldoc.Option{inStep}, opts...)...)
 }
 
-// deskTransport keeps the test in step with the desk, whose handler may still be at work when its connection has ended.
-type deskTransport struct {
-	desk *desk
+// noteServerTransport keeps the test in step with the service, whose handler may still be at work when its connection has ended.
+type noteServerTransport struct {
+	server *noteServer
 	http.RoundTripper
 }
 
-func (s deskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s noteServerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.inStep()
 	defer s.inStep()
 	return s.RoundTripper.RoundTrip(r)
 }
 
 // inStep returns how many writes came, when no handler is at work.
-func (s deskTransport) inStep() int {
-	s.desk.mu.Lock()
-	defer s.desk.mu.Unlock()
-	return len(s.desk.written)
+func (s noteServerTransport) inStep() int {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	return len(s.server.written)
 }
 
 // edits are the three that change a note, for what holds for all of them.

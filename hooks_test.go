@@ -150,12 +150,12 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 	t.Run("sign", func(t *testing.T) {
 		t.Parallel()
 		var told hookLog
-		d := newDesk()
+		d := newNoteServer()
 		client := d.client(t, told.option())
 		note, err := client.Notes.Get(t.Context(), 9)
 		require.NoError(t, err)
 		_ = told.String()
-		d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
+		d.faults = []writeFault{{status: http.StatusServiceUnavailable}}
 		_, err = client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(note))
 		require.NoError(t, err)
 		assert.Equal(t, `
@@ -222,7 +222,7 @@ func TestTheContextOfAnEndIsTheCallers(t *testing.T) {
 func TestHooksLearnOfDownloads(t *testing.T) {
 	t.Parallel()
 	var told hookLog
-	a := newArchive(t, 1000)
+	a := newAudioServer(t, 1000)
 	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
 	client := a.client(t, told.option())
 	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
@@ -457,7 +457,7 @@ func TestErrorTypes(t *testing.T) {
 func TestConflictsAndStallsAreNamed(t *testing.T) {
 	t.Parallel()
 	var told hookLog
-	d := newDesk()
+	d := newNoteServer()
 	client := d.client(t, told.option())
 	_, err := client.Notes.Delete(t.Context(), 9, clinicaldoc.IfUnchanged(&clinicaldoc.ProgressNote{ID: 9}))
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)

@@ -274,11 +274,11 @@ func TestWithToken(t *testing.T) {
 	for name, call := range edits() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
+			d := newNoteServer()
 			client := d.client(t)
 			read, err := client.Notes.Get(socketContext(t), 9, clinicaldoc.WithToken("another-token"))
 			require.NoError(t, err)
-			d.faults = []deskFault{{status: http.StatusServiceUnavailable}}
+			d.faults = []writeFault{{status: http.StatusServiceUnavailable}}
 			require.NoError(t, call(socketContext(t), client, clinicaldoc.WithToken("another-token"), clinicaldoc.IfUnchanged(read)))
 			assert.Equal(t, map[string]bool{"Bearer another-token": true}, d.tokens, "every request of the call carries it")
 		})

@@ -790,8 +790,8 @@ func TestWaitEndsAtOnceOnAMisconfiguration(t *testing.T) {
 	})
 }
 
-// ward is a service with many notes, listed newest (highest id) first.
-type ward struct {
+// listServer is a service with many notes, listed newest (highest id) first.
+type listServer struct {
 	notes  []int64                                                  // ids, in order
 	stage  func(id int64, at time.Duration) clinicaldoc.Stage       // how far a note is
 	list   func(n int, r *http.Request) *reply                      // answers the n-th list call instead; nil: as usual
@@ -804,7 +804,7 @@ type ward struct {
 	perTick     map[time.Duration]int
 }
 
-func (w *ward) answer(_ int, at time.Duration, r *http.Request) *reply {
+func (w *listServer) answer(_ int, at time.Duration, r *http.Request) *reply {
 	w.perTick[at]++
 	if id, ok := strings.CutPrefix(r.URL.Path, "/v1/progress-notes/"); ok {
 		w.gets++
@@ -851,10 +851,10 @@ func (w *ward) answer(_ int, at time.Duration, r *http.Request) *reply {
 	return made(r, 200, `{"data":[`+strings.Join(rows, ",")+`],"meta":`+meta+`}`)
 }
 
-// newWard opens a ward with the notes 1 to n. Each is transcribing and completes after so many seconds as its id says.
-func newWard(t *testing.T, n int) (*ward, *polled, *clinicaldoc.Client) {
+// newListServer serves the notes 1 to n. Each is transcribing and completes after so many seconds as its id says.
+func newListServer(t *testing.T, n int) (*listServer, *polled, *clinicaldoc.Client) {
 	t.Helper()
-	w := &ward{reads: map[int64]int{}, perTick: map[time.Duration]int{}}
+	w := &listServer{reads: map[int64]int{}, perTick: map[time.Duration]int{}}
 	for id := range n {
 		w.notes = append(w.notes, int64(id+1))
 	}
@@ -902,11 +902,11 @@ func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids 
 }
 
 // ticks is the number of different times at which requests came.
-func (w *ward) ticks() int { return len(w.perTick) }
+func (w *listServer) ticks() int { return len(w.perTick) }
 
 // assertRate demands that after each pause no more was asked than so many requests and ten reads for each second of it, or
 // twenty.
-func (w *ward) assertRate(t *testing.T, more int) {
+func (w *listServer) assertRate(t *testing.T, more int) {
 	t.Helper()
 	times := slices.Sorted(maps.Keys(w.perTick))
 	for i, at := range times[1:] {
@@ -917,7 +917,7 @@ func (w *ward) assertRate(t *testing.T, more int) {
 func TestWaitAllListsOncePerTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 60)
+		w, _, client := newListServer(t, 60)
 		ids := slices.Clone(w.notes)
 		ids = append(ids, 1, 2, 3) // a note given twice counts once
 		ends := outcome(t.Context(), t, client, ids, clinicaldoc.WaitParams{})
@@ -934,7 +934,7 @@ func TestWaitAllListsOncePerTick(t *testing.T) {
 func TestWaitAllYieldsEachNoteAsItEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, _, client := newWard(t, 30)
+		_, _, client := newListServer(t, 30)
 		started := time.Now()
 		last := int64(0)
 		for note, err := range client.Notes.WaitAll(t.Context(), []int64{30, 3, 17, 9, 24}, clinicaldoc.WaitParams{}) {
@@ -953,7 +953,7 @@ func TestWaitAllCoversSeveralPages(t *testing.T) {
 		t.Run(fmt.Sprint("cursor ", cursor), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, _, client := newWard(t, 450)
+				w, _, client := newListServer(t, 450)
 				w.cursor = cursor
 				w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
 				// The newest 250 fill two pages and a half.
@@ -969,7 +969,7 @@ func TestWaitAllCoversSeveralPages(t *testing.T) {
 func TestWaitAllFindsOldNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 450)
+		w, _, client := newListServer(t, 450)
 		w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
 		// All fifty stand on the fourth page.
 		ends := outcome(t.Context(), t, client, w.notes[60:110], clinicaldoc.WaitParams{})
@@ -982,7 +982,7 @@ func TestWaitAllFindsOldNotes(t *testing.T) {
 func TestWaitAllReadsSinglyWhereThatIsCheaper(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 450)
+		w, _, client := newListServer(t, 450)
 		w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
 		// Three notes on different pages, all beyond the first.
 		ends := outcome(t.Context(), t, client, []int64{10, 120, 200}, clinicaldoc.WaitParams{})
@@ -1002,7 +1002,7 @@ func TestWaitAllBoundsSingleReads(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const n = 400
-				w, _, client := newWard(t, n)
+				w, _, client := newListServer(t, n)
 				w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
 				w.stage = completeAfter(time.Hour, clinicaldoc.StageTranscribing)
 				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{Interval: interval})
@@ -1036,7 +1036,7 @@ func TestWaitAllTakesOneReadForEachFinishedNote(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := tt.n
-				w, service, client := newWard(t, n)
+				w, service, client := newListServer(t, n)
 				w.row = tt.row
 				w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 				service.took = 20 * time.Millisecond
@@ -1058,7 +1058,7 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n, limit, window = 3000, 50, 5 * time.Second
-		w, service, client := newWard(t, n)
+		w, service, client := newListServer(t, n)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		usual := service.answer
 		began, used := -window, 0
@@ -1087,7 +1087,7 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 func TestWaitAllReadsAllThatEndTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 500)
+		w, _, client := newListServer(t, 500)
 		w.stage = completeAfter(10*time.Second, clinicaldoc.StageAnalysing)
 		ends := map[time.Duration]int{}
 		started := time.Now()
@@ -1115,7 +1115,7 @@ func TestWaitAllEndsWithADeadService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, service, client := newWard(t, 5000)
+				w, service, client := newListServer(t, 5000)
 				service.answer = tt.answer
 				started := time.Now()
 				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
@@ -1134,7 +1134,7 @@ func TestWaitAllEndsWithADeadService(t *testing.T) {
 func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 600)
+		w, _, client := newListServer(t, 600)
 		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
 		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
 			if id <= 60 {
@@ -1158,7 +1158,7 @@ func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
 func TestWaitAllDoesNotLetUnreadableNotesKeepOthersBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 5)
+		w, _, client := newListServer(t, 5)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
 			switch {
@@ -1185,7 +1185,7 @@ func TestWaitAllDoesNotLetUnreadableNotesKeepOthersBack(t *testing.T) {
 func TestWaitAllGoesOnWithTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 40)
+		w, _, client := newListServer(t, 40)
 		w.notes = slices.DeleteFunc(w.notes, func(id int64) bool { return id == 5 }) // it vanished
 		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
 			if id == 41 {
@@ -1230,7 +1230,7 @@ func TestWaitAllWorksWithoutTheList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, _, client := newWard(t, 9)
+				w, _, client := newListServer(t, 9)
 				w.list = list
 				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
 				assert.Len(t, ends, 9)
@@ -1249,7 +1249,7 @@ func TestWaitAllWorksWithoutTheList(t *testing.T) {
 func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 9)
+		w, _, client := newListServer(t, 9)
 		w.list = func(_ int, r *http.Request) *reply {
 			return made(r, 200, `{"data":[{"id":99}],"meta":{"next_cursor":"same"}}`)
 		}
@@ -1261,7 +1261,7 @@ func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
 func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, service, client := newWard(t, 30)
+		w, service, client := newListServer(t, 30)
 		var failed []time.Duration
 		w.list = func(n int, r *http.Request) *reply {
 			if n%3 == 0 {
@@ -1287,7 +1287,7 @@ func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
 	t.Run("rows without flags", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 10)
+			w, _, client := newListServer(t, 10)
 			w.row = func(id int64, stage clinicaldoc.Stage) string {
 				return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], `"audio":null`)
 			}
@@ -1299,7 +1299,7 @@ func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
 	t.Run("rows without texts", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 10)
+			w, _, client := newListServer(t, 10)
 			w.row = func(id int64, stage clinicaldoc.Stage) string {
 				return strings.NewReplacer(`"Synthetic words."`, `""`, `"Synthetic analysis."`, `""`).Replace(noteIn(id, stage))
 			}
@@ -1311,7 +1311,7 @@ func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
 	t.Run("rows that really are untouched cost one read per tick", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 50)
+			w, _, client := newListServer(t, 50)
 			w.stage = completeAfter(5*time.Minute, clinicaldoc.StageUploaded)
 			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
 			assert.Len(t, ends, 50)
@@ -1327,7 +1327,7 @@ func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 	t.Run("an excerpt in the row", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 50)
+			w, _, client := newListServer(t, 50)
 			w.row = func(id int64, stage clinicaldoc.Stage) string {
 				return strings.NewReplacer("Synthetic words.", "Synth...", "Synthetic analysis.", "Synth...").Replace(noteIn(id, stage))
 			}
@@ -1348,7 +1348,7 @@ func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 	t.Run("a failed note", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 5)
+			w, _, client := newListServer(t, 5)
 			w.stage = func(int64, time.Duration) clinicaldoc.Stage { return clinicaldoc.StageFailed }
 			w.row = func(id int64, stage clinicaldoc.Stage) string {
 				return strings.ReplaceAll(noteIn(id, stage), "synthetic secret of a patient", "failed")
@@ -1364,7 +1364,7 @@ func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 	t.Run("when the context ends, where it was read", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 5)
+			w, _, client := newListServer(t, 5)
 			w.stage = completeAfter(time.Hour, clinicaldoc.StageTranscribed)
 			w.row = func(id int64, stage clinicaldoc.Stage) string {
 				return strings.ReplaceAll(noteIn(id, stage), "Synthetic words.", "")
@@ -1381,7 +1381,7 @@ func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 	t.Run("a row that is ahead of its note", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 100)
+			w, _, client := newListServer(t, 100)
 			w.stage = completeAfter(10*time.Minute, clinicaldoc.StageAnalysing)
 			w.row = func(id int64, _ clinicaldoc.Stage) string { return noteIn(id, clinicaldoc.StageComplete) }
 			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
@@ -1394,7 +1394,7 @@ func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 	t.Run("when the row goes away", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 3)
+			w, _, client := newListServer(t, 3)
 			w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 			w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
 				if id == 2 {
@@ -1420,7 +1420,7 @@ func TestWaitAllNoticesAListThatNeverShowsTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, _, client := newWard(t, 20)
+				w, _, client := newListServer(t, 20)
 				w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
 					if at >= 20*time.Second+time.Duration(id)*time.Second {
 						return clinicaldoc.StageComplete
@@ -1452,7 +1452,7 @@ func TestWaitAllNoticesAListThatNeverShowsTheEnd(t *testing.T) {
 func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 90)
+		w, _, client := newListServer(t, 90)
 		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
 			if id == 80 && at >= time.Minute || at >= time.Hour {
 				return clinicaldoc.StageComplete
@@ -1475,7 +1475,7 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 20)
+		w, _, client := newListServer(t, 20)
 		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
 		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
 			if w.gets == 1 {
@@ -1491,7 +1491,7 @@ func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
 func TestWaitAllTellsOfChangedRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, service, client := newWard(t, 20)
+		w, service, client := newListServer(t, 20)
 		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
 		w.row = func(id int64, stage clinicaldoc.Stage) string {
 			return noteAt(id, stage, 10+int(time.Since(service.started)/(20*time.Second)))
@@ -1511,7 +1511,7 @@ func TestWaitAllTellsOfChangedRows(t *testing.T) {
 func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, service, client := newWard(t, 30)
+		w, service, client := newListServer(t, 30)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
 			if id == 15 && at == 0 {
@@ -1531,7 +1531,7 @@ func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
 func TestWaitAllEndsWithItsContextInTheMiddleOfATick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, service, client := newWard(t, 1000)
+		w, service, client := newListServer(t, 1000)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		service.took = 10 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -1553,7 +1553,7 @@ func TestWaitAllEndsWithItsContextInTheMiddleOfATick(t *testing.T) {
 func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, service, client := newWard(t, 5)
+		w, service, client := newListServer(t, 5)
 		for _, ids := range [][]int64{{0}, {1, -1}, {1, 2, 0}} {
 			yields := 0
 			for note, err := range client.Notes.WaitAll(t.Context(), ids, clinicaldoc.WaitParams{}) {
@@ -1574,7 +1574,7 @@ func TestWaitAllEndsAllThatRemain(t *testing.T) {
 	t.Run("deadline", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newWard(t, 40)
+			w, _, client := newListServer(t, 40)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			started := time.Now()
@@ -1592,7 +1592,7 @@ func TestWaitAllEndsAllThatRemain(t *testing.T) {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					w, service, client := newWard(t, n)
+					w, service, client := newListServer(t, n)
 					usual := service.answer
 					service.answer = func(n int, at time.Duration, r *http.Request) *reply {
 						if n > 1 {
@@ -1615,7 +1615,7 @@ func TestWaitAllEndsAllThatRemain(t *testing.T) {
 	t.Run("too many failures", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newWard(t, 5)
+			_, service, client := newListServer(t, 5)
 			service.answer = always(500, `{}`)
 			ends := outcome(t.Context(), t, client, []int64{1, 2, 3, 4, 5}, clinicaldoc.WaitParams{MaxFailures: 4})
 			assert.Len(t, ends, 5)
@@ -1630,7 +1630,7 @@ func TestWaitAllEndsAllThatRemain(t *testing.T) {
 func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, service, client := newWard(t, 10)
+		w, service, client := newListServer(t, 10)
 		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
 		w.get = func(id int64, at time.Duration, r *http.Request) *reply { // 77 is not in the list
 			return made(r, 200, noteAt(id, w.stage(id, at), 1))
@@ -1658,7 +1658,7 @@ func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, _, client := newWard(t, 30)
+		w, _, client := newListServer(t, 30)
 		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
 		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
 		w.get = func(_ int64, at time.Duration, r *http.Request) *reply {
@@ -1682,7 +1682,7 @@ func TestWaitAllStopsWithTheLoop(t *testing.T) {
 	t.Run("break", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newWard(t, 30)
+			_, service, client := newListServer(t, 30)
 			all := client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{})
 			assert.Empty(t, service.polls)
 			for range all {
@@ -1705,7 +1705,7 @@ func TestWaitAllStopsWithTheLoop(t *testing.T) {
 	t.Run("break when all end at once", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newWard(t, 30)
+			_, service, client := newListServer(t, 30)
 			service.answer = always(401, `{}`)
 			for _, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{}) {
 				require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
@@ -1717,7 +1717,7 @@ func TestWaitAllStopsWithTheLoop(t *testing.T) {
 	t.Run("panic", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newWard(t, 30)
+			_, service, client := newListServer(t, 30)
 			assert.Panics(t, func() {
 				for range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{}) {
 					panic("synthetic")
@@ -1733,7 +1733,7 @@ func TestWaitAllStopsWithTheLoop(t *testing.T) {
 func TestWaitingForManyNotesIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, service, client := newWard(t, 120)
+		w, service, client := newListServer(t, 120)
 		w.stage = func(int64, time.Duration) clinicaldoc.Stage { return clinicaldoc.StageTranscribing }
 		ids := append(slices.Clone(w.notes[:5]), w.notes[110:]...)
 		for id := int64(1000); id < 1030; id++ {
@@ -1764,7 +1764,7 @@ func TestWaitingForManyNotesIsBounded(t *testing.T) {
 // Whoever ranges over notes and drops them does not pay for those that came before.
 func TestWaitAllKeepsNothingThatItYielded(t *testing.T) {
 	t.Parallel()
-	w, _, client := newWard(t, 60)
+	w, _, client := newListServer(t, 60)
 	w.stage = completeAfter(0, clinicaldoc.StageComplete)
 	w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
 		if id%2 == 0 {
