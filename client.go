@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"log/slog"
 	"net/http"
@@ -103,7 +102,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	}
 	c := &Client{
 		config: cfg, base: parsed.String(), baseURL: parsed, renew: renew,
-		edited: &editedNotes{seed: maphash.MakeSeed()}, creates: new(creates.Registry),
+		edited: new(editedNotes), creates: new(creates.Registry),
 	}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,

@@ -3,9 +3,9 @@ package clinicaldoc
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"slices"
 	"strings"
@@ -30,7 +30,19 @@ func IfUnchanged(note *ProgressNote) CallOption {
 		if note == nil {
 			return invalid("IfUnchanged", "the note is nil")
 		}
-		o.unchanged = note
+		o.unchanged, o.version = note.ID, note.Version()
+		return nil
+	}
+}
+
+// IfVersion is [IfUnchanged] for who kept no more of the note than its [ProgressNote.Version], such as the page of a web
+// application. An empty version, and any other method than Update, Sign and Delete, are [ErrInvalidArgument].
+func IfVersion(version string) CallOption {
+	return func(o *callOptions) error {
+		if version == "" {
+			return invalid("IfVersion", "the version is empty")
+		}
+		o.unchanged, o.version = 0, version
 		return nil
 	}
 }
@@ -71,7 +83,7 @@ type edit struct {
 	op      operation
 	id      int64
 	began   time.Time
-	read    *ProgressNote    // what the caller read; nil: not said
+	read    *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
 	options *callOptions     // of the call
 	params  UpdateNoteParams // of an Update
 	done    *ProgressNote    // as an earlier attempt left it
@@ -82,11 +94,10 @@ func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, requ
 	if err != nil {
 		return nil, r, err
 	}
-	read := call.options.unchanged
-	if read != nil && read.ID != id {
+	if read := call.options.unchanged; read != 0 && read != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	e := &edit{service: s, op: op, id: id, began: time.Now(), read: read, options: &call.options}
+	e := &edit{service: s, op: op, id: id, began: time.Now(), options: &call.options}
 	r.edit = e
 	return e, r, nil
 }
@@ -104,16 +115,17 @@ func (e *edit) isDone(note *ProgressNote) bool {
 
 // before reads the note if the caller said what it should be.
 func (e *edit) before(ctx context.Context) error {
-	if e.read == nil {
+	if e.options.version == "" {
 		return nil
 	}
 	current, err := e.service.Get(ctx, e.id, e.options.inherited())
 	if err != nil {
 		return err
 	}
-	if !sameNote(e.read, current) {
+	if current.Version() != e.options.version {
 		return e.conflict(current, "nothing was sent: the note is not what was read; look at it again", nil)
 	}
+	e.read = current
 	return nil
 }
 
@@ -136,7 +148,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return errAlreadyDone
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
-	case e.read != nil && !sameNote(e.read, current),
+	case e.read != nil && current.Version() != e.options.version,
 		e.read == nil && !e.service.client.edited.has(current) && changedSince(current, e.began, &response):
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
@@ -171,49 +183,29 @@ func (e *edit) after(note *ProgressNote, err error, want ProgressNote) (*Progres
 // editedNotes knows notes as this client's latest edits left them. A time in whole seconds cannot tell an edit of one's own from
 // another's within the same second.
 type editedNotes struct {
-	mu     sync.Mutex
-	seed   maphash.Seed
-	hashes [64]uint64
-	next   int
-}
-
-func (e *editedNotes) hash(n *ProgressNote) uint64 {
-	return maphash.Comparable(e.seed, struct {
-		id, updated                            int64
-		name, transcription, analysis, patient string
-		has                                    Completion
-	}{n.ID, n.UpdatedAt.UnixNano(), n.Name, n.Transcription, n.Analysis, n.Patient.raw, n.Has})
+	mu      sync.Mutex
+	digests [64][sha256.Size]byte
+	next    int
 }
 
 func (e *editedNotes) add(n *ProgressNote) {
-	hash := e.hash(n)
+	digest := n.digest()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.hashes[e.next] = hash
-	e.next = (e.next + 1) % len(e.hashes)
+	e.digests[e.next] = digest
+	e.next = (e.next + 1) % len(e.digests)
 }
 
-// has reports whether the note is to a byte as an edit left it.
+// has reports whether the note is as an edit left it.
 func (e *editedNotes) has(n *ProgressNote) bool {
-	hash := e.hash(n)
+	digest := n.digest()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Contains(e.hashes[:], hash)
+	return slices.Contains(e.digests[:], digest)
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {
 	return &ConflictError{Current: current, Err: cause, op: e.op, detail: detail}
-}
-
-// sameNote compares what a clinician reviews, whom it is about, and when it was changed.
-func sameNote(a, b *ProgressNote) bool {
-	patient, named := a.PatientID()
-	other, alsoNamed := b.PatientID()
-	if patient != other || named != alsoNamed {
-		return false
-	}
-	return sameLines(a.Name, b.Name) && sameLines(a.Transcription, b.Transcription) && sameLines(a.Analysis, b.Analysis) &&
-		a.Has == b.Has && a.UpdatedAt.Equal(b.UpdatedAt)
 }
 
 // sameTexts compares a written note with what was wanted, white space at the ends aside. A response may leave out the name,
@@ -228,9 +220,9 @@ func sameTexts(want, got ProgressNote) bool {
 func sameText(a, b string) bool { return sameLines(strings.TrimSpace(a), strings.TrimSpace(b)) }
 
 // sameLines takes no notice of how lines end: forms send CRLF where a service keeps LF.
-func sameLines(a, b string) bool {
-	return a == b || strings.ReplaceAll(a, "\r\n", "\n") == strings.ReplaceAll(b, "\r\n", "\n")
-}
+func sameLines(a, b string) bool { return a == b || lines(a) == lines(b) }
+
+func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // applied is the note with the params' texts.
 func (p UpdateNoteParams) applied(note *ProgressNote) ProgressNote {

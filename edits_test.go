@@ -2,6 +2,7 @@ package clinicaldoc_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 func TestUpdateAfterALostResponse(t *testing.T) {
@@ -845,4 +847,75 @@ func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Empty(t, service.log)
 	})
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	var note clinicaldoc.ProgressNote
+	require.NoError(t, json.Unmarshal([]byte(`{"id":5,"name":"a","transcription":"b\r\nc","analysis":"d","patient":{"id":7},
+		"has":{"content":true,"transcription":true},"team_id":1,"user_id":1,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05.123456Z"}`), &note))
+	version := note.Version()
+	assert.Len(t, version, 20)
+	encoded, err := json.Marshal(note)
+	require.NoError(t, err)
+	var again clinicaldoc.ProgressNote
+	require.NoError(t, json.Unmarshal(encoded, &again))
+	assert.Equal(t, version, again.Version())
+
+	same := func(change func(*clinicaldoc.ProgressNote)) bool {
+		changed := note
+		change(&changed)
+		return changed.Version() == version
+	}
+	assert.True(t, same(func(n *clinicaldoc.ProgressNote) { n.Transcription = "b\nc" }), "line ends are alike")
+	assert.True(t, same(func(n *clinicaldoc.ProgressNote) { n.UpdatedAt = n.UpdatedAt.In(time.FixedZone("", 3600)) }))
+	for what, change := range map[string]func(*clinicaldoc.ProgressNote){
+		"id":            func(n *clinicaldoc.ProgressNote) { n.ID++ },
+		"name":          func(n *clinicaldoc.ProgressNote) { n.Name = "a " },
+		"transcription": func(n *clinicaldoc.ProgressNote) { n.Transcription = "" },
+		"analysis":      func(n *clinicaldoc.ProgressNote) { n.Analysis = "D" },
+		"texts moved":   func(n *clinicaldoc.ProgressNote) { n.Transcription, n.Analysis = n.Analysis, n.Transcription },
+		"content":       func(n *clinicaldoc.ProgressNote) { n.Has.Content = false },
+		"transcribed":   func(n *clinicaldoc.ProgressNote) { n.Has.Transcription = false },
+		"signed":        func(n *clinicaldoc.ProgressNote) { n.Has.Signed = true },
+		"patient":       func(n *clinicaldoc.ProgressNote) { require.NoError(t, json.Unmarshal([]byte(`{"id":8}`), &n.Patient)) },
+		"no patient":    func(n *clinicaldoc.ProgressNote) { n.Patient = clinicaldoc.Object{} },
+		"updated_at":    func(n *clinicaldoc.ProgressNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Microsecond) },
+	} {
+		assert.False(t, same(change), what)
+	}
+}
+
+func TestIfVersion(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: clinicaldoctest.StageComplete, Stuck: true})
+	client, ctx := srv.Client(), t.Context()
+	note, err := client.Notes.Get(ctx, id)
+	require.NoError(t, err)
+	updated, err := client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new("reviewed")}, clinicaldoc.IfVersion(note.Version()))
+	require.NoError(t, err)
+	require.NotEqual(t, note.Version(), updated.Version())
+
+	srv.ForgetRequests()
+	_, err = client.Notes.Sign(ctx, id, clinicaldoc.IfVersion(note.Version()))
+	conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, updated.Version(), conflict.Current.Version())
+	_, err = client.Notes.Delete(ctx, id, clinicaldoc.IfVersion(note.Version()))
+	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+	for _, request := range srv.Requests() {
+		assert.Equal(t, http.MethodGet, request.Method, "nothing was sent")
+	}
+	signed, err := client.Notes.Sign(ctx, id, clinicaldoc.IfVersion(conflict.Current.Version()))
+	require.NoError(t, err)
+	assert.True(t, signed.Has.Signed)
+
+	for _, wrong := range []error{
+		func() error { _, err := client.Notes.Get(ctx, id, clinicaldoc.IfVersion("x")); return err }(),
+		func() error { _, err := client.Notes.Delete(ctx, id, clinicaldoc.IfVersion("")); return err }(),
+	} {
+		require.ErrorIs(t, wrong, clinicaldoc.ErrInvalidArgument)
+	}
 }

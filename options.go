@@ -269,7 +269,8 @@ type callOptions struct {
 	header        http.Header
 	query         url.Values
 	noRetry       bool
-	unchanged     *ProgressNote // what the caller read; nil: not said
+	version       string        // of the note that the caller read; empty: not said
+	unchanged     int64         // its id; 0: not said
 	authorization authorization // nil: the client's
 	renew         renewal       // nil: the client's, if authorization is
 	responded     func()        // called with a success, before it is decoded
@@ -295,8 +296,8 @@ func (o *callOptions) read(opts []CallOption) (refused error) {
 func (o *callOptions) check(name string) error {
 	edit := name == updateNote.name || name == signNote.name || name == deleteNote.name
 	switch {
-	case o.unchanged != nil && !edit:
-		return invalid(name, "IfUnchanged is for Notes.Update, Notes.Sign and Notes.Delete")
+	case o.version != "" && !edit:
+		return invalid(name, "IfUnchanged and IfVersion are for Notes.Update, Notes.Sign and Notes.Delete")
 	case o.route != "" && name != doName:
 		return invalid(name, "WithRoute is for Do")
 	case o.contentType != "" && name != doName:

@@ -1323,7 +1323,7 @@ func TestAllocationsOfGet(t *testing.T) { //nolint:paralleltest // it counts the
 
 func TestAllocationsOfEdits(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	params := clinicaldoc.UpdateNoteParams{Name: new("Edited"), Analysis: new("Edited, too")}
-	assertAllocations(t, 50, alone, func(c *clinicaldoc.Client) error {
+	assertAllocations(t, 53, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Update(t.Context(), 7, params)
 		return err
 	})
