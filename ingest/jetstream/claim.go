@@ -112,6 +112,17 @@ func (c *claim) Entry() ingest.Entry {
 func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	begun := time.Now()
+	if entry.State == ingest.StateCommitting {
+		if err := c.journal.store.check(ctx); err != nil {
+			return err
+		}
+	}
+	if known := c.record.Entry; sent(entry.State) && (!sent(known.State) || known.Patient != entry.Patient) {
+		if err := c.mark(ctx, entry.Patient); err != nil {
+			return err
+		}
+	}
 	if entry.State == ingest.StateCreated {
 		return c.saveCreated(ctx, entry)
 	}
@@ -122,12 +133,6 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		entry.Until = c.record.Entry.Until // for others it is as it was
 	} else {
 		c.ahead = 0
-	}
-	begun := time.Now()
-	if entry.State == ingest.StateCommitting {
-		if err := c.mark(ctx, entry.Patient); err != nil {
-			return err
-		}
 	}
 	err := c.write(ctx, entry)
 	switch {
@@ -142,13 +147,10 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	return nil
 }
 
-// mark makes the store sure of itself before a commit, and leads from the patient to the recording. A mark that is there already,
-// or leads to a recording that never was committed, does no harm.
+// mark leads from the patient to the recording. A mark that is there already, or leads to a recording that was never committed,
+// does no harm.
 func (c *claim) mark(ctx context.Context, patient uint32) error {
 	j := c.journal
-	if err := j.store.check(ctx); err != nil {
-		return err
-	}
 	err := patiently(ctx, j.lease/2, func(ctx context.Context) error {
 		_, err := j.patients(patient).Put(ctx, patientKey(patient, c.key.String()), nil)
 		return err
