@@ -143,8 +143,8 @@ func (r *run) stop() {
 			isLate = true
 		}
 	}
-	for _, t := range r.waiting {
-		r.workers.Go(t.claim.Release)
+	for _, t := range slices.Concat(r.waiting, r.again) {
+		r.abandon(t, Result{})
 	}
 	close(r.gone)
 	r.stopResolving()
@@ -243,13 +243,18 @@ func (r *run) finished() bool {
 // mayWait reports whether waiting for the time to ask once more makes sense.
 func (r *run) mayWait() bool { return len(r.waiting) > 0 && r.resolving.Err() == nil }
 
-// waitingRecordings counts the results that the waiting tasks will have.
+// waitingRecordings counts the results of tasks that nobody works on.
 func (r *run) waitingRecordings() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	count := 0
 	for _, t := range r.waiting {
 		count += 1 + len(t.equals)
+	}
+	for _, t := range r.again {
+		if r.ended {
+			count += 1 + len(t.equals)
+		}
 	}
 	return count
 }
@@ -395,7 +400,7 @@ func (r *run) take(m message) []Result {
 	r.takeBack(m)
 	if m.again != nil {
 		if r.ended {
-			m.results = r.finish(m.again, Result{Status: Refused, Err: m.again.err})
+			m.results = r.abandon(m.again, Result{Status: Refused, Err: m.again.err})
 		} else {
 			r.again = append(r.again, m.again)
 		}
@@ -448,16 +453,13 @@ func (r *run) askAgain(which func(*task) bool) {
 func (r *run) giveUp(yield func(Result, error) bool) bool {
 	var results []Result
 	for _, t := range r.waiting {
-		r.workers.Go(t.claim.Release)
-		results = append(results, r.resultsOf(t, t.inDoubt())...)
+		results = append(results, r.abandon(t, t.inDoubt())...)
 	}
-	r.waiting = nil
-	r.unfinished -= len(results)
 	for _, t := range r.again {
-		r.unfinished--
-		results = append(results, r.finish(t, Result{Status: Refused, Err: t.err})...)
+		results = append(results, r.abandon(t, Result{Status: Refused, Err: t.err})...)
 	}
-	r.again = nil
+	r.waiting, r.again = nil, nil
+	r.unfinished -= len(results)
 	for _, j := range r.backlog {
 		results = append(results, Result{Recording: j.recording, Status: Refused, Err: j.err})
 	}
@@ -469,6 +471,12 @@ func (r *run) giveUp(yield func(Result, error) bool) bool {
 		}
 	}
 	return true
+}
+
+// abandon ends a task that nobody works on. Letting go of its key may take a while, which this goroutine must not.
+func (r *run) abandon(t *task, result Result) []Result {
+	r.workers.Go(t.claim.Release)
+	return r.resultsOf(t, result)
 }
 
 // failure is why the run ended early; nil if it did not.
