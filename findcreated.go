@@ -27,8 +27,11 @@ const (
 	defaultSettle   = 10 * time.Minute
 	minLookPause    = time.Second
 	maxLookPause    = time.Minute
-	maxFailedLooks  = 10   // in a row
-	maxSearchedRows = 5000 // of one list
+	maxLatePause    = 4 * time.Minute // when only recordings are waited for
+	maxFailedLooks  = 10              // in a row
+	maxSearchedRows = 5000            // of one list
+	maxRequests     = 180             // after which no recording is waited for
+	slowRequests    = 50              // after so many the pauses grow on
 )
 
 // FindCreatedParams says how sure [NotesService.FindCreated] has to be. The zero value is the careful choice.
@@ -63,21 +66,21 @@ type FindCreatedResult struct {
 // FindCreated finds out what became of a Create whose outcome is unknown, by looking among the patient's newest notes: at
 // once and then in growing pauses, until it can decide or the context ends.
 //
-//   - It returns a note only when everything fits (patient, name, size where both sides tell it, made by this token's user,
-//     not before it was sent by either clock and not after Settle) and nothing else explains it: no other note fits, it is
-//     not one that this client's Create returned or that was found for another lost create.
-//   - It returns [ErrNotCreated] only when Settle has passed since the response was lost, the list was surely seen whole, or
-//     newest first to before that time, and no note of about a day resembles it by name or size or was made since, or
-//     within 15 minutes before, without an explanation. Creating it again is safe then, unless the clock that gave SentAt
-//     was further off, and the note was renamed and its recording changed in size.
+//   - It returns a note when its recording is byte for byte what was sent, and no other note's is or may be; or when everything
+//     else fits (patient, name, size where both sides tell it, user, not made before it was sent by either clock nor after
+//     Settle) and nothing else explains it: no other note fits, it is not one that this client's Create returned or that was
+//     found for another lost create. Recordings are read only where all else does not decide.
+//   - It returns [ErrNotCreated] only to the user who sent it, when Settle has passed since the response was lost by the
+//     service's clock and by ours, the list was surely seen whole, or newest first to before that time, and no note of about
+//     a day resembles it or was made since without an explanation. Creating it again is safe then.
 //   - Everything else is undecided: an [*OutcomeUnknownError], at once when waiting cannot help. Its Err says why and from
 //     when on it can be decided. It can be asked again, also by another process, from its JSON.
 //
-// Of losses that another process suffered, this client knows those that it was asked about. Who has several asks about each
-// once, with a context that has ended, before he waits for any: one's note may look like another's.
+// To resolve several lost creates, ask about each once with a cancelled context first: a note may fit more than one.
 //
-// An error put together from Params, SentAt and AudioSize is enough; without LostAt, Settle counts from now. When the error
-// holds a NoteID, that note is read and returned if it is the patient's. Bad params are [ErrInvalidArgument].
+// An error put together from Params, SentAt and AudioSize is enough to find a note; that there is none is said only if Service and
+// UserID are filled in too. Without LostAt, Settle counts from now. When the error holds a NoteID, that note is read and returned
+// if it is the patient's. Bad params are [ErrInvalidArgument].
 func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, findCreated.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		l, err := s.newSearch(lost, params, &call.options)
@@ -118,6 +121,8 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
 		case !v.Wait:
 			return nil, l.undecided(string(reason))
+		case l.done && l.asker.requests > maxRequests:
+			return nil, l.undecided(string(reason) + ": it took too many requests; ask again")
 		}
 		if !l.pause(ctx, failure) {
 			return nil, l.expired(ctx, reason)
@@ -128,7 +133,11 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 // pause waits for the next look, which is not later than the time from which on it can be decided. It reports false when the
 // context ends first.
 func (l *search) pause(ctx context.Context, failure error) bool {
-	wait := exchange.Backoff(ctx, l.looks-1, minLookPause, maxLookPause, 0)
+	longest := min(maxLookPause*time.Duration(1+l.asker.requests/slowRequests), maxLatePause)
+	if l.done {
+		longest = maxLatePause
+	}
+	wait := exchange.Backoff(ctx, l.looks-1, minLookPause, longest, 0)
 	if remaining := time.Until(l.settledAt); remaining > 0 { // later, what a cache keeps grows old as fast as time goes
 		wait = min(wait, remaining+l.stale)
 	}
@@ -173,6 +182,11 @@ func (e *OutcomeUnknownError) audioSize() int64 {
 	return e.AudioSize
 }
 
+func isSHA256(s string) bool {
+	sum, err := hex.DecodeString(s)
+	return err == nil && len(sum) == sha256.Size
+}
+
 // fingerprint is what tells the note of this create from others.
 func (p CreateNoteParams) fingerprint() creates.Create {
 	return creates.NewCreate(p.PatientID, p.Name, (&OutcomeUnknownError{Params: p}).audioSize())
@@ -196,6 +210,7 @@ func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
 // sender is who made the latest request of a call, and what came back.
 type sender struct {
 	token    string // its fingerprint
+	requests int    // with the token
 	response *Response
 }
 
@@ -217,7 +232,7 @@ func (c *Client) observeTo(s *sender, o *callOptions) {
 	s.response = o.response
 	learn := func(value string) {
 		sum := sha256.Sum256([]byte(value))
-		s.token = hex.EncodeToString(sum[:16])
+		s.token, s.requests = hex.EncodeToString(sum[:16]), s.requests+1
 	}
 	o.authorization = func(ctx context.Context) (string, error) {
 		value, err := header(ctx)
@@ -374,7 +389,8 @@ type search struct {
 	orderFollowed bool
 	userID        int64 // of this token; 0: not known
 	looks         int
-	failed        int // looks in a row
+	done          bool // the service surely has done with it
+	failed        int  // looks in a row
 	seen          map[int64]sighting
 	longest       int           // name, in bytes
 	found         *ProgressNote // that fits, or that the response named
@@ -404,6 +420,8 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		return nil, invalid("Notes.FindCreated: Settle", "must not be negative")
 	case params.UniqueName && strings.TrimSpace(lost.Params.Name) == "":
 		return nil, invalid("Notes.FindCreated: UniqueName", "needs a name in the params of the Create")
+	case lost.AudioSHA256 != "" && !isSHA256(lost.AudioSHA256):
+		return nil, invalid("Notes.FindCreated: AudioSHA256", "is not 64 hexadecimal digits")
 	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
 	}
@@ -495,7 +513,8 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	if l.clocks.Known && l.lost.clock.IsZero() {
 		l.lost.clockRead, l.lost.clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
 	}
-	e.Clock, e.Settled, e.Asker = l.window.Clock(l.clocks), l.settled(asked), l.askedBy()
+	l.done = l.settled(asked)
+	e.Clock, e.Settled, e.Asker = l.window.Clock(l.clocks), l.done, l.askedBy()
 	compared := l.compare(e)
 	if l.userID == 0 && l.lost.UserID != 0 && creates.Decide(compared).Reason == creates.NotYours {
 		err = l.askUser(ctx)
@@ -617,19 +636,22 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	for _, s := range l.seen {
 		s = l.judge(s, view)
 		differs = differs || s.Content == creates.Differs
-		if s.look == l.looks && s.Patient && s.Known == creates.Unexplained && s.Content == creates.Unread && (telling || s.Size != creates.SizeOther) {
+		if s.look == l.looks && s.Patient && s.Content == creates.Unread && (telling && s.Known != creates.Explained || s.Known == creates.Unexplained && s.Size != creates.SizeOther) {
 			unread = append(unread, s)
 		}
 	}
 	creates.Nearest(unread, l.lost.SentAt.Add(time.Duration(l.clocks.Ahead)*time.Second), func(s sighting) time.Time { return s.row.CreatedAt })
 	for _, s := range unread {
-		got := l.readRecording(ctx, s.row.ID, l.lost.AudioSize, l.sum)
+		got := l.readRecording(ctx, s.row.ref(), l.lost.AudioSize, l.sum)
 		l.content[s.row.ref()] = got
 		differs, later = differs || got == creates.Differs, later || got == creates.Unread
+		if got == creates.Equal { // then recordings are kept as they are sent
+			l.notes.client.creates.SetControl(l.lost.audioType, creates.Control{Shows: got})
+		}
 	}
 	if differs && telling && control.Shows == creates.Unread {
 		if sum := control.SHA256(); sum != "" {
-			control.Shows = l.readRecording(ctx, control.Note.ID, control.Size, sum)
+			control.Shows = l.readRecording(ctx, control.Note, control.Size, sum)
 			l.notes.client.creates.SetControl(l.lost.audioType, *control)
 			later = later || control.Shows == creates.Unread
 		}
@@ -638,41 +660,45 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	return later && l.reading.Left()
 }
 
-// readRecording compares one, if that may be read now: the next look is its retry.
-func (l *search) readRecording(ctx context.Context, id, size int64, sum string) creates.Content {
-	if ctx.Err() != nil || !l.reading.May(time.Now()) {
-		return creates.Unread
+// readRecording compares one, if that may be read now: the next look is its retry. What was read once is known.
+func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Content {
+	registry := l.notes.client.creates
+	if known := registry.Recording(note).Compare(size, sum); known != creates.Unread || ctx.Err() != nil || !l.reading.May(time.Now()) {
+		return known
 	}
 	got := comparison{size: size, hash: sha256.New()}
-	_, err := l.notes.DownloadAudio(ctx, id, &got, DownloadParams{OnProgress: got.expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
-	switch {
-	case err != nil && !got.differs:
-		refused, _ := errors.AsType[*Error](err)
-		pause := time.Duration(0)
-		if refused != nil {
-			pause = refused.RetryAfter
+	_, err := l.notes.DownloadAudio(ctx, note.ID, &got, DownloadParams{OnProgress: got.expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
+	if err != nil && !got.differs {
+		if refused, ok := errors.AsType[*Error](err); ok {
+			l.retryAfter = max(l.retryAfter, refused.RetryAfter)
 		}
-		l.retryAfter = max(l.retryAfter, pause)
-		l.reading.Failed(errors.Is(err, ErrNotFound), pause > 0)
+		l.reading.Failed(errors.Is(err, ErrNotFound), l.retryAfter > 0)
 		return creates.Unread
-	case !got.differs && hex.EncodeToString(got.hash.Sum(nil)) == sum:
-		l.reading.Done()
-		return creates.Equal
 	}
 	l.reading.Done()
-	return creates.Differs
+	read := creates.Recording{Size: got.total}
+	if !got.differs {
+		read = creates.Recording{Size: got.got, SHA256: hex.EncodeToString(got.hash.Sum(nil))}
+	}
+	registry.SetRecording(note, read)
+	if got.differs {
+		return creates.Differs
+	}
+	return read.Compare(size, sum)
 }
 
 // comparison is where a recording goes that is read to be compared. It ends with the first byte that shows another length.
 type comparison struct {
-	size, got int64 // size not above 0: not known
-	hash      hash.Hash
-	differs   bool
+	size, got, total int64 // size and total not above 0: not known
+	hash             hash.Hash
+	differs          bool
 }
 
 const errOtherLength = redact.Text("it has another length than what was sent")
 
-func (c *comparison) expect(_, total int64) { c.differs = c.size > 0 && total >= 0 && total != c.size }
+func (c *comparison) expect(_, total int64) {
+	c.total, c.differs = total, c.size > 0 && total >= 0 && total != c.size
+}
 
 func (c *comparison) Write(p []byte) (int, error) {
 	c.got += int64(len(p))

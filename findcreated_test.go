@@ -10,12 +10,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -2197,4 +2200,380 @@ func TestAUniqueNameThatWasCut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// remade is another recording of the same length as the one that visit sends.
+const remade = "noise"
+
+// twoVisits are two notes that look the same; the second one's recording is what was sent.
+func twoVisits(s *shelf) (other, own int64) {
+	other = s.keep(visited().of(remade))
+	return other, s.keep(visited())
+}
+
+func TestTheRecordingProvesTheNote(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		_, own := twoVisits(s)
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		requireUndecided(t, note, err, "several notes fit")
+		assert.Zero(t, s.urls)
+
+		var result clinicaldoc.FindCreatedResult
+		note, err = client.Notes.FindCreated(t.Context(), lost, findParams{Result: &result})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+		assert.Equal(t, clinicaldoc.FindCreatedResult{By: "content", Recordings: 2}, result)
+		assert.Equal(t, 2, s.reads)
+
+		// Another process has only the JSON.
+		note, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+	})
+}
+
+func TestNoRecordingIsReadWhereLikenessDecides(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		var result clinicaldoc.FindCreatedResult
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{Result: &result})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Zero(t, result)
+		lost = lose(t, client, visit())
+		s.keep(visited())
+		_, err = client.Notes.FindCreated(t.Context(), lost, findParams{Result: &result})
+		require.NoError(t, err)
+		assert.Equal(t, "likeness", result.By)
+		_, err = client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{UniqueName: true, ExcludeIDs: []int64{1}})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Zero(t, s.urls)
+	})
+}
+
+// Other bytes are another note only where the service was seen to keep recordings as they are sent.
+func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		control    bool // this client has made a note before
+		reencodes  bool // and the service has changed its recording
+		change     func(*lostCreate)
+		rival      shelved
+		notCreated bool
+	}{
+		"nothing is known of the service":  {rival: visited().of(remade)},
+		"another length, nothing is known": {rival: visited().of("longer than that").sized(3)},
+		"it keeps bytes":                   {control: true, rival: visited().of(remade), notCreated: true},
+		"it keeps bytes, another length":   {control: true, rival: visited().of("longer than that").sized(3), notCreated: true},
+		"it re-encodes":                    {control: true, reencodes: true, rival: visited().of(remade)},
+		"the hash may be of another recording": {control: true, rival: visited().of("sound"), change: func(e *lostCreate) {
+			*e = lostCreate{Params: visit(), SentAt: e.SentAt, LostAt: e.LostAt, AudioSize: 5, Service: e.Service, UserID: shelfUser}
+			e.Params.Audio = clinicaldoc.AudioBytes("a.wav", []byte("other"))
+		}},
+		"the bytes can be read at any place, and be any": {control: true, rival: visited().of("sound"), change: func(e *lostCreate) {
+			e.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", strings.NewReader("other"), 5)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				exclude := []int64{}
+				if tt.control {
+					s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+					note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Control", PatientID: 8, Audio: clinicaldoc.AudioBytes("b.wav", []byte("control"))})
+					require.NoError(t, err)
+					s.post, exclude = nil, []int64{note.ID}
+					s.change(note.ID, func(n *shelved) {
+						if tt.reencodes {
+							n.recording = "CONTROL"
+						}
+					})
+				}
+				lost := lose(t, client, visit())
+				if tt.change != nil {
+					tt.change(lost)
+				}
+				tt.rival.made = time.Now()
+				s.keep(tt.rival, tt.rival) // two, so that likeness does not decide
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{ExcludeIDs: exclude})
+				if tt.notCreated {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "")
+			})
+		})
+	}
+}
+
+func TestTheRecordingAloneIsNotAlwaysProof(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		made   func(*shelf)
+		reason string
+	}{
+		"somebody uploads it again":           {func(s *shelf) { s.keep(visited().by(-1), visited().by(5)) }, ""},
+		"the note is renamed, another is not": {func(s *shelf) { s.keep(visited().named("Other"), visited().by(5)) }, ""},
+		"it was uploaded hours before":        {func(s *shelf) { s.keep(visited().ago(5 * time.Hour)) }, "has the very recording"},
+		"another may be it, and cannot be read": {func(s *shelf) {
+			s.keep(visited(), visited().of(remade))
+			s.audio = fails(2, http.StatusServiceUnavailable)
+		}, ""},
+		"it is under another name":                {func(s *shelf) { s.keep(visited().named("Other")) }, ""},
+		"it is compressed, which is another form": {func(s *shelf) { twoVisits(s); s.audio = compressed }, ""},
+		"a page of a proxy": {func(s *shelf) {
+			twoVisits(s)
+			s.audio = func(_ int64, r *http.Request) *http.Response {
+				return madeResponse(r, http.StatusOK, "<html>welcome</html>")
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				tt.made(s)
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				requireUndecided(t, note, err, tt.reason)
+				assert.NotContains(t, err.Error(), canary)
+				assert.Positive(t, s.urls)
+				assert.LessOrEqual(t, s.reads, 30)
+			})
+		})
+	}
+}
+
+func fails(id int64, status int) func(int64, *http.Request) *http.Response {
+	return func(asked int64, _ *http.Request) *http.Response {
+		if asked != id {
+			return nil
+		}
+		return httpmock.NewStringResponse(status, "")
+	}
+}
+
+func compressed(_ int64, r *http.Request) *http.Response {
+	resp := (*shelf)(nil).stored(r, "sound")
+	resp.Header.Set("Content-Encoding", "gzip")
+	return resp
+}
+
+// The nearest to when it was sent is read first, each once, and a storage that fails is not flooded.
+func TestRecordingsAreReadWithinBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		for i := range 6 {
+			s.keep(visited().ago(-time.Duration(i) * time.Second))
+		}
+		time.Sleep(time.Minute)
+		var asked []int64
+		s.audio = func(id int64, _ *http.Request) *http.Response {
+			asked = append(asked, id)
+			if id == 1 {
+				return nil
+			}
+			return httpmock.NewStringResponse(http.StatusInternalServerError, "")
+		}
+		begin := time.Now()
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "several notes fit")
+		assert.Equal(t, []int64{1, 2, 3, 4, 2, 3, 4}, asked[:7], "the nearest first, three failures a look, none read twice")
+		assert.Len(t, asked, 11, "one read, and ten failures")
+		assert.Positive(t, time.Since(begin))
+	})
+}
+
+func TestRetryAfterOfStorageEndsTheReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		_, own := twoVisits(s)
+		var asked []time.Duration
+		begin := time.Now()
+		s.audio = func(int64, *http.Request) *http.Response {
+			asked = append(asked, time.Since(begin))
+			if len(asked) > 1 {
+				return nil
+			}
+			resp := httpmock.NewStringResponse(http.StatusTooManyRequests, "")
+			resp.Header.Set("Retry-After", "25")
+			return resp
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+		assert.Equal(t, []time.Duration{0, 25 * time.Second, 25 * time.Second}, asked)
+	})
+}
+
+// Storage that lags says 404 for minutes.
+func TestARecordingThatIsReadyLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		_, own := twoVisits(s)
+		s.audio = func(int64, *http.Request) *http.Response {
+			if time.Since(lost.LostAt) < 5*time.Minute {
+				return httpmock.NewStringResponse(http.StatusNotFound, "")
+			}
+			return nil
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+	})
+}
+
+// Two lost creates of one patient, of recordings of the same length.
+func TestTwinLossesAreToldApartByTheirRecordings(t *testing.T) {
+	t.Parallel()
+	for name, same := range map[string]bool{"different recordings": false, "the same recording": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf(t)
+				client := s.client()
+				first := lose(t, client, visit())
+				params := visit()
+				if !same {
+					params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+				}
+				second := lose(t, client, params)
+				own := s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), first, findParams{})
+				requireUndecided(t, note, err, "an equal create was lost too")
+				note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
+				if same {
+					requireUndecided(t, note, err, "an equal create was lost too")
+					note, err = client.Notes.FindCreated(t.Context(), first, findParams{})
+					requireUndecided(t, note, err, "an equal create was lost too")
+					return
+				}
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the only note is of the other recording, and recordings are kept")
+				note, err = client.Notes.FindCreated(t.Context(), first, findParams{})
+				require.NoError(t, err)
+				assert.Equal(t, own, note.ID)
+			})
+		})
+	}
+}
+
+func TestACreateUnderWayMayHaveSentTheSameRecording(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		twoVisits(s)
+		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+			resp := s.commit(r, sent) // its note is there, and its response under way
+			time.Sleep(30 * time.Second)
+			return resp, nil
+		}
+		var workers sync.WaitGroup
+		workers.Go(func() {
+			_, err := client.Notes.Create(t.Context(), visit())
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		s.change(2, func(n *shelved) { n.id = 0 }) // so that the only one that has the recording is the other's
+		begin := time.Now()
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the note that has the recording is the other's")
+		assert.Greater(t, time.Since(begin), 30*time.Second)
+		workers.Wait()
+	})
+}
+
+// A stream cannot be read again: it is hashed while it is sent.
+func TestAStreamIsKnownByItsHash(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		params := visit()
+		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
+		lost := lose(t, client, params)
+		assert.Equal(t, soundSHA256, lost.AudioSHA256)
+		_, own := twoVisits(s)
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+	})
+}
+
+// A file that was made again since is not what was sent, whatever its size.
+func TestAFileThatChangedIsNotWhatWasSent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.wav")
+	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
+	s := newShelf(t)
+	client := s.client()
+	params := visit()
+	var err error
+	params.Audio, err = clinicaldoc.AudioFile(path)
+	require.NoError(t, err)
+	lost := lose(t, client, params)
+	assert.Equal(t, soundSHA256, restored(t, lost, nil).AudioSHA256)
+	again := path + ".new"
+	require.NoError(t, os.WriteFile(again, []byte("other"), 0o600))
+	require.NoError(t, os.Chtimes(again, time.Time{}, modTime(t, path)))
+	require.NoError(t, os.Rename(again, path))
+	assert.Empty(t, restored(t, lost, nil).AudioSHA256)
+}
+
+func modTime(t *testing.T, path string) time.Time {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.ModTime()
+}
+
+// A storage without a length and without an end is left at the first byte too many.
+func TestARecordingWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		twoVisits(s)
+		read := 0
+		s.audio = func(_ int64, r *http.Request) *http.Response {
+			resp := s.stored(r, "")
+			resp.ContentLength, resp.TransferEncoding = -1, []string{"chunked"}
+			resp.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
+				read += len(p)
+				return copy(p, bytes.Repeat([]byte{1}, len(p))), nil
+			}))
+			return resp
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "")
+		assert.Less(t, read, 1<<20)
+	})
+}
+
+func TestAnAudioSHA256ThatIsNone(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	lost := &lostCreate{Params: visit(), SentAt: time.Now(), AudioSHA256: "sound"}
+	_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }

@@ -1287,8 +1287,11 @@ type shelf struct {
 	zone    time.Duration                                               // its times are local, given as if they were UTC
 	age     time.Duration                                               // in a cache, of every list
 	noDate  bool
-	noUser  bool // GET /user fails
-	busy    int  // so often GET /user fails before it succeeds, in a way that passes
+	noUser  bool                                           // GET /user fails
+	urls    int                                            // of recordings that were asked for
+	reads   int                                            // of recordings
+	audio   func(id int64, r *http.Request) *http.Response // instead of a recording; nil, or what gives nil: it is given
+	busy    int                                            // so often GET /user fails before it succeeds, in a way that passes
 }
 
 // shelved is a note of the shelf; what is zero is not told, but for the user, who is the client's.
@@ -1298,6 +1301,7 @@ type shelved struct {
 	patient, size int64 // -1: a patient without an id, -2: two patients
 	user          int64 // -1: not told
 	made          time.Time
+	recording     string // empty: what visit sends
 }
 
 const (
@@ -1330,6 +1334,8 @@ func (n shelved) sized(size int64) shelved { n.size = size; return n }
 
 func (n shelved) by(user int64) shelved { n.user = user; return n }
 
+func (n shelved) of(recording string) shelved { n.recording = recording; return n }
+
 // keep puts notes on the shelf and returns the last one's id.
 func (s *shelf) keep(notes ...shelved) int64 {
 	s.mu.Lock()
@@ -1359,6 +1365,14 @@ func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	transport.RegisterResponder(http.MethodPost, testBase+notesPath, s.create)
 	transport.RegisterResponder(http.MethodGet, testBase+notesPath, s.page)
 	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
+	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)/audio-url$`, func(r *http.Request) (*http.Response, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.urls++
+		id := httpmock.MustGetSubmatchAsInt(r, 1)
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"url":"%s/%d?signature=%s"}`, shelfStorage, id, canary)), nil
+	})
+	transport.RegisterResponder(http.MethodGet, `=~^`+shelfStorage+`/(\d+)`, s.recordingOf)
 	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
 		s.users++
 		if s.users <= s.busy {
@@ -1370,6 +1384,36 @@ func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
 	})
 	return clientOn(s.t, &http.Client{Transport: transport}, opts...)
+}
+
+const shelfStorage = "https://storage.clinic.test"
+
+// recordingOf is what storage gives.
+func (s *shelf) recordingOf(r *http.Request) (*http.Response, error) {
+	assert.Empty(s.t, r.Header.Get("Authorization"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	id := httpmock.MustGetSubmatchAsInt(r, 1)
+	if s.audio != nil {
+		if resp := s.audio(id, r); resp != nil {
+			return resp, nil
+		}
+	}
+	for _, n := range s.notes {
+		if n.id == id {
+			return s.stored(r, cmp.Or(n.recording, "sound")), nil
+		}
+	}
+	return httpmock.NewStringResponse(http.StatusNotFound, ""), nil
+}
+
+// stored is a recording as storage gives it.
+func (s *shelf) stored(r *http.Request, recording string) *http.Response {
+	resp := httpmock.NewStringResponse(http.StatusOK, recording)
+	resp.Request, resp.ContentLength = r, int64(len(recording))
+	resp.Header.Set("Content-Type", "audio/wav")
+	return resp
 }
 
 func (s *shelf) respond(r *http.Request, status int, body string) *http.Response {
@@ -1402,7 +1446,7 @@ func (s *shelf) create(r *http.Request) (*http.Response, error) {
 		case "patient_id":
 			sent.patient, _ = strconv.ParseInt(string(content), 10, 64)
 		case "file":
-			sent.size = int64(len(content))
+			sent.size, sent.recording = int64(len(content)), string(content)
 		}
 	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {

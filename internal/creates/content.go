@@ -81,6 +81,40 @@ func (m *Registry) SetControl(mediaType string, c Control) {
 	m.controls[mediaType] = &c
 }
 
+// Recording is what is known of one that was read back.
+type Recording struct {
+	Size   int64
+	SHA256 string // empty: only its size was looked at
+}
+
+// Compare holds it against what was sent. Unread: not enough is known.
+func (r Recording) Compare(size int64, sum string) Content {
+	switch {
+	case r.SHA256 != "" && r.SHA256 == sum:
+		return Equal
+	case r.SHA256 != "", r.Size > 0 && size > 0 && r.Size != size:
+		return Differs
+	}
+	return Unread
+}
+
+// Recording returns what an earlier search has read of a note's.
+func (m *Registry) Recording(note Ref) Recording {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.recordings[note]
+}
+
+// SetRecording remembers what was read of a note's recording.
+func (m *Registry) SetRecording(note Ref, r Recording) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.recordings == nil || len(m.recordings) >= maxRecordings {
+		m.recordings = map[Ref]Recording{}
+	}
+	m.recordings[note] = r
+}
+
 // Nearest sorts what may be read by how near to the time of sending it was made.
 func Nearest[T any](list []T, sent time.Time, made func(T) time.Time) {
 	slices.SortStableFunc(list, func(a, b T) int {

@@ -96,22 +96,29 @@ func (e *Evidence) Add(n Note, gone bool) {
 }
 
 // Prove says what the recordings of all notes in the list show, and which other creates may have sent the same. Exactly one
-// is what was sent, and none that may be it as well is unread: then it is the note.
+// is what was sent, under whatever name, and none that may be it as well is unread: then it is the note.
 func (e *Evidence) Prove(notes []Note, v View) {
-	proven, unread := 0, false
+	equal, proven, unread := 0, 0, false
 	for _, n := range notes {
+		if !n.Patient || n.Known != Unexplained {
+			continue
+		}
 		switch {
-		case n.Proven():
-			proven++
-		case n.Content == Unread && n.mayBeIt() && n.Size != SizeOther:
+		case n.Content == Equal:
+			equal++
+			if n.Proven() {
+				proven++
+			}
+			if n.Made < MadePerhaps {
+				e.Proof = ProofEarlier
+			}
+		case n.Content == Unread && n.Made >= MadeJustBefore && n.Size != SizeOther:
 			unread = true
-		case n.Content == Equal && n.Patient && n.Known == Unexplained && n.Made < MadePerhaps:
-			e.Proof = ProofEarlier
 		}
 	}
 	switch {
 	case proven == 0:
-	case proven > 1, unread, v.SameLost, e.Forgot:
+	case equal > 1, unread, v.SameLost, e.Forgot:
 		e.Proof = NoProof
 	case v.SameUnderWay:
 		e.Proof = ProofUnderWay

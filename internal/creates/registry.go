@@ -12,10 +12,11 @@ import (
 // MaxUnresolved is how many lost creates are remembered; the oldest makes room for the next one.
 const MaxUnresolved = 4096
 
-// maxUsers is how many tokens are remembered with their users, maxControls how many media types with a note.
+// How many tokens are remembered with their users, media types with a note, and notes with their recordings.
 const (
-	maxUsers    = 4096
-	maxControls = 16
+	maxUsers      = 4096
+	maxControls   = 16
+	maxRecordings = 4096
 )
 
 // apart is how far from each other two creates were sent of which neither can have made the other's note.
@@ -101,6 +102,8 @@ type Registry struct {
 	users    map[string]int64
 	clocks   Clocks // as a create last showed them
 	controls map[string]*Control
+
+	recordings map[Ref]Recording
 }
 
 type entry struct {

@@ -138,10 +138,7 @@ func (c *clinician) dictate(token, name string, patient int64) {
 }
 
 func tokenOf(user int64) string {
-	if user == 1 {
-		return firstToken
-	}
-	return otherToken
+	return map[int64]string{1: firstToken, 2: otherToken, 3: colleagueToken}[user]
 }
 
 func headerOf(token, contentType string) http.Header {

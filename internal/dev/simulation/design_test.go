@@ -29,6 +29,10 @@ type design struct {
 	lag    time.Duration // of the replica that serves some of the reads; 0: there is none
 	cached time.Duration // the longest that a proxy serves a list from its cache; 0: there is none
 
+	ageless bool // the cache says nothing of itself, and leaves the Date as it was
+	storage storage
+	apart   bool // users see their own notes alone, and programs ask as the wrong one now and then
+
 	clock   time.Duration // of the service, ahead of the programs'
 	date    dateKind
 	skew    time.Duration // of a proxy's clock, by which it dates responses
@@ -110,6 +114,8 @@ func newDesign(seed uint64) design {
 		w.focusOnEdits(d)
 	default:
 	}
+	w.storage = newStorage(drawsAt(seed, hashOf("storage")), w.sizes)
+	w.ageless, w.apart = mix(seed, 78)%2 == 0, mix(seed, 79)%4 == 0
 	if w.quiet {
 		w.calmDown()
 	} else {
@@ -247,7 +253,7 @@ func (w *design) editSpecially(steps int, faults ...faultKind) {
 // calmDown makes it a good day in a clinic of many patients.
 func (w *design) calmDown() {
 	w.focus, w.alike, w.meddling, w.patientless, w.yesterday, w.archive = onAll, false, false, false, false, false
-	w.manners, w.strange = manners{}, false
+	w.manners, w.storage, w.apart, w.strange = manners{}, storage{}, false, false
 	w.variant.Pagination, w.variant.OldestFirst, w.variant.DefaultPageSize, w.variant.Query = clinicaldoctest.PaginationLengthAware, false, 0, clinicaldoctest.QueryNames{}
 	w.variant.Patient = clinicaldoctest.PatientObject
 	w.rate, w.lag, w.cached, w.clock, w.machine, w.date = 0.01, 0, 0, 0, 0, serviceDate

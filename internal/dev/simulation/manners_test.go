@@ -183,7 +183,11 @@ func (t *trip) fromCache(fetch func() *http.Response) *http.Response {
 	age := time.Since(kept.at)
 	if found && age < t.world.design.cached {
 		resp := respond(http.StatusOK, "application/json", string(kept.body))
-		resp.Header.Set("Age", strconv.Itoa(int(age/time.Second)))
+		if t.world.design.ageless {
+			t.keptAt = kept.at
+		} else {
+			resp.Header.Set("Age", strconv.Itoa(int(age/time.Second)))
+		}
 		t.world.count("lists from a cache", 1)
 		return resp
 	}

@@ -143,6 +143,7 @@ type trip struct {
 	late    time.Duration // of a late commit
 	copied  bool          // the replica responds to a read
 	cached  bool          // a proxy may respond from its cache
+	keptAt  time.Time     // what the cache gives as the time, without saying how old it is; zero: it says that
 	extent  int           // of what arrives when something is cut, or of what is asked for
 }
 
@@ -353,6 +354,9 @@ func (t *trip) serve() *http.Response {
 		resp = s.serve(t.request)
 	}
 	resp = t.mannered(resp)
+	if t.request.compares() {
+		resp = t.fromStorage(resp)
+	}
 	t.request.call.shown(t.request, resp, time.Now())
 	return resp
 }
@@ -360,6 +364,9 @@ func (t *trip) serve() *http.Response {
 // dated gives a response the time of day that its sender believes in.
 func (t *trip) dated(resp *http.Response) *http.Response {
 	now := time.Now().Add(t.world.design.clock)
+	if !t.keptAt.IsZero() {
+		now = t.keptAt.Add(t.world.design.clock)
+	}
 	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil {
 		now = now.Add(-time.Duration(age) * time.Second)
 	}

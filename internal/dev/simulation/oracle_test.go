@@ -223,7 +223,7 @@ var bounds = map[string]struct {
 	"delete": {4, 24, 24 * attemptTime},
 	"revoke": {4, 4, 4 * attemptTime},
 	"else":   {4, 4, 4 * attemptTime},
-	"find":   {0, 400, 0},
+	"find":   {0, 250, 0},
 	"wait":   {0, 400, 0},
 	"list":   {0, 4000, 0},
 
@@ -262,4 +262,25 @@ func (w *world) checkFlood() {
 		w.violate("flood", "%d requests in a day", maxRequests)
 		w.abort()
 	}
+}
+
+// countReason counts why a lost create is undecided in the end, by whether its note is there and its recording as it was sent.
+func (w *world) countReason(r *recording) {
+	_, reason, _ := strings.Cut(r.lost.Err.Error(), "was created: ")
+	f, s := w.service.birth(r.fingerprint), w.design.storage
+	state := "no note"
+	switch {
+	case f != nil && !f.died.IsZero():
+		state = "deleted"
+	case f != nil && (s.form != kept || s.fails == 100 || s.expires > 0):
+		state = "there, unreadable"
+	case f != nil:
+		state = "there"
+	case s.form != kept || s.fails == 100 || s.expires > 0:
+		state = "no note, unreadable"
+	}
+	if w.design.restarts && !w.design.shared {
+		state += ", restarted"
+	}
+	w.count(fmt.Sprintf("undecided, %s: %.40s", state, reason), 1)
 }

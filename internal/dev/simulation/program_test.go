@@ -130,6 +130,7 @@ func (p *program) settle(ctx context.Context) {
 	for _, r := range open {
 		if r.lost != nil && !p.find(ctx, r, 30*time.Minute) && r.lost != nil {
 			p.world.count("lost creates undecided at the end", 1)
+			p.world.countReason(r)
 		}
 	}
 	if !p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true) && p.world.design.tellsEnd() {
@@ -302,7 +303,7 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 	p.known = append(p.known, note.ID)
 	slices.Sort(p.known)
-	if f := p.world.service.birth(r.fingerprint); f == nil || f.id != note.ID {
+	if !p.world.service.isOf(note.ID, r.fingerprint) {
 		p.world.violate("wrong note", "%s says note %d, which is not the recording's", c.op, note.ID)
 	}
 }

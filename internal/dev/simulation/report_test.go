@@ -45,6 +45,8 @@ func (s *season) report() string {
 		shares("decided "+s.label, "lost creates decided "+s.label, "lost creates")
 	}
 	shares("decided in the end", "lost creates decided", "lost creates")
+	row("  requests", "%10.2f", func(t tally) any { return t.share("requests of find", "lost creates") })
+	row("  of them for recordings", "%10.2f", func(t tally) any { return t.share("requests for recordings", "lost creates") })
 	counts("lists")
 	shares("whole", "lists whole", "lists")
 	for _, op := range []string{"create", "get", "update", "sign", "delete", "find", "wait", "list"} {

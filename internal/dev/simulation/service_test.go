@@ -25,7 +25,8 @@ const (
 	otherToken = "2|other-Numbat"
 
 	clinicianToken = "3|clinician-Numbat" // of the first user, at another device
-	leavingTokens  = 4                    // the id of the first of the tokens that programs revoke
+	colleagueToken = "4|colleague-Numbat" // of a third user
+	leavingTokens  = 5                    // the id of the first of the tokens that programs revoke
 
 	apiHost     = "api.clinicaldoc.test"
 	storageHost = "storage.clinicaldoc.test"
@@ -47,7 +48,7 @@ type service struct {
 	cache    cache
 	shelf    []int64          // notes to work on
 	archived []int64          // notes of long ago, all complete
-	births   map[string]*fact // by the recording's fingerprint; the last one that lives, or died last
+	births   map[string]*fact // of the programs, by the recording's fingerprint; the last one that lives, or died last
 }
 
 // fact is the truth about one note.
@@ -125,6 +126,7 @@ func newBox(d design, clock time.Duration) *clinicaldoctest.Server {
 	box.Advance(clock)
 	box.AddUser(clinicaldoctest.User{Token: otherToken})
 	box.AddUser(clinicaldoctest.User{ID: 1, Token: clinicianToken})
+	box.AddUser(clinicaldoctest.User{Token: colleagueToken})
 	for i := range d.programs {
 		box.AddUser(clinicaldoctest.User{ID: 1, Token: leavingToken(i)})
 	}
@@ -229,7 +231,11 @@ func (s *service) recordBirth(r request) {
 	if station := s.world.station; station != nil {
 		station.bornAfter(f, r.sent)
 	}
-	s.notes[n.ID], s.births[f.fingerprint] = f, f
+	s.notes[n.ID] = f
+	if r.call != nil { // a note that others make of the same recording is not the program's
+		s.births[f.fingerprint] = f
+	}
+	s.uploadAgain(r, n)
 	if s.world.design.doubles && r.call != nil {
 		s.world.running.Go(func() { s.double(r.call.program, n) })
 	}
@@ -289,6 +295,20 @@ func (s *service) birth(fingerprint string) *fact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.births[fingerprint]
+}
+
+// isOf reports whether the note was made of the recording by a program; where that has none, another's will do: nobody can
+// tell them apart.
+func (s *service) isOf(id int64, fingerprint string) bool {
+	own, f := s.birth(fingerprint), s.fact(id)
+	if own != nil && own.id == id {
+		return true
+	}
+	others := f != nil && f.fingerprint == fingerprint && (own == nil || !own.died.IsZero())
+	if others {
+		s.world.count("reached: the same recording by others", 1)
+	}
+	return others
 }
 
 // throughout returns the notes of a patient, 0 for all, that lived all the time between, and whether others came or went
