@@ -160,11 +160,26 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 		return r.noResponse(redact.Cause(a.Cause), "", a)
 	case exchange.None, exchange.Network: // below; nothing has failed in the first
 	}
-	detail := redact.Cause(a.Cause)
+	detail := c.explainTransport(a)
 	if a.Sent == exchange.Partly {
 		detail = cutUpload(a.Cause) + detail
 	}
 	return r.noResponse(detail, "", a)
+}
+
+// explainTransport says why the transport failed, or that it is the caller's own and has words that cannot be printed here.
+func (c *Client) explainTransport(a *exchange.Attempt) string {
+	detail := redact.Cause(a.Cause)
+	standard, ok := c.peer.Transport.(*http.Transport)
+	switch {
+	case redact.Known(a.Cause):
+		return detail
+	case !ok:
+		return "the transport given to WithHTTPClient failed: it " + detail + ", which errors.As finds"
+	case standard.Proxy != nil && a.Sent == exchange.Never:
+		return "the proxy in between refused the connection in words of its own; does it let this host through, and reach it?"
+	}
+	return detail
 }
 
 func (r *request) noResponse(detail, kind string, a *exchange.Attempt) error {

@@ -2449,3 +2449,54 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 	assert.EqualValues(t, 1, connections.Load(), "of short-lived clients, with a redirect each")
 }
+
+// A proxy may refuse in words of its own, which net/http gives as they came.
+func TestAProxyThatRefusesInItsOwnWords(t *testing.T) {
+	t.Parallel()
+	proxy := socketHandler(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if assert.NoError(t, err) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 403 Access denied for secret\r\n\r\n")
+			_ = conn.Close()
+		}
+	})
+	address, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	transport := &http.Transport{Proxy: http.ProxyURL(address)}
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := clinicaldoc.NewClient("https://api.clinic.test", testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	require.NoError(t, err)
+	_, err = client.Users.Me(socketContext(t))
+	require.ErrorContains(t, err, "the proxy in between refused the connection")
+	assert.NotContains(t, err.Error(), "secret")
+}
+
+type ownTransportError struct{ text string }
+
+func (e *ownTransportError) Error() string { return e.text }
+
+func TestATransportOfTheCallersThatFails(t *testing.T) {
+	t.Parallel()
+	failure := &ownTransportError{"secret"}
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, failure })},
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	_, err := client.Users.Me(t.Context())
+	require.ErrorContains(t, err, "the transport given to WithHTTPClient failed")
+	assert.NotContains(t, err.Error(), "secret")
+	var found *ownTransportError
+	require.ErrorAs(t, err, &found)
+	assert.Same(t, failure, found)
+}
+
+func TestCompressionThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp := madeResponse(r, http.StatusOK, "\x8b\x02\x80")
+		resp.Header.Set("Content-Encoding", "br")
+		return resp, nil
+	})})
+	_, err := client.Users.Me(t.Context())
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	assert.ErrorContains(t, err, "compressed although that was not asked for")
+}

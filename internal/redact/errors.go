@@ -170,8 +170,13 @@ func unnamed(err error) string {
 			return known.Error()
 		}
 	}
-	return fmt.Sprintf("failed with an error of type %T", innermost)
+	return fmt.Sprintf(unknownError+"%T", innermost)
 }
+
+const unknownError = "failed with an error of type "
+
+// Known reports whether Cause can say more of the error than its type.
+func Known(err error) bool { return !strings.HasPrefix(Cause(err), unknownError) }
 
 func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }

@@ -1,0 +1,202 @@
+package transports
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jarcoal/httpmock"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"golang.org/x/oauth2"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
+	"gopkg.in/dnaeon/go-vcr.v4/pkg/recorder"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// pool is a transport of net/http's whose connections end with the test.
+func pool(t *testing.T) *http.Transport {
+	t.Helper()
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+func through(t *testing.T, transport http.RoundTripper, baseURL, token string) *clinicaldoc.Client {
+	t.Helper()
+	client, err := clinicaldoc.NewClient(baseURL, token, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	require.NoError(t, err)
+	return client
+}
+
+// visit is a note's life: created, waited for, listed, changed, read.
+func visit(t *testing.T, client *clinicaldoc.Client, size int) int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+		Name: "synthetic visit", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", bytes.Repeat([]byte{1}, size)),
+	})
+	require.NoError(t, err)
+	_, err = client.Notes.Wait(ctx, note.ID, clinicaldoc.WaitParams{Interval: 50 * time.Millisecond})
+	require.NoError(t, err)
+	notes, err := clinicaldoc.Collect(client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: 7}))
+	require.NoError(t, err)
+	require.Len(t, notes, 1)
+	_, err = client.Notes.Update(ctx, note.ID, clinicaldoc.UpdateNoteParams{Name: new("synthetic visit, reviewed")})
+	require.NoError(t, err)
+	_, err = client.Notes.Get(ctx, note.ID)
+	require.NoError(t, err)
+	return note.ID
+}
+
+type wrapped func(*http.Request) (*http.Response, error)
+
+func (f wrapped) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// dumped shows each request and response, as debugging transports do.
+func dumped(next http.RoundTripper) http.RoundTripper {
+	return wrapped(func(r *http.Request) (*http.Response, error) {
+		if _, err := httputil.DumpRequestOut(r, true); err != nil {
+			return nil, err
+		}
+		resp, err := next.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		_, err = httputil.DumpResponse(resp, true)
+		return resp, err
+	})
+}
+
+// zipped asks for compressed responses and undoes the compression, as wrappers do that replace net/http's own.
+func zipped(next http.RoundTripper) http.RoundTripper {
+	return wrapped(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.Header.Set("Accept-Encoding", "gzip")
+		resp, err := next.RoundTrip(r)
+		if err != nil || resp.Header.Get("Content-Encoding") != "gzip" {
+			return resp, err
+		}
+		unpacked, err := gzip.NewReader(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		resp.Header.Del("Content-Encoding")
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{unpacked, resp.Body}
+		return resp, nil
+	})
+}
+
+func TestTransportsThatWrapOthers(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
+		"httputil.DumpRequestOut": dumped,
+		"otelhttp":                func(next http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(next) },
+		"gzip":                    zipped,
+		"dump in otelhttp":        func(next http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(dumped(next)) },
+	} {
+		for _, size := range []int{100, 2 << 20} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				srv := clinicaldoctest.NewServer()
+				t.Cleanup(srv.Close)
+				visit(t, through(t, wrap(pool(t)), srv.URL, srv.Token), size)
+			})
+		}
+	}
+}
+
+// oauth2's transport sets the token itself: the last word is its own, and the SDK's token never leaves.
+func TestOAuth2(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: srv.Token})
+	visit(t, through(t, &oauth2.Transport{Source: source, Base: pool(t)}, srv.URL, "replaced"), 100)
+}
+
+// A Proxy function gets the request, and may set headers; none of them is seen by another request.
+func TestProxyFunctionThatSetsHeaders(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	var calls atomic.Int64
+	transport := pool(t)
+	transport.Proxy = func(r *http.Request) (*url.URL, error) {
+		calls.Add(1)
+		assert.Empty(t, r.Header.Values("X-Synthetic-Tenant"))
+		r.Header.Set("X-Synthetic-Tenant", "A")
+		return nil, nil //nolint:nilnil // no proxy
+	}
+	client := through(t, transport, srv.URL, srv.Token)
+	visit(t, client, 100)
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			_, err := client.Users.Me(t.Context())
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	assert.Greater(t, calls.Load(), int64(50))
+}
+
+func TestHTTPMock(t *testing.T) {
+	t.Parallel()
+	mock := httpmock.NewMockTransport()
+	mock.RegisterResponder(http.MethodPost, "https://api.clinic.test/v1/progress-notes", func(r *http.Request) (*http.Response, error) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return nil, err
+		}
+		return httpmock.NewStringResponse(http.StatusCreated, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`), nil
+	})
+	client := through(t, mock, "https://api.clinic.test", "synthetic")
+	note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF"))})
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, note.ID)
+	_, err = client.Notes.Get(t.Context(), 8)
+	require.ErrorIs(t, err, httpmock.NoResponderFound, "what the transport says is there for programs")
+	assert.Contains(t, err.Error(), "the transport given to WithHTTPClient failed")
+}
+
+// parts compares all but the body, whose boundary is another one each time.
+func parts(r *http.Request, i cassette.Request) bool {
+	return r.Method == i.Method && r.URL.String() == i.URL
+}
+
+func TestRecordAndReplay(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "visit")
+	srv := clinicaldoctest.NewServer()
+	withoutToken := recorder.WithHook(func(i *cassette.Interaction) error {
+		delete(i.Request.Headers, "Authorization")
+		return nil
+	}, recorder.AfterCaptureHook)
+	tape, err := recorder.New(name, recorder.WithMode(recorder.ModeRecordOnly), recorder.WithRealTransport(pool(t)), recorder.WithMatcher(parts), withoutToken)
+	require.NoError(t, err)
+	recorded := visit(t, through(t, tape, srv.URL, srv.Token), 100)
+	require.NoError(t, tape.Stop())
+	srv.Close()
+
+	tape, err = recorder.New(name, recorder.WithMode(recorder.ModeReplayOnly), recorder.WithMatcher(parts))
+	require.NoError(t, err)
+	assert.Equal(t, recorded, visit(t, through(t, tape, srv.URL, "synthetic"), 100), "without a service")
+	require.NoError(t, tape.Stop())
+}
