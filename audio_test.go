@@ -1430,8 +1430,8 @@ func TestOneDownloadToAPathAtATime(t *testing.T) {
 			return
 		}
 		_, err := client.Notes.DownloadAudioFile(context.WithoutCancel(t.Context()), 7, path, clinicaldoc.DownloadParams{})
-		assert.ErrorIs(t, err, clinicaldoc.ErrInUse)
-		assert.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.ErrorIs(t, err, clinicaldoc.ErrInUse)
+		require.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.True(t, clinicaldoc.Retryable(err))
 	}})
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func (p *Part) open() error {
 		return err
 	}
 	empty := len(bytes.Trim(text, "\x00")) == 0 // it is new, or a crash left nothing in it
-	ours := false
+	var ours bool
 	if p.info.Part, ours = partName(text); !ours && !empty {
 		return errNotOurs
 	}

@@ -179,7 +179,7 @@ func (w *isolation) respond(rw http.ResponseWriter, r *http.Request, document st
 }
 
 func (w *isolation) document(mark string, r *http.Request, body []byte) string {
-	id := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/progress-notes/"), "/")[0]
+	id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/progress-notes/"), "/")
 	switch {
 	case r.URL.Path == "/user":
 		return fmt.Sprintf(`{"id":7,"name":%q,"email":"%s@clinic.test"}`, mark, mark)
