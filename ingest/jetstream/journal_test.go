@@ -32,9 +32,13 @@ func startServer(t testing.TB) *server.Server {
 // startServerIn starts one whose disk has so much room; 0: all there is.
 func startServerIn(t testing.TB, dir string, room int64) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir, JetStreamMaxStore: room, NoSigs: true, NoLog: true,
-	})
+	return startServerWith(t, &server.Options{Port: server.RANDOM_PORT, StoreDir: dir, JetStreamMaxStore: room})
+}
+
+func startServerWith(t testing.TB, options *server.Options) *server.Server {
+	t.Helper()
+	options.Host, options.JetStream, options.NoSigs, options.NoLog = "127.0.0.1", true, true, true
+	s, err := server.NewServer(options)
 	require.NoError(t, err)
 	s.Start()
 	require.True(t, s.ReadyForConnections(20*time.Second))

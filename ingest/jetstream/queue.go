@@ -171,14 +171,7 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
 		_, err := q.store.js.Publish(ctx, q.store.subject(string(l))+key, payload, jetstream.WithExpectLastSequencePerSubject(0))
-		var refused *jetstream.APIError
-		switch {
-		case errors.As(err, &refused):
-			return &answer{err: err, code: refused.ErrorCode}
-		case errors.Is(err, nats.ErrMaxPayload):
-			return &answer{err: err}
-		}
-		return err
+		return answered(err)
 	})
 	var refused *answer
 	switch {
@@ -206,6 +199,18 @@ type answer struct {
 }
 
 func (a *answer) Error() string { return a.err.Error() }
+
+// answered tells a refusal from silence.
+func answered(err error) error {
+	var refused *jetstream.APIError
+	switch {
+	case errors.As(err, &refused):
+		return &answer{err: err, code: refused.ErrorCode}
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &answer{err: err}
+	}
+	return err
+}
 
 // Is lets patiently take it for an answer.
 func (a *answer) Is(target error) bool { return target == jetstream.ErrKeyExists }
@@ -310,10 +315,10 @@ func (d *delivery) bury(ctx context.Context, reason string) error {
 	}
 	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
 		_, err := d.queue.store.js.Publish(ctx, d.queue.store.subject("dead")+key, payload)
-		return err
+		return answered(err)
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, d.putBack(maxDelay)) // there is no room for it
 	}
 	return d.done(ctx)
 }

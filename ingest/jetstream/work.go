@@ -364,7 +364,7 @@ func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 		err = d.putBack(o.Rest)
 	}
 	if err != nil && o.Ending == Dead {
-		o.Ending, o.Rest = Later, d.queue.ackWait
+		o.Ending, o.Rest = Later, maxDelay
 	}
 }
 

@@ -1,0 +1,124 @@
+package jetstream
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// doubled returns how many recordings have more than one note.
+func doubled(srv *clinicaldoctest.Server) (count int) {
+	notes := map[string]int{}
+	for _, note := range srv.Notes() {
+		if notes[note.AudioSHA256]++; notes[note.AudioSHA256] == 2 {
+			count++
+		}
+	}
+	return count
+}
+
+// A store that is harmed while a fleet works ends the work, with an error that says what to do, and nothing is uploaded twice.
+func TestAStoreThatIsHarmedEndsTheWork(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(*Fleet) error{
+		"a bucket is deleted":   func(f *Fleet) error { return f.store.js.DeleteStream(context.Background(), f.store.streams()[2].Name) },
+		"the queue is deleted":  func(f *Fleet) error { return f.store.js.DeleteStream(context.Background(), f.store.queueName()) },
+		"the header is deleted": func(f *Fleet) error { return f.store.js.DeleteStream(context.Background(), f.store.streams()[0].Name) },
+		"a bucket expires": func(f *Fleet) error {
+			config := f.store.streams()[2]
+			config.MaxAge = time.Second
+			_, err := f.store.js.UpdateStream(context.Background(), config)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+			t.Cleanup(srv.Close)
+			f := openFleet(t, connect(t, startServer(t)), Params{})
+			publish(t, f, dir, 60)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			taken := 0
+			var failure error
+			for result, err := range f.Work(ctx, &ingest.Uploader{Client: srv.Client(), Workers: 2}) {
+				if failure = err; err != nil {
+					break
+				}
+				require.NotEqual(t, Dead, result.Ending, result)
+				if taken++; taken == 10 {
+					require.NoError(t, harm(f))
+					f.store.mu.Lock()
+					f.store.verified = time.Time{} // as ten seconds later
+					f.store.mu.Unlock()
+				}
+			}
+			require.ErrorIs(t, failure, ErrStore)
+			assert.Zero(t, doubled(srv))
+			assert.Less(t, len(srv.Notes()), 60)
+		})
+	}
+}
+
+// Where there is no room for a dead letter, the recording stays in the queue.
+func TestADeadLetterThatFindsNoRoomStaysInTheQueue(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	config := f.queue.dead.CachedInfo().Config
+	config.MaxMsgs = 1
+	_, err := f.store.js.UpdateStream(t.Context(), config)
+	require.NoError(t, err)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "{}").Always())
+	publish(t, f, dir, 3)
+	endings := map[Ending]int{}
+	for result, err := range f.Work(t.Context(), &ingest.Uploader{Client: srv.Client()}) {
+		require.NoError(t, err)
+		if endings[result.Ending]++; endings[Dead]+endings[Later] == 3 {
+			break
+		}
+	}
+	assert.Equal(t, map[Ending]int{Dead: 1, Later: 2}, endings)
+	assert.Len(t, letters(t, f), 1)
+	assert.Equal(t, 2, messages(t, f))
+}
+
+// A server that is stopped and started again, and consumers that are deleted, are waited for.
+func TestWorkOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	srv, dir, share := clinicaldoctest.NewServer(), t.TempDir(), t.TempDir()
+	t.Cleanup(srv.Close)
+	s := startServerIn(t, dir, 0)
+	f := openFleet(t, connect(t, s), Params{Lease: time.Second})
+	const count = 60
+	publish(t, f, share, count)
+	port := s.Addr().(*net.TCPAddr).Port
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	taken := 0
+	for result, err := range f.Drain(ctx, &ingest.Uploader{Client: srv.Client()}) {
+		require.NoError(t, err)
+		require.NotEqual(t, Dead, result.Ending, result)
+		switch taken++; taken {
+		case 10:
+			require.NoError(t, f.queue.stream.DeleteConsumer(t.Context(), laneNames[0]))
+			require.NoError(t, f.queue.stream.DeleteConsumer(t.Context(), laneNames[1]))
+		case 20:
+			s.Shutdown()
+			s.WaitForShutdown()
+			s = startServerWith(t, &server.Options{Port: port, StoreDir: dir})
+		}
+	}
+	require.NoError(t, ctx.Err())
+	require.NoError(t, srv.CreatedOnce(contents(count)...))
+	assert.Empty(t, letters(t, f))
+}
