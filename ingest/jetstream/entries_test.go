@@ -29,7 +29,7 @@ func statesOf(t *testing.T, j *Journal, patient uint32, since time.Time) map[ing
 	for _, e := range entries {
 		states[e.Key] = e.State
 	}
-	assert.Len(t, entries, len(states), "each is told once")
+	assert.Len(t, entries, len(states), "each comes once")
 	return states
 }
 
@@ -57,7 +57,7 @@ func TestEntriesForAPatient(t *testing.T) {
 	want[key(21)] = ingest.StateCommitting
 	assert.Equal(t, want, statesOf(t, mine, 7, time.Time{}))
 
-	// What changes is told anew. What surely has no note is not told, and belongs to whom it is uploaded for then.
+	// What changes is as it is now. What surely has no note is not listed, and may be uploaded for another patient.
 	save(t, theirs, entry(0, ingest.StateRefused))
 	save(t, theirs, entry(2, ingest.StateCreated))
 	delete(want, key(0))

@@ -29,7 +29,7 @@ func TestAFleetAsThePageShowsIt(t *testing.T) {
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	programs := t.TempDir()
-	for _, name := range []string{"worker", "desk"} {
+	for _, name := range []string{"worker", "operator"} {
 		out, err := exec.CommandContext(t.Context(), "go", "build", "-o", programs, "./examples/"+name).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
@@ -38,23 +38,23 @@ func TestAFleetAsThePageShowsIt(t *testing.T) {
 		p.Env = append(os.Environ(), "CLINICALDOC_NATS="+s.ClientURL(), "CLINICALDOC_BASE_URL="+srv.URL, "CLINICALDOC_TOKEN="+srv.Token)
 		return p
 	}
-	desk := func(args ...string) string {
-		out, err := program(t.Context(), "desk", args...).CombinedOutput()
+	operator := func(args ...string) string {
+		out, err := program(t.Context(), "operator", args...).CombinedOutput()
 		require.NoError(t, err, string(out))
 		return string(out)
 	}
 	out, err := program(t.Context(), "worker").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "there is no fleet")
-	desk("begin")
+	operator("begin")
 	var contents [][]byte
 	for n := range 6 {
 		path := filepath.Join(programs, fmt.Sprint(n, ".wav"))
 		contents = append(contents, fmt.Appendf(nil, "RIFF synthetic %d", n))
 		require.NoError(t, os.WriteFile(path, contents[n], 0o600))
-		desk("publish", fmt.Sprint(4711+n), path)
+		operator("publish", fmt.Sprint(4711+n), path)
 	}
-	assert.Contains(t, desk("status"), "6 waiting, 0 uploading, 0 later, 0 in doubt, 0 dead letters, 0 workers")
+	assert.Contains(t, operator("status"), "6 waiting, 0 uploading, 0 later, 0 in doubt, 0 dead letters, 0 workers")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var workers []*exec.Cmd
@@ -64,9 +64,9 @@ func TestAFleetAsThePageShowsIt(t *testing.T) {
 		require.NoError(t, worker.Start())
 		workers = append(workers, worker)
 	}
-	require.Eventually(t, func() bool { return strings.Contains(desk("status"), "0 waiting, 0 uploading, 0 later") }, time.Minute, 100*time.Millisecond)
-	assert.Contains(t, desk("status"), "2 workers")
-	desk("redrive")
+	require.Eventually(t, func() bool { return strings.Contains(operator("status"), "0 waiting, 0 uploading, 0 later") }, time.Minute, 100*time.Millisecond)
+	assert.Contains(t, operator("status"), "2 workers")
+	operator("redrive")
 	cancel()
 	for _, worker := range workers {
 		_ = worker.Wait()
@@ -81,7 +81,7 @@ func TestThePageShowsThePrograms(t *testing.T) {
 	page, err := os.ReadFile("../../docs/fleets.md")
 	require.NoError(t, err)
 	var programs strings.Builder
-	for _, name := range []string{"worker", "desk"} {
+	for _, name := range []string{"worker", "operator"} {
 		source, err := os.ReadFile(filepath.Join("examples", name, "main.go"))
 		require.NoError(t, err)
 		programs.Write(source)

@@ -26,7 +26,7 @@ type Params struct {
 	// Lease is how long a recording stays with a worker that shows no sign of life; 0: 30 seconds. It must outlast the
 	// election of a new leader, which takes some six seconds: at least 15 seconds in a cluster.
 	Lease time.Duration
-	// Logger is told when this worker, or the fleet, pauses and why, and when it goes on; nil: nobody is.
+	// Logger gets a line when this worker, or the fleet, pauses and why, and when it goes on; nil: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -254,7 +254,8 @@ func (s Status) LogValue() slog.Value {
 
 // String returns the counts.
 func (s Status) String() string {
-	text := fmt.Sprintf("%d waiting, %d uploading, %d later, %d in doubt, %d dead letters, %d workers", s.Waiting, s.Uploading, s.Later, s.Doubts, s.DeadLetters, len(s.Workers))
+	text := fmt.Sprintf("%d waiting, %d uploading, %d later, %d in doubt, %d dead letters, %d workers",
+		s.Waiting, s.Uploading, s.Later, s.Doubts, s.DeadLetters, len(s.Workers))
 	if s.Pause != nil {
 		text += "; paused: " + s.Pause.Reason
 	}

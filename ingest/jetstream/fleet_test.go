@@ -361,7 +361,7 @@ func (f *fleet) service() string {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		case luck > 0.95:
-			w = httptest.NewRecorder() // nobody hears of it
+			w = httptest.NewRecorder() // the response is lost
 			defer panic(http.ErrAbortHandler)
 		}
 		r = r.Clone(context.WithoutCancel(r.Context())) // who asked may be dead; the service has it all the same

@@ -217,7 +217,7 @@ func (s *memoryStream) ResumeConsumer(_ context.Context, name string) (*jetstrea
 	return nil, nil //nolint:nilnil // nobody reads it
 }
 
-// paused tells until when the fleet's consumers rest.
+// paused returns until when the fleet's consumers rest.
 func (e *engine) paused() map[string]time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -253,7 +253,7 @@ func (p *pauser) resume(ctx context.Context, f failure) {
 	}
 }
 
-// probe asks what tells whether recordings can be uploaded again, without one.
+// probe finds out, without a recording, whether uploads can succeed again.
 func probe(client *clinicaldoc.Client) func(context.Context, failure) error {
 	return func(ctx context.Context, f failure) error {
 		if f.kind == kindFile {

@@ -112,7 +112,7 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 		assert.True(t, r.wait(ctx))
 		assert.Empty(t, e.paused(), "the fleet goes on")
 
-		// Nothing succeeded since: the next pause is as long as the last, and not told again.
+		// Nothing succeeded since: the next pause is as long as the last, and not logged again.
 		r.looks(true)
 		r.failTimes(ctx, 5)
 		time.Sleep(61 * time.Second)

@@ -11,7 +11,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// BenchmarkProcesses tells how much more three processes do than one, of eight uploads at a time each, where the service takes 20
+// BenchmarkProcesses measures how much more three processes do than one, of eight uploads at a time each, where the service takes 20
 // ms for a recording and has no other bound.
 //
 //	go test . -run '^$' -bench Processes -benchtime 3x

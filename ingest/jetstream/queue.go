@@ -103,7 +103,8 @@ func (q *queue) consumers(ctx context.Context) error {
 			return err
 		}
 		if config := consumer.CachedInfo().Config; config.MaxAckPending > 0 || config.MaxDeliver > 0 || config.AckPolicy != jetstream.AckExplicitPolicy {
-			return fail("the consumer "+l.name+" of the stream "+q.store.queueName()+" was changed: max deliver and max pending acks must be unlimited, acks explicit", ErrStore)
+			return fail("the consumer "+l.name+" of the stream "+q.store.queueName()+
+				" was changed: max deliver and max pending acks must be unlimited, acks explicit", ErrStore)
 		}
 		*l.consumer = consumer
 	}
@@ -151,7 +152,8 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	case !filepath.IsAbs(recording.File):
 		return fail("File must be an absolute path: workers run in other folders", clinicaldoc.ErrInvalidArgument)
 	}
-	w := waiting{Key: recording.Key, File: recording.File, Name: recording.Params.Name, PatientID: recording.Params.PatientID, PromptID: recording.Params.PromptID}
+	p := recording.Params
+	w := waiting{Key: recording.Key, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
 	if w.Key == "" {
 		key, err := ingest.FileKey(recording.File, recording.Params)
 		if err != nil {
@@ -167,7 +169,7 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 }
 
 // put stores a message unless one of its subject waits already. A request without a response may have been carried out: the
-// same one once more tells.
+// same one once more shows it.
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
 		_, err := q.store.js.Publish(ctx, q.store.subject(string(l))+key, payload, jetstream.WithExpectLastSequencePerSubject(0))
@@ -200,7 +202,7 @@ type answer struct {
 
 func (a *answer) Error() string { return a.err.Error() }
 
-// answered tells a refusal from silence.
+// answered marks what is a refusal, and not silence.
 func answered(err error) error {
 	var refused *jetstream.APIError
 	switch {

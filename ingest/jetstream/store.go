@@ -202,7 +202,8 @@ func (s *store) open(ctx context.Context, replicas int) error {
 func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return h, fail("there is no fleet "+s.name+" at this server. If there was one, restore it: a new one knows nothing of what was uploaded. Begin makes a new one", ErrNoFleet)
+		return h, fail("there is no fleet "+s.name+" at this server. If there was one, restore it: a new one, which Begin makes, "+
+			"knows nothing of what was uploaded", ErrNoFleet)
 	}
 	var entry jetstream.KeyValueEntry
 	if err == nil {
@@ -271,7 +272,8 @@ func (s *store) verifyLocked(ctx context.Context, now time.Time) error {
 	for _, want := range s.streams() {
 		stream, err := s.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew: restore it from a backup; nothing is uploaded until then", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew; "+
+				"nothing is uploaded until it is restored from a backup of now", ErrStore)
 		}
 		if err != nil {
 			return unreachable(err)

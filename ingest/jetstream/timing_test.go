@@ -20,7 +20,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// Each number of the fleet's timing is told here once more: doubled or halved, one of these tests fails.
+// Each number of the fleet's timing stands here once more: doubled or halved, one of these tests fails.
 
 var discard = slog.New(slog.DiscardHandler)
 

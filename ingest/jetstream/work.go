@@ -300,7 +300,7 @@ type outcome struct {
 	Result
 	cause  error // why, if it failed
 	counts bool  // for a pause
-	yields bool  // the caller hears of it
+	yields bool  // it is a result
 }
 
 // judge decides. An error is of the journal or of the worker, and there is no result then.
@@ -340,7 +340,8 @@ func forGood(err error, tries int) bool {
 	switch {
 	case errors.Is(err, clinicaldoc.ErrValidation), errors.Is(err, clinicaldoc.ErrTooLarge):
 		return true
-	case errors.Is(err, clinicaldoc.ErrUnauthorized), errors.Is(err, clinicaldoc.ErrForbidden), clinicaldoc.Retryable(err), kindOf(err) == kindFile, kindOf(err) == kindEngine:
+	case errors.Is(err, clinicaldoc.ErrUnauthorized), errors.Is(err, clinicaldoc.ErrForbidden), clinicaldoc.Retryable(err),
+		kindOf(err) == kindFile, kindOf(err) == kindEngine:
 		return false
 	case errors.As(err, &response) && response.StatusCode >= 400 && response.StatusCode < 500, errors.Is(err, clinicaldoc.ErrInvalidArgument):
 		return tries >= maxTries

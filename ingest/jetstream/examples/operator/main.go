@@ -1,9 +1,9 @@
-// Desk is what a person does with a fleet, from any machine:
+// Operator is what a person does with a fleet, from any machine:
 //
-//	go run ./examples/desk begin                    once
-//	go run ./examples/desk publish 4711 visit.wav   encounter and recording
-//	go run ./examples/desk status
-//	go run ./examples/desk redrive                  all dead letters, once what they died of is repaired
+//	go run ./examples/operator begin                    once
+//	go run ./examples/operator publish 4711 visit.wav   encounter and recording
+//	go run ./examples/operator status
+//	go run ./examples/operator redrive                  all dead letters, once what they died of is repaired
 package main
 
 import (
