@@ -1,6 +1,7 @@
 package devproxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ const (
 	notesInterval = 250 * time.Millisecond
 	writeTimeout  = 5 * time.Second
 	batchPause    = 25 * time.Millisecond // what comes meanwhile is written together
+	maxBatch      = 200                   // requests in one event
 )
 
 // events are what pages are told as it happens. Each page reads at its own pace from the same ring; one that fell out of
@@ -30,6 +32,7 @@ type events struct {
 
 type event struct {
 	kind string
+	id   int64 // of a request
 	data []byte
 }
 
@@ -58,7 +61,11 @@ func (e *events) publish(kind string, content any) {
 	if len(e.ring) >= keptEvents {
 		e.ring = append(e.ring[:0], e.ring[keptEvents/4:]...)
 	}
-	e.ring = append(e.ring, event{kind, data})
+	about := event{kind: kind, data: data}
+	if r, isRequest := content.(*request); isRequest {
+		about.id = r.ID
+	}
+	e.ring = append(e.ring, about)
 	for wake := range e.pages {
 		select {
 		case wake <- struct{}{}:
@@ -88,9 +95,34 @@ func (e *events) since(seen int64) (text []byte, last int64) {
 	if seen < oldest || seen > e.last {
 		return fmt.Appendf(nil, "event: reset\nid: %d\ndata: {}\n\n", e.last), e.last
 	}
-	for i, event := range e.ring[seen-oldest:] {
-		text = fmt.Appendf(text, "event: %s\nid: %d\ndata: %s\n\n", event.kind, seen+int64(i)+1, event.data)
+	var batch [][]byte
+	at := map[int64]int{} // in the batch, by request
+	number := seen
+	flush := func() {
+		if len(batch) > 0 {
+			text = fmt.Appendf(text, "event: requests\nid: %d\ndata: [%s]\n\n", number, bytes.Join(batch, []byte(",")))
+		}
+		batch = nil
+		clear(at)
 	}
+	for _, event := range e.ring[seen-oldest:] {
+		i, again := at[event.id]
+		switch {
+		case event.kind != "request":
+			flush()
+			text = fmt.Appendf(text, "event: %s\nid: %d\ndata: %s\n\n", event.kind, number+1, event.data)
+		case again: // the newer one counts
+			batch[i] = event.data
+		default:
+			if len(batch) == maxBatch {
+				flush()
+			}
+			at[event.id] = len(batch)
+			batch = append(batch, event.data)
+		}
+		number++
+	}
+	flush()
 	return text, e.last
 }
 

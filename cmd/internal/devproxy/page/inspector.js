@@ -82,13 +82,19 @@ document.addEventListener("keydown", (event) => {
 let underWay = 0;
 const held = [];
 
+const chunk = 500; // requests at a time, so that no frame is long
+const frame = () => new Promise(requestAnimationFrame);
+
 // fetching holds back what the stream tells until the work is done: what is fetched may be older and would replace it.
 async function fetching(work) {
   underWay++;
   try {
     await work();
+    while (underWay === 1 && held.length) {
+      for (const [take, content] of held.splice(0)) take(content);
+    }
   } finally {
-    if (--underWay === 0) for (const [take, content] of held.splice(0)) take(content);
+    underWay--;
   }
 }
 
@@ -130,8 +136,6 @@ async function startOver() {
   }, 300);
 }
 
-const chunk = 500; // requests at a time, so that no frame is long
-
 const fetchAll = () => fetching(async () => {
   await refresh();
   const fetched = [];
@@ -142,10 +146,11 @@ const fetchAll = () => fetching(async () => {
     if (some.length < chunk) break;
     after = some.at(-1).id;
   }
+  waiting.length = 0; // what was fetched is as new
   list.clear();
   for (let at = 0; at < fetched.length; at += chunk) {
     fetched.slice(at, at + chunk).forEach(list.take);
-    await new Promise(requestAnimationFrame);
+    await frame();
   }
   list.schedule();
 });
@@ -159,10 +164,26 @@ function connect() {
   stream.addEventListener("reset", startOver);
   stream.addEventListener("state", refreshLater);
   stream.addEventListener("note", tell(takeNote));
-  stream.addEventListener("request", tell((request) => {
-    list.take(request);
-    if (request.fault || request.findings) refreshLater();
+  stream.addEventListener("requests", tell((requests) => {
+    waiting.push(...requests);
+    if (!taking) takeWaiting();
   }));
+}
+
+const waiting = [];
+let taking = false;
+
+// takeWaiting takes as many as a frame bears; a flood is taken over several.
+async function takeWaiting() {
+  taking = true;
+  while (waiting.length) {
+    for (const request of waiting.splice(0, chunk)) {
+      list.take(request);
+      if (request.fault || request.findings) refreshLater();
+    }
+    if (waiting.length) await frame();
+  }
+  taking = false;
 }
 
 function connection(text) {

@@ -12,6 +12,7 @@ let view = []; // of all, what matches the filter
 let selected = 0;
 let paused = false;
 let held = 0; // came while paused
+let added = 0; // rows on top since the last frame
 let redraw = false;
 let refilter = false;
 let height = 30;
@@ -21,15 +22,15 @@ const listeners = { select: () => {}, change: () => {} };
 export const on = (name, listener) => { listeners[name] = listener; };
 export const get = (id) => byId.get(id);
 export const selectedId = () => selected;
-export const before = (r) => all[position(r.id) - 1];
+export const before = (r) => all[position(all, r.id) - 1];
 export const attempts = (r) => all.filter((other) => other.call === r.call);
 
-// position finds a request among all, which are in the order of their ids.
-function position(id) {
-  let [low, high] = [0, all.length];
+// position finds a request in a list that is in the order of their ids.
+function position(requests, id) {
+  let [low, high] = [0, requests.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (all[middle].id < id) low = middle + 1;
+    if (requests[middle].id < id) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -40,25 +41,22 @@ export function take(request) {
   request.hay = [request.method, request.route, request.target, request.fault, ...(request.findings || [])].join(" ").toLowerCase();
   byId.set(request.id, request);
   if (known) {
-    all[position(request.id)] = request;
-    const i = view.lastIndexOf(known);
-    if (i >= 0) view[i] = request;
+    all[position(all, request.id)] = request;
+    const i = position(view, request.id);
+    if (view[i]?.id === request.id) view[i] = request;
     else if (matches(request)) refilter = true;
   } else {
-    if (all.length && all.at(-1).id > request.id) all.splice(position(request.id), 0, request);
+    if (all.length && all.at(-1).id > request.id) all.splice(position(all, request.id), 0, request);
     else all.push(request);
     if (all.length > maxKept) forgetOld();
     if (paused) held++;
-    else if (matches(request)) append(request);
+    else if (matches(request)) {
+      view.push(request);
+      added++;
+    }
   }
   if (known && request.id === selected && known.pending) listeners.change(request);
   schedule();
-}
-
-// append puts a new row on top; somebody who reads further down stays there.
-function append(request) {
-  view.push(request);
-  if (rows.scrollTop > height) rows.scrollTop += height;
 }
 
 function forgetOld() {
@@ -111,25 +109,33 @@ const tests = {
 const matches = (r) => terms.every((term) => tests[term.key](r, term.value));
 
 let searchSoon;
+let searching = false;
+let searches = 0;
 
 // search asks the proxy for the requests whose headers and bodies hold the words of the filter.
 function search(afresh) {
   if (afresh) {
     inBodies.clear();
+    clearTimeout(searchSoon);
+    searches++; // what is under way is for other words
     searched = 0;
+    searching = false;
   }
-  clearTimeout(searchSoon);
   const words = terms.filter((term) => term.key === "text" && term.value.length > 1).map((term) => term.value).slice(0, 3);
-  if (!words.length || !page.state.bodies) return;
+  if (searching || !words.length || !page.state.bodies) return;
+  searching = true;
+  const own = searches;
   searchSoon = setTimeout(async () => {
     const last = all.at(-1)?.id || 0;
     for (const word of words) {
       const found = await ask("GET", `requests?after=${searched}&text=${encodeURIComponent(word)}`);
+      if (own !== searches) return;
       const known = inBodies.get(word) || new Set();
       for (const id of found || []) known.add(id);
       inBodies.set(word, known);
     }
     searched = last;
+    searching = false;
     refilter = true;
     schedule();
   }, 150);
@@ -174,6 +180,8 @@ function draw() {
   rows.hidden = !all.length;
   height = Number.parseFloat(getComputedStyle(rows).getPropertyValue("--row")) || 30;
   space.style.height = `${view.length * height}px`;
+  if (added && rows.scrollTop > height) rows.scrollTop += added * height; // whoever reads further down stays there
+  added = 0;
   const first = Math.max(0, Math.floor(rows.scrollTop / height) - 4);
   const last = Math.min(view.length, first + Math.ceil(rows.clientHeight / height) + 8);
   while (pool.length < last - first) pool.push(makeRow());
@@ -222,8 +230,8 @@ function drawRow(row, r, index) {
 
 export function select(id, open = true) {
   selected = id;
-  const index = view.findIndex((r) => r.id === id);
-  if (index >= 0) {
+  const index = position(view, id);
+  if (view[index]?.id === id) {
     const top = (view.length - 1 - index) * height;
     if (top < rows.scrollTop) rows.scrollTop = top;
     else if (top + height > rows.scrollTop + rows.clientHeight) rows.scrollTop = top + height - rows.clientHeight;
@@ -235,8 +243,8 @@ export function select(id, open = true) {
 // move chooses the row so many further down; the first when none is chosen.
 export function move(step) {
   if (!view.length) return;
-  const index = view.findIndex((r) => r.id === selected);
-  const at = index < 0 ? view.length - 1 : Math.max(0, Math.min(view.length - 1, index - step));
+  const index = position(view, selected);
+  const at = view[index]?.id !== selected ? view.length - 1 : Math.max(0, Math.min(view.length - 1, index - step));
   select(view[at].id, document.body.classList.contains("opened"));
 }
 
