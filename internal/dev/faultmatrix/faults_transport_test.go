@@ -2,8 +2,10 @@ package faultmatrix
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httputil"
 	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
@@ -81,6 +83,52 @@ func callersTransports() []fault {
 		)
 	}
 	return rows
+}
+
+// dumping shows what it is about to send, by a connection that leads nowhere.
+type dumping struct{ next http.RoundTripper }
+
+func (t dumping) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, err := httputil.DumpRequestOut(r, true); err != nil {
+		return nil, err
+	}
+	return t.next.RoundTrip(r)
+}
+
+// marking adds a header to the request that it gets, as the Proxy function of an http.Transport can. It must find none that
+// it has added before.
+type marking struct{ next http.RoundTripper }
+
+func (t marking) RoundTrip(r *http.Request) (*http.Response, error) {
+	if len(r.Header["X-Synthetic-Mark"]) > 0 {
+		return nil, errors.New("the header of another attempt")
+	}
+	r.Header.Set("X-Synthetic-Mark", "1")
+	return t.next.RoundTrip(r)
+}
+
+// harmlessTransports change nothing of what is promised.
+func harmlessTransports() []fault {
+	var rows []fault
+	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
+		"a dumping transport": func(next http.RoundTripper) http.RoundTripper { return dumping{next} },
+		"a marking transport": func(next http.RoundTripper) http.RoundTripper { return marking{next} },
+	} {
+		set := setting{retrying: wrap}
+		rows = append(rows,
+			fault{name: name, setting: set, promises: everywhere(succeeds(1))},
+			fault{name: name + ", 429", setting: set, strike: says(429, refusal), promises: everywhere(succeeds(2))},
+			fault{name: name + ", 502", setting: set, strike: says(502, refusal), promises: safeToRepeat(succeeds(2), afterOne(502))},
+		)
+	}
+	return append(rows, fault{
+		name: "101, and then nothing", strike: func(s *strike) {
+			s.take()
+			s.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: synthetic\r\nConnection: Upgrade\r\n\r\n")
+			s.silent = true
+		},
+		promises: promises{reads: fails(1).withStatus(101), repeats: breaks(1).withStatus(101).wire(1, 2), creates: unknown(1).withStatus(101), storage: fails(1)},
+	})
 }
 
 // sizes are recordings whose length is not what the note tells.

@@ -14,7 +14,7 @@ const fewestCells = 3000
 func table() []fault {
 	return slices.Concat(
 		connectionFaults(), uploadFaults(), lostAnswers(), stalls(), statuses(), answers(), limits(), redirects(), links(), http2Faults(),
-		otherEdits(), vanishing(), callersTransports(), sizes(),
+		otherEdits(), vanishing(), callersTransports(), harmlessTransports(), sizes(),
 	)
 }
 
