@@ -42,10 +42,10 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	}
 	nobody, said := machine()
 	require.Error(t, nobody.Run())
-	assert.Contains(t, said.String(), "--nats-begin", "a journal that is not there is not begun in silence")
+	assert.Contains(t, said.String(), "--begin", "a journal that is not there is not begun in silence")
 	assert.Empty(t, srv.Notes())
-	first, firstSaid := machine("--nats-begin")
-	second, secondSaid := machine("--nats-begin")
+	first, firstSaid := machine("--begin")
+	second, secondSaid := machine("--begin")
 	require.NoError(t, first.Start())
 	require.NoError(t, second.Start())
 	for command, said := range map[*exec.Cmd]*bytes.Buffer{first: firstSaid, second: secondSaid} {

@@ -22,7 +22,7 @@ import (
 
 // uploadCommand is an upload of a folder as a process of its own.
 func uploadCommand(ctx context.Context, env []string, folder string) (*exec.Cmd, *bytes.Buffer) {
-	command := exec.CommandContext(ctx, "clinicaldoc", "upload", "--patient", "7", "--prompt", "1", "--unique-names", "--settle", "1s", "--workers", "8", folder)
+	command := exec.CommandContext(ctx, "clinicaldoc", "upload", "--begin", "--patient", "7", "--prompt", "1", "--unique-names", "--settle", "1s", "--workers", "8", folder)
 	command.Env = append(os.Environ(), env...)
 	said := &bytes.Buffer{}
 	command.Stdout, command.Stderr = said, said

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
 		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "clear": clearFaults, "answer": answer,
+			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "clear": clearFaults, "answer": answer, "later": later,
 		},
 	})
 }
@@ -214,6 +215,13 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 	status, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	server(ts).Inject(args[0], clinicaldoctest.Answer(status, args[2]))
+}
+
+// later writes the first line of a journal as a later version may.
+func later(ts *testscript.TestScript, _ bool, args []string) {
+	const line = "clinicaldoc-ingest 99 https://service.example"
+	sum := crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf(nil, "%08x %s\n", sum, line), 0o600))
 }
 
 // clearFaults takes back every fault.

@@ -118,9 +118,9 @@ func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	for _, name := range []string{"visit-a.wav", "visit-b.wav", "visit-c.wav"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), append([]byte("RIFF"+name), make([]byte, 12<<20)...), 0o600))
 	}
-	x := onTerminal(t, environment(t, srv), "upload", "--patient", "7", "--prompt", "1", "--workers", "3", folder)
-	x.until("recording 1, 12.0 MB")
-	x.until("recording 3, 12.0 MB")
+	x := onTerminal(t, environment(t, srv), "upload", "--begin", "--patient", "7", "--prompt", "1", "--workers", "3", folder)
+	x.until("recording 1 of 3, 12.0 MB")
+	x.until("recording 3 of 3, 12.0 MB")
 	x.until("[#")
 	x.until("0/3 done")
 	t.Logf("under way:\n%s", x.seen())

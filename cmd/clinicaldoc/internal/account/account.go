@@ -25,7 +25,10 @@ type Account struct {
 var ErrNone = errors.New("not logged in")
 
 // AmbiguousError says that the sources contradict each other, so that a token might reach the wrong host.
-type AmbiguousError struct{ Text string }
+type AmbiguousError struct {
+	Text string
+	Do   string // empty: the variables are to be set or unset
+}
 
 func (e *AmbiguousError) Error() string { return e.Text }
 
@@ -48,13 +51,13 @@ func (s *Store) Find(named string) (*Account, error) {
 	case baseURL == "" && token == "":
 		return s.fromContext(named)
 	case named != "":
-		return nil, &AmbiguousError{fmt.Sprintf("--context %s and %s contradict each other", named, set(baseURL, token))}
+		return nil, &AmbiguousError{Text: fmt.Sprintf("--context %s and %s contradict each other", named, set(baseURL, token))}
 	case baseURL == "" || token == "":
-		return nil, &AmbiguousError{fmt.Sprintf("only one of %s and %s is set: a token belongs to one service", clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken)}
+		return nil, &AmbiguousError{Text: fmt.Sprintf("only one of %s and %s is set: a token belongs to one service", clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken)}
 	}
 	query, err := ParseQueryNames(os.Getenv(EnvQueryNames))
 	if err != nil {
-		return nil, &AmbiguousError{EnvQueryNames + ": " + err.Error()}
+		return nil, &AmbiguousError{EnvQueryNames + ": " + err.Error(), "correct " + EnvQueryNames + ", or unset it"}
 	}
 	return &Account{
 		Context: Context{BaseURL: baseURL, Query: query}, Token: token,

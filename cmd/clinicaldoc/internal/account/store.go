@@ -72,7 +72,7 @@ func StateFolder(parts ...string) (string, error) {
 		}
 		folder = filepath.Join(base, "clinicaldoc")
 	case !filepath.IsAbs(folder):
-		return "", &AmbiguousError{EnvStateDir + " is not an absolute path: from another folder it would be another place"}
+		return "", &AmbiguousError{EnvStateDir + " is not an absolute path: from another folder it would be another place", "name the same folder by its absolute path"}
 	}
 	folder = filepath.Join(append([]string{folder}, parts...)...)
 	return folder, os.MkdirAll(folder, 0o700)

@@ -142,7 +142,7 @@ func (s *Store) token(name, baseURL string) (token, from string, err error) {
 		return "", "", fmt.Errorf("the token of context %q cannot be read: %w", name, ErrNone)
 	}
 	if kept.BaseURL != baseURL {
-		return "", "", &AmbiguousError{fmt.Sprintf("the token of context %q was given for another base URL than the context has", name)}
+		return "", "", &AmbiguousError{Text: fmt.Sprintf("the token of context %q was given for another base URL than the context has", name)}
 	}
 	return kept.Token, from, nil
 }

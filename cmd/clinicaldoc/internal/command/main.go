@@ -105,7 +105,7 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 
 	root.AddGroup(&cobra.Group{ID: "account", Title: "Account:"}, &cobra.Group{ID: "work", Title: "Notes and recordings:"}, &cobra.Group{ID: "help", Title: "When something is wrong, and to try things:"})
 	add(root, "account", newLogin(env), newLogout(env), newStatus(env), newContext(env), newWhoami(env), newTokens(env))
-	add(root, "work", newNotes(env), newAudio(env), newUpload(env), newExport(env), newWatch(env))
+	add(root, "work", newNotes(env), newAudio(env), newUpload(env), newFleet(env), newExport(env), newWatch(env))
 	add(root, "help", newBox(env), newDoctor(env), newAPI(env))
 	root.AddCommand(newExitCodes(), newEnvironment())
 	root.SetHelpCommand(newHelp(root))

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -87,8 +88,8 @@ func ownKind(err error) (kind, bool) {
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return kind{codeRefused, refused.do}, true
 	}
-	if _, ok := errors.AsType[*account.AmbiguousError](err); ok {
-		return kind{codeUsage, "set or unset both variables, or log in anew; nothing was sent"}, true
+	if unclear, ok := errors.AsType[*account.AmbiguousError](err); ok {
+		return kind{codeUsage, cmp.Or(unclear.Do, "set or unset both variables, or log in anew; nothing was sent")}, true
 	}
 	if _, ok := errors.AsType[*account.NotPrivateError](err); ok {
 		return kind{codeRefused, "keep settings where files can be private: CLINICALDOC_CONFIG_DIR names a folder; if others may have read a token: \"clinicaldoc tokens revoke ID\""}, true

@@ -2,10 +2,7 @@ package command
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"os/signal"
 	"syscall"
 	"time"
@@ -13,122 +10,168 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
 type uploadOptions struct {
 	*Env
 	format
+	journalPlace
 	paths           []string
 	patient, prompt int64
 	manifest        string
 	workers         int
-	journal         string
-	status          bool
 	settle          time.Duration
+	maxPause        time.Duration
 	unique, trust   bool
 	reveal          bool
 	ignore          []string
 	left            []leftOut
-	nats, natsCreds string
-	natsReplicas    int
-	natsBegin       bool
+	record          *report.Writer
 }
 
 func newUpload(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
-		Use: "upload FILE|FOLDER...", Short: "Upload recordings, each to one note",
+		Use: "upload FILE|FOLDER...", Short: "Upload recordings, each to one note", Args: cobra.ArbitraryArgs,
 		Long: `Upload recordings, each to one note: a journal on disk remembers what became of each, so that the same command can be run
-again after whatever ended it. What is done is not sent again, what is in doubt is asked about first.
+again after whatever ended it. What is done is not sent again, what is in doubt is asked about first. The first upload of a user
+to a service begins the journal, which is asked for, or wants --begin where nobody can be asked.
 
 Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac, .dss ...) are taken, those of folders inside too.
 What else is there is left out, counted, and makes exit code 9, unless it is hidden or --ignore names it.
-A manifest says more about each: a CSV file with the columns file, patient, prompt and name, of which patient, prompt and
-name may be missing where the flags say them. A note is named after its file otherwise.
+A manifest says more about each: a CSV file with the columns path, key, patient, prompt and name, of which only path is needed where
+the flags say the others. It is checked whole before anything is sent. A key of your own, such as an encounter's number, makes one
+recording of whatever has it. A note is named after its file otherwise.
 
-Several machines can share the work: with --nats they keep one journal in NATS JetStream, and each recording becomes one note
-whichever of them sends it.
+Every upload keeps a report: "clinicaldoc upload report" shows the last one, with what somebody has to look at and what to do. When
+everything fails in the same way, the upload pauses, and ends after --max-pause.
 
-Recordings are told by their number in the order of their paths: file names may be patients' names. --reveal shows them.`,
-		Example: `  clinicaldoc upload --patient 7 --prompt 1 visit.wav
+Several machines can share the work: with --nats they have one queue and one journal in NATS JetStream, each recording is handed to
+one of them, and becomes one note. The files have the same absolute paths on all of them.
+
+Recordings are named by the first digits of their keys: file names may be patients' names. --reveal shows them.`,
+		Example: `  clinicaldoc upload --begin --patient 7 --prompt 1 visit.wav
   clinicaldoc upload --patient 7 --prompt 1 --workers 8 recordings/
   clinicaldoc upload --manifest tonight.csv
-  clinicaldoc upload --nats nats://queue.example:4222 --nats-begin --patient 7 --prompt 1 /mnt/shared
-  clinicaldoc upload --status`,
+  clinicaldoc upload report`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.paths = args
-			if err := o.checkNATS(); err != nil {
+			if err := o.checkPlace(); err != nil {
 				return err
 			}
-			if o.status {
-				return o.runStatus(c.Context())
-			}
-			return o.run(c.Context())
+			return o.runRecorded(c.Context(), o.recordings)
 		},
 	}
 	o.flags(c, uploadResult{})
+	o.uploadFlags(c)
 	f := c.Flags()
 	f.Int64Var(&o.patient, "patient", 0, "`ID` of the patient whose encounters were recorded")
 	f.Int64Var(&o.prompt, "prompt", 0, "`ID` of the prompt to use")
 	f.StringVar(&o.manifest, "manifest", "", "a CSV `FILE` that lists the recordings")
-	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
-	f.StringVar(&o.journal, "journal", "", "keep the journal in this `FILE` (default one for each service and user, in the state folder)")
-	f.StringVar(&o.nats, "nats", "", "share the journal of a fleet on the NATS server at this `URL` (also CLINICALDOC_NATS)")
-	f.StringVar(&o.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+	f.BoolVar(&o.begin, "begin", false, "begin the journal if there is none, which is done once for a service and user")
 	f.IntVar(&o.natsReplicas, "nats-replicas", 0, "the `NUMBER` of servers that keep the journal; 3 survive the loss of one (default 1 for a new one)")
-	f.BoolVar(&o.natsBegin, "nats-begin", false, "begin the fleet's journal if there is none, which is done once")
-	f.BoolVar(&o.status, "status", false, "only tell what the journal knows; asks the service nothing")
-	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
-	f.BoolVar(&o.unique, "unique-names", false, "vouch that no other note of a patient has or will have the same name: settles doubts sooner")
-	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
 	f.StringArrayVar(&o.ignore, "ignore", nil, "files of folders that are no recordings are expected to be called so, a `PATTERN` such as '*.txt'")
-	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
+	c.AddCommand(newUploadReport(e), newUploadResolve(e), newUploadRetry(e), newUploadStatus(e), newUploadSalvage(e), newUploadRename(e))
 	return c
 }
 
-func (o *uploadOptions) run(ctx context.Context) error {
-	recordings, err := o.recordings()
+// uploadFlags are those of all commands that upload.
+func (o *uploadOptions) uploadFlags(c *cobra.Command) {
+	o.placeFlags(c)
+	f := c.Flags()
+	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
+	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
+	f.DurationVar(&o.maxPause, "max-pause", 15*time.Minute, "how long to pause when everything fails in the same way, a `TIME`; 0: end at once")
+	f.BoolVar(&o.unique, "unique-names", false, "guarantee that no other note of a patient has or will have the same name: settles doubts sooner")
+	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
+	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
+}
+
+// runRecorded uploads, and keeps a record of it whatever happens. A record that cannot be kept ends no upload.
+func (o *uploadOptions) runRecorded(ctx context.Context, recordings func() ([]ingest.Recording, error)) error {
+	folder, err := account.StateFolder("reports")
 	if err != nil {
 		return err
+	}
+	o.record = report.Begin(folder, version())
+	err = o.run(ctx, recordings)
+	run := &o.record.Run
+	if err != nil {
+		run.Code, run.Error, run.Do = exitCode(ctx, err), errorText(err), kindOf(err).do
+	}
+	if failed := o.record.Close(); failed != nil {
+		o.IO.Note("clinicaldoc: the report could not be kept whole: %s", reason(failed))
+	}
+	return err
+}
+
+func (o *uploadOptions) run(ctx context.Context, list func() ([]ingest.Recording, error)) error {
+	recordings, err := list()
+	if err != nil {
+		return err
+	}
+	for _, l := range o.left {
+		o.record.AddLeftOut(report.LeftOut(l))
 	}
 	client, err := o.client()
 	if err != nil {
 		return err
 	}
+	o.record.Run.Total, o.record.Run.Service = len(recordings), ingest.ServiceName(client.BaseURL())
+	o.record.Update()
 	// Also shows that the token works, before anything is sent.
 	user, err := client.Users.Me(ctx)
 	if err != nil {
 		return err
 	}
-	journal, closeJournal, err := o.openJournal(ctx, client.BaseURL(), user.ID)
-	if err != nil {
-		return err
-	}
+	o.record.Run.UserID = user.ID
 	// A reader of the results that ends must not end the upload.
 	signal.Ignore(syscall.SIGPIPE)
 	run := newUploadRun(o, recordings)
-	err = run.all(ctx, &ingest.Uploader{
-		Client: client, Journal: journal, Workers: o.workers, Total: len(recordings), OnEvent: run.event,
+	uploader := &ingest.Uploader{
+		Client: client, Workers: o.workers, Total: len(recordings), OnEvent: run.event, MaxPause: o.maxPause,
 		Find: clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
-	})
-	return errors.Join(err, closeJournal())
-}
-
-// journalName tells accounts apart. A service has one name, however its address is written.
-func journalName(baseURL string, userID int64) string {
-	sum := sha256.Sum256([]byte(header.Service(baseURL)))
-	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
+	}
+	if o.maxPause <= 0 {
+		uploader.MaxPause = -1
+	}
+	if o.nats != "" {
+		return run.fleet(ctx, uploader, client.BaseURL(), user.ID)
+	}
+	journal, err := o.openJournal(ctx, client.BaseURL(), user.ID)
+	if err != nil {
+		return err
+	}
+	o.record.Run.Journal = o.journal
+	o.record.Update()
+	uploader.Journal = journal
+	err = run.all(ctx, uploader)
+	return errors.Join(err, journal.Close())
 }
 
 // uploadResult is what is printed of a recording.
 type uploadResult struct {
-	Number int       `json:"number"`
+	At     time.Time `json:"at"`
+	Key    string    `json:"key"`
 	Status string    `json:"status"`
 	NoteID int64     `json:"note_id,omitempty"`
 	Size   int64     `json:"size,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
 	Error  string    `json:"error,omitempty"`
 	File   string    `json:"file,omitempty"`
+}
+
+// uploadSum is the last line of --json.
+type uploadSum struct {
+	Report       string `json:"report"`
+	Recordings   int    `json:"recordings"`
+	Created      int    `json:"created"`
+	AlreadyThere int    `json:"already_there"`
+	Refused      int    `json:"refused"`
+	InDoubt      int    `json:"in_doubt"`
+	Left         int    `json:"not_finished"`
+	LeftOut      int    `json:"left_out"`
 }

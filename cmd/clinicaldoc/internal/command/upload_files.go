@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -113,13 +114,10 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 }
 
 // leftOut is what a folder holds and an upload does not take.
-type leftOut struct {
-	File   string `json:"file,omitempty"` // shown with --reveal
-	Reason string `json:"reason"`
-}
+type leftOut report.LeftOut
 
 func (o *uploadOptions) leaveOut(path, why string) {
-	o.left = append(o.left, leftOut{path, why})
+	o.left = append(o.left, leftOut{Reason: why, File: path})
 }
 
 // visit decides on one entry of a folder, or on a folder that cannot be read.
@@ -180,7 +178,10 @@ func reason(err error) string {
 	return "it cannot be used"
 }
 
-// fromManifest reads a CSV file with a heading.
+// maxWrongLines bounds how many mistakes of a manifest are listed.
+const maxWrongLines = 50
+
+// fromManifest reads a CSV file with a heading, and checks it whole: what is wrong is listed by line, and nothing is sent.
 func (o *uploadOptions) fromManifest() ([]ingest.Recording, error) {
 	file, err := os.Open(o.manifest)
 	if err != nil {
@@ -193,60 +194,108 @@ func (o *uploadOptions) fromManifest() ([]ingest.Recording, error) {
 		return nil, usagef("the manifest has no heading")
 	}
 	heading[0] = strings.TrimPrefix(heading[0], "\ufeff")
-	columns := map[string]int{}
+	m := manifest{uploadOptions: o, columns: map[string]int{}, keys: map[string]int{}, files: map[string]int{}}
 	for i, name := range heading {
-		name = strings.ToLower(strings.TrimSpace(name))
-		if !slices.Contains([]string{"file", "patient", "prompt", "name"}, name) {
-			return nil, usagef("the manifest has a column that is none of file, patient, prompt, name: column %d", i+1)
+		if name = strings.ToLower(strings.TrimSpace(name)); name == "file" {
+			name = "path"
 		}
-		columns[name] = i
+		_, twice := m.columns[name]
+		if twice || !slices.Contains([]string{"path", "key", "patient", "prompt", "name"}, name) {
+			return nil, usagef("the manifest has a column that is none of path, key, patient, prompt, name, or is there twice: column %d", i+1)
+		}
+		m.columns[name] = i
 	}
-	if _, ok := columns["file"]; !ok {
-		return nil, usagef("the manifest has no column file")
+	if _, ok := m.columns["path"]; !ok {
+		return nil, usagef("the manifest has no column path")
 	}
-	var list []ingest.Recording
 	for {
 		row, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return list, nil
+			break
+		}
+		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
+			m.wrong(wrong.Line, wrong.Err.Error())
+			if !errors.Is(err, csv.ErrFieldCount) {
+				break // what follows cannot be told
+			}
+			continue
+		}
+		if err != nil {
+			return nil, usagef("the manifest cannot be read: %s", reason(err))
 		}
 		line, _ := reader.FieldPos(0)
-		if err != nil {
-			return nil, usagef("the manifest cannot be read near line %d", line)
-		}
-		recording, err := o.manifestRow(columns, row, line)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, recording)
+		m.row(row, line)
+	}
+	if m.mistakes == 0 {
+		return m.list, nil
+	}
+	if m.mistakes > maxWrongLines {
+		o.IO.Note("and %d more", m.mistakes-maxWrongLines)
+	}
+	return nil, usagef("the manifest has %d mistakes: nothing was sent", m.mistakes)
+}
+
+// manifest is a list of recordings that is being read.
+type manifest struct {
+	*uploadOptions
+	columns     map[string]int
+	keys, files map[string]int // the lines they stand in
+	list        []ingest.Recording
+	mistakes    int
+}
+
+func (m *manifest) wrong(line int, what string) {
+	if m.mistakes++; m.mistakes <= maxWrongLines {
+		m.IO.Note("line %d: %s", line, what)
 	}
 }
 
-func (o *uploadOptions) manifestRow(columns map[string]int, row []string, line int) (ingest.Recording, error) {
+// row takes in a row, or says what is wrong with it.
+func (m *manifest) row(row []string, line int) {
 	cell := func(name string) string {
-		if i, ok := columns[name]; ok {
+		if i, ok := m.columns[name]; ok {
 			return strings.TrimSpace(row[i])
 		}
 		return ""
 	}
-	path := cell("file")
+	before := m.mistakes
+	path, key := cell("path"), cell("key")
 	if path == "" {
-		return ingest.Recording{}, usagef("line %d of the manifest names no file", line)
+		m.wrong(line, "it names no path")
+		return
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(o.manifest), path)
+		path = filepath.Join(filepath.Dir(m.manifest), path)
 	}
-	params := clinicaldoc.CreateNoteParams{Name: cmp.Or(cell("name"), nameOf(path)), PatientID: o.patient, PromptID: o.prompt}
-	for name, into := range map[string]*int64{"patient": &params.PatientID, "prompt": &params.PromptID} {
-		text := cell(name)
-		if text == "" {
-			continue
+	params := clinicaldoc.CreateNoteParams{Name: cmp.Or(cell("name"), nameOf(path)), PatientID: m.patient, PromptID: m.prompt}
+	for _, of := range []struct {
+		name string
+		into *int64
+	}{{"patient", &params.PatientID}, {"prompt", &params.PromptID}} {
+		if text := cell(of.name); text != "" {
+			*of.into, _ = strconv.ParseInt(text, 10, 64)
 		}
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || id < 1 {
-			return ingest.Recording{}, usagef("line %d of the manifest has no id for its %s", line, name)
+		if *of.into < 1 {
+			m.wrong(line, "it has no id of a "+of.name)
 		}
-		*into = id
 	}
-	return ingest.Recording{File: path, Params: params}, nil
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		m.wrong(line, "its file cannot be read: "+reason(err))
+	case !info.Mode().IsRegular():
+		m.wrong(line, "its path is no file")
+	case info.Size() == 0:
+		m.wrong(line, "its file is empty")
+	}
+	if first := m.files[path]; first > 0 {
+		m.wrong(line, "its file is that of line "+strconv.Itoa(first))
+	}
+	if first := m.keys[key]; first > 0 && key != "" {
+		m.wrong(line, "its key is that of line "+strconv.Itoa(first))
+	}
+	m.files[path], m.keys[key] = line, line
+	if m.mistakes == before {
+		m.list = append(m.list, ingest.Recording{Key: key, File: path, Params: params})
+	}
 }

@@ -2,7 +2,10 @@ package command
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -10,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
 
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
@@ -19,78 +23,131 @@ import (
 // envNATS names a NATS server, where its URL holds a password.
 const envNATS = "CLINICALDOC_NATS"
 
-// openJournal opens the journal of one user of one service, on this machine or of a fleet: what one account uploaded, another
-// has not.
-func (o *uploadOptions) openJournal(ctx context.Context, baseURL string, userID int64) (ingest.Journal, func() error, error) {
-	if o.nats != "" {
-		return o.openFleet(ctx, baseURL, userID)
-	}
-	path := o.journal
-	if path == "" {
-		folder, err := account.StateFolder("journals")
-		if err != nil {
-			return nil, nil, err
-		}
-		path = filepath.Join(folder, journalName(baseURL, userID)+".journal")
-	}
-	journal, err := ingest.OpenJournal(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		journal, err = ingest.BeginJournal(ctx, path, ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID})
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return journal, journal.Close, nil
+// journalPlace is where the journal is: in a file, or with a fleet.
+type journalPlace struct {
+	journal         string
+	begin           bool
+	nats, natsCreds string
+	natsReplicas    int
 }
 
-// openFleet opens the journal that the machines of a fleet share.
-func (o *uploadOptions) openFleet(ctx context.Context, baseURL string, userID int64) (ingest.Journal, func() error, error) {
-	var options []nats.Option
-	if o.natsCreds != "" {
-		options = append(options, nats.UserCredentials(o.natsCreds))
+func (p *journalPlace) placeFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&p.journal, "journal", "", "the journal is this `FILE` (default one for each service and user, in the state folder)")
+	f.StringVar(&p.nats, "nats", "", "the journal and the queue of a fleet are on the NATS server at this `URL` (also CLINICALDOC_NATS)")
+	f.StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+}
+
+// checkPlace takes the server's URL from the flag, which must not hold a password, or from the environment.
+func (p *journalPlace) checkPlace() error {
+	for server := range strings.SplitSeq(p.nats, ",") {
+		if u, err := url.Parse(strings.TrimSpace(server)); err != nil || u.User != nil || strings.Contains(server, "@") {
+			return usagef("--nats wants a URL without a password, which others could see: --nats-creds names a file, and %s may hold anything", envNATS)
+		}
 	}
-	conn, err := jetstream.Connect(o.nats, options...)
+	if p.nats == "" && p.journal == "" {
+		p.nats = os.Getenv(envNATS)
+	}
+	if p.nats != "" && p.journal != "" {
+		return usagef("--journal is for one machine, --nats for a fleet: name one")
+	}
+	return nil
+}
+
+// journalName tells accounts apart. A service has one name, however its address is written.
+func journalName(baseURL string, userID int64) string {
+	sum := sha256.Sum256([]byte(ingest.ServiceName(baseURL)))
+	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
+}
+
+// findJournal sets the file of one user of one service: what one account uploaded, another has not. A journal whose name was made
+// in another way is found by what it says of itself, and stays where it is.
+func (p *journalPlace) findJournal(ctx context.Context, baseURL string, userID int64) error {
+	if p.journal != "" {
+		return nil
+	}
+	folder, err := account.StateFolder("journals")
+	if err != nil {
+		return err
+	}
+	p.journal = filepath.Join(folder, journalName(baseURL, userID)+".journal")
+	if _, err := os.Lstat(p.journal); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	all, err := filepath.Glob(filepath.Join(folder, "*.journal"))
+	if err != nil {
+		return err
+	}
+	var others []string
+	for _, path := range all {
+		owner, _, err := ingest.ReadJournal(ctx, path)
+		user := owner.UserID
+		if user == 0 { // journals of the first version tell it by their name alone
+			_, _ = fmt.Sscanf(path[strings.LastIndex(path, "-")+1:], "user%d", &user)
+		}
+		if err == nil && ingest.ServiceName(owner.Service) == ingest.ServiceName(baseURL) && user == userID {
+			others = append(others, path)
+		}
+	}
+	switch len(others) {
+	case 0:
+	case 1:
+		p.journal = others[0]
+	default:
+		return &refusedError{"there are several journals of this service and user: " + strings.Join(others, ", "), "name the one that was used last with --journal, each time"}
+	}
+	return nil
+}
+
+// openJournal opens the journal's file. One that is not there is begun by a person's word alone.
+func (o *uploadOptions) openJournal(ctx context.Context, baseURL string, userID int64) (*ingest.FileJournal, error) {
+	if err := o.findJournal(ctx, baseURL, userID); err != nil {
+		return nil, err
+	}
+	journal, err := ingest.OpenJournal(ctx, o.journal)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return journal, err
+	}
+	if !o.begin && o.IO.CanAsk() {
+		o.IO.Note("There is no journal of this user's uploads to this service in %s.", o.journal)
+		if o.begin, err = o.IO.Ask(ctx, "Begin one? (If there was one, have it restored instead.)"); err != nil {
+			return nil, err
+		}
+	}
+	if !o.begin {
+		return nil, &refusedError{"there is no journal of this user's uploads to this service in " + o.journal + ": nothing was sent", "if there was one, put it back or name it with --journal; if nothing was uploaded yet, add --begin, once"}
+	}
+	return ingest.BeginJournal(ctx, o.journal, ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID})
+}
+
+// openFleet joins the fleet of one user of one service. Close the connection after use.
+func (p *journalPlace) openFleet(ctx context.Context, baseURL string, userID int64) (*jetstream.Fleet, *nats.Conn, error) {
+	var options []nats.Option
+	if p.natsCreds != "" {
+		options = append(options, nats.UserCredentials(p.natsCreds))
+	}
+	conn, err := jetstream.Connect(p.nats, options...)
 	if err != nil {
 		return nil, nil, &fleetError{"the fleet's NATS server cannot be reached, or refuses"}
 	}
-	params := jetstream.Params{Name: "clinicaldoc-" + journalName(ingest.ServiceName(baseURL), userID), Replicas: o.natsReplicas}
+	params := jetstream.Params{Name: "clinicaldoc-" + journalName(baseURL, userID), Replicas: p.natsReplicas}
 	fleet, err := jetstream.Join(ctx, conn, params)
-	if o.natsBegin && errors.Is(err, jetstream.ErrNoFleet) {
+	if p.begin && errors.Is(err, jetstream.ErrNoFleet) {
 		if fleet, err = jetstream.Begin(ctx, conn, params); errors.Is(err, jetstream.ErrFleetExists) { // by another machine
 			fleet, err = jetstream.Join(ctx, conn, params)
 		}
 	}
-	switch {
-	case errors.Is(err, jetstream.ErrNoFleet):
-		err = usagef("this NATS server has no journal of this service and user: if there was one, have it restored; --nats-begin begins one")
-		fallthrough
-	case err != nil:
+	if errors.Is(err, jetstream.ErrNoFleet) {
+		err = &refusedError{"this NATS server has no journal of this service and user: nothing was sent", "if there was one, have it restored; if nothing was uploaded yet, add --begin, once"}
+	}
+	if err != nil {
 		conn.Close()
 		return nil, nil, err
 	}
-	return fleet.Journal(), func() error { conn.Close(); return nil }, nil
+	return fleet, conn, nil
 }
 
 // fleetError is a NATS server that cannot be used. Its own words may hold its URL, and that a password.
 type fleetError struct{ text string }
 
 func (e *fleetError) Error() string { return e.text }
-
-// checkNATS takes the server's URL from the flag, which must not hold a password, or from the environment.
-func (o *uploadOptions) checkNATS() error {
-	for server := range strings.SplitSeq(o.nats, ",") {
-		if u, err := url.Parse(strings.TrimSpace(server)); err != nil || u.User != nil || strings.Contains(server, "@") {
-			return usagef("--nats wants a URL without a password, which others could see: --nats-creds names a file, and %s may hold anything", envNATS)
-		}
-	}
-	if o.nats == "" {
-		o.nats = os.Getenv(envNATS)
-	}
-	switch {
-	case o.nats != "" && o.journal != "":
-		return usagef("--journal is for one machine, --nats for a fleet: name one")
-	case o.nats != "" && o.status:
-		return usagef("--status reads the journals on this machine")
-	}
-	return nil
-}

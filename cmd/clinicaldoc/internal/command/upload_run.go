@@ -2,10 +2,13 @@ package command
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -27,11 +31,10 @@ type uploadRun struct {
 	mu         sync.Mutex
 	rows       map[int]*progress.Row // of what is under way
 	last       ingest.Progress
-	doubts     []int
-	taken      int   // in doubt only because another machine has them
-	worst      error // of the refused ones
-	cut        int   // ended by the run's end, before they could be sent whole
-	broken     error // of standard output
+	doubts     []string // keys
+	taken      int      // in doubt only because another machine has them
+	worst      error    // of the refused ones
+	broken     error    // of standard output
 }
 
 func newUploadRun(o *uploadOptions, recordings []ingest.Recording) *uploadRun {
@@ -70,7 +73,7 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	case ended != nil:
 		return ended
 	case r.last.InDoubt > r.taken:
-		return &runError{codeInDoubt, fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", r.last.InDoubt), "run the same command again to ask about them"}
+		return &runError{codeInDoubt, fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", r.last.InDoubt), `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
 	case r.taken > 0:
 		return &runError{codePending, fmt.Sprintf("%d recordings are being uploaded by another machine", r.taken), kindOf(ingest.ErrTaken).do}
 	case r.worst != nil && done > 0:
@@ -113,6 +116,8 @@ func (r *uploadRun) event(e ingest.Event) {
 	r.last = e.Progress
 	number := r.numbers[e.Recording.File]
 	switch {
+	case e.Pause != nil:
+		r.pause(e.Pause)
 	case e.Result != nil:
 		r.mu.Lock()
 		if row := r.rows[number]; row != nil {
@@ -126,21 +131,53 @@ func (r *uploadRun) event(e ingest.Event) {
 			row.Rename(r.label(number) + " in doubt until " + e.Until.Local().Format("15:04"))
 		}
 		r.mu.Unlock()
-		r.show.Line(fmt.Sprintf("%s: the response was lost; asking the service until %s at the latest", r.label(number), e.Until.UTC().Format(time.RFC3339)))
+		r.tell("%s: the response was lost; asking the service until %s at the latest", r.label(number), e.Until.UTC().Format(time.RFC3339))
 	}
 	r.show.Total(totalText(e.Progress))
 }
 
-// label is a recording's number and size, or its name if that is wanted.
+// tell prints a line with the time.
+func (r *uploadRun) tell(format string, args ...any) {
+	r.show.Line(time.Now().UTC().Format(time.RFC3339) + " " + fmt.Sprintf(format, args...))
+}
+
+// pause tells and records that everything fails in the same way, or no longer does.
+func (r *uploadRun) pause(p *ingest.Pause) {
+	kept := report.Pause{At: time.Now().UTC()}
+	if p.Why == nil {
+		r.tell("going on")
+	} else {
+		kept.Why = errorText(p.Why)
+		r.tell("pausing, as everything fails in the same way: %s; trying again at %s", kept.Why, p.Next.UTC().Format(time.RFC3339))
+	}
+	r.record.AddPause(kept)
+}
+
+// label is what a row is called while its recording is under way, by its place in this run.
 func (r *uploadRun) label(number int) string {
-	if number == 0 {
+	switch {
+	case number == 0:
 		return "recording"
+	case r.reveal:
+		return output.Harmless(output.Cell(r.recordings[number-1].File))
 	}
-	file := r.recordings[number-1].File
-	if r.reveal {
-		return file
+	return fmt.Sprintf("recording %d of %d, %s", number, len(r.recordings), progress.Bytes(r.size(number)))
+}
+
+// keyDigits is how many digits of a key name a recording; "upload resolve" takes them.
+const keyDigits = 12
+
+// keyOf names a recording: by the journal's key, or, where it was refused before it had one, by its path.
+func keyOf(result *ingest.Result) string {
+	if result.JournalKey != (ingest.Key{}) {
+		return result.JournalKey.String()[:keyDigits]
 	}
-	return "recording " + strconv.Itoa(number) + ", " + progress.Bytes(r.size(number))
+	path, err := filepath.Abs(result.Recording.File)
+	if err != nil {
+		path = result.Recording.File
+	}
+	sum := sha256.Sum256([]byte(path))
+	return "file-" + hex.EncodeToString(sum[:4])
 }
 
 // size of a recording, -1 when it cannot be told.
@@ -168,23 +205,23 @@ func totalText(p ingest.Progress) string {
 	return text
 }
 
-// result prints what became of a recording.
+// result prints and records what became of a recording.
 func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
-	if ctx.Err() != nil && result.Status == ingest.Refused && errors.Is(result.Err, context.Canceled) {
-		r.cut++
-		return
-	}
 	number := r.numbers[result.Recording.File]
-	line := uploadResult{Number: number, Status: result.Status.String(), NoteID: result.NoteID, Size: max(r.size(number), 0), Until: result.Until}
+	line := uploadResult{At: time.Now().UTC().Truncate(time.Millisecond), Key: keyOf(result), Status: result.Status.String(), NoteID: result.NoteID, Until: result.Until}
+	if number > 0 {
+		line.Size = max(r.size(number), 0)
+	}
 	if result.Err != nil {
 		line.Error = errorText(result.Err)
 	}
+	r.recordResult(&line, result, number)
 	if r.reveal {
 		line.File = result.Recording.File
 	}
 	switch result.Status {
 	case ingest.InDoubt:
-		r.doubts = append(r.doubts, number)
+		r.doubts = append(r.doubts, line.Key)
 		if errors.Is(result.Err, ingest.ErrTaken) {
 			r.taken++
 		}
@@ -202,8 +239,38 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 		if line.NoteID != 0 {
 			note = strconv.FormatInt(line.NoteID, 10)
 		}
-		return r.line(strings.TrimRight(strings.Join([]string{r.label(number), line.Status, note, line.Error}, "\t"), "\t"))
+		cells := []string{r.IO.Time(line.At), line.Key, line.Status, note, progress.Bytes(line.Size), line.Error}
+		if r.reveal {
+			cells = slices.Insert(cells, 2, output.Cell(line.File))
+		}
+		return r.line(strings.TrimRight(r.IO.Text(strings.Join(cells, "\t")), "\t"))
 	})
+}
+
+// recordResult keeps what became of a recording, with what the service said itself.
+func (r *uploadRun) recordResult(line *uploadResult, result *ingest.Result, number int) {
+	kept := report.Recording{
+		At: line.At, Key: line.Key, Status: line.Status, NoteID: line.NoteID, Size: line.Size, Until: line.Until, Took: result.Took.Seconds(), Error: line.Error,
+		File: result.Recording.File, Name: result.Recording.Params.Name, Patient: result.Recording.Params.PatientID, Prompt: result.Recording.Params.PromptID,
+	}
+	if path, err := filepath.Abs(kept.File); err == nil {
+		kept.File = path
+	}
+	if number > 0 {
+		kept.OwnKey = r.recordings[number-1].Key
+	}
+	if refused, ok := errors.AsType[*clinicaldoc.Error](result.Err); ok {
+		kept.Words, kept.Fields = refused.Message, refused.Fields
+	}
+	switch {
+	case result.Status == ingest.InDoubt && errors.Is(result.Err, ingest.ErrTaken):
+		kept.Do = kindOf(result.Err).do
+	case result.Status == ingest.InDoubt:
+		kept.Do = fmt.Sprintf("run the same upload again, which asks once more; or look at the patient's notes, then \"clinicaldoc upload resolve %s --note ID\" or \"--none\"", line.Key)
+	case result.Err != nil:
+		kept.Do = uploadKind(result.Err).do
+	}
+	r.record.Add(kept)
 }
 
 // line prints a result: above the rows where there are some on the same terminal.
@@ -234,18 +301,22 @@ func (r *uploadRun) sumLeftOut() {
 // sum says what is done, left and in doubt.
 func (r *uploadRun) sum() {
 	p := r.last
-	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", len(r.recordings), p.Created, p.AlreadyThere, p.Refused-r.cut, p.InDoubt)
-	if left := len(r.recordings) - p.Done() + r.cut; left > 0 {
+	left := max(len(r.recordings)-p.Done(), 0)
+	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt)
+	if left > 0 {
 		text += fmt.Sprintf(", %d not begun or not finished", left)
 	}
 	if len(r.left) > 0 {
 		text += fmt.Sprintf("; %d left out", len(r.left))
 	}
 	r.IO.Note("%s", text)
+	if r.json != "" && r.names() == nil && !r.jq.IsSet() && r.broken == nil {
+		r.broken = r.IO.JSON(context.Background(), map[string]any{"summary": uploadSum{r.record.Run.ID, len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt, left, len(r.left)}}, &r.jq)
+	}
 	r.sumLeftOut()
 	if len(r.doubts) > 0 {
 		slices.Sort(r.doubts)
-		r.IO.Note("in doubt: %s", strings.Trim(fmt.Sprint(r.doubts), "[]"))
+		r.IO.Note("in doubt: %s", strings.Join(r.doubts, " "))
 	}
 	if r.broken != nil {
 		r.IO.Note("clinicaldoc: the results could not all be printed; the journal has them")

@@ -1,0 +1,220 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
+)
+
+// fleet puts the recordings into the fleet's queue, and works on what is there until it is empty: each recording has a note then,
+// or is a dead letter. What other machines do is theirs to tell.
+func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseURL string, userID int64) error {
+	defer r.show.Close()
+	fleet, conn, err := r.openFleet(ctx, baseURL, userID)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for i := range r.recordings {
+		recording := r.recordings[i]
+		recording.Params.OnProgress = nil
+		if recording.File, err = filepath.Abs(recording.File); err != nil {
+			return err
+		}
+		r.numbers[recording.File] = i + 1
+		if err := fleet.Publish(ctx, recording); err != nil {
+			return fmt.Errorf("%d of %d recordings are in the queue: %w", i, len(r.recordings), err)
+		}
+	}
+	var ended error
+	handed := ingest.Progress{}
+	for result, err := range fleet.Drain(ctx, uploader) {
+		if err != nil {
+			ended = err
+			break
+		}
+		if result.Ending == jetstream.Later {
+			r.tell("%s: %s; again in %s", keyOf(&result.Result), errorText(result.Err), result.Rest.Round(time.Second))
+			continue
+		}
+		switch result.Status {
+		case ingest.Created:
+			handed.Created++
+		case ingest.AlreadyThere:
+			handed.AlreadyThere++
+		case ingest.Refused:
+			handed.Refused++
+		case ingest.InDoubt:
+			handed.InDoubt++
+		}
+		r.result(ctx, &result.Result)
+	}
+	r.show.Close()
+	r.last = handed
+	r.IO.Note("%d recordings were put into the queue; this machine had %d of the fleet's: %d created, %d already there, %d refused, %d in doubt",
+		len(r.recordings), handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
+	r.sumLeftOut()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return r.outcome(ctx, ended)
+}
+
+// redrive puts the fleet's dead letters back into its queue.
+func (o *uploadOptions) redrive(ctx context.Context) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return err
+	}
+	fleet, conn, err := o.openFleet(ctx, client.BaseURL(), user.ID)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	n := 0
+	for letter, err := range fleet.DeadLetters(ctx) {
+		if err == nil {
+			err = fleet.Redrive(ctx, letter)
+		}
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	return o.outf("%d recordings are in the queue again\n", n)
+}
+
+func newFleet(e *Env) *cobra.Command {
+	c := group("fleet", "See how machines that share uploads stand", "See how machines that share uploads by \"upload --nats\" stand, from any of them.")
+	c.AddCommand(newFleetStatus(e))
+	return c
+}
+
+type fleetOptions struct {
+	*Env
+	format
+	journalPlace
+	reveal bool
+}
+
+// fleetStatus is how a fleet stands.
+type fleetStatus struct {
+	Waiting     int                `json:"waiting"`
+	Uploading   int                `json:"uploading"`
+	Later       int                `json:"later"`
+	Doubts      []journalDoubt     `json:"doubts"`
+	DeadLetters []deadLetter       `json:"dead_letters"`
+	Workers     []jetstream.Worker `json:"workers"`
+	Pause       *jetstream.Pause   `json:"pause,omitempty"`
+}
+
+type deadLetter struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+	Tries  int       `json:"tries"`
+	File   string    `json:"file,omitempty"`
+}
+
+func newFleetStatus(e *Env) *cobra.Command {
+	o := &fleetOptions{Env: e}
+	c := &cobra.Command{
+		Use: "status", Short: "Show queue, doubts, dead letters, workers and pauses", Args: noArgs,
+		Long: `Show how a fleet stands: what waits in its queue, is being uploaded or is tried again later, what is in doubt, what no worker tries
+any more and why, which machines work, and whether all of them pause. "upload resolve --nats" decides a doubt, "upload retry --nats"
+sends dead letters again.`,
+		Example: "  clinicaldoc fleet status --nats nats://queue.example:4222\n  clinicaldoc fleet status --json waiting,later",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.checkPlace(); err != nil {
+				return err
+			}
+			if o.nats == "" {
+				return usagef("name the fleet's server with --nats, or with %s", envNATS)
+			}
+			return o.run(c.Context())
+		},
+	}
+	o.flags(c, fleetStatus{})
+	c.Flags().StringVar(&o.nats, "nats", "", "the NATS server at this `URL` (also CLINICALDOC_NATS)")
+	c.Flags().StringVar(&o.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the files of dead letters")
+	return c
+}
+
+func (o *fleetOptions) run(ctx context.Context) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return err
+	}
+	fleet, conn, err := o.openFleet(ctx, client.BaseURL(), user.ID)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s, err := o.read(ctx, fleet)
+	if err != nil {
+		return err
+	}
+	return o.print(ctx, &o.format, s, func() error { return o.show(s) })
+}
+
+func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleetStatus, error) {
+	now, err := fleet.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &fleetStatus{Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Workers: now.Workers, Pause: now.Pause, Doubts: []journalDoubt{}, DeadLetters: []deadLetter{}}
+	for e, err := range fleet.Journal().Doubts(ctx) {
+		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
+			return nil, err
+		}
+		s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, e.Why})
+	}
+	for letter, err := range fleet.DeadLetters(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		d := deadLetter{At: letter.At, Reason: wordsOf.Replace(letter.Reason), Tries: letter.Tries}
+		if o.reveal {
+			d.File = letter.Recording.File
+		}
+		s.DeadLetters = append(s.DeadLetters, d)
+	}
+	return s, nil
+}
+
+func (o *fleetOptions) show(s *fleetStatus) error {
+	rows := [][]string{
+		{"waiting", strconv.Itoa(s.Waiting), ""}, {"uploading", strconv.Itoa(s.Uploading), ""}, {"later", strconv.Itoa(s.Later), ""},
+		{"in doubt", strconv.Itoa(len(s.Doubts)), ""}, {"dead letters", strconv.Itoa(len(s.DeadLetters)), ""}, {"workers", strconv.Itoa(len(s.Workers)), ""},
+	}
+	if s.Pause != nil {
+		rows = append(rows, []string{"pause", o.IO.Time(s.Pause.Until), wordsOf.Replace(s.Pause.Reason)})
+	}
+	for _, w := range s.Workers {
+		rows = append(rows, []string{"worker", fmt.Sprintf("%s/%d", w.Host, w.Process), fmt.Sprintf("%d uploading, %d done %s", w.Uploading, w.Done, wordsOf.Replace(w.Failing))})
+	}
+	for _, d := range s.Doubts {
+		rows = append(rows, []string{"doubt", d.Key[:keyDigits], d.Why})
+	}
+	for _, d := range s.DeadLetters {
+		rows = append(rows, []string{"dead letter", o.IO.Time(d.At), fmt.Sprintf("%s, after %d tries %s", d.Reason, d.Tries, output.Cell(d.File))})
+	}
+	return o.IO.Table([]string{"WHAT", "HOW MANY", ""}, rows)
+}

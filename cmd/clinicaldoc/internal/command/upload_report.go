@@ -1,0 +1,339 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+type reportOptions struct {
+	*Env
+	format
+	which              string
+	html, list, reveal bool
+}
+
+func newUploadReport(e *Env) *cobra.Command {
+	o := &reportOptions{Env: e}
+	c := &cobra.Command{
+		Use: "report [DATE|ID]", Short: "Show what became of an upload, and what is to be done", Args: between(0, 1, "at most one date, such as 2026-11-15, or the beginning of a report's id"),
+		Long: `Show what became of the last upload, of those of a day, or of one by its id: what was uploaded, refused, left out, is in doubt, and
+for each that somebody has to look at, what to do. The service is asked nothing. The newest 200 reports are kept in the state folder,
+for you alone; they name files and patients, which are shown with --reveal.
+
+--html writes one page that needs nothing else, and can be mailed.`,
+		Example: "  clinicaldoc upload report\n  clinicaldoc upload report 2026-11-15 --reveal\n  clinicaldoc upload report --html > last-night.html\n  clinicaldoc upload report --list",
+		RunE: func(c *cobra.Command, args []string) error {
+			o.which = strings.Join(args, "")
+			return o.run(c.Context())
+		},
+	}
+	o.flags(c, report.Run{})
+	c.Flags().BoolVar(&o.html, "html", false, "write a page")
+	c.Flags().BoolVar(&o.list, "list", false, "list the reports that are kept")
+	c.Flags().BoolVar(&o.reveal, "reveal", false, "show files, patients and what the service says in its own words")
+	return c
+}
+
+func (o *reportOptions) run(ctx context.Context) error {
+	folder, err := account.StateFolder("reports")
+	if err != nil {
+		return err
+	}
+	if o.list && o.which == "" {
+		o.which = "all"
+	}
+	runs, err := report.List(folder, o.which)
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return &refusedError{"there is no such report", `"clinicaldoc upload report --list" lists them`}
+	}
+	if !o.reveal {
+		for i := range runs {
+			runs[i] = runs[i].Hidden()
+		}
+	}
+	if o.html {
+		return report.HTML(o.IO.Out, runs)
+	}
+	return o.paged(ctx, func() error {
+		return o.print(ctx, &o.format, runs, func() error {
+			if o.list {
+				return o.table(runs)
+			}
+			var text strings.Builder
+			for _, run := range runs {
+				o.text(&text, run)
+			}
+			return o.outf("%s", o.IO.Text(text.String()))
+		})
+	})
+}
+
+func (o *reportOptions) table(runs []report.Run) error {
+	var rows [][]string
+	for _, r := range runs {
+		rows = append(rows, []string{r.ID, o.IO.Time(r.Began), strconv.Itoa(r.Code), r.Sum(), r.Outcome()})
+	}
+	return o.IO.Table([]string{"ID", "BEGAN", "CODE", "WHAT", "HOW"}, rows)
+}
+
+// text is a report for people: the whole first, then what somebody has to look at, line by line.
+func (o *reportOptions) text(w *strings.Builder, r report.Run) {
+	line := func(indent, name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s%-9s %s\n", indent, name, output.Cell(value))
+		}
+	}
+	fmt.Fprintf(w, "Upload of %s\n", report.Clock(r.Began))
+	line("", "ended", report.Clock(r.Ended))
+	line("", "how", r.Outcome())
+	line("", "do", r.Advice())
+	line("", "what", r.Sum())
+	line("", "service", r.Service)
+	line("", "journal", r.Journal)
+	line("", "report", r.ID)
+	for _, x := range r.Open() {
+		fmt.Fprintf(w, "\n%s  %s  %s\n", x.Key, x.Status, report.Clock(x.At))
+		line("  ", "file", x.File)
+		if x.Patient != 0 {
+			line("  ", "patient", strconv.FormatInt(x.Patient, 10))
+		}
+		if x.NoteID != 0 {
+			line("  ", "perhaps", "note "+strconv.FormatInt(x.NoteID, 10))
+		}
+		if !x.Until.IsZero() {
+			line("  ", "until", report.Clock(x.Until)+": from then on it can be decided")
+		}
+		line("  ", "why", x.Error)
+		line("  ", "service", x.Words)
+		for _, field := range slices.Sorted(maps.Keys(x.Fields)) {
+			line("  ", "field", field+": "+strings.Join(x.Fields[field], " "))
+		}
+		line("  ", "do", x.Do)
+	}
+	if len(r.LeftOut) > 0 {
+		w.WriteString("\nLeft out\n")
+		counts := r.LeftOutBy()
+		for _, why := range slices.Sorted(maps.Keys(counts)) {
+			line("  ", strconv.Itoa(counts[why]), why)
+		}
+		for _, l := range r.LeftOut {
+			line("  ", "file", l.File)
+		}
+	}
+	for _, p := range r.Pauses {
+		if p.Why == "" {
+			line("\n", "went on", report.Clock(p.At))
+		} else {
+			line("\n", "paused", report.Clock(p.At)+": "+p.Why)
+		}
+	}
+	w.WriteString("\n")
+}
+
+type resolveOptions struct {
+	uploadOptions
+	key  string
+	note int64
+	none bool
+}
+
+func newUploadResolve(e *Env) *cobra.Command {
+	o := &resolveOptions{uploadOptions: uploadOptions{Env: e}}
+	c := &cobra.Command{
+		Use: "resolve KEY", Short: "Say what became of a recording in doubt", Args: exactly(1, "the key of a recording, as the report shows it"),
+		Long: `Say what became of a recording in doubt, after looking at the patient's notes: it has become the note that --note names, which is
+read and must be the patient's and no other recording's; or --none, there is no note, and the next upload sends it. The journal keeps
+who said so, and when.`,
+		Example: "  clinicaldoc upload resolve 3f9a2c41d0b2 --note 42\n  clinicaldoc upload resolve 3f9a2c41d0b2 --none",
+		RunE: func(c *cobra.Command, args []string) error {
+			o.key = strings.ToLower(args[0])
+			if err := o.checkPlace(); err != nil {
+				return err
+			}
+			if o.none == (o.note != 0) || o.note < 0 {
+				return usagef("say --note ID, or --none")
+			}
+			return o.run(c.Context())
+		},
+	}
+	o.placeFlags(c)
+	c.Flags().Int64Var(&o.note, "note", 0, "it is the note with this `ID`")
+	c.Flags().BoolVar(&o.none, "none", false, "there is no note of it")
+	return c
+}
+
+func (o *resolveOptions) run(ctx context.Context) error {
+	journal, doubts, client, done, err := o.openDoubts(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var fits []ingest.Key
+	for _, key := range doubts {
+		if strings.HasPrefix(key.String(), o.key) {
+			fits = append(fits, key)
+		}
+	}
+	if len(fits) != 1 || len(o.key) < 4 {
+		return &refusedError{fmt.Sprintf("%d recordings in doubt have a key that begins so: nothing was changed", len(fits)), `"clinicaldoc upload status --json" lists what is in doubt`}
+	}
+	err = (&ingest.Uploader{Client: client, Journal: journal}).Resolve(ctx, fits[0], ingest.Resolution{NoteID: o.note, By: whoSays()})
+	switch {
+	case errors.Is(err, ingest.ErrKeyReused):
+		return refusedf("note %d is another recording's", o.note)
+	case errors.Is(err, clinicaldoc.ErrPatientMismatch):
+		return refusedf("note %d is another patient's", o.note)
+	case err != nil:
+		return err
+	}
+	become := "none"
+	if o.note != 0 {
+		become = strconv.FormatInt(o.note, 10)
+	}
+	return o.outf("%s\t%s\n", fits[0].String()[:keyDigits], become)
+}
+
+// openDoubts opens the journal and lists what is in doubt.
+func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []ingest.Key, *clinicaldoc.Client, func(), error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	var doubts []ingest.Key
+	if o.nats != "" {
+		fleet, conn, err := o.openFleet(ctx, client.BaseURL(), user.ID)
+		if err != nil {
+			return nil, nil, nil, nil, err
+		}
+		for entry, err := range fleet.Journal().Doubts(ctx) {
+			if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
+				conn.Close()
+				return nil, nil, nil, nil, err
+			}
+			doubts = append(doubts, entry.Key)
+		}
+		return fleet.Journal(), doubts, client, conn.Close, nil
+	}
+	if err := o.findJournal(ctx, client.BaseURL(), user.ID); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	journal, err := ingest.OpenJournal(ctx, o.journal)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	_, entries, err := ingest.ReadJournal(ctx, o.journal)
+	if err != nil {
+		return nil, nil, nil, nil, errors.Join(err, journal.Close())
+	}
+	for _, e := range entries {
+		if e.State == ingest.StateInDoubt || e.State == ingest.StateCommitting {
+			doubts = append(doubts, e.Key)
+		}
+	}
+	return journal, doubts, client, func() { _ = journal.Close() }, nil
+}
+
+// whoSays is who runs this command, for the journal.
+func whoSays() string {
+	if name := firstSet("USER", "LOGNAME", "USERNAME"); name != "" {
+		return name
+	}
+	return "user " + strconv.Itoa(os.Getuid())
+}
+
+func newUploadRetry(e *Env) *cobra.Command {
+	o := &uploadOptions{Env: e}
+	c := &cobra.Command{
+		Use: "retry [DATE|ID]", Short: "Upload again what an upload left over", Args: between(0, 1, "at most one date, or the beginning of a report's id"),
+		Long: `Upload again what the last upload, or those of a day, left over: what was refused, is in doubt, or was cut off, by the report's files,
+patients, prompts and names. What has a note by now is not sent again. With --nats, the fleet's dead letters go back into its queue.`,
+		Example: "  clinicaldoc upload retry\n  clinicaldoc upload retry 2026-11-15",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkPlace(); err != nil {
+				return err
+			}
+			if o.nats != "" {
+				return o.redrive(c.Context())
+			}
+			list, err := leftOver(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
+				o.IO.Note("Nothing was left over.")
+				return nil
+			}
+			return o.runRecorded(c.Context(), func() ([]ingest.Recording, error) { return list, nil })
+		},
+	}
+	o.flags(c, uploadResult{})
+	o.uploadFlags(c)
+	return c
+}
+
+// leftOver are the recordings of reports that have no note by them.
+func leftOver(which string) ([]ingest.Recording, error) {
+	folder, err := account.StateFolder("reports")
+	if err != nil {
+		return nil, err
+	}
+	runs, err := report.List(folder, which)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) == 0 {
+		return nil, &refusedError{"there is no such report", `"clinicaldoc upload report --list" lists them`}
+	}
+	var list []ingest.Recording
+	seen := map[string]bool{}
+	for _, run := range runs {
+		for _, r := range run.Open() {
+			if !seen[r.File] && r.File != "" {
+				list = append(list, ingest.Recording{Key: r.OwnKey, File: r.File, Params: clinicaldoc.CreateNoteParams{Name: r.Name, PatientID: r.Patient, PromptID: r.Prompt}})
+			}
+			seen[r.File] = true
+		}
+	}
+	return list, nil
+}
+
+// journalStatus is what a journal knows.
+type journalStatus struct {
+	Journal  string         `json:"journal"`
+	Service  string         `json:"service"`
+	Created  int            `json:"created"`
+	Refused  int            `json:"refused"`
+	InDoubt  int            `json:"in_doubt"`
+	Underway int            `json:"under_way"` // or cut off
+	Doubts   []journalDoubt `json:"doubts,omitempty"`
+}
+
+type journalDoubt struct {
+	Key    string    `json:"key"`
+	State  string    `json:"state"`
+	SentAt time.Time `json:"sent_at,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	Why    string    `json:"why,omitempty"`
+}

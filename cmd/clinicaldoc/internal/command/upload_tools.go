@@ -1,0 +1,169 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+func newUploadStatus(e *Env) *cobra.Command {
+	var f format
+	var journal string
+	c := &cobra.Command{
+		Use: "status", Short: "Tell what the journals know", Args: noArgs,
+		Long:    "Tell what the journals on this machine know, also while uploads run; the service is asked nothing. JSON lists what is in doubt. A fleet's is told by \"clinicaldoc fleet status\".",
+		Example: "  clinicaldoc upload status\n  clinicaldoc upload status --jq '.[].doubts[].key'",
+		RunE:    func(c *cobra.Command, _ []string) error { return e.journalStatus(c.Context(), journal, &f) },
+	}
+	f.flags(c, journalStatus{})
+	c.Flags().StringVar(&journal, "journal", "", "that of this `FILE` alone")
+	return c
+}
+
+// journalStatus tells what the journals know; they can be in use meanwhile.
+func (e *Env) journalStatus(ctx context.Context, journal string, f *format) error {
+	paths := []string{journal}
+	if journal == "" {
+		folder, err := account.StateFolder("journals")
+		if err != nil {
+			return err
+		}
+		if paths, err = filepath.Glob(filepath.Join(folder, "*.journal")); err != nil {
+			return err
+		}
+	}
+	list := []journalStatus{}
+	for _, path := range paths {
+		s, err := readStatus(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return refusedf("there is no such journal")
+		}
+		if err != nil {
+			return err
+		}
+		list = append(list, s)
+	}
+	return e.print(ctx, f, list, func() error {
+		var rows [][]string
+		for _, s := range list {
+			rows = append(rows, []string{s.Service, strconv.Itoa(s.Created), strconv.Itoa(s.Refused), strconv.Itoa(s.InDoubt), strconv.Itoa(s.Underway), s.Journal})
+		}
+		return e.IO.Table([]string{"SERVICE", "CREATED", "REFUSED", "IN DOUBT", "UNDER WAY", "JOURNAL"}, rows)
+	})
+}
+
+func readStatus(ctx context.Context, path string) (journalStatus, error) {
+	owner, entries, err := ingest.ReadJournal(ctx, path)
+	s := journalStatus{Journal: path, Service: owner.Service}
+	for _, e := range entries {
+		switch e.State {
+		case ingest.StateCreated:
+			s.Created++
+		case ingest.StateRefused:
+			s.Refused++
+		case ingest.StateClaimed:
+			s.Underway++
+		case ingest.StateCommitting, ingest.StateInDoubt:
+			if e.State == ingest.StateInDoubt {
+				s.InDoubt++
+			} else {
+				s.Underway++
+			}
+			s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, e.Why})
+		}
+	}
+	slices.SortFunc(s.Doubts, func(a, b journalDoubt) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key)) })
+	return s, err
+}
+
+func newUploadSalvage(e *Env) *cobra.Command {
+	o := &uploadOptions{Env: e}
+	c := &cobra.Command{
+		Use: "salvage", Short: "Make a damaged journal usable again", Args: noArgs,
+		Long: `Make a damaged journal usable again: every line that is whole stays, and what the others may have said is found out from the service
+by the next uploads, which look among the patient's notes before they send anything. The damaged file is kept beside it.`,
+		Example: "  clinicaldoc upload salvage",
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx := c.Context()
+			client, err := o.client()
+			if err != nil {
+				return err
+			}
+			owner, err := ingest.OwnerOf(ctx, client)
+			if err != nil {
+				return err
+			}
+			if err := o.findJournal(ctx, client.BaseURL(), owner.UserID); err != nil {
+				return err
+			}
+			lost, err := ingest.SalvageJournal(ctx, o.journal, owner)
+			if err != nil {
+				return err
+			}
+			return o.outf("%d lines were lost\n", lost)
+		},
+	}
+	c.Flags().StringVar(&o.journal, "journal", "", "the journal is this `FILE` (default that of the service and user)")
+	return c
+}
+
+func newUploadRename(e *Env) *cobra.Command {
+	o := &uploadOptions{Env: e}
+	var from string
+	c := &cobra.Command{
+		Use: "rename FILE", Short: "Take a journal to another address of its service", Args: exactly(1, "the journal's file; \"clinicaldoc upload status\" lists them"),
+		Long: `Take a journal to the address that its service has now. Up to twenty of the notes that it knows of are read there, and must be
+the patients' that it says: otherwise it is another service's, and stays as it is. Then it is the journal of this service and user.`,
+		Example: "  clinicaldoc upload rename ~/.local/state/clinicaldoc/journals/0a1b2c3d4e5f-user1.journal",
+		RunE: func(c *cobra.Command, args []string) error {
+			from = args[0]
+			return o.rename(c.Context(), from)
+		},
+	}
+	return c
+}
+
+func (o *uploadOptions) rename(ctx context.Context, from string) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.findJournal(ctx, client.BaseURL(), user.ID); err != nil {
+		return err
+	}
+	to := o.journal
+	if _, err := os.Lstat(to); err == nil && to != from {
+		return refusedf("this service and user have a journal already, %s: nothing was changed", to)
+	}
+	journal, err := ingest.OpenJournal(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := journal.Rename(ctx, client); err != nil {
+		return errors.Join(err, journal.Close())
+	}
+	if err := journal.Close(); err != nil {
+		return err
+	}
+	if filepath.Dir(from) == filepath.Dir(to) {
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
+		from = to
+	}
+	return o.outf("%s\n", from)
+}
