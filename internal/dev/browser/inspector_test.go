@@ -138,7 +138,7 @@ func TestARequestIsSeenAsItWas(t *testing.T) {
 	page.shows("#3 200, #2 422, #1 201")
 	_, err := box.client().Notes.DownloadAudio(t.Context(), 1, io.Discard, clinicaldoc.DownloadParams{})
 	require.NoError(t, err)
-	page.find("/audio/")
+	page.find("route:/audio/")
 	page.wait(rows + `.length === 1 && ` + rows + `[0].querySelector(".path").textContent.startsWith("/audio/")`)
 	eval[bool](page, rows+`[0].click() === undefined`)
 	page.wait(detail + `.querySelector("audio")?.duration === 1`)

@@ -176,7 +176,7 @@ function viewer(r, side, body) {
   fetchPiece(address, text, first).then((piece) => {
     text.start = piece;
     drawStart();
-  });
+  }, () => output.append(make("p", { class: "hint" }, "The body could not be fetched.")));
   return box;
 }
 
@@ -236,7 +236,9 @@ export async function replay(id, change) {
 
 export async function edit(r) {
   const text = r.request_body?.text && r.request_body.whole && r.request_body.kept <= more;
-  const body = text && r.request_body.kept ? await (await fetch(`requests/${r.id}/request/body?raw`)).text() : "";
+  const body = text && r.request_body.kept ? await fetch(`requests/${r.id}/request/body?raw`).then((response) => response.text(), () => "") : "";
+  const facts = pane.querySelector(".facts");
+  if (shown !== r.id || !facts) return; // another one was opened meanwhile
   const field = (label, element) => make("label", {}, label, element);
   const method = make("input", { value: r.method, name: "method", autocomplete: "off", spellcheck: "false" });
   const target = make("input", { value: r.target, name: "target", autocomplete: "off", spellcheck: "false" });
@@ -252,7 +254,7 @@ export async function edit(r) {
     if (text) change.body = content.value;
     replay(r.id, change);
   });
-  pane.querySelector(".facts").replaceWith(form);
+  facts.replaceWith(form);
   method.focus();
 }
 
