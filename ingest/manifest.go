@@ -1,0 +1,232 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// ReadManifest reads a list of recordings from a file: CSV with the names of the columns in its first line, or a JSON object in
+// each line. The columns are
+//
+//	key      what makes the recording one, best the encounter's number; empty: FileKey
+//	patient  the patient's id
+//	prompt   the prompt's id; empty: none
+//	name     of the note
+//	path     of the recording's file, as seen from the manifest's folder
+//
+// It is checked whole before anything is uploaded: ids are numbers, files are there and not empty, no key and no file is named
+// twice. What is wrong is a [*ManifestError] that lists it by line; then there are no recordings.
+func ReadManifest(path string) ([]Recording, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fail("the manifest cannot be opened: "+redact.Cause(err), err)
+	}
+	defer func() { _ = file.Close() }()
+	m := manifest{folder: filepath.Dir(path), keys: map[string]int{}, files: map[string]int{}}
+	if err := m.read(bufio.NewReader(file)); err != nil {
+		return nil, fail("the manifest cannot be read: "+redact.Cause(err), err)
+	}
+	if len(m.problems) > 0 {
+		return nil, &ManifestError{m.problems}
+	}
+	return m.recordings, nil
+}
+
+// ManifestError is what is wrong with a manifest. It matches [clinicaldoc.ErrInvalidArgument].
+type ManifestError struct {
+	Problems []ManifestProblem // by line, all of them
+}
+
+// ManifestProblem is one thing that is wrong with a manifest.
+type ManifestProblem struct {
+	Line int    // from 1 on
+	What string // without anything of the line's own
+}
+
+// maxListed is how many problems an error's text holds.
+const maxListed = 10
+
+// Error lists the first problems.
+func (e *ManifestError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ingest: the manifest has %d mistakes, and nothing was uploaded", len(e.Problems))
+	for _, p := range e.Problems[:min(len(e.Problems), maxListed)] {
+		fmt.Fprintf(&b, "; line %d: %s", p.Line, p.What)
+	}
+	if len(e.Problems) > maxListed {
+		b.WriteString("; and so on")
+	}
+	return b.String()
+}
+
+// SafeText is the error's text: it holds nothing of the manifest's own.
+func (e *ManifestError) SafeText() string { return e.Error() }
+
+// Unwrap makes [errors.Is] see [clinicaldoc.ErrInvalidArgument].
+func (e *ManifestError) Unwrap() error { return clinicaldoc.ErrInvalidArgument }
+
+// LogValue is the error's text.
+func (e *ManifestError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
+// manifest is one that is being read.
+type manifest struct {
+	folder      string
+	recordings  []Recording
+	problems    []ManifestProblem
+	keys, files map[string]int // the lines that name them
+}
+
+var columns = []string{"key", "patient", "prompt", "name", "path"}
+
+func (m *manifest) wrong(line int, what string) {
+	m.problems = append(m.problems, ManifestProblem{line, what})
+}
+
+func (m *manifest) read(from *bufio.Reader) error {
+	if mark, _ := from.Peek(3); string(mark) == "\ufeff" { // as spreadsheets begin a file
+		_, _ = from.Discard(3)
+	}
+	first, err := from.Peek(1)
+	switch {
+	case errors.Is(err, io.EOF):
+		m.wrong(1, "the manifest is empty")
+		return nil
+	case err != nil:
+		return err
+	case first[0] == '{':
+		return m.readJSON(from)
+	}
+	return m.readCSV(from)
+}
+
+func (m *manifest) readJSON(from *bufio.Reader) error {
+	for line := 1; ; line++ {
+		text, err := from.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(bytes.TrimSpace(text)) > 0 {
+			m.takeJSON(line, text)
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+func (m *manifest) takeJSON(line int, text []byte) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		m.wrong(line, "it is no JSON object")
+		return
+	}
+	values := map[string]string{}
+	for name, raw := range members {
+		if !slices.Contains(columns, name) {
+			m.wrong(line, "it has a member that is none of "+strings.Join(columns, ", "))
+			return
+		}
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			text = string(raw) // a number
+		}
+		values[name] = text
+	}
+	m.take(line, values)
+}
+
+func (m *manifest) readCSV(from io.Reader) error {
+	rows := csv.NewReader(from)
+	rows.FieldsPerRecord = -1
+	rows.TrimLeadingSpace = true
+	head, err := rows.Read()
+	if err != nil {
+		m.wrong(1, "it is no CSV")
+		return nil //nolint:nilerr // it is listed
+	}
+	for i, name := range head {
+		head[i] = strings.ToLower(strings.TrimSpace(name))
+		if !slices.Contains(columns, head[i]) || slices.Contains(head[:i], head[i]) {
+			m.wrong(1, "the first line must name the columns, each once: "+strings.Join(columns, ", "))
+			return nil
+		}
+	}
+	for {
+		row, err := rows.Read()
+		line, _ := rows.FieldPos(0)
+		switch parse, bad := errors.AsType[*csv.ParseError](err); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case bad:
+			m.wrong(parse.Line, "it is no CSV")
+			return nil
+		case err != nil:
+			return err
+		case len(row) != len(head):
+			m.wrong(line, fmt.Sprintf("it has %d columns, and the first line %d", len(row), len(head)))
+			continue
+		}
+		values := map[string]string{}
+		for i, value := range row {
+			values[head[i]] = strings.TrimSpace(value)
+		}
+		m.take(line, values)
+	}
+}
+
+// take checks a line and makes a recording of it.
+func (m *manifest) take(line int, values map[string]string) {
+	r := Recording{Key: values["key"], File: filepath.FromSlash(values["path"])}
+	r.Params.Name = values["name"]
+	for name, to := range map[string]*int64{"patient": &r.Params.PatientID, "prompt": &r.Params.PromptID} {
+		if values[name] == "" && name == "prompt" {
+			continue
+		}
+		id, err := strconv.ParseInt(values[name], 10, 64)
+		if err != nil || id < 1 {
+			m.wrong(line, name+" is not an id")
+		}
+		*to = id
+	}
+	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
+		m.wrong(line, "the name is not UTF-8, or the key too long")
+	}
+	if r.Key != "" && m.keys[r.Key] != 0 {
+		m.wrong(line, fmt.Sprintf("the key is that of line %d", m.keys[r.Key]))
+	}
+	m.keys[r.Key] = line
+	m.takeFile(line, &r)
+	m.recordings = append(m.recordings, r)
+}
+
+func (m *manifest) takeFile(line int, r *Recording) {
+	if r.File == "" {
+		m.wrong(line, "path is empty")
+		return
+	}
+	if !filepath.IsAbs(r.File) {
+		r.File = filepath.Join(m.folder, r.File)
+	}
+	if m.files[r.File] != 0 && r.Key == "" {
+		m.wrong(line, fmt.Sprintf("the file is that of line %d", m.files[r.File]))
+	}
+	m.files[r.File] = line
+	if _, err := clinicaldoc.AudioFile(r.File); err != nil {
+		m.wrong(line, "the file is missing, empty, no file, or its name cannot be sent")
+	}
+}

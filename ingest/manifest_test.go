@@ -1,0 +1,119 @@
+package ingest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// manifest writes one beside three recordings.
+func manifest(t *testing.T, content string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "rec"), 0o700))
+	for n, name := range []string{"1.wav", "2.wav", "rec/3.wav"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), sound(n), 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "empty.wav"), nil, 0o600))
+	path := filepath.Join(dir, "manifest")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func TestAManifestInCSVAndInJSONIsTheSame(t *testing.T) {
+	t.Parallel()
+	csv := "\ufeffpatient,key,name,path,prompt\r\n7,encounter-17,\"Follow-up, second\",1.wav,1\r\n 8 ,,Visit,rec/3.wav,\r\n"
+	lines := `{"key":"encounter-17","patient":7,"prompt":"1","name":"Follow-up, second","path":"1.wav"}` + "\n\n" + `{"patient":"8","name":"Visit","path":"rec/3.wav"}`
+	for _, content := range []string{csv, lines} {
+		path := manifest(t, content)
+		got, err := ingest.ReadManifest(path)
+		require.NoError(t, err)
+		dir := filepath.Dir(path)
+		assert.Equal(t, []ingest.Recording{
+			{Key: "encounter-17", File: filepath.Join(dir, "1.wav"), Params: clinicaldoc.CreateNoteParams{Name: "Follow-up, second", PatientID: 7, PromptID: 1}},
+			{File: filepath.Join(dir, "rec", "3.wav"), Params: clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 8}},
+		}, got)
+	}
+	_, err := ingest.ReadManifest(filepath.Join(t.TempDir(), "missing"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestAManifestIsCheckedWhole(t *testing.T) {
+	t.Parallel()
+	const head = "key,patient,prompt,name,path\n"
+	for content, want := range map[string]map[int]string{
+		"":                        {1: "empty"},
+		"key,patient,diagnosis\n": {1: "columns"},
+		"key,key\n":               {1: "columns"},
+		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\n,7,1,Canary,1.wav\n":                                    {3: "line 2", 4: "line 2"},
+		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "missing", 6: "empty", 7: "path"},
+		head + "a,7,1,\"Canary\n":                           {2: "CSV"},
+		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`: {1: "member"},
+		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":      {1: "patient", 2: "JSON"},
+	} {
+		recordings, err := ingest.ReadManifest(manifest(t, content))
+		assert.Nil(t, recordings)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		wrong, ok := errors.AsType[*ingest.ManifestError](err)
+		require.True(t, ok)
+		assert.NotContains(t, err.Error(), "Canary", "nothing of a line's own")
+		for line, what := range want {
+			found := false
+			for _, p := range wrong.Problems {
+				found = found || p.Line == line && strings.Contains(p.What, what)
+			}
+			assert.True(t, found, "line %d: %s, in %v", line, what, wrong.Problems)
+		}
+	}
+}
+
+// The whole of a night: a manifest, a report, and files that are moved when their notes exist.
+func TestANightsWork(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	path := manifest(t, "key,patient,prompt,name,path\nencounter-1,7,1,Visit,1.wav\nencounter-2,7,1,Visit,2.wav\nencounter-3,8,,Visit,rec/3.wav\n")
+	done := filepath.Join(filepath.Dir(path), "done")
+	require.NoError(t, os.Mkdir(done, 0o700))
+	journal := openJournal(t, srv.URL, journalPath(t))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+	list, err := ingest.ReadManifest(path)
+	require.NoError(t, err)
+	report := u.RunAll(t.Context(), ingest.Recordings(list...))
+	require.NoError(t, report.Err)
+	assert.Equal(t, 2, report.Count(ingest.Created))
+	assert.Equal(t, 1, report.Count(ingest.Refused), "without a prompt")
+	assert.Empty(t, report.Left)
+	assert.False(t, report.OK())
+	for _, result := range report.Results {
+		if result.Status == ingest.Created || result.Status == ingest.AlreadyThere {
+			require.NoError(t, os.Rename(result.Recording.File, filepath.Join(done, filepath.Base(result.Recording.File))))
+		}
+	}
+	moved, err := filepath.Glob(done + "/*")
+	require.NoError(t, err)
+	assert.Len(t, moved, 2)
+	assert.FileExists(t, list[2].File, "what has no note stays")
+	assert.NotContains(t, report.LogValue().String(), "Visit")
+}
+
+func TestAReportTellsWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1}
+	good := recordings(0, 3)
+	report := u.RunAll(t.Context(), good)
+	require.True(t, report.OK(), report)
+	srv.Close()
+	report = u.RunAll(t.Context(), recordings(0, 10))
+	require.Error(t, report.Err)
+	assert.False(t, report.OK())
+	assert.LessOrEqual(t, len(report.Results)+len(report.Left), 10)
+}

@@ -1,0 +1,126 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Report is what became of a run, for the morning after.
+type Report struct {
+	Results []Result    // of each recording that ended
+	Left    []Recording // that were drawn and have no result: the next run begins them
+	Pauses  []Pause     // when everything failed in the same way, and when it went on
+	Began   time.Time
+	Took    time.Duration
+	Err     error // of the whole run; nil: it came to its end
+}
+
+// RunAll runs to the end and returns what became of each recording. It holds all results: use [Uploader.Run] for more than
+// memory has room for.
+func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, error]) *Report {
+	report := &Report{Began: time.Now()}
+	listening := *u
+	listening.OnEvent = func(e Event) {
+		if e.Pause != nil {
+			report.Pauses = append(report.Pauses, *e.Pause)
+		}
+		if u.OnEvent != nil {
+			u.OnEvent(e)
+		}
+	}
+	drawn := drawing{from: recordings, drawn: make(chan []Recording, 1)}
+	for result, err := range listening.Run(ctx, drawn.all) {
+		if err != nil {
+			report.Err = err
+			continue
+		}
+		report.Results = append(report.Results, result)
+	}
+	report.Left = drawn.without(report.Results)
+	report.Took = time.Since(report.Began)
+	return report
+}
+
+// Count returns how many recordings ended so.
+func (r *Report) Count(status Status) int {
+	count := 0
+	for _, result := range r.Results {
+		if result.Status == status {
+			count++
+		}
+	}
+	return count
+}
+
+// OK reports whether every recording has its note.
+func (r *Report) OK() bool {
+	return r.Err == nil && len(r.Left) == 0 && r.Count(Created)+r.Count(AlreadyThere) == len(r.Results)
+}
+
+// LogValue lists what may be logged of the report: counts, and why the run ended.
+func (r Report) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Int("created", r.Count(Created)), slog.Int("already_there", r.Count(AlreadyThere)), slog.Int("refused", r.Count(Refused)),
+		slog.Int("in_doubt", r.Count(InDoubt)), slog.Int("left", len(r.Left)), slog.Int("pauses", (len(r.Pauses)+1)/2), slog.Duration("took", r.Took),
+	}
+	if r.Err != nil {
+		attrs = append(attrs, slog.String("error", redact.Opaque(r.Err).Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Format prints what LogValue lists for every verb.
+func (r Report) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Report", r) }
+
+// drawing remembers which recordings were drawn.
+type drawing struct {
+	from  iter.Seq2[Recording, error]
+	drawn chan []Recording // holds them when the iterator has ended
+}
+
+func (d *drawing) all(yield func(Recording, error) bool) {
+	var list []Recording
+	defer func() { d.drawn <- list }()
+	for recording, err := range d.from {
+		if err == nil {
+			list = append(list, recording)
+		}
+		if !yield(recording, err) {
+			return
+		}
+	}
+}
+
+// without returns those that have no result. An iterator that did not end with the run is not waited for.
+func (d *drawing) without(results []Result) []Recording {
+	ended := map[string]int{}
+	for _, result := range results {
+		ended[nameOf(result.Recording)]++
+	}
+	var list, left []Recording
+	select {
+	case list = <-d.drawn:
+	default:
+	}
+	for _, recording := range list {
+		if name := nameOf(recording); ended[name] > 0 {
+			ended[name]--
+			continue
+		}
+		left = append(left, recording)
+	}
+	return left
+}
+
+// nameOf is what tells recordings of a run apart before they have keys.
+func nameOf(r Recording) string {
+	if r.File != "" {
+		return "file " + r.File
+	}
+	return "key " + r.Key
+}
