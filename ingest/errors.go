@@ -23,7 +23,7 @@ var (
 	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size.
 	ErrKeyReused = redact.New("key was used for another recording")
 	// ErrTaken: another worker has the recording at this moment, or took it over.
-	ErrTaken = redact.New("recording is in other hands")
+	ErrTaken = redact.New("another worker has the recording")
 )
 
 // fail makes an error with a text that is safe to print; causes are for errors.Is and errors.As, and not printed.
