@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -76,4 +78,46 @@ func TestDoctorTellsAClockThatIsOff(t *testing.T) {
 		assert.Equal(t, 0, code, "a doubt is no failure")
 		assert.Regexp(t, `(?m)^`+want+` +clock `, said)
 	}
+}
+
+// What is not the service is told apart, and each has a remedy of its own.
+func TestDoctorTellsWhatRespondsInstead(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	for name, one := range map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"page":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<!doctype html><form>")) }, `bad +base-path +a web page responds below`},
+		"login": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, `bad +base-path .* leads elsewhere on the same host`},
+		"other host": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://sso.example/", http.StatusFound)
+		}, `bad +base-path .* leads to another host, sso.example`},
+		"missing": {http.NotFound, `bad +base-path +what responds below`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := httptest.NewServer(one.handler)
+			defer other.Close()
+			said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL="+other.URL)
+			assert.Equal(t, 1, code)
+			assert.Regexp(t, `(?m)^`+one.want, said)
+		})
+	}
+	said, _ := doctorSays(t, srv, "CLINICALDOC_BASE_URL=https"+srv.URL[4:])
+	assert.Regexp(t, `(?m)^bad +tls +no TLS is spoken there\n +do: is it another port\? or, on this machine, http://`, said)
+	said, _ = doctorSays(t, srv, "HTTP_PROXY=::nonsense::", "CLINICALDOC_BASE_URL=http://service.example", "NO_PROXY=", "no_proxy=")
+	assert.NotRegexp(t, `(?m)^good +proxy`, said)
+}
+
+func TestDoctorFindsTLSBehindHTTP(t *testing.T) {
+	t.Parallel()
+	srv, err := clinicaldoctest.Start(clinicaldoctest.WithTLS())
+	require.NoError(t, err)
+	defer srv.Close()
+	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=http"+srv.URL[5:])
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, `(?m)^bad +base-path +TLS is spoken there`, said)
+	assert.Contains(t, said, "do: clinicaldoc login "+srv.URL)
 }

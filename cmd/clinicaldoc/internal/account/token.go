@@ -68,19 +68,24 @@ func (SystemKeyring) Set(name, secret string) error {
 // Get implements Keyring.
 func (SystemKeyring) Get(name string) (string, error) {
 	text, err := within(func() (string, error) { return keyring.Get(keyringService, name) })
-	if errors.Is(err, keyring.ErrNotFound) {
-		return "", fs.ErrNotExist
+	return text, keyringError(err)
+}
+
+// keyringError tells what is not in the keyring from a keyring that is not there, whose own error may be "no such file".
+func keyringError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, keyring.ErrNotFound):
+		return fs.ErrNotExist
 	}
-	return text, err
+	return ErrKeyring
 }
 
 // Delete implements Keyring.
 func (SystemKeyring) Delete(name string) error {
 	_, err := within(func() (struct{}, error) { return struct{}{}, keyring.Delete(keyringService, name) })
-	if errors.Is(err, keyring.ErrNotFound) {
-		return fs.ErrNotExist
-	}
-	return err
+	return keyringError(err)
 }
 
 func tokenFile(name string) string { return filepath.Join("tokens", name+".json") }

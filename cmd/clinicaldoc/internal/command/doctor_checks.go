@@ -169,10 +169,7 @@ func (d *doctor) checkBasePath(ctx context.Context) check {
 	below := d.base.Host + d.base.Path
 	switch {
 	case d.meErr == nil, errors.Is(d.meErr, clinicaldoc.ErrUnauthorized), errors.Is(d.meErr, clinicaldoc.ErrForbidden):
-		if d.took > maxWait {
-			return found(doubtful, "tell whoever runs the service, or the network", "the service responds below %s, but takes %s for a small request", below, d.took.Round(100*time.Millisecond))
-		}
-		return found(good, "", "the service responds below %s", below)
+		return responds(below, d.took)
 	case d.base.Scheme == "http" && d.proxy == nil && d.speaksTLS(ctx):
 		return found(bad, "clinicaldoc login https://"+below, "TLS is spoken there, and the base URL begins with http://")
 	case errors.Is(d.meErr, clinicaldoc.ErrNotFound), errors.Is(d.meErr, clinicaldoc.ErrUnexpectedResponse):
@@ -191,6 +188,13 @@ func (d *doctor) checkBasePath(ctx context.Context) check {
 
 // maxWait is how long a small request may take.
 const maxWait = 3 * time.Second
+
+func responds(below string, took time.Duration) check {
+	if took > maxWait {
+		return found(doubtful, "tell whoever runs the service, or the network", "the service responds below %s, but takes %s for a small request", below, took.Round(100*time.Millisecond))
+	}
+	return found(good, "", "the service responds below %s", below)
+}
 
 // speaksTLS reports whether something responds to TLS there. Nothing is sent over it.
 func (d *doctor) speaksTLS(ctx context.Context) bool {

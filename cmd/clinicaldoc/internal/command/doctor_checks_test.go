@@ -54,3 +54,11 @@ func TestDoctorTellsWhatItSawOfTLS(t *testing.T) {
 		})
 	}
 }
+
+func TestDoctorTellsASlowService(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, good, responds("service.example", time.Second).State)
+	slow := responds("service.example", 7*time.Second)
+	assert.Equal(t, doubtful, slow.State)
+	assert.Contains(t, slow.Detail, "takes 7s")
+}

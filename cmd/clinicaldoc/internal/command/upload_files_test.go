@@ -22,5 +22,5 @@ func TestAFolderThatCannotBeReadIsLeftOut(t *testing.T) {
 	taken, skip := o.visit(filepath.Join(folder, "shut"), fs.FileInfoToDirEntry(info), &fs.PathError{Op: "open", Path: "shut", Err: syscall.EACCES})
 	assert.False(t, taken)
 	require.ErrorIs(t, skip, fs.SkipDir)
-	assert.Equal(t, []leftOut{{filepath.Join(folder, "shut"), "it cannot be read: permission denied"}}, o.left)
+	assert.Equal(t, []leftOut{{Reason: "it cannot be read: permission denied", File: filepath.Join(folder, "shut")}}, o.left)
 }

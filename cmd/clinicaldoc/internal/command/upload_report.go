@@ -70,7 +70,11 @@ func (o *reportOptions) run(ctx context.Context) error {
 		}
 	}
 	if o.html {
-		return report.HTML(o.IO.Out, runs)
+		var page strings.Builder
+		if err := report.HTML(&page, runs); err != nil {
+			return err
+		}
+		return o.outf("%s", o.IO.Text(page.String()))
 	}
 	return o.paged(ctx, func() error {
 		return o.print(ctx, &o.format, runs, func() error {

@@ -73,14 +73,14 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	case ended != nil:
 		return ended
 	case r.last.InDoubt > r.taken:
-		return &runError{codeInDoubt, fmt.Sprintf("%d recordings are in doubt, and none of them was sent twice", r.last.InDoubt), `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
+		return &runError{codeInDoubt, fmt.Sprintf("%d of %d recordings are in doubt, and none of them was sent twice", r.last.InDoubt, len(r.recordings)), `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
 	case r.taken > 0:
 		return &runError{codePending, fmt.Sprintf("%d recordings are being uploaded by another machine", r.taken), kindOf(ingest.ErrTaken).do}
 	case r.worst != nil && done > 0:
 		return &runError{codeSome, fmt.Sprintf("%d of %d recordings were refused, such as: %s", r.last.Refused, len(r.recordings), errorText(r.worst)), uploadKind(r.worst).do}
 	case r.worst != nil:
 		k := uploadKind(r.worst)
-		return &runError{k.code, fmt.Sprintf("%d recordings were refused, such as: %s", r.last.Refused, errorText(r.worst)), k.do}
+		return &runError{k.code, fmt.Sprintf("%d of %d recordings were refused, such as: %s", r.last.Refused, len(r.recordings), errorText(r.worst)), k.do}
 	case len(r.left) > 0:
 		return &runError{codeSome, fmt.Sprintf("%d files or folders were left out", len(r.left)), "--reveal names them; --ignore says which ones are expected"}
 	}
