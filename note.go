@@ -228,7 +228,7 @@ func (n ProgressNote) Version() string {
 
 func (n *ProgressNote) digest() [sha256.Size]byte {
 	patient, _ := n.PatientID()
-	data := make([]byte, 0, 128+len(n.Name)+len(n.Transcription)+len(n.Analysis))
+	hash, data := sha256.New(), make([]byte, 0, 512)                           // the texts may be long: they go by in pieces
 	data = binary.BigEndian.AppendUint64(data, uint64(n.ID))                   //nolint:gosec // no number, but what tells one from another
 	data = binary.BigEndian.AppendUint64(data, uint64(patient))                //nolint:gosec // as above
 	data = binary.BigEndian.AppendUint64(data, uint64(n.UpdatedAt.UnixNano())) //nolint:gosec // as above
@@ -237,9 +237,15 @@ func (n *ProgressNote) digest() [sha256.Size]byte {
 	}
 	for _, text := range [...]string{n.Name, n.Transcription, n.Analysis} {
 		text = lines(text)
-		data = append(binary.BigEndian.AppendUint64(data, uint64(len(text))), text...)
+		data = binary.BigEndian.AppendUint64(data, uint64(len(text)))
+		for len(text) > 0 {
+			piece := min(len(text), cap(data)-len(data))
+			hash.Write(append(data, text[:piece]...))
+			data, text = data[:0], text[piece:]
+		}
 	}
-	return sha256.Sum256(data)
+	hash.Write(data)
+	return [sha256.Size]byte(hash.Sum(data[:0]))
 }
 
 // patientMatch is how a note stands to the patient it should be about.

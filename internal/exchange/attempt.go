@@ -12,12 +12,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// outgoing is what an attempt takes to be sent, in one object. It is never used for another: a transport may hold on to all
-// of it.
+// outgoing is what an attempt takes to be sent, in one object beside the request. It is never used for another: a transport
+// may hold on to all of it.
 type outgoing struct {
-	request http.Request
-	target  url.URL
-	state   SendState
+	target url.URL
+	state  SendState
 }
 
 // RoundTrip makes one attempt and leaves what came of it in Last. A response has been read and closed.
@@ -62,10 +61,9 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	state.Once, state.BeforeCommit = c.Effect == Creates, c.BeforeCommit
 	a.Started = time.Now()
 	out.target = *req.URL
-	out.request = *(&http.Request{
-		Method: req.Method, URL: &out.target, Host: req.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
-	resp, err := c.send(&out.request, state)
+	request := req.WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
+	request.URL, request.Header = &out.target, header
+	resp, err := c.send(request, state)
 	a.Sent = Wholly // if it responds, it has what it wants
 	if err != nil {
 		a.Sent = state.Conclude(err)

@@ -154,7 +154,9 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	if header == nil {
 		header = http.Header{}
 	}
-	req := (&http.Request{Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: header}).WithContext(ctx)
+	req := (&http.Request{
+		Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
 	if err := c.policy.Prepare(req); err != nil {
 		return &c.Result, &Stopped{Reason: err}
 	}
