@@ -155,7 +155,8 @@ func (t *trip) prepare(d *draws) {
 	}
 	t.late = d.within(t.world.design.late)
 	t.copied = t.world.service.replica != nil && !t.request.writes() && !t.request.storage && !t.request.addresses() && d.chance(0.5)
-	t.cached = t.world.design.cached > 0 && t.request.call.op == "find" && t.request.lists()
+	t.copied = t.copied && t.request.call.token != strangerToken
+	t.cached = t.world.design.cached > 0 && t.request.call.token != strangerToken && t.request.call.op == "find" && t.request.lists()
 	t.extent = d.below(1 << 20)
 	switch t.fault {
 	case lost, tooMany, barred:

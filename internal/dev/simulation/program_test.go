@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,6 +28,15 @@ type program struct {
 	known   []int64 // notes that it was told of
 	pending []*recording
 	left    bool // it has revoked its token
+
+	responses []keptResponse
+}
+
+// keptResponse is a response that a program holds on to, and what it was.
+type keptResponse struct {
+	response *clinicaldoc.Response
+	header   http.Header
+	body     string
 }
 
 // recording is what a program has to bring to the service, once.
@@ -138,6 +148,11 @@ func (p *program) settle(ctx context.Context) {
 	}
 	if len(p.known) > 0 {
 		p.download(ctx, p.known[len(p.known)-1])
+	}
+	for _, kept := range p.responses {
+		if !maps.EqualFunc(kept.header, kept.response.Header, slices.Equal) || kept.body != string(kept.response.Body) {
+			p.world.violate("response", "one that was kept has changed")
+		}
 	}
 }
 
@@ -359,11 +374,14 @@ func (p *program) elsewhere(kept []byte, there bool) *clinicaldoc.OutcomeUnknown
 
 // find asks what became of a lost create and reports whether the note was found. When it surely was not made, lost is nil.
 func (p *program) find(ctx context.Context, r *recording, limit time.Duration) bool {
+	p.askWrongly(ctx, r)
 	c := p.begin("find")
 	c.limit = limit
 	ctx, cancel := c.context(ctx)
 	defer cancel()
-	note, err := p.client.Notes.FindCreated(ctx, r.lost, p.world.design.finding(r.unique, p.known))
+	response := new(clinicaldoc.Response)
+	note, err := p.client.Notes.FindCreated(ctx, r.lost, p.world.design.finding(r.unique, p.known), clinicaldoc.WithResponse(response))
+	p.responses = append(p.responses, keptResponse{response, response.Header.Clone(), string(response.Body)})
 	since := time.Since(r.lost.LostAt)
 	var undecided *clinicaldoc.OutcomeUnknownError
 	switch {
@@ -388,6 +406,34 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 		p.world.violate("find", "an error of no kind: %v", err)
 	}
 	return false
+}
+
+// askWrongly asks another service about a loss, and the own one as a user whose list does not show it: neither may say that
+// there is no note.
+func (p *program) askWrongly(ctx context.Context, r *recording) {
+	d := p.draws("wrong " + strconv.Itoa(r.tries))
+	if !p.world.design.apart || !d.chance(0.3) {
+		return
+	}
+	elsewhere, err := clinicaldoc.NewClient("https://elsewhere.clinicaldoc.test", p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: way{}}))
+	if err != nil {
+		panic(err)
+	}
+	for _, ask := range []struct {
+		client *clinicaldoc.Client
+		token  string
+	}{{elsewhere, p.token}, {p.client, strangerToken}} {
+		c := p.begin("find")
+		c.limit, c.token = 12*time.Minute, ask.token
+		limited, cancel := c.context(ctx)
+		_, err := ask.client.Notes.FindCreated(limited, p.stored(r.lost), p.world.design.finding(r.unique, p.known), clinicaldoc.WithToken(ask.token))
+		cancel()
+		c.checkBounds()
+		p.world.count("reached: asked at the wrong place, or as the wrong user", 1)
+		if err == nil || errors.Is(err, clinicaldoc.ErrNotCreated) {
+			p.world.violate("asked wrongly", "and told what became of a create: %v", err)
+		}
+	}
 }
 
 func (w design) finding(unique bool, known []int64) clinicaldoc.FindCreatedParams {

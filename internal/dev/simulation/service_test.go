@@ -26,7 +26,8 @@ const (
 
 	clinicianToken = "3|clinician-Numbat" // of the first user, at another device
 	colleagueToken = "4|colleague-Numbat" // of a third user
-	leavingTokens  = 5                    // the id of the first of the tokens that programs revoke
+	strangerToken  = "5|stranger-Numbat"  // of a fourth one, who has no notes
+	leavingTokens  = 6                    // the id of the first of the tokens that programs revoke
 
 	apiHost     = "api.clinicaldoc.test"
 	storageHost = "storage.clinicaldoc.test"
@@ -127,6 +128,7 @@ func newBox(d design, clock time.Duration) *clinicaldoctest.Server {
 	box.AddUser(clinicaldoctest.User{Token: otherToken})
 	box.AddUser(clinicaldoctest.User{ID: 1, Token: clinicianToken})
 	box.AddUser(clinicaldoctest.User{Token: colleagueToken})
+	box.AddUser(clinicaldoctest.User{Token: strangerToken})
 	for i := range d.programs {
 		box.AddUser(clinicaldoctest.User{ID: 1, Token: leavingToken(i)})
 	}
