@@ -205,12 +205,12 @@ func (s *NotesService) update(ctx context.Context, call *scope, id int64, params
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
 func (p UpdateNoteParams) encode() (exchange.JSON, error) {
-	for name, text := range map[string]*string{"Name": p.Name, "Transcription": p.Transcription, "Analysis": p.Analysis} {
+	for i, text := range [...]*string{p.Name, p.Transcription, p.Analysis} {
 		if text != nil && !utf8.ValidString(*text) {
-			return nil, invalid("Notes.Update: "+name, "is not valid UTF-8")
+			return nil, invalid("Notes.Update: "+[...]string{"Name", "Transcription", "Analysis"}[i], "is not valid UTF-8")
 		}
 	}
-	body, err := json.Marshal(p)
+	body, err := json.Marshal(&p)
 	if err != nil {
 		return nil, invalid("Notes.Update: params", "cannot be encoded as JSON")
 	}
