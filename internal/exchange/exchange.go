@@ -136,6 +136,7 @@ type call struct {
 	renewed       bool
 
 	loop   retryablehttp.Client
+	driven retryablehttp.Request
 	client http.Client
 }
 
@@ -163,9 +164,13 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c.client = http.Client{Transport: c, CheckRedirect: keepRedirect}
 	c.loop = retryablehttp.Client{
 		HTTPClient: &c.client, RetryWaitMin: r.Peer.MinWait, RetryWaitMax: r.Peer.MaxWait, RetryMax: math.MaxInt, // the policy counts
-		CheckRetry: c.checkRetry, Backoff: c.backoff, PrepareRetry: c.policy.Prepare, ErrorHandler: retryablehttp.PassthroughErrorHandler,
+		CheckRetry: c.checkRetry, Backoff: c.backoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	_, err := c.loop.Do(&retryablehttp.Request{Request: req})      //nolint:bodyclose // the attempt has read and closed it
+	if r.Policy != nil || r.BeforeRetry != nil {
+		c.loop.PrepareRetry = c.policy.Prepare
+	}
+	c.driven.Request = req
+	_, err := c.loop.Do(&c.driven)                                 //nolint:bodyclose // the attempt has read and closed it
 	if _, attempted := err.(*url.Error); err == nil || attempted { //nolint:errorlint // BeforeRetry's may wrap one
 		return &c.Result, c.Last.Err
 	}
