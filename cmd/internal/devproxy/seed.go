@@ -48,6 +48,9 @@ type seedNote struct {
 	CreatedAt     time.Time             `json:"created_at"`
 }
 
+// madeUp reports whether a seed holds nothing but notes to make up.
+func (s seed) madeUp() bool { return len(s.Users)+len(s.Patients)+len(s.Notes) == 0 }
+
 // readSeed takes the number of notes to make up, or the name of a file.
 func readSeed(text string) (seed, error) {
 	if n, err := strconv.Atoi(text); err == nil {
