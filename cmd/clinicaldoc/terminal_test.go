@@ -203,10 +203,48 @@ func TestTerminalShowsTablesAndHidesTheToken(t *testing.T) {
 
 	x = onTerminal(t, append(env, "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN="), "login", srv.URL)
 	x.until("Token:")
+	x.press("\x03")
+	assert.Equal(t, 130, x.ends(), "Ctrl-C is no empty token")
+
+	x = onTerminal(t, append(env, "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN="), "login", srv.URL)
+	x.until("Token:")
 	x.press(srv.Token + "\n")
 	assert.Equal(t, 0, x.ends())
 	assert.NotContains(t, x.raw.String(), srv.Token)
 	assert.Contains(t, x.seen(), "logged in to")
+}
+
+func TestTerminalShowsThePager(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up"})
+	x := onTerminal(t, append(environment(t, srv), "PAGER=sed 's/^/paged \"$CLINICALDOC_TOKEN\" /'"), "notes", "list")
+	assert.Equal(t, 0, x.ends())
+	assert.Contains(t, x.seen(), "paged \"$CLINICALDOC_TOKEN\" ID")
+	x = onTerminal(t, append(environment(t, srv), "PAGER=head -n 1 | tr a-z A-Z"), "notes", "show", "1")
+	assert.Equal(t, 0, x.ends())
+	assert.Contains(t, x.seen(), "NOTE      1")
+}
+
+// The first upload on a terminal asks whether to begin a journal.
+func TestTerminalAsksBeforeItBeginsAJournal(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	recording := filepath.Join(t.TempDir(), "visit-a.wav")
+	require.NoError(t, os.WriteFile(recording, []byte("RIFF"), 0o600))
+	env := environment(t, srv)
+	for _, one := range []struct {
+		answer      string
+		code, notes int
+	}{{"n\n", 5, 0}, {"y\n", 0, 1}} {
+		x := onTerminal(t, env, "upload", "--patient", "7", "--prompt", "1", recording)
+		x.until("[y/N]")
+		x.press(one.answer)
+		assert.Equal(t, one.code, x.ends())
+		assert.Len(t, srv.Notes(), one.notes)
+	}
 }
 
 func TestTerminalLeavesCtrlCToTheEditor(t *testing.T) {

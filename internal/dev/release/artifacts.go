@@ -51,15 +51,43 @@ func (r repository) build(ctx context.Context, v version, target string, platfor
 	}
 	// Stamped with the version, which needs a clean checkout, and without the paths of this machine.
 	clone = clone.with(env...).with("CGO_ENABLED=0", "GOFLAGS=-mod=readonly -buildvcs=true "+flags)
+	pages, err := clone.manPages(ctx, filepath.Join(folder, "man"))
+	if err != nil {
+		return err
+	}
 	for _, platform := range platforms {
-		if err := clone.buildFor(ctx, platform, v, folder, target); err != nil {
+		if err := clone.buildFor(ctx, platform, v, folder, target, pages); err != nil {
 			return err
 		}
 	}
 	return writeSums(target)
 }
 
-func (r repository) buildFor(ctx context.Context, platform string, v version, folder, target string) error {
+// manPages makes the command's pages, dated by the commit, so that they are the same anywhere.
+func (r repository) manPages(ctx context.Context, folder string) ([]packedFile, error) {
+	seconds, err := r.git(ctx, "log", "-1", "--format=%ct")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.in(commandDir).with("SOURCE_DATE_EPOCH="+strings.TrimSpace(seconds)).goCommand(ctx, "run", "./internal/gen", "man", folder); err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(filepath.Join(folder, "*.1"))
+	if err != nil {
+		return nil, err
+	}
+	var pages []packedFile
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, packedFile{"man/man1/" + filepath.Base(path), 0o644, content})
+	}
+	return pages, nil
+}
+
+func (r repository) buildFor(ctx context.Context, platform string, v version, folder, target string, pages []packedFile) error {
 	system, processor, _ := strings.Cut(platform, "/")
 	binary := filepath.Join(folder, "clinicaldoc")
 	if system == "windows" {
@@ -80,8 +108,8 @@ func (r repository) buildFor(ctx context.Context, platform string, v version, fo
 	if err != nil {
 		return err
 	}
-	packed, suffix := tarball(files), ".tar.gz"
-	if system == "windows" {
+	packed, suffix := tarball(append(files, pages...)), ".tar.gz"
+	if system == "windows" { // which has no use for the pages
 		packed, suffix = zipped(files), ".zip"
 	}
 	r.say("%s%s: %d bytes", name, suffix, len(packed))

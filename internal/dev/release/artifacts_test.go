@@ -68,3 +68,18 @@ func TestBillOfMaterialsListsWhatTheBinaryHolds(t *testing.T) {
 	}
 	assert.Equal(t, []string{"std", "github.com/clinicaldoc/rehearsal", "github.com/clinicaldoc/rehearsal/below"}, names)
 }
+
+func TestManPagesAreTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	r := repository{dir: "../../..", out: &bytes.Buffer{}, env: []string{"GOFLAGS=-buildvcs=false"}}
+	pages, err := r.manPages(t.Context(), filepath.Join(t.TempDir(), "man"))
+	require.NoError(t, err)
+	again, err := r.manPages(t.Context(), filepath.Join(t.TempDir(), "man"))
+	require.NoError(t, err)
+	assert.Equal(t, pages, again)
+	var names []string
+	for _, page := range pages {
+		names = append(names, page.name)
+	}
+	assert.Contains(t, names, "man/man1/clinicaldoc-upload-report.1")
+}

@@ -1,0 +1,26 @@
+package command
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The help, the page and the code name the same exit codes.
+func TestExitCodesAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../../docs/command-line.md")
+	require.NoError(t, err)
+	var help, table []string
+	for _, m := range regexp.MustCompile(`(?m)^  (\d+) `).FindAllStringSubmatch(exitCodesText, -1) {
+		help = append(help, m[1])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\| (\d+)[ ,]`).FindAllStringSubmatch(string(page), -1) {
+		table = append(table, m[1])
+	}
+	assert.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "130"}, help)
+	assert.Equal(t, help, table)
+}
