@@ -4,11 +4,11 @@ import "github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 
 // Sentinels for [errors.Is].
 var (
-	// ErrNoFleet: the server has no fleet of that name. If it had one, its store has to be restored; else [Begin] makes it.
+	// ErrNoFleet: the server has no fleet of that name. [Begin] makes a new one.
 	ErrNoFleet = redact.New("there is no such fleet")
 	// ErrFleetExists: [Begin] found a fleet of that name.
 	ErrFleetExists = redact.New("the fleet exists already")
-	// ErrStore: a stream of the fleet is missing, was made anew, or may lose what it holds. Nothing is uploaded.
+	// ErrStore: a stream of the fleet is missing, was made anew, or may lose what it holds. Nothing is uploaded; see [Repair].
 	ErrStore = redact.New("the fleet's store cannot be trusted")
 	// ErrQueueFull: a limit of the queue, or of the server, refused the recording. It is not stored.
 	ErrQueueFull = redact.New("the queue is full")

@@ -55,6 +55,18 @@ func Begin(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) 
 	return Join(ctx, conn, params)
 }
 
+// Repair makes a fleet usable again whose store is refused with [ErrStore]: streams that are gone are made anew, others set as they
+// were. The journal remembers that it has gaps, so that each recording that it does not know is looked for among the patient's
+// notes before it is uploaded. Recordings that waited in a queue that is gone have to be published again. A store that is
+// whole is not changed. End all workers before, and start them after it.
+func Repair(ctx context.Context, conn *nats.Conn, params Params) error {
+	s, err := newStore(conn, params)
+	if err != nil {
+		return err
+	}
+	return s.repair(ctx)
+}
+
 // Join joins a fleet that was begun. There being none is [ErrNoFleet]; one whose store is not whole, may lose what it holds, or was
 // written by another version, is refused with [ErrStore].
 func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {

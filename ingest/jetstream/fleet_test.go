@@ -274,8 +274,13 @@ func (f *fleet) run() {
 	}
 	kill := time.NewTicker(500 * time.Millisecond)
 	defer kill.Stop()
+	slow := time.NewTicker(30 * time.Second)
+	defer slow.Stop()
 	for left := f.workers; left > 0; {
 		select {
+		case <-slow.C:
+			status, err := f.fleet.Status(t.Context())
+			t.Log(status, status.Workers, err)
 		case i := <-ended:
 			if running[i] = nil; (&work{fleet: f.fleet}).empty(context.WithoutCancel(t.Context())) {
 				left--

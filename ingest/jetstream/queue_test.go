@@ -446,3 +446,29 @@ func TestOnlyTriesCount(t *testing.T) {
 	require.NoError(t, f.Redrive(t.Context(), dead[0]))
 	assert.Equal(t, 1, next(freshLane).tries, "it begins anew")
 }
+
+// A doubt that nobody can decide is a dead letter after ten looks, and holds its worker up no more.
+func TestAnEndlessDoubtBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
+	publish(t, f, dir, 1)
+	w := &work{fleet: f}
+	endless := ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(-time.Second), Err: fail("a person has to look")}
+	l := freshLane
+	for look := 1; ; look++ {
+		d, err := f.queue.next(t.Context(), l, 10*time.Second)
+		require.NoError(t, err)
+		require.NotNil(t, d)
+		o := judge(endless, nil, d.tries, 0.5, time.Second)
+		o.Rest = min(o.Rest, time.Millisecond)
+		w.end(t.Context(), d, &o)
+		if l = againLane; o.Ending == Dead {
+			assert.Equal(t, 10, look)
+			break
+		}
+		require.Less(t, look, 10)
+	}
+	require.Len(t, letters(t, f), 1)
+	assert.Contains(t, letters(t, f)[0].Reason, "a person has to look")
+	assert.Zero(t, messages(t, f))
+}

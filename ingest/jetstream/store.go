@@ -31,7 +31,12 @@ type storeHeader struct {
 	ID       string `json:"id"` // a part of every stream's name: no stream that is made anew can be taken for the old one
 	Replicas int    `json:"replicas"`
 	Buckets  int    `json:"buckets"`
-	Owner    string `json:"owner,omitempty"` // whose recordings it holds, as package header writes it; empty until the first run
+	// Gaps says that something that the store held is lost, and Renamed which buckets were made anew, by their numbers: under
+	// another name, so that nobody who opened the old one can write there.
+	Gaps    bool           `json:"gaps,omitempty"`
+	Renamed map[int]string `json:"renamed,omitempty"`
+
+	Owner string `json:"owner,omitempty"` // whose recordings it holds, as package header writes it; empty until the first run
 }
 
 const (
@@ -79,12 +84,15 @@ var fleetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // The streams of a store. Live and limit hold nothing that has to be kept, and are made when they are needed.
 func (s *store) prefix() string             { return s.name + "-" + s.header.ID }
-func (s *store) bucketName(n int) string    { return fmt.Sprintf("%s-%d", s.prefix(), n) }
 func (s *store) queueName() string          { return s.prefix() + "-queue" }
 func (s *store) deadName() string           { return s.prefix() + "-dead" }
 func (s *store) liveName() string           { return s.prefix() + "-live" }
 func (s *store) limitName() string          { return s.prefix() + "-limit" }
 func (s *store) subject(kind string) string { return s.prefix() + "." + kind + "." }
+
+func (s *store) bucketName(n int) string {
+	return fmt.Sprintf("%s-%d%s", s.prefix(), n, s.header.Renamed[n])
+}
 
 // streams are those that have to be as they were made.
 func (s *store) streams() []jetstream.StreamConfig {
@@ -202,7 +210,7 @@ func (s *store) open(ctx context.Context, replicas int) error {
 func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return h, fail("there is no fleet "+s.name+" at this server. If there was one, restore it: a new one, which Begin makes, "+
+		return h, fail("there is no fleet "+s.name+" at this server. Are server and name right? A new one, which Begin makes, "+
 			"knows nothing of what was uploaded", ErrNoFleet)
 	}
 	var entry jetstream.KeyValueEntry
@@ -272,18 +280,18 @@ func (s *store) verifyLocked(ctx context.Context, now time.Time) error {
 	for _, want := range s.streams() {
 		stream, err := s.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew; "+
-				"nothing is uploaded until it is restored from a backup of now", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew; nothing is uploaded. "+
+				"Repair makes it anew, and then what is not known is looked for at the service first", ErrStore)
 		}
 		if err != nil {
 			return unreachable(err)
 		}
 		info := stream.CachedInfo()
 		if reason := unlike(info.Config, want); reason != "" {
-			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded until that is undone", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded. Repair undoes that, and then what is not known is looked for at the service first", ErrStore)
 		}
 		if info.State.LastSeq < s.sequences[want.Name] {
-			return fail("the stream "+want.Name+" of the fleet holds less than before: an older copy was restored", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet holds less than before: an older copy was restored; nothing is uploaded", ErrStore)
 		}
 		s.sequences[want.Name] = info.State.LastSeq
 	}
@@ -303,8 +311,6 @@ func unlike(is, want jetstream.StreamConfig) string {
 		return "is in memory: file storage is needed"
 	case is.MaxAge != 0:
 		return "forgets what is older than " + is.MaxAge.String() + ": max age must be 0"
-	case is.AllowMsgTTL || is.SubjectDeleteMarkerTTL != 0:
-		return "lets messages expire: that must be off"
 	case is.Replicas < want.Replicas:
 		return fmt.Sprintf("has %d replicas: %d are needed", is.Replicas, want.Replicas)
 	case is.Discard != jetstream.DiscardNew:
@@ -333,6 +339,61 @@ func unlike(is, want jetstream.StreamConfig) string {
 	return ""
 }
 
+// repair makes anew what is missing, and writes down first that there are gaps.
+func (s *store) repair(ctx context.Context) error {
+	h, err := s.readHeader(ctx)
+	if err != nil {
+		return err
+	}
+	s.header = h
+	harmed := false
+	for n := range h.Buckets {
+		_, err := s.js.Stream(ctx, "KV_"+s.bucketName(n))
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			if s.header.Renamed == nil {
+				s.header.Renamed = map[int]string{}
+			}
+			s.header.Renamed[n], harmed = "-"+strings.ToLower(rand.Text()[:8]), true
+		case err != nil:
+			return unreachable(err)
+		}
+	}
+	for _, config := range s.streams() {
+		stream, err := s.js.Stream(ctx, config.Name)
+		harmed = harmed || err != nil || unlike(stream.CachedInfo().Config, config) != ""
+	}
+	if !harmed {
+		return nil
+	}
+	s.header.Gaps = true
+	value, err := json.Marshal(s.header)
+	if err != nil {
+		return err
+	}
+	root, err := s.js.KeyValue(ctx, s.name)
+	if err == nil {
+		_, err = root.Put(ctx, headerKey, value)
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	for _, config := range s.streams() {
+		stream, err := s.js.Stream(ctx, config.Name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			_, err = s.js.CreateStream(ctx, config)
+		case err == nil && unlike(stream.CachedInfo().Config, config) != "":
+			_, err = s.js.UpdateStream(ctx, config)
+		}
+		if err != nil {
+			return fail("the stream "+config.Name+" cannot be set as it was: "+err.Error()+
+				". Delete it and repair again: what it knew is then looked for at the service", err)
+		}
+	}
+	return nil
+}
+
 // bind says whose recordings the store holds, once and for all.
 func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
 	root, err := s.js.KeyValue(ctx, s.name)
@@ -358,7 +419,7 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 				return ingest.Binding{}, fail("the fleet "+s.name+" is not this worker's: "+err.Error(), err)
 			}
 			if bound.UserID != 0 || own.UserID == 0 {
-				return ingest.Binding{Origin: bound.Service}, nil
+				return ingest.Binding{Origin: bound.Service, Gaps: h.Gaps}, nil
 			}
 			own.Service = bound.Service // now its user is known too
 		}
@@ -370,7 +431,7 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 		_, err = root.Update(ctx, headerKey, value, entry.Revision())
 		switch {
 		case err == nil:
-			return ingest.Binding{Origin: own.Service}, nil
+			return ingest.Binding{Origin: own.Service, Gaps: h.Gaps}, nil
 		case !isConflict(err):
 			return ingest.Binding{}, unreachable(err)
 		}

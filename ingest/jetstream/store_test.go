@@ -107,7 +107,6 @@ func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 		"a bucket expires":             {change(bucket, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
 		"the header's expires":         {change(0, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
 		"the queue expires":            {change(queue, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
-		"messages may expire":          {change(bucket, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }), "expire"},
 		"a full queue forgets":         {change(queue, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }), "throws away"},
 		"a full bucket forgets":        {change(bucket, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }), "throws away"},
 		"replicas are read":            {change(bucket, func(c *jetstream.StreamConfig) { c.AllowDirect = true }), "lag behind"},
@@ -122,18 +121,32 @@ func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 			s := startServer(t)
 			f := openFleet(t, connect(t, s), Params{})
 			c.harm(t, f)
-			_, err := Join(t.Context(), connect(t, s), Params{})
-			require.ErrorIs(t, err, ErrStore)
-			assert.Contains(t, err.Error(), c.says)
-			_, err = Begin(t.Context(), connect(t, s), Params{})
+			_, refusal := Join(t.Context(), connect(t, s), Params{})
+			require.ErrorIs(t, refusal, ErrStore)
+			assert.Contains(t, refusal.Error(), c.says)
+			_, err := Begin(t.Context(), connect(t, s), Params{})
 			require.ErrorIs(t, err, ErrFleetExists)
 
-			// A worker that had joined before notices too: before its next commit, or at the next claim.
+			// A worker that had joined before notices too, at the next claim.
 			f.store.verified = time.Time{}
 			_, err = f.Journal().Claim(t.Context(), key(1))
 			require.ErrorIs(t, err, ErrStore)
 			_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
 			require.ErrorIs(t, err, ErrStore)
+
+			// What the error names as a remedy is one, and is remembered.
+			assert.Contains(t, refusal.Error(), "Repair")
+			if strings.Contains(c.says, "memory") || strings.Contains(c.says, "purged") {
+				require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[bucket].Name)) // it cannot be changed
+			}
+			require.NoError(t, Repair(t.Context(), connect(t, s), Params{}))
+			repaired := openFleet(t, connect(t, s), Params{})
+			binding, err := repaired.Journal().Bind(t.Context(), ingest.Owner{Service: service})
+			require.NoError(t, err)
+			assert.True(t, binding.Gaps)
+			claimed(t, repaired.Journal(), 1).Release()
+			_, err = f.Journal().Claim(t.Context(), key(1))
+			require.ErrorIs(t, err, ErrStore, "who knew the old one goes on with nothing")
 		})
 	}
 }
@@ -266,4 +279,25 @@ func TestADeletedBucketDoublesNothing(t *testing.T) {
 	}
 	require.ErrorIs(t, failure, ErrStore)
 	assert.Len(t, srv.Notes(), 40)
+}
+
+// A worker that opened a bucket which was deleted and made anew cannot write there.
+func TestARepairedBucketIsAnother(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	f := openFleet(t, connect(t, s), Params{})
+	require.NoError(t, Repair(t.Context(), connect(t, s), Params{}), "it is whole")
+	binding, err := f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
+	require.NoError(t, err)
+	assert.False(t, binding.Gaps)
+	j := f.Journal()
+	j.patience = 0
+	c := claimed(t, j, 0)
+	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[1].Name))
+	require.NoError(t, Repair(t.Context(), connect(t, s), Params{}))
+	require.Error(t, c.Save(t.Context(), entry(0, ingest.StateCommitting)), "within the ten seconds in which it did not look")
+	c.Release()
+	_, err = Join(t.Context(), connect(t, s), Params{})
+	require.NoError(t, err)
+	require.ErrorIs(t, Repair(t.Context(), connect(t, s), Params{Name: "none"}), ErrNoFleet)
 }

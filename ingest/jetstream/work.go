@@ -240,7 +240,7 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 	if outcome.Ending == Done {
 		w.done.Add(1)
 	}
-	if outcome.yields {
+	if outcome.tried {
 		w.results <- outcome.Result
 	}
 }
@@ -300,15 +300,15 @@ type outcome struct {
 	Result
 	cause  error // why, if it failed
 	counts bool  // for a pause
-	yields bool  // it is a result
+	tried  bool  // else it was put back because of this worker, and is no result
 }
 
 // judge decides. An error is of the journal or of the worker, and there is no result then.
 func judge(result ingest.Result, err error, tries int, random float64, lease time.Duration) outcome {
-	o := outcome{Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)}, cause: cmp.Or(err, result.Err), counts: true, yields: true}
+	o := outcome{Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)}, cause: cmp.Or(err, result.Err), counts: true, tried: true}
 	switch {
 	case errors.Is(err, errStopped):
-		o.Rest, o.counts, o.yields = shortDelay, false, false
+		o.Rest, o.counts, o.tried = shortDelay, false, false
 	case errors.Is(o.cause, ingest.ErrJournalDamaged), errors.Is(o.cause, ingest.ErrKeyReused):
 		o.Ending, o.counts = Dead, false
 	case err != nil:
@@ -316,7 +316,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	case result.Status == ingest.Created || result.Status == ingest.AlreadyThere:
 		o.Ending, o.cause = Done, nil
 	case errors.Is(result.Err, ingest.ErrTaken):
-		o.Rest, o.counts, o.yields = lease, false, false
+		o.Rest, o.counts, o.tried = lease, false, false
 	case result.Status == ingest.InDoubt:
 		// Another worker's clock may be right: it may ask before this one's says so.
 		if left := time.Until(result.Until); left > 0 {
@@ -359,7 +359,7 @@ func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 		err = d.done(ctx)
 	case o.Ending == Dead:
 		err = d.bury(ctx, redact.Opaque(o.cause).Error())
-	case o.counts:
+	case o.tried:
 		err = d.later(ctx, o.Rest)
 	default:
 		err = d.putBack(o.Rest)
