@@ -25,6 +25,7 @@ const lifeVariable = "CLINICALDOC_INGEST_LIFE"
 // life is one process: what it uploads, and at which transition of its disk it ends.
 type life struct {
 	URL, Token, Journal string
+	Link                bool // the journal is opened by a link to it
 	Recordings          int
 	Twins               bool // two recordings that only their content tells apart
 	UniqueName          bool
@@ -68,7 +69,11 @@ func (l life) run(ctx context.Context) error {
 		return err
 	}
 	d := &deadlyDisk{FS: disk.From(ctx), life: l}
-	journal, err := ingest.OpenJournal(disk.With(ctx, d), l.Journal)
+	path := l.Journal
+	if l.Link {
+		path += ".link"
+	}
+	journal, err := ingest.OpenJournal(disk.With(ctx, d), path)
 	if err != nil {
 		return err
 	}

@@ -146,6 +146,7 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 	journal, err := openOrBegin(t.Context(), w.life.URL, w.life.Journal)
 	require.NoError(t, err)
 	require.NoError(t, journal.Close())
+	require.NoError(t, os.Symlink(w.life.Journal, w.life.Journal+".link"))
 	for n := range w.life.Recordings {
 		if r := w.life.recording(n); r.File != "" {
 			require.NoError(t, os.WriteFile(r.File, content(n), 0o600))
@@ -159,6 +160,7 @@ func (w *world) live(t *testing.T) *world {
 	t.Helper()
 	for range 2 + w.rand.IntN(8) {
 		l := w.life
+		l.Link = w.rand.IntN(2) == 0
 		w.gate.killAt(0)
 		switch w.rand.IntN(4) {
 		case 0: // while it is opened and compacted
