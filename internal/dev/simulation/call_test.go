@@ -149,6 +149,16 @@ func (c *call) asked(r request, w *world) int {
 	return c.writes
 }
 
+// retract takes back what asked counted: nothing of the request has left.
+func (c *call) retract(r request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests--
+	if r.writes() {
+		c.writes--
+	}
+}
+
 // start counts the lists that the call asks for, also those that it gives up before a request is sent.
 func (c *call) start(operation string) {
 	c.mu.Lock()

@@ -102,6 +102,10 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	n.world.checkRequest(c, req)
 	began := time.Now()
 	resp, err := t.leave(req)
+	if t.unused {
+		c.retract(r)
+		return resp, err
+	}
 	if n.life != nil {
 		if err := n.life.touch(); err != nil {
 			return nil, err
@@ -145,6 +149,8 @@ type trip struct {
 	cached  bool          // a proxy may respond from its cache
 	keptAt  time.Time     // what the cache gives as the time, without saying how old it is; zero: it says that
 	extent  int           // of what arrives when something is cut, or of what is asked for
+
+	unused bool // nothing has left: the connection was not fit for it
 }
 
 // prepare makes all choices before the request leaves.

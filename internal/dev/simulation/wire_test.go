@@ -3,10 +3,12 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
 	"sync"
@@ -125,14 +127,19 @@ func (t *trip) sendByWire(req *http.Request) (*http.Response, error) {
 	}
 	key := w.begin(t)
 	defer w.end(key)
-	out := req.Clone(req.Context())
+	reused := false
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
+	out := req.Clone(httptrace.WithClientTrace(req.Context(), trace))
 	out.URL.Scheme = "http"
 	out.Header.Set(tripHeader, key)
 	if t.fault == cut {
 		t.say("-> %s: cut", t.label())
 		out.Body = &cutBody{req.Body, t.extent % 600}
 	}
-	return w.transport.RoundTrip(out)
+	resp, err := w.transport.RoundTrip(out)
+	// Only the near end closes a pipe so: a create has no use for a connection that was idle for long, and takes another.
+	t.unused = reused && errors.Is(err, io.ErrClosedPipe)
+	return resp, err
 }
 
 // cutBody is a request's body, in which the connection ends.
