@@ -149,7 +149,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
 	case e.read != nil && current.Version() != e.options.version,
-		e.read == nil && !e.service.client.edited.has(current) && changedSince(current, e.began, &response):
+		e.read == nil && !e.service.client.edited.had(current, e.began) && changedSince(current, e.began, &response):
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
 	return nil
@@ -180,28 +180,33 @@ func (e *edit) after(note *ProgressNote, err error, want ProgressNote) (*Progres
 	return note, nil
 }
 
-// editedNotes knows notes as this client's latest edits left them. A time in whole seconds cannot tell an edit of one's own from
-// another's within the same second.
+// editedNotes knows notes as this client's latest edits left them. A time in whole seconds cannot tell an edit that was over
+// when a call began from one that was made since.
 type editedNotes struct {
-	mu      sync.Mutex
-	digests [64][sha256.Size]byte
-	next    int
+	mu    sync.Mutex
+	notes [64]editedNote
+	next  int
+}
+
+type editedNote struct {
+	digest [sha256.Size]byte
+	at     time.Time
 }
 
 func (e *editedNotes) add(n *ProgressNote) {
-	digest := n.digest()
+	edited := editedNote{n.digest(), time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.digests[e.next] = digest
-	e.next = (e.next + 1) % len(e.digests)
+	e.notes[e.next] = edited
+	e.next = (e.next + 1) % len(e.notes)
 }
 
-// has reports whether the note is as an edit left it.
-func (e *editedNotes) has(n *ProgressNote) bool {
+// had reports whether the note is as an edit left it that was over by then.
+func (e *editedNotes) had(n *ProgressNote, then time.Time) bool {
 	digest := n.digest()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Contains(e.digests[:], digest)
+	return slices.ContainsFunc(e.notes[:], func(n editedNote) bool { return n.digest == digest && !n.at.After(then) })
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {

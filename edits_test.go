@@ -433,6 +433,21 @@ func TestOwnChangesAreNoConflict(t *testing.T) {
 	assert.Len(t, d.written, 2)
 }
 
+// A client serves many people: an edit by it is no excuse for a call that began before.
+func TestAnEditDuringTheCallIsAConflict(t *testing.T) {
+	t.Parallel()
+	d := newNoteServer()
+	client := d.client(t)
+	d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: func(n *servedNote) {
+		d.mu.Unlock() // somebody else edits the note by the same client meanwhile
+		defer d.mu.Lock()
+		_, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("the clinician's words")})
+		assert.NoError(t, err)
+	}}}
+	_, err := client.Notes.Sign(socketContext(t), 9)
+	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+}
+
 func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
