@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -321,3 +322,45 @@ func TestACancelledRunRefusesNothing(t *testing.T) {
 type limiterFunc func(context.Context) error
 
 func (l limiterFunc) Wait(ctx context.Context) error { return l(ctx) }
+
+// rotated is a source whose first token is revoked while a run is under way.
+type rotated struct {
+	mu      sync.Mutex
+	token   string
+	next    string
+	refused []string
+}
+
+func (r *rotated) Token(context.Context) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.token, nil
+}
+
+func (r *rotated) Invalidate(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused, r.token = append(r.refused, token), r.next
+}
+
+func TestARefusedTokenIsRenewedDuringARun(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	first, second := srv.AddToken(1, "first"), srv.AddToken(1, "second")
+	source := &rotated{token: first.Secret, next: second.Secret}
+	client, err := clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(source), quick())
+	require.NoError(t, err)
+	u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 4}
+	created := 0
+	for result, err := range u.Run(t.Context(), recordings(0, 20)) {
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Created, result.Status, result.Err)
+		if created++; created == 5 {
+			_, err := srv.Client().Tokens.Revoke(t.Context(), first.ID)
+			require.NoError(t, err)
+		}
+	}
+	assert.Equal(t, 20, created)
+	assert.Len(t, srv.Notes(), 20)
+	assert.Equal(t, []string{first.Secret}, source.refused, "once")
+}
