@@ -63,7 +63,9 @@ func (w *world) appear() {
 // addRival makes a colleague's note that looks like the one being created.
 func (w *world) addRival(size int) {
 	colleague := w.box.AddUser(clinicaldoctest.User{Name: canary + " colleague"})
-	w.box.AddNote(clinicaldoctest.Note{UserID: colleague.ID, PatientID: patientID, Name: createdName, Audio: tape()[:size]})
+	recording := slices.Clone(tape()[:size]) // of the same length: equal bytes would be proof
+	slices.Reverse(recording)
+	w.box.AddNote(clinicaldoctest.Note{UserID: colleague.ID, PatientID: patientID, Name: createdName, Audio: recording})
 }
 
 // created are the notes that this user's creates made.
