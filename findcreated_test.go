@@ -2325,7 +2325,7 @@ func TestTheRecordingAloneIsNotAlwaysProof(t *testing.T) {
 		"it was uploaded hours before":        {func(s *shelf) { s.keep(visited().ago(5 * time.Hour)) }, "has the very recording"},
 		"another may be it, and cannot be read": {func(s *shelf) {
 			s.keep(visited(), visited().of(remade))
-			s.audio = fails(2, http.StatusServiceUnavailable)
+			s.audio = fails(2, http.StatusServiceUnavailable) //nolint:bodyclose // it is the server's
 		}, ""},
 		"it is under another name":                {func(s *shelf) { s.keep(visited().named("Other")) }, ""},
 		"it is compressed, which is another form": {func(s *shelf) { twoVisits(s); s.audio = compressed }, ""},

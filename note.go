@@ -228,10 +228,10 @@ func (n ProgressNote) Version() string {
 
 func (n *ProgressNote) digest() [sha256.Size]byte {
 	patient, _ := n.PatientID()
-	hash, data := sha256.New(), make([]byte, 0, 512)                           // the texts may be long: they go by in pieces
-	data = binary.BigEndian.AppendUint64(data, uint64(n.ID))                   //nolint:gosec // no number, but what tells one from another
-	data = binary.BigEndian.AppendUint64(data, uint64(patient))                //nolint:gosec // as above
-	data = binary.BigEndian.AppendUint64(data, uint64(n.UpdatedAt.UnixNano())) //nolint:gosec // as above
+	hash, data := sha256.New(), make([]byte, 0, 512)            // the texts may be long: they go by in pieces
+	data = binary.BigEndian.AppendUint64(data, uint64(n.ID))    //nolint:gosec // no number, but what tells one from another
+	data = binary.BigEndian.AppendUint64(data, uint64(patient)) //nolint:gosec // as above
+	data = binary.BigEndian.AppendUint64(data, uint64(n.UpdatedAt.UnixNano()))
 	for _, flag := range [...]bool{n.Has.Content, n.Has.Transcription, n.Has.Signed} {
 		data = strconv.AppendBool(data, flag)
 	}

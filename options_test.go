@@ -657,7 +657,7 @@ func TestAStreamIsNotSentTwiceForAToken(t *testing.T) {
 		Name: "synthetic", Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic")),
 	})
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
-	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.Equal(t, []string{"synthetic-0"}, source.refused, "the next call has another token")
 }
 

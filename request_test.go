@@ -2380,8 +2380,10 @@ func TestARefusedBodyIsNoLaterRequest(t *testing.T) {
 					if err != nil {
 						return
 					}
-					defer conn.Close()
-					serving.Go(func() { takeBodiesForRequests(conn, refusal) })
+					serving.Go(func() {
+						defer conn.Close()
+						takeBodiesForRequests(conn, refusal)
+					})
 				}
 			})
 			client, err := clinicaldoc.NewClient("http://"+listener.Addr().String(), testToken, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))

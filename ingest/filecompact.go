@@ -102,15 +102,15 @@ func (c *compaction) copy() error {
 // take copies a line that still says something: the first of all, a key's latest, the latest notice of each kind.
 func (c *compaction) take(text []byte, from *lineReader) error {
 	j, number := c.journal, from.lines
-	switch {
-	case number == 1:
+	switch number {
+	case 1:
 		h := from.header
 		h.Version = fileVersion
 		return c.put([]byte(h.String()))
-	case number == j.ownerLine:
+	case j.ownerLine:
 		c.ownerLine = c.lines + 1
 		return c.put(text)
-	case number == j.gapLine:
+	case j.gapLine:
 		c.gapLine = c.lines + 1
 		return c.put(text)
 	}
@@ -161,7 +161,7 @@ func (j *FileJournal) upgrade(context.Context) (err error) {
 		j.older = nil
 		return cannot("locked", err)
 	}
-	if err := j.tryCompact(); err != nil {
+	if err := j.tryCompact(); err != nil { //nolint:contextcheck // a file is written whole or not at all
 		return err
 	}
 	if j.warning == nil {

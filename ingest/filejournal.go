@@ -234,7 +234,7 @@ func (j *FileJournal) Warning() error {
 
 // Bind implements [Journal]. It drops outdated lines when they are the most of the file.
 func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err error) {
-	err = j.exclusive(func() error {
+	err = j.exclusive(func() error { //nolint:contextcheck // a file is written whole or not at all
 		if err := j.checkOwner(owner); err != nil {
 			return err
 		}

@@ -169,7 +169,7 @@ type stubborn struct {
 }
 
 func (s *stubborn) Open(name string, unlocked bool) (disk.File, error) {
-	if err := s.fail("open"); err != nil && !(unlocked && errors.Is(err, filelock.ErrNoLocks)) {
+	if err := s.fail("open"); err != nil && (!unlocked || !errors.Is(err, filelock.ErrNoLocks)) {
 		return nil, err
 	}
 	return s.FS.Open(name, unlocked)

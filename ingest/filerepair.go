@@ -169,11 +169,11 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 // Uploader.AllNew says.
 func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, err error) {
 	forgotten := map[uint32]bool{}
-	err = j.exclusive(func() error {
+	err = j.exclusive(func() error { //nolint:contextcheck // a file is written whole or not at all
 		j.mu.Lock()
 		for n := range j.index.records {
 			if r := &j.index.records[n]; r.state == StateCreated && !r.seen && r.latest < before.UnixNano() {
-				forgotten[uint32(n)] = true //nolint:gosec // lines are counted so
+				forgotten[uint32(n)] = true
 			}
 		}
 		j.mu.Unlock()

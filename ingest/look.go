@@ -126,7 +126,7 @@ func (r *run) look(t *task) {
 		r.drop(t)
 	case found != 0:
 		r.foundThere(t, found)
-	case doubt == errUnknownService && !t.job.final:
+	case errors.Is(doubt, errUnknownService) && !t.job.final:
 		r.send(message{deferred: r.jobsOf(t, nil)})
 	case doubt != nil:
 		r.lookDoubt(t, doubt)

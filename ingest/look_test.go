@@ -35,10 +35,10 @@ func TestALostJournalDoublesNothing(t *testing.T) {
 	assert.Len(t, srv.Notes(), 15)
 	lists, reads := 0, 0
 	for _, r := range srv.Requests() {
-		switch {
-		case r.Route == clinicaldoctest.RouteListNotes:
+		switch r.Route {
+		case clinicaldoctest.RouteListNotes:
 			lists++
-		case r.Route == clinicaldoctest.RouteAudioURL:
+		case clinicaldoctest.RouteAudioURL:
 			reads++
 		}
 	}

@@ -124,7 +124,7 @@ func (m *manifest) readJSON(from *bufio.Reader) error {
 			m.takeJSON(line, text)
 		}
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // the file's end
 		}
 	}
 }

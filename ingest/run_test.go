@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -208,7 +209,7 @@ func always(route string, fault clinicaldoctest.Fault) func(*clinicaldoctest.Ser
 func attempts(srv *clinicaldoctest.Server) int {
 	count := 0
 	for _, r := range srv.Requests() {
-		if r.Method == "POST" {
+		if r.Method == http.MethodPost {
 			count++
 		}
 	}
@@ -231,7 +232,7 @@ func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
 			assert.Less(t, attempts(srv), 100, "and most of the time nothing was tried")
 			assert.Empty(t, srv.Notes())
 			require.Len(t, pauses, 1, "it is said once")
-			assert.Error(t, pauses[0].Why)
+			require.Error(t, pauses[0].Why)
 			assert.InDelta(t, 15, took.Minutes(), 1)
 
 			_, pauses, srv, took, err = inTrouble(t, &ingest.Uploader{MaxPause: -1}, 200, trouble)

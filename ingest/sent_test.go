@@ -77,7 +77,7 @@ func TestWhatIsUploadedIsWhatTheKeyWasMadeOf(t *testing.T) {
 		results, err := collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
 		require.NoError(t, err)
 		require.Equal(t, ingest.Refused, results[0].Status, results[0])
-		assert.ErrorContains(t, results[0].Err, "changed")
+		require.ErrorContains(t, results[0].Err, "changed")
 		results, err = collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
 		require.NoError(t, err)
 		require.Equal(t, ingest.Created, results[0].Status, results[0])

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -202,9 +204,8 @@ const (
 // troubleKind is what kind of failure others would meet too; empty: it is this recording's own.
 func troubleKind(err error) string {
 	if response, ok := errors.AsType[*clinicaldoc.Error](err); ok {
-		switch status := response.StatusCode; {
-		case status == 401 || status == 403 || status == 408 || status == 425 || status == 429 || status >= 500:
-			return fmt.Sprint(status)
+		if status := response.StatusCode; status >= 500 || slices.Contains([]int{401, 403, 408, 425, 429}, status) {
+			return strconv.Itoa(status)
 		}
 		return ""
 	}

@@ -65,7 +65,7 @@ func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, erro
 		r.workers.Go(func() { r.feed(recordings) })
 		r.workers.Go(r.identify)
 		defer r.stop()
-		if r.loop(yield) {
+		if r.loop(yield) { //nolint:contextcheck // the run has one of its own, which outlives it
 			if err := r.failure(); err != nil {
 				yield(Result{}, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
@@ -25,7 +26,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.Attempts++
 	a := &Attempt{Number: c.Attempts, Started: time.Now(), permanent: true} // until something is sent
 	defer c.end(ctx, a)
-	resp := c.attempt(ctx, req, a) //nolint:bodyclose // it is closed
+	resp := c.attempt(ctx, req, a)
 	if a.Step != None {
 		a.Err = c.Explain(a, before)
 	}
@@ -105,7 +106,7 @@ func (c *call) header(own http.Header) http.Header {
 	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType}
 	header := make(http.Header, len(own)+len(values))
 	for key, list := range own {
-		header[key] = list[:len(list):len(list)] // one that is added to does not grow into the next attempt's
+		header[key] = slices.Clip(list) // one that is added to does not grow into the next attempt's
 	}
 	for i, key := range [...]string{"Accept", "User-Agent", "Authorization", "Content-Type"} {
 		if values[i] != "" {

@@ -206,7 +206,7 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 }
 
 // backoff is the pause before the next attempt. It goes by the failures in a row: not all attempts are failures that count.
-func (c *call) backoff(least, most time.Duration, attempts int, resp *http.Response) time.Duration {
+func (c *call) backoff(least, most time.Duration, _ int, resp *http.Response) time.Duration {
 	if c.next.AtOnce {
 		return 0
 	}

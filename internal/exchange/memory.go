@@ -42,7 +42,7 @@ type memory struct {
 }
 
 // Receive reads the body. A refusal that breaks off or is too long is a refusal all the same.
-func (m *memory) Receive(ctx context.Context, resp *http.Response, watch Watch) (int64, error) {
+func (m *memory) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
 	succeeded, limit := success(resp.StatusCode), m.limit
 	if !succeeded {
 		limit = min(limit, maxErrorBody)

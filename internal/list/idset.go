@@ -13,7 +13,7 @@ const lowBits = 12 // so that an insertion moves few of them
 
 // Add puts id into the set and reports whether it was new.
 func (s *IDSet) Add(id int64) bool {
-	high, low := id>>lowBits, uint16(id&(1<<lowBits-1)) //nolint:gosec // its low bits alone
+	high, low := id>>lowBits, uint16(id&(1<<lowBits-1))
 	at, found := slices.BinarySearch(s.low[high], low)
 	if found {
 		return false
@@ -28,7 +28,7 @@ func (s *IDSet) Add(id int64) bool {
 
 // Has reports whether id is in the set.
 func (s *IDSet) Has(id int64) bool {
-	_, found := slices.BinarySearch(s.low[id>>lowBits], uint16(id&(1<<lowBits-1))) //nolint:gosec // its low bits alone
+	_, found := slices.BinarySearch(s.low[id>>lowBits], uint16(id&(1<<lowBits-1)))
 	return found
 }
 
