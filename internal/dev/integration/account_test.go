@@ -18,7 +18,7 @@ func testUser(t *testing.T, tg *target) {
 	assert.Positive(t, me.ID)
 	assert.NotEmpty(t, me.Name)
 	assert.Equal(t, http.StatusOK, response.StatusCode)
-	assert.Equal(t, 1, response.Attempts)
+	assert.Positive(t, response.Attempts)
 }
 
 func testTokens(t *testing.T, tg *target) {
