@@ -626,6 +626,19 @@ func TestARefusedTokenIsRenewed(t *testing.T) {
 	}
 }
 
+// Who is refused in their own name must not come back in the client's.
+func TestATokenOfACallIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	var valid atomic.Pointer[string]
+	valid.Store(new("synthetic-0")) // the source's own
+	var served atomic.Int32
+	client, source := expiring(t, &valid, func(http.ResponseWriter, *http.Request) { served.Add(1) })
+	_, err := client.Notes.Sign(socketContext(t), 7, clinicaldoc.WithToken("another-token"))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	assert.Empty(t, source.refused)
+	assert.Zero(t, served.Load(), "nothing is done in the client's name")
+}
+
 func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	var valid atomic.Pointer[string]
