@@ -426,7 +426,7 @@ func TestOwnChangesAreNoConflict(t *testing.T) {
 	client = d.client(t)
 	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
 	require.NoError(t, err)
-	d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: func(n *servedNote) { n.Analysis = "the clinician's words" }}}
+	d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: d.byClinician}}
 	_, err = client.Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 	assert.NotContains(t, err.Error(), "somebody")
