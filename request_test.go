@@ -2380,6 +2380,7 @@ func TestARefusedBodyIsNoLaterRequest(t *testing.T) {
 					if err != nil {
 						return
 					}
+					context.AfterFunc(t.Context(), func() { _ = conn.Close() }) // which the client would keep for 90 seconds
 					serving.Go(func() {
 						defer conn.Close()
 						takeBodiesForRequests(conn, refusal)
