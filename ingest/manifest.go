@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -31,13 +32,16 @@ import (
 //
 // It is checked whole before anything is uploaded: ids are numbers, files are there and not empty, no key and no file is named
 // twice. What is wrong is a [*ManifestError] that lists it by line; then there are no recordings.
-func ReadManifest(path string) ([]Recording, error) {
+func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fail("the manifest cannot be opened: "+redact.Cause(err), err)
 	}
 	defer func() { _ = file.Close() }()
 	m := manifest{folder: filepath.Dir(path), keys: map[string]int{}, files: map[string]int{}}
+	for _, opt := range opts {
+		opt(&m)
+	}
 	if err := m.read(bufio.NewReader(file)); err != nil {
 		return nil, fail("the manifest cannot be read: "+redact.Cause(err), err)
 	}
@@ -45,6 +49,15 @@ func ReadManifest(path string) ([]Recording, error) {
 		return nil, &ManifestError{m.problems}
 	}
 	return m.recordings, nil
+}
+
+// ManifestOption is an option of [ReadManifest].
+type ManifestOption func(*manifest)
+
+// WithDefaults is the patient and the prompt of lines that name none. Where one of them is 0, each line has to name its own:
+// with this option a prompt is needed, too.
+func WithDefaults(patientID, promptID int64) ManifestOption {
+	return func(m *manifest) { m.defaults, m.needsPrompt = [2]int64{patientID, promptID}, true }
 }
 
 // ManifestError is what is wrong with a manifest. It matches [clinicaldoc.ErrInvalidArgument].
@@ -86,6 +99,8 @@ func (e *ManifestError) LogValue() slog.Value { return slog.StringValue(e.Error(
 // manifest is one that is being read.
 type manifest struct {
 	folder      string
+	defaults    [2]int64 // patient and prompt
+	needsPrompt bool
 	recordings  []Recording
 	problems    []ManifestProblem
 	keys, files map[string]int // the lines that name them
@@ -145,7 +160,10 @@ func (m *manifest) takeJSON(line int, text []byte) {
 		if json.Unmarshal(raw, &text) != nil {
 			text = string(raw) // a number
 		}
-		values[name] = text
+		if bytes.ContainsAny(raw[:1], "{[tf") {
+			m.wrong(line, name+" is neither a text nor a number")
+		}
+		values[name] = strings.TrimSpace(text)
 	}
 	m.take(line, values)
 }
@@ -193,25 +211,37 @@ func (m *manifest) readCSV(from io.Reader) error {
 func (m *manifest) take(line int, values map[string]string) {
 	r := Recording{Key: values["key"], File: filepath.FromSlash(values["path"])}
 	r.Params.Name = values["name"]
-	for name, to := range map[string]*int64{"patient": &r.Params.PatientID, "prompt": &r.Params.PromptID} {
-		if values[name] == "" && name == "prompt" {
-			continue
-		}
-		id, err := strconv.ParseInt(values[name], 10, 64)
-		if err != nil || id < 1 {
-			m.wrong(line, name+" is not an id")
-		}
-		*to = id
-	}
+	r.Params.PatientID = m.id(line, "patient", values["patient"], m.defaults[0], true)
+	r.Params.PromptID = m.id(line, "prompt", values["prompt"], m.defaults[1], m.needsPrompt)
 	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
 		m.wrong(line, "the name is not UTF-8, or the key too long")
 	}
-	if r.Key != "" && m.keys[r.Key] != 0 {
-		m.wrong(line, fmt.Sprintf("the key is that of line %d", m.keys[r.Key]))
+	if r.Key != "" {
+		m.once(line, "key", m.keys, r.Key)
 	}
-	m.keys[r.Key] = line
 	m.takeFile(line, &r)
 	m.recordings = append(m.recordings, r)
+}
+
+// once refuses what an earlier line names.
+func (m *manifest) once(line int, name string, seen map[string]int, value string) {
+	if first := seen[value]; first != 0 {
+		m.wrong(line, fmt.Sprintf("the %s is that of line %d", name, first))
+		return
+	}
+	seen[value] = line
+}
+
+// id is that of a patient or a prompt.
+func (m *manifest) id(line int, name, text string, usual int64, needed bool) int64 {
+	if text == "" && (usual > 0 || !needed) {
+		return usual
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		m.wrong(line, name+" is not an id")
+	}
+	return id
 }
 
 func (m *manifest) takeFile(line int, r *Recording) {
@@ -222,11 +252,24 @@ func (m *manifest) takeFile(line int, r *Recording) {
 	if !filepath.IsAbs(r.File) {
 		r.File = filepath.Join(m.folder, r.File)
 	}
-	if m.files[r.File] != 0 && r.Key == "" {
-		m.wrong(line, fmt.Sprintf("the file is that of line %d", m.files[r.File]))
-	}
-	m.files[r.File] = line
+	m.once(line, "file", m.files, r.File)
 	if _, err := clinicaldoc.AudioFile(r.File); err != nil {
-		m.wrong(line, "the file is missing, empty, no file, or its name cannot be sent")
+		m.wrong(line, "the file cannot be uploaded: "+whyNot(r.File))
 	}
+}
+
+// whyNot says why a file cannot be uploaded, without its name.
+func whyNot(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it is not there"
+	case err != nil:
+		return redact.Cause(err)
+	case !info.Mode().IsRegular():
+		return "it is no file"
+	case info.Size() == 0:
+		return "it is empty"
+	}
+	return "its name cannot be sent"
 }

@@ -53,11 +53,13 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		"":                        {1: "empty"},
 		"key,patient,diagnosis\n": {1: "columns"},
 		"key,key\n":               {1: "columns"},
-		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\n,7,1,Canary,1.wav\n":                                    {3: "line 2", 4: "line 2"},
-		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "missing", 6: "empty", 7: "path"},
+		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\nb,7,1,Canary,1.wav\n":                                   {3: "line 2", 4: "line 2"},
+		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "not there", 6: "empty", 7: "path"},
 		head + "a,7,1,\"Canary\n":                           {2: "CSV"},
 		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`: {1: "member"},
 		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":      {1: "patient", 2: "JSON"},
+		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:    {1: "neither"},
+		head + "a,7,1,n,rec\n":                              {2: "no file"},
 	} {
 		recordings, err := ingest.ReadManifest(manifest(t, content))
 		assert.Nil(t, recordings)
@@ -73,6 +75,21 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 			assert.True(t, found, "line %d: %s, in %v", line, what, wrong.Problems)
 		}
 	}
+}
+
+// What is the same for all recordings need not stand in each line; what is needed then is needed of every line.
+func TestAManifestHasDefaults(t *testing.T) {
+	t.Parallel()
+	path := manifest(t, "patient,prompt,path\n,,1.wav\n8,,2.wav\n,4,rec/3.wav\n")
+	list, err := ingest.ReadManifest(path, ingest.WithDefaults(7, 3))
+	require.NoError(t, err)
+	for i, want := range [][2]int64{{7, 3}, {8, 3}, {7, 4}} {
+		assert.Equal(t, want, [2]int64{list[i].Params.PatientID, list[i].Params.PromptID}, i)
+	}
+	_, err = ingest.ReadManifest(path, ingest.WithDefaults(7, 0))
+	wrong, ok := errors.AsType[*ingest.ManifestError](err)
+	require.True(t, ok, err)
+	assert.Equal(t, []ingest.ManifestProblem{{Line: 2, What: "prompt is not an id"}, {Line: 3, What: "prompt is not an id"}}, wrong.Problems)
 }
 
 // The whole of a night: a manifest, a report, and files that are moved when their notes exist.

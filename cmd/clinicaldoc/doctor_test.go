@@ -107,8 +107,8 @@ func TestDoctorTellsWhatRespondsInstead(t *testing.T) {
 	}
 	said, _ := doctorSays(t, srv, "CLINICALDOC_BASE_URL=https"+srv.URL[4:])
 	assert.Regexp(t, `(?m)^bad +tls +no TLS is spoken there\n +do: is it another port\? or, on this machine, http://`, said)
-	said, _ = doctorSays(t, srv, "HTTP_PROXY=::nonsense::", "CLINICALDOC_BASE_URL=http://service.example", "NO_PROXY=", "no_proxy=")
-	assert.NotRegexp(t, `(?m)^good +proxy`, said)
+	said, _ = doctorSays(t, srv, "HTTPS_PROXY=::nonsense::", "CLINICALDOC_BASE_URL=https://service.invalid", "NO_PROXY=", "no_proxy=")
+	assert.Regexp(t, `(?m)^bad +proxy +the proxy's URL cannot be read\n +do: correct HTTPS_PROXY`, said)
 }
 
 func TestDoctorFindsTLSBehindHTTP(t *testing.T) {

@@ -18,7 +18,7 @@ func Same(a, b *url.URL) bool {
 
 // Loopback reports whether u names this machine: localhost or a loopback address.
 func Loopback(u *url.URL) bool {
-	if strings.EqualFold(u.Hostname(), "localhost") {
+	if strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(u.Hostname())

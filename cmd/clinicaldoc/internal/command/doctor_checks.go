@@ -12,9 +12,11 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
 
 // visit is what the checks hand on to each other.
@@ -22,7 +24,8 @@ type visit struct {
 	sdk      *clinicaldoc.Client
 	base     *url.URL
 	proxy    *url.URL
-	address  string // of the proxy or the service
+	address  string   // of the proxy or the service
+	found    []string // what its name leads to
 	meErr    error
 	response clinicaldoc.Response
 	begun    time.Time
@@ -98,26 +101,52 @@ func (d *doctor) checkDNS(ctx context.Context) check {
 	if err != nil {
 		return found(bad, "clinicaldoc login URL", "the address cannot be read")
 	}
-	addresses, err := net.DefaultResolver.LookupHost(ctx, host)
-	if err != nil {
+	if d.found, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
 		return found(bad, "check the name, and whether this machine is online", "%s has no address", host)
 	}
-	return found(good, "", "%s has %d address(es)", host, len(addresses))
+	return found(good, "", "%s has %d address(es)", host, len(d.found))
 }
 
+// checkTCP tries each address of the name by itself: a silent one among them holds every program up before it tries the next.
 func (d *doctor) checkTCP(ctx context.Context) check {
-	begun := time.Now()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", d.address)
-	if err != nil {
-		return found(bad, "is the service up, the port right, a firewall in between?", "no connection to %s", d.address)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	_, port, _ := net.SplitHostPort(d.address)
+	begun, errs := time.Now(), make([]error, len(d.found))
+	var dials sync.WaitGroup
+	for i, address := range d.found {
+		dials.Go(func() {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(address, port))
+			if errs[i] = err; err == nil {
+				_ = conn.Close()
+			}
+		})
 	}
-	_ = conn.Close()
-	return found(good, "", "connected to %s in %d ms", d.address, time.Since(begun).Milliseconds())
+	dials.Wait()
+	return connected(d.address, time.Since(begun), errs)
+}
+
+// connected tells what came of a connection to each address of a name.
+func connected(name string, took time.Duration, errs []error) check {
+	some, silent := false, 0
+	for _, err := range errs {
+		some = some || err == nil
+		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+			silent++
+		}
+	}
+	switch {
+	case !some:
+		return found(bad, "is the service up, the port right, a firewall in between?", "no connection to %s", name)
+	case silent > 0:
+		return found(doubtful, "tell whoever runs the service: programs lose seconds before they try the next address", "%d of the %d addresses of %s are silent", silent, len(errs), name)
+	}
+	return found(good, "", "connected to %s in %d ms", name, took.Milliseconds())
 }
 
 func (d *doctor) checkTLS(ctx context.Context) check {
 	switch {
-	case d.base.Scheme != "https" && isLocal(d.base.Hostname()):
+	case d.base.Scheme != "https" && origin.Loopback(d.base):
 		return found(good, "", "none, on this machine")
 	case d.base.Scheme != "https":
 		return found(doubtful, "use https: the token and patients' data are readable on the way", "none")
@@ -154,11 +183,6 @@ func tlsReason(err error) string {
 		return "no end of the TLS handshake within the time to wait"
 	}
 	return "the connection ended during the TLS handshake"
-}
-
-func isLocal(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.TrimSuffix(strings.ToLower(host), ".") == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkBasePath makes the one request that the checks after it look at, too.

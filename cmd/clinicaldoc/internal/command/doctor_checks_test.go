@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,4 +63,24 @@ func TestDoctorTellsASlowService(t *testing.T) {
 	slow := responds("service.example", 7*time.Second)
 	assert.Equal(t, doubtful, slow.State)
 	assert.Contains(t, slow.Detail, "takes 7s")
+}
+
+// A name may lead to several addresses. One that refuses is passed over at once; a silent one costs every program seconds.
+func TestDoctorTellsASilentAddress(t *testing.T) {
+	t.Parallel()
+	refused, silent := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+	for _, one := range []struct {
+		state, detail string
+		errs          []error
+	}{
+		{good, "connected to service.example:443 in 3 ms", []error{nil}},
+		{good, "connected to service.example:443 in 3 ms", []error{refused, nil}},
+		{doubtful, "1 of the 2 addresses of service.example:443 are silent", []error{silent, nil}},
+		{bad, "no connection to service.example:443", []error{silent, refused}},
+	} {
+		got := connected("service.example:443", 3*time.Millisecond, one.errs)
+		assert.Equal(t, one.state, got.State)
+		assert.Equal(t, one.detail, got.Detail)
+		assert.Equal(t, one.state != good, got.Remedy != "")
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
 // The exit codes; see exitCodesText.
@@ -103,7 +104,11 @@ func (e *Env) tell(ctx context.Context, err error) {
 	if _, told := errors.AsType[*codeError](err); told || errors.Is(err, errQuiet) {
 		return
 	}
-	e.tellText(err)
+	if wrong, ok := errors.AsType[*ingest.ManifestError](err); ok {
+		e.tellLines(wrong.Problems)
+	} else {
+		e.tellText(err)
+	}
 	if do := kindOf(err).do; do != "" {
 		e.IO.Note("  do: %s", do)
 	}
@@ -112,4 +117,18 @@ func (e *Env) tell(ctx context.Context, err error) {
 // tellText prints an error's text; the SDK's begin with the same word.
 func (e *Env) tellText(err error) {
 	e.IO.Note("clinicaldoc: %s", errorText(err))
+}
+
+// maxWrongLines bounds how many mistakes of a manifest are listed.
+const maxWrongLines = 50
+
+// tellLines lists what is wrong with a manifest.
+func (e *Env) tellLines(problems []ingest.ManifestProblem) {
+	for _, p := range problems[:min(len(problems), maxWrongLines)] {
+		e.IO.Note("line %d: %s", p.Line, p.What)
+	}
+	if more := len(problems) - maxWrongLines; more > 0 {
+		e.IO.Note("and %d more", more)
+	}
+	e.IO.Note("clinicaldoc: the manifest has %d mistakes: nothing was sent", len(problems))
 }

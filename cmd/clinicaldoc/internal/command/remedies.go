@@ -94,6 +94,9 @@ func ownKind(err error) (kind, bool) {
 	if _, ok := errors.AsType[*account.NotPrivateError](err); ok {
 		return kind{codeRefused, "keep settings where files can be private: CLINICALDOC_CONFIG_DIR names a folder; if others may have read a token: \"clinicaldoc tokens revoke ID\""}, true
 	}
+	if _, ok := errors.AsType[*ingest.ManifestError](err); ok {
+		return kind{codeUsage, "correct these lines, and run the same command again"}, true
+	}
 	if failed, ok := errors.AsType[*runError](err); ok {
 		return kind{failed.code, failed.do}, true
 	}
@@ -141,5 +144,5 @@ var wordsOf = strings.NewReplacer(
 
 // errorText is an error's text in this command's words, harmless to a terminal.
 func errorText(err error) string {
-	return wordsOf.Replace(strings.TrimPrefix(output.Harmless(err.Error()), "clinicaldoc: "))
+	return wordsOf.Replace(strings.TrimPrefix(strings.TrimPrefix(output.Harmless(err.Error()), "clinicaldoc: "), "ingest: "))
 }

@@ -42,8 +42,8 @@ to a service begins the journal, which is asked for, or wants --begin where nobo
 
 Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac, .dss ...) are taken, those of folders inside too.
 What else is there is left out, counted, and makes exit code 9, unless it is hidden or --ignore names it.
-A manifest says more about each: a CSV file with the columns path, key, patient, prompt and name, of which only path is needed where
-the flags say the others. It is checked whole before anything is sent. A key of your own, such as an encounter's number, makes one
+A manifest says more about each: a CSV file, or a JSON object a line, with path, key, patient, prompt and name, of which only path is
+needed where the flags say the others. It is checked whole before anything is sent. A key of your own, such as an encounter's number, makes one
 recording of whatever has it. A note is named after its file otherwise.
 
 Every upload keeps a report: "clinicaldoc upload report" shows the last one, with what somebody has to look at and what to do. When
@@ -70,7 +70,7 @@ Recordings are named by the first digits of their keys: file names may be patien
 	f := c.Flags()
 	f.Int64Var(&o.patient, "patient", 0, "`ID` of the patient whose encounters were recorded")
 	f.Int64Var(&o.prompt, "prompt", 0, "`ID` of the prompt to use")
-	f.StringVar(&o.manifest, "manifest", "", "a CSV `FILE` that lists the recordings")
+	f.StringVar(&o.manifest, "manifest", "", "a `FILE` that lists the recordings, CSV or JSON lines")
 	f.BoolVar(&o.begin, "begin", false, "begin the journal if there is none, which is done once for a service and user")
 	f.IntVar(&o.natsReplicas, "nats-replicas", 0, "the `NUMBER` of servers that keep the journal; 3 survive the loss of one (default 1 for a new one)")
 	f.StringArrayVar(&o.ignore, "ignore", nil, "files of folders that are no recordings are expected to be called so, a `PATTERN` such as '*.txt'")

@@ -2,14 +2,11 @@ package command
 
 import (
 	"cmp"
-	"encoding/csv"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -36,6 +33,8 @@ func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
 		list, err = o.fromManifest()
 	case len(o.paths) == 0:
 		return nil, &usageError{"want files, folders or a manifest", "clinicaldoc upload"}
+	case o.patient < 1 || o.prompt < 1:
+		return nil, usagef("--patient and --prompt are needed")
 	default:
 		list, err = o.fromPaths()
 	}
@@ -44,17 +43,6 @@ func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
 	}
 	if len(list) == 0 {
 		return nil, refusedf("there is no recording, and %d files or folders were left out: nothing was sent", len(o.left))
-	}
-	seen := map[string]bool{}
-	for i := range list {
-		p := &list[i].Params
-		if p.PatientID < 1 || p.PromptID < 1 {
-			return nil, usagef("--patient and --prompt are needed for every recording")
-		}
-		if seen[list[i].File] {
-			return nil, usagef("a recording is named twice, number %d", i+1)
-		}
-		seen[list[i].File] = true
 	}
 	if o.unique {
 		return list, checkUnique(list)
@@ -178,124 +166,14 @@ func reason(err error) string {
 	return "it cannot be used"
 }
 
-// maxWrongLines bounds how many mistakes of a manifest are listed.
-const maxWrongLines = 50
-
-// fromManifest reads a CSV file with a heading, and checks it whole: what is wrong is listed by line, and nothing is sent.
+// fromManifest reads the list of recordings; a note is called as its file where the list does not say.
 func (o *uploadOptions) fromManifest() ([]ingest.Recording, error) {
-	file, err := os.Open(o.manifest)
-	if err != nil {
-		return nil, usagef("the manifest cannot be read: %s", reason(err))
+	list, err := ingest.ReadManifest(o.manifest, ingest.WithDefaults(o.patient, o.prompt))
+	if _, listed := errors.AsType[*ingest.ManifestError](err); err != nil && !listed {
+		return nil, usagef("%s", errorText(err))
 	}
-	defer func() { _ = file.Close() }()
-	reader := csv.NewReader(file)
-	heading, err := reader.Read()
-	if err != nil {
-		return nil, usagef("the manifest has no heading")
+	for i := range list {
+		list[i].Params.Name = cmp.Or(list[i].Params.Name, nameOf(list[i].File))
 	}
-	heading[0] = strings.TrimPrefix(heading[0], "\ufeff")
-	m := manifest{uploadOptions: o, columns: map[string]int{}, keys: map[string]int{}, files: map[string]int{}}
-	for i, name := range heading {
-		if name = strings.ToLower(strings.TrimSpace(name)); name == "file" {
-			name = "path"
-		}
-		_, twice := m.columns[name]
-		if twice || !slices.Contains([]string{"path", "key", "patient", "prompt", "name"}, name) {
-			return nil, usagef("the manifest has a column that is none of path, key, patient, prompt, name, or is there twice: column %d", i+1)
-		}
-		m.columns[name] = i
-	}
-	if _, ok := m.columns["path"]; !ok {
-		return nil, usagef("the manifest has no column path")
-	}
-	for {
-		row, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
-			m.wrong(wrong.Line, wrong.Err.Error())
-			if !errors.Is(err, csv.ErrFieldCount) {
-				break // what follows cannot be told
-			}
-			continue
-		}
-		if err != nil {
-			return nil, usagef("the manifest cannot be read: %s", reason(err))
-		}
-		line, _ := reader.FieldPos(0)
-		m.row(row, line)
-	}
-	if m.mistakes == 0 {
-		return m.list, nil
-	}
-	if m.mistakes > maxWrongLines {
-		o.IO.Note("and %d more", m.mistakes-maxWrongLines)
-	}
-	return nil, usagef("the manifest has %d mistakes: nothing was sent", m.mistakes)
-}
-
-// manifest is a list of recordings that is being read.
-type manifest struct {
-	*uploadOptions
-	columns     map[string]int
-	keys, files map[string]int // the lines they stand in
-	list        []ingest.Recording
-	mistakes    int
-}
-
-func (m *manifest) wrong(line int, what string) {
-	if m.mistakes++; m.mistakes <= maxWrongLines {
-		m.IO.Note("line %d: %s", line, what)
-	}
-}
-
-// row takes in a row, or says what is wrong with it.
-func (m *manifest) row(row []string, line int) {
-	cell := func(name string) string {
-		if i, ok := m.columns[name]; ok {
-			return strings.TrimSpace(row[i])
-		}
-		return ""
-	}
-	before := m.mistakes
-	path, key := cell("path"), cell("key")
-	if path == "" {
-		m.wrong(line, "it names no path")
-		return
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(m.manifest), path)
-	}
-	params := clinicaldoc.CreateNoteParams{Name: cmp.Or(cell("name"), nameOf(path)), PatientID: m.patient, PromptID: m.prompt}
-	for _, of := range []struct {
-		name string
-		into *int64
-	}{{"patient", &params.PatientID}, {"prompt", &params.PromptID}} {
-		if text := cell(of.name); text != "" {
-			*of.into, _ = strconv.ParseInt(text, 10, 64)
-		}
-		if *of.into < 1 {
-			m.wrong(line, "it has no id of a "+of.name)
-		}
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		m.wrong(line, "its file cannot be read: "+reason(err))
-	case !info.Mode().IsRegular():
-		m.wrong(line, "its path is no file")
-	case info.Size() == 0:
-		m.wrong(line, "its file is empty")
-	}
-	if first := m.files[path]; first > 0 {
-		m.wrong(line, "its file is that of line "+strconv.Itoa(first))
-	}
-	if first := m.keys[key]; first > 0 && key != "" {
-		m.wrong(line, "its key is that of line "+strconv.Itoa(first))
-	}
-	m.files[path], m.keys[key] = line, line
-	if m.mistakes == before {
-		m.list = append(m.list, ingest.Recording{Key: key, File: path, Params: params})
-	}
+	return list, err
 }
