@@ -44,11 +44,24 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 func (r *run) recover(t *task) {
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
 	t.err = fail("the process that uploaded it ended before the response came", clinicaldoc.ErrOutcomeUnknown)
-	now := time.Now()
-	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, LostAt: now, AudioSize: t.entry.Size}, map[string]any{
-		"id": rand.Text(), "service": r.owner.Service, "user_id": r.owner.UserID, "audio_sha256": t.entry.SHA256,
+	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, map[string]any{
+		"id": rand.Text(), "service": r.owner.Service, "user_id": r.owner.UserID, "audio_sha256": t.entry.SHA256, "took": int64(took),
 	})
-	r.enterDoubt(t, now.Add(max(r.settle(), took)), "the process ended before the response came")
+	r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
+}
+
+// keepClock adds to a loss what FindCreated read of the service's clock. From then on Settle counts, in the next process too;
+// without it each would count from its own beginning. It reports whether there is something to be saved.
+func (t *task) keepClock(seen error) bool {
+	const read, clock = "clock_read_at", "service_clock"
+	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](seen)
+	var kept, now map[string]json.RawMessage
+	if !ok || json.Unmarshal(t.entry.Loss, &kept) != nil || json.Unmarshal(lossOf(unknown, nil), &now) != nil || kept[clock] != nil || now[clock] == nil {
+		return false
+	}
+	kept[read], kept[clock] = now[read], now[clock]
+	t.entry.Loss, _ = json.Marshal(kept)
+	return true
 }
 
 // lossOf is all that is known of a loss, without its params, which name a patient: the recording tells them whenever it is
@@ -168,8 +181,13 @@ func (r *run) ask(t *task) {
 			return
 		}
 		t.err = err
+		learned := t.keepClock(err)
 		if r.resolving.Err() != nil {
-			r.done(t, t.inDoubt(), nil)
+			var broken error
+			if learned {
+				broken = r.save(t, t.entry)
+			}
+			r.done(t, t.inDoubt(), broken)
 			return
 		}
 	}
@@ -259,7 +277,7 @@ func (r *run) notCreated(t *task, verdict error) {
 // recording explains it only if that had another name: else it may be this one's.
 func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
-	params.Settle = r.settle()
+	params.Settle = max(r.settle(), t.took())
 	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	}
@@ -270,6 +288,15 @@ func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 		}
 	}
 	return params
+}
+
+// took is how long an upload took of whose end no time is known.
+func (t *task) took() time.Duration {
+	var loss struct {
+		Took time.Duration `json:"took"`
+	}
+	_ = json.Unmarshal(t.entry.Loss, &loss)
+	return loss.Took
 }
 
 // unknown is the error that FindCreated is asked with.

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -89,6 +90,73 @@ func TestARestartDoesNotPutOffTheVerdict(t *testing.T) {
 		assert.Less(t, time.Since(start), 11*time.Minute)
 		assert.Len(t, srv.Notes(), 1)
 	})
+}
+
+// dying is a journal whose process ends right after it has written down that a recording is committed.
+type dying struct{ ingest.Journal }
+
+func (j dying) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	c, err := j.Journal.Claim(ctx, key)
+	return &dyingClaim{Claim: c}, err
+}
+
+type dyingClaim struct {
+	ingest.Claim
+	dead bool
+}
+
+func (c *dyingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if c.dead {
+		return nil
+	}
+	c.dead = e.State == ingest.StateCommitting
+	return errors.Join(c.Claim.Save(ctx, e), errors.New("synthetic end"))
+}
+
+// A process that was killed left nobody who knows when: what it had committed is decided ten minutes after it was first looked
+// for, or as long after it as its upload took. That the next process came a day later does not make it a day, and restarts do not
+// put it off.
+func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		restarts     int
+		upload, want time.Duration
+	}{"at once": {0, 0, 10 * time.Minute}, "after restarts": {3, 0, 10 * time.Minute}, "after an upload that was slow": {2, time.Hour, time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := journalPath(t)
+			synctest.Test(t, func(t *testing.T) {
+				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+				defer srv.Close()
+				program := func(ctx context.Context, dies bool) []ingest.Result {
+					file, err := openOrBegin(context.WithoutCancel(ctx), srv.URL, path)
+					require.NoError(t, err)
+					defer func() { assert.NoError(t, file.Close()) }()
+					u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file}
+					r := recording(0)
+					if dies {
+						u.Journal = dying{file}
+						r.Params.BeforeCommit = func(context.Context) error { time.Sleep(c.upload); return nil }
+					}
+					results, _ := collect(ctx, u, ingest.Recordings(r))
+					return results
+				}
+				program(t.Context(), true)
+				require.Empty(t, srv.Notes())
+				time.Sleep(24 * time.Hour)
+				start := time.Now()
+				for range c.restarts {
+					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+					assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(program(ctx, false)))
+					cancel()
+				}
+				assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(program(t.Context(), false)))
+				assert.GreaterOrEqual(t, time.Since(start), c.want)
+				assert.Less(t, time.Since(start), c.want+time.Minute)
+				assert.Len(t, srv.Notes(), 1)
+			})
+		})
+	}
 }
 
 // A note that an earlier program created is in the journal, and explains itself.

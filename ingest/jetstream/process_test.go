@@ -76,6 +76,7 @@ func start(t testing.TB, j job) (*exec.Cmd, *bufio.Scanner) {
 	require.NoError(t, err)
 	process := exec.CommandContext(t.Context(), os.Args[0])
 	process.Env = append(os.Environ(), processVariable+"="+string(text))
+	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, process.Start())
