@@ -102,7 +102,7 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 	}
 	c := &Client{
 		config: cfg, base: parsed.String(), baseURL: parsed, renew: renew,
-		edited: new(editedNotes), creates: new(creates.Registry),
+		edited: new(editedNotes), creates: creates.NewRegistry(),
 	}
 	c.peer = &exchange.Peer{
 		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,

@@ -161,7 +161,9 @@ func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
 	if r.zoneless {
 		updated = updated.Add(creates.MostBehind * time.Second)
 	}
-	ours, theirs := then.Truncate(time.Second), then.Add(clockDifference(r.Header)).Truncate(time.Second)
+	now := time.Now()
+	ahead := exchange.ServerTime(r.Header, now).Sub(now).Round(time.Second)
+	ours, theirs := then.Truncate(time.Second), then.Add(ahead).Truncate(time.Second)
 	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
 }
 

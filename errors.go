@@ -176,18 +176,18 @@ func (e *Error) fieldNames() []string {
 //
 // Encoded as JSON it can be kept in a journal and asked about by another process; that JSON holds a patient's data.
 type OutcomeUnknownError struct {
-	Params    CreateNoteParams // what was to be created; zero when the request was made by [Client.Do]
-	SentAt    time.Time        // when the attempt with the unknown outcome began
-	LostAt    time.Time        // when its response was given up; zero when that is not known
-	AudioSize int64            // of the recording in bytes; -1 when it is not known, 0 when none was sent
-	NoteID    int64            // of the note, where the response held its id but could not be used; else 0
+	Params    CreateNoteParams `json:"params"`     // what was to be created; zero when the request was made by [Client.Do]
+	SentAt    time.Time        `json:"sent_at"`    // when the attempt with the unknown outcome began
+	LostAt    time.Time        `json:"lost_at"`    // when its response was given up; zero when that is not known
+	AudioSize int64            `json:"audio_size"` // of the recording in bytes; -1 when it is not known, 0 when none was sent
+	NoteID    int64            `json:"note_id"`    // of the note, where the response held its id but could not be used; else 0
 
-	ID          string // names this loss wherever it is kept: random, made by Create
-	Service     string // where it was sent: the base URL, written in one way
-	UserID      int64  // who sent it; 0: not known yet
-	AudioSHA256 string // of what was sent, in hexadecimal digits; empty: not known, or not computed yet
+	ID          string `json:"id"`           // names this loss wherever it is kept: random, made by Create
+	Service     string `json:"service"`      // where it was sent: the base URL, written in one way
+	UserID      int64  `json:"user_id"`      // who sent it; 0: not known yet
+	AudioSHA256 string `json:"audio_sha256"` // of what was sent, in hexadecimal digits; empty: not known, or not computed yet
 
-	Err error // why the outcome is unknown
+	Err error `json:"-"` // why the outcome is unknown
 
 	token     string    // fingerprint of the token it was sent with; empty: not known
 	audioType string    // media type of the recording; empty: not known

@@ -18,6 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -93,7 +94,6 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 
 // find looks until it can decide.
 func (l *search) find(ctx context.Context) (*ProgressNote, error) {
-	registry := l.notes.client.creates
 	if l.lost.Service != "" && l.lost.Service != l.notes.client.service() {
 		return nil, l.undecided(string(creates.Elsewhere))
 	}
@@ -109,13 +109,13 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 		v := creates.Decide(evidence)
 		reason = v.Reason
 		switch {
-		case v.Outcome == creates.Found && registry.Claim(l.loss, l.found.ref(), v.By == creates.ByContent):
+		case v.Outcome == creates.Found && l.registry.Claim(l.loss, l.found.ref(), v.By == creates.ByContent):
 			l.result.By = string(v.By)
 			return l.found, nil
 		case v.Outcome == creates.Found:
 			return nil, l.undecided(string(creates.Several))
 		case v.Outcome == creates.NotCreated:
-			registry.Resolve(l.loss)
+			l.registry.Resolve(l.loss)
 			return nil, &callError{op: findCreated, detail: "the note was not created; creating it again is safe", causes: []error{ErrNotCreated}}
 		case !v.Wait && failure != nil:
 			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
@@ -124,15 +124,14 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 		case l.done && l.asker.requests > maxRequests:
 			return nil, l.undecided(string(reason) + ": it took too many requests; ask again")
 		}
-		if !l.pause(ctx, failure) {
+		if l.pause(ctx, failure); ctx.Err() != nil {
 			return nil, l.expired(ctx, reason)
 		}
 	}
 }
 
-// pause waits for the next look, which is not later than the time from which on it can be decided. It reports false when the
-// context ends first.
-func (l *search) pause(ctx context.Context, failure error) bool {
+// pause waits for the next look, which is not later than the time from which on it can be decided, or for the context's end.
+func (l *search) pause(ctx context.Context, failure error) {
 	longest := min(maxLookPause*time.Duration(1+l.asker.requests/slowRequests), maxLatePause)
 	if l.done {
 		longest = maxLatePause
@@ -144,17 +143,14 @@ func (l *search) pause(ctx context.Context, failure error) bool {
 	if remaining := time.Until(l.ripeAt); remaining > 0 {
 		wait = min(wait, remaining)
 	}
+	l.heed(failure)
+	_ = poll.Sleep(ctx, max(wait, min(l.retryAfter, maxLookPause)))
+}
+
+// heed takes in how long a refusal asks to wait.
+func (l *search) heed(failure error) {
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		l.retryAfter = max(l.retryAfter, refused.RetryAfter)
-	}
-	wait = max(wait, min(l.retryAfter, maxLookPause))
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -214,14 +210,8 @@ type sender struct {
 	response *Response
 }
 
-// observeSender learns who makes the requests of a call.
-func (c *Client) observeSender(o *callOptions) *sender {
-	s := new(sender)
-	c.observeTo(s, o)
-	return s
-}
-
-func (c *Client) observeTo(s *sender, o *callOptions) {
+// observe lets the sender know who makes the requests of a call, and what came back.
+func (s *sender) observe(c *Client, o *callOptions) {
 	if o.response == nil {
 		o.response = new(Response)
 	}
@@ -262,7 +252,7 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	if note == nil {
 		return
 	}
-	c.creates.Returned.Add(note.ref(), time.Now())
+	c.creates.Returned(note.ref(), time.Now())
 	c.creates.Learn(s.token, note.maker())
 	sum, audio := u.streamSum(), u.audio
 	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
@@ -300,39 +290,25 @@ func (n *ProgressNote) maker() int64 {
 
 // storedLoss is an OutcomeUnknownError in JSON.
 type storedLoss struct {
-	Params      storedParams `json:"params"`
-	SentAt      time.Time    `json:"sent_at"`
-	LostAt      time.Time    `json:"lost_at"`
-	AudioSize   int64        `json:"audio_size"`
-	NoteID      int64        `json:"note_id"`
-	ID          string       `json:"id"`
-	Service     string       `json:"service"`
-	UserID      int64        `json:"user_id"`
-	AudioSHA256 string       `json:"audio_sha256"`
-	Token       string       `json:"token_fingerprint,omitempty"`
-	AudioType   string       `json:"audio_type,omitempty"`
-	ClockRead   time.Time    `json:"clock_read_at,omitzero"`
-	Clock       time.Time    `json:"service_clock,omitzero"`
-	Error       string       `json:"error"`
+	publicLoss
+
+	Token     string    `json:"token_fingerprint,omitempty"`
+	AudioType string    `json:"audio_type,omitempty"`
+	ClockRead time.Time `json:"clock_read_at,omitzero"`
+	Clock     time.Time `json:"service_clock,omitzero"`
+	Error     string    `json:"error"`
 }
 
-type storedParams struct {
-	Name      string `json:"name"`
-	PatientID int64  `json:"patient_id"`
-	PromptID  int64  `json:"prompt_id"`
-}
+type publicLoss OutcomeUnknownError // without its methods
 
 // MarshalJSON gives all that FindCreated needs, in another process too. That includes the note's name and the patient: what
 // is encoded is a patient's data. Of Err only its text is kept, of the recording its SHA-256, for which it is read.
 func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
-	stored := storedLoss{
-		Params: storedParams{e.Params.Name, e.Params.PatientID, e.Params.PromptID},
-		SentAt: e.SentAt.UTC(), LostAt: e.LostAt.UTC(), AudioSize: e.audioSize(), NoteID: e.NoteID,
-		ID: e.ID, Service: e.Service, UserID: e.UserID, Token: e.token, AudioType: e.audioType, ClockRead: e.clockRead.UTC(), Clock: e.clock.UTC(),
-	}
 	if sum, exact := e.recording(); exact {
-		stored.AudioSHA256 = sum
+		e.AudioSHA256 = sum
 	}
+	e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()
+	stored := storedLoss{publicLoss: publicLoss(e), Token: e.token, AudioType: e.audioType, ClockRead: e.clockRead.UTC(), Clock: e.clock.UTC()}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
 	}
@@ -346,61 +322,49 @@ func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &stored); err != nil {
 		return err
 	}
-	*e = OutcomeUnknownError{
-		Params: CreateNoteParams{Name: stored.Params.Name, PatientID: stored.Params.PatientID, PromptID: stored.Params.PromptID},
-		SentAt: stored.SentAt, LostAt: stored.LostAt, AudioSize: stored.AudioSize, NoteID: stored.NoteID,
-		ID: stored.ID, Service: stored.Service, UserID: stored.UserID, AudioSHA256: stored.AudioSHA256,
-		token: stored.Token, audioType: stored.AudioType, clockRead: stored.ClockRead, clock: stored.Clock,
-	}
+	*e = OutcomeUnknownError(stored.publicLoss)
+	e.token, e.audioType, e.clockRead, e.clock = stored.Token, stored.AudioType, stored.ClockRead, stored.Clock
 	if stored.Error != "" {
 		e.Err = redact.Text(stored.Error)
 	}
 	return nil
 }
 
-// clockDifference is how far the service's clock is ahead of ours, as its Date header tells.
-func clockDifference(h http.Header) time.Duration {
-	date, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		return 0
-	}
-	return time.Until(date).Round(time.Second)
-}
-
 // search is one call of FindCreated: what is looked for, and what was seen of it so far.
 type search struct {
-	lost   OutcomeUnknownError
-	params FindCreatedParams
-	notes  *NotesService
-	opts   []CallOption
-	loss   creates.Loss
+	lost     OutcomeUnknownError
+	params   FindCreatedParams
+	notes    *NotesService
+	opts     []CallOption
+	registry *creates.Registry
+	loss     creates.Loss
+	sum      string // SHA-256 of the recording; empty: nothing can be compared
+	exact    bool   // it is of what was sent
 
 	window    creates.Window
 	began     time.Time
 	settle    time.Duration
 	settledAt time.Time // from then on the service has surely done with it, by our clock
-	ripeAt    time.Time // from then on it can be told of a note whether it was made since; zero: of none
 
 	asker         sender
-	clocks        creates.Clocks
-	pace          creates.Pace
-	stale         time.Duration // how much older what the latest look showed may be than our clock says
-	orderKnown    bool          // the list was requested in the other order too
-	orderFollowed bool
 	userID        int64 // of this token; 0: not known
+	pace          creates.Pace
+	orderKnown    bool // the list was requested in the other order too
+	orderFollowed bool
 	looks         int
-	done          bool // the service surely has done with it
-	failed        int  // looks in a row
+	failed        int // looks in a row
 	seen          map[int64]sighting
 	longest       int           // name, in bytes
 	found         *ProgressNote // that fits, or that the response named
+	reading       creates.Reading
+	result        *FindCreatedResult
 
-	sum        string // SHA-256 of the recording; empty: nothing can be compared
-	exact      bool   // it is of what was sent
-	reading    creates.Reading
-	content    map[creates.Ref]creates.Content
-	retryAfter time.Duration // that storage asks for
-	result     *FindCreatedResult
+	// Of the latest look.
+	clocks     creates.Clocks
+	stale      time.Duration // how much older what it showed may be than our clock says
+	done       bool          // the service surely had done with it
+	ripeAt     time.Time     // from then on it can be told of a note whether it was made since; zero: of none
+	retryAfter time.Duration // that the service or storage asks for
 }
 
 // sighting is a note as the list showed it, and in which look last.
@@ -425,11 +389,11 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
 	}
-	l := &search{lost: *lost, params: params, notes: s, seen: map[int64]sighting{}, content: map[creates.Ref]creates.Content{}, result: params.Result}
+	l := &search{lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{}, result: params.Result}
 	// What a cache gives may be older than the note.
 	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), func(inner *callOptions) error {
 		inner.response = options.response
-		s.client.observeTo(&l.asker, inner)
+		l.asker.observe(s.client, inner)
 		return nil
 	}}
 	if l.result == nil {
@@ -448,32 +412,29 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 			l.lost.AudioSHA256 = l.sum
 		}
 	}
-	l.settleAt(params, time.Now())
+	l.settleAt(time.Now())
 	l.loss = l.lost.loss()
-	s.client.creates.Unresolved(l.loss)
+	l.registry.Unresolved(l.loss)
 	return l, nil
 }
 
 // settleAt finds out when the service surely has done with the create: Settle after its response was lost, or as long as the
 // upload took if that was longer. A time that another process has noted counts only with the service's clock beside it, for
 // ours may have been set since: else it is counted from now.
-func (l *search) settleAt(params FindCreatedParams, now time.Time) {
-	settle := cmp.Or(params.Settle, defaultSettle)
-	l.began, l.settle, l.settledAt = now, settle, now.Add(settle)
-	l.window = creates.NewWindow(l.lost.SentAt, l.settledAt)
+func (l *search) settleAt(now time.Time) {
+	lostAt, from := now, now
+	l.began, l.settle = now, cmp.Or(l.params.Settle, defaultSettle)
 	if !l.lost.LostAt.IsZero() {
 		upload := max(l.lost.LostAt.Sub(l.lost.SentAt), 0)
-		l.settle = max(settle, upload)
-		l.window = creates.NewWindow(l.lost.SentAt, l.lost.SentAt.Add(upload+l.settle))
+		l.settle, lostAt = max(l.settle, upload), l.lost.SentAt.Add(upload)
 	}
 	switch {
-	case l.lost.exact && !l.lost.LostAt.IsZero(): // its times were read in this process, from a clock that nobody can set
-		l.settledAt = l.lost.SentAt.Add(max(l.lost.LostAt.Sub(l.lost.SentAt), 0) + l.settle)
+	case l.lost.exact: // its times were read in this process, from a clock that nobody can set
+		from = lostAt
 	case !l.lost.clock.IsZero():
-		l.settledAt = l.lost.clockRead.Add(l.settle)
-	default:
-		l.settledAt = now.Add(l.settle)
+		from = l.lost.clockRead
 	}
+	l.window, l.settledAt = creates.NewWindow(l.lost.SentAt, lostAt.Add(l.settle)), from.Add(l.settle)
 	if !l.lost.clock.IsZero() {
 		l.pace.Saw(int64(l.lost.clock.Sub(l.lost.clockRead).Round(time.Second) / time.Second))
 	}
@@ -482,8 +443,8 @@ func (l *search) settleAt(params FindCreatedParams, now time.Time) {
 // settled reports whether the service surely had done with the create when a list was asked for.
 func (l *search) settled(asked time.Time) bool {
 	at := l.settledAt
-	if !l.lost.exact && !l.clocks.Known && at.Before(l.began.Add(l.settle)) {
-		at = l.began.Add(l.settle)
+	if since := l.began.Add(l.settle); !l.lost.exact && !l.clocks.Known && at.Before(since) {
+		at = since
 	}
 	return !asked.Add(-l.stale).Before(at)
 }
@@ -496,7 +457,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	l.reading.Begin(asked)
 	e := creates.Evidence{UniqueName: l.params.UniqueName}
 	var err error
-	view := l.notes.client.creates.View(l.loss)
+	view := l.registry.View(l.loss)
 	// A note that was found for this very loss before is as good as named.
 	if id := cmp.Or(l.lost.NoteID, view.Note.ID); id != 0 {
 		e.Named, err = l.readNamed(ctx, id, view)
@@ -514,11 +475,11 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 		l.lost.clockRead, l.lost.clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
 	}
 	l.done = l.settled(asked)
-	e.Clock, e.Settled, e.Asker = l.window.Clock(l.clocks), l.done, l.askedBy()
+	e.Clock, e.Settled, e.Own = l.window.Clock(l.clocks), l.done, l.asksOwn()
 	compared := l.compare(e)
 	if l.userID == 0 && l.lost.UserID != 0 && creates.Decide(compared).Reason == creates.NotYours {
 		err = l.askUser(ctx)
-		e.Asker = l.askedBy()
+		e.Own = l.asksOwn()
 		compared = l.compare(e)
 	}
 	// Recordings are read only where all else does not decide.
@@ -534,44 +495,32 @@ func (l *search) askUser(ctx context.Context) error {
 	user, err := l.notes.client.Users.Me(ctx, l.opts...)
 	if err == nil {
 		l.userID = user.ID
-		l.notes.client.creates.Learn(l.asker.token, user.ID)
+		l.registry.Learn(l.asker.token, user.ID)
 	}
 	return err
 }
 
-// askedBy holds who asks against who sent it.
-func (l *search) askedBy() creates.Asker {
+// asksOwn reports whether who asks is who sent it.
+func (l *search) asksOwn() bool {
 	sameToken := l.lost.token != "" && l.lost.token == l.asker.token
 	if sameToken && l.lost.UserID == 0 {
 		l.lost.UserID = l.userID
 	}
-	switch {
-	case l.lost.Service == "":
-		return creates.AskerUnknown
-	case sameToken, l.lost.UserID != 0 && l.lost.UserID == l.userID:
-		return creates.AskerSame
-	case l.lost.UserID != 0 && l.userID != 0:
-		return creates.AskerOther
-	}
-	return creates.AskerUnknown
+	return l.lost.Service != "" && (sameToken || l.lost.UserID != 0 && l.lost.UserID == l.userID)
 }
 
 // compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
 // ends in between has left its note's id by then.
 func (l *search) compare(e creates.Evidence) creates.Evidence {
-	view := l.notes.client.creates.View(l.loss)
-	e.Forgot = view.Forgot || !l.notes.client.creates.Returned.Forgot().Before(l.lost.SentAt)
-	sized := true
-	var there []creates.Note
+	view := l.registry.View(l.loss)
+	e.Forgot, e.Others = view.Forgot, view.Sized
 	var proven *ProgressNote
 	for _, s := range l.seen {
 		s = l.judge(s, view)
 		gone := s.look != l.looks
-		e.Add(s.Note, gone)
-		if gone {
+		if e.Add(s.Note, gone); gone {
 			continue
 		}
-		there = append(there, s.Note)
 		if s.Proven() {
 			proven = s.row
 		}
@@ -580,36 +529,29 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 		}
 		if s.Fits(l.params.UniqueName) {
 			l.found = s.row
-			sized = sized && s.Size == creates.SizeEqual
+			if s.Size != creates.SizeEqual {
+				e.Others = view.Unsized
+			}
 		}
 	}
-	if e.Prove(there, view); e.Proof == creates.ProofFound {
+	if e.Prove(view.Same); e.Proof == creates.ProofFound {
 		l.found = proven
-	}
-	equalUnderWay, equalLost := view.EqualUnderWay, view.EqualLost
-	if !sized {
-		equalUnderWay, equalLost = view.AlikeUnderWay, view.AlikeLost
-	}
-	switch {
-	case equalLost:
-		e.Others = creates.EqualLost
-	case equalUnderWay:
-		e.Others = creates.EqualUnderWay
-	case view.UnderWay:
-		e.Others = creates.OthersUnderWay
 	}
 	return e
 }
 
 // judge completes what is known of a note when all rows were seen.
 func (l *search) judge(s sighting, view creates.View) sighting {
-	s.Known, s.Content = l.known(s.row, view), l.content[s.row.ref()]
+	s.Known = l.known(s.row, view)
 	s.Name = creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest)
-	kept := l.notes.client.creates.Control(l.lost.audioType)
-	switch {
-	case slices.ContainsFunc(view.Proven, s.row.ref().Is):
-		s.Content = creates.Other
-	case s.Content == creates.Differs && l.exact && kept != nil && kept.Shows == creates.Equal:
+	if l.sum != "" {
+		s.Content = l.registry.Recording(s.row.ref()).Compare(l.lost.AudioSize, l.sum)
+	}
+	if s.Content == creates.Equal { // then recordings are kept as they are sent
+		l.registry.SetControl(l.lost.audioType, creates.Control{Shows: creates.Equal})
+	}
+	kept := l.registry.Control(l.lost.audioType).Shows == creates.Equal
+	if s.Content == creates.Differs && l.exact && kept || slices.ContainsFunc(view.Proven, s.row.ref().Is) {
 		s.Content = creates.Other
 	}
 	return s
@@ -619,71 +561,72 @@ func (l *search) known(note *ProgressNote, view creates.View) creates.Known {
 	if slices.Contains(l.params.ExcludeIDs, note.ID) {
 		return creates.Explained
 	}
-	return l.notes.client.creates.Knows(view, note.ref())
+	return l.registry.Knows(view, note.ref())
 }
 
 // readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
 // first, each once. It reports whether more may be known by a later look.
 func (l *search) readRecordings(ctx context.Context) (later bool) {
-	if l.sum == "" || l.params.WithoutAudio {
+	if l.sum == "" {
 		return false
 	}
-	view := l.notes.client.creates.View(l.loss)
-	control := l.notes.client.creates.Control(l.lost.audioType)
-	telling := l.exact && control != nil && control.Shows != creates.Differs // that another recording is another note
+	view, control := l.registry.View(l.loss), l.registry.Control(l.lost.audioType)
+	checked := control.Shows != creates.Unread
+	telling := l.exact && control.Shows != creates.Differs && (checked || control.SHA256 != nil) // that another recording is another note
 	var unread []sighting
 	differs := false
 	for _, s := range l.seen {
 		s = l.judge(s, view)
 		differs = differs || s.Content == creates.Differs
-		if s.look == l.looks && s.Patient && s.Content == creates.Unread && (telling && s.Known != creates.Explained || s.Known == creates.Unexplained && s.Size != creates.SizeOther) {
+		worth := telling && s.Known != creates.Explained || s.Known == creates.Unexplained && s.Size != creates.SizeOther
+		if s.look == l.looks && s.Patient && s.Content == creates.Unread && worth {
 			unread = append(unread, s)
 		}
 	}
-	creates.Nearest(unread, l.lost.SentAt.Add(time.Duration(l.clocks.Ahead)*time.Second), func(s sighting) time.Time { return s.row.CreatedAt })
+	sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)
+	slices.SortFunc(unread, func(a, b sighting) int {
+		return cmp.Or(cmp.Compare(a.row.CreatedAt.Sub(sent).Abs(), b.row.CreatedAt.Sub(sent).Abs()), cmp.Compare(a.row.ID, b.row.ID))
+	})
 	for _, s := range unread {
-		got := l.readRecording(ctx, s.row.ref(), l.lost.AudioSize, l.sum)
-		l.content[s.row.ref()] = got
-		differs, later = differs || got == creates.Differs, later || got == creates.Unread
-		if got == creates.Equal { // then recordings are kept as they are sent
-			l.notes.client.creates.SetControl(l.lost.audioType, creates.Control{Shows: got})
+		switch l.readRecording(ctx, s.row.ref(), l.lost.AudioSize, l.sum) {
+		case creates.Equal:
+			checked = true
+		case creates.Differs:
+			differs = true
+		default:
+			later = true
 		}
 	}
-	if differs && telling && control.Shows == creates.Unread {
+	if differs && telling && !checked {
 		if sum := control.SHA256(); sum != "" {
 			control.Shows = l.readRecording(ctx, control.Note, control.Size, sum)
-			l.notes.client.creates.SetControl(l.lost.audioType, *control)
+			l.registry.SetControl(l.lost.audioType, control)
 			later = later || control.Shows == creates.Unread
 		}
 	}
-	l.result.Recordings = l.reading.Read()
+	l.result.Recordings = l.reading.Read
 	return later && l.reading.Left()
 }
 
 // readRecording compares one, if that may be read now: the next look is its retry. What was read once is known.
 func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Content {
-	registry := l.notes.client.creates
-	if known := registry.Recording(note).Compare(size, sum); known != creates.Unread || ctx.Err() != nil || !l.reading.May(time.Now()) {
+	known := l.registry.Recording(note).Compare(size, sum)
+	if known != creates.Unread || ctx.Err() != nil || !l.reading.May(time.Now()) {
 		return known
 	}
 	got := comparison{size: size, hash: sha256.New()}
 	_, err := l.notes.DownloadAudio(ctx, note.ID, &got, DownloadParams{OnProgress: got.expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
 	if err != nil && !got.differs {
-		if refused, ok := errors.AsType[*Error](err); ok {
-			l.retryAfter = max(l.retryAfter, refused.RetryAfter)
-		}
+		l.heed(err)
 		l.reading.Failed(errors.Is(err, ErrNotFound), l.retryAfter > 0)
 		return creates.Unread
 	}
-	l.reading.Done()
-	read := creates.Recording{Size: got.total}
+	l.reading.Read++
+	read := creates.Recording{Size: max(got.total, got.got)}
 	if !got.differs {
-		read = creates.Recording{Size: got.got, SHA256: hex.EncodeToString(got.hash.Sum(nil))}
+		read.SHA256 = hex.EncodeToString(got.hash.Sum(nil))
 	}
-	registry.SetRecording(note, read)
-	if got.differs {
-		return creates.Differs
-	}
+	l.registry.SetRecording(note, read)
 	return read.Compare(size, sum)
 }
 
@@ -697,7 +640,7 @@ type comparison struct {
 const errOtherLength = redact.Text("it has another length than what was sent")
 
 func (c *comparison) expect(_, total int64) {
-	c.total, c.differs = total, c.size > 0 && total >= 0 && total != c.size
+	c.total, c.differs = total, c.size > 0 && total > 0 && total != c.size
 }
 
 func (c *comparison) Write(p []byte) (int, error) {
@@ -741,18 +684,10 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 			return creates.LookRefused, err
 		}
 	}
-	var rows int // of this walk
-	var order creates.Order
-	look := creates.LookToEnd
+	var order creates.Order // of this walk
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 		Fetch: l.fetch, Rule: list.Twice, MaxSize: maxPerPage, Orders: SortLatest.orders(),
-		Enough: func(fetchedPage) bool {
-			if !order.Past(l.window, l.clocks) || !l.followsOrder(ctx, &order) {
-				return false
-			}
-			look = creates.LookPastWindow
-			return true
-		},
+		Enough: func(fetchedPage) bool { return order.Past(l.window, l.clocks) && l.followsOrder(ctx, order) },
 	}) {
 		incomplete, ok := errors.AsType[*list.IncompleteError](err)
 		switch {
@@ -763,17 +698,16 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 		case err != nil:
 			return creates.LookRefused, err
 		case visit.Value.at == list.Position{}: // a walk begins
-			rows, order = 0, creates.Order{}
-		case rows >= maxSearchedRows:
+			order = nil
+		case len(order) >= maxSearchedRows:
 			return creates.LookRefused, errTooMany
 		}
-		rows += len(visit.Value.Items)
 		for i := range visit.Value.Items {
-			order.Add(visit.Value.Items[i].CreatedAt)
+			order = append(order, visit.Value.Items[i].CreatedAt)
 			l.see(&visit.Value.Items[i])
 		}
 	}
-	return look, nil
+	return creates.LookProven, nil
 }
 
 const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
@@ -796,7 +730,7 @@ func (l *search) fetch(ctx context.Context, at list.Position, responded func()) 
 
 // followsOrder reports whether the service follows the order of a list: that its rows fall in time may be an accident. The
 // other order is requested once; a request that fails shows nothing.
-func (l *search) followsOrder(ctx context.Context, order *creates.Order) bool {
+func (l *search) followsOrder(ctx context.Context, order creates.Order) bool {
 	if !l.orderKnown {
 		_, page, err := l.fetch(ctx, list.Position{Order: string(SortOldest), Size: 1}, func() {})
 		if err != nil {

@@ -33,18 +33,18 @@ var (
 type CreateNoteParams struct {
 	hidden
 
-	Name      string       // of the note
-	PatientID int64        // whose encounter was recorded
-	PromptID  int64        // the prompt to use
-	Audio     *AudioSource // the recording; nil: none is sent
+	Name      string       `json:"name"`       // of the note
+	PatientID int64        `json:"patient_id"` // whose encounter was recorded
+	PromptID  int64        `json:"prompt_id"`  // the prompt to use
+	Audio     *AudioSource `json:"-"`          // the recording; nil: none is sent
 	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
 	// goroutine of Create. A retried upload starts at 0.
-	OnProgress func(sent, total int64)
+	OnProgress func(sent, total int64) `json:"-"`
 	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been given
 	// to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of the
 	// context while it runs, ends Create with that error: the service never has the request whole, so that the note surely
 	// does not exist. A journal written here is on disk before a note can exist. The context is that of the attempt.
-	BeforeCommit func(ctx context.Context) error
+	BeforeCommit func(ctx context.Context) error `json:"-"`
 }
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
@@ -67,16 +67,17 @@ func (s *NotesService) create(ctx context.Context, call *scope, params CreateNot
 	defer func() { _ = upload.closer.Close() }()
 	end := s.client.creates.Begin(params.fingerprint())
 	defer end()
-	sent := s.client.observeSender(&call.options)
+	var sent sender
+	sent.observe(s.client, &call.options)
 	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
 	note, err := do(ctx, call, r, call.decodeNote(ctx, createNote, 0))
-	s.client.remember(note, upload, sent)
+	s.client.remember(note, upload, &sent)
 	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
 	}
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		unknown.Params = params
-		s.client.identify(unknown, upload, sent)
+		s.client.identify(unknown, upload, &sent)
 		s.client.creates.Unresolved(unknown.loss())
 	}
 	return note, err
@@ -234,7 +235,7 @@ func (s *NotesService) delete(ctx context.Context, call *scope, id int64) (*Conf
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
-	s.client.creates.Returned.Expire(id) // from now on, not finding it is no sign of a lagging replica
+	s.client.creates.Expire(id) // from now on, not finding it is no sign of a lagging replica
 	done, err := do(ctx, call, r, decodeConfirmation)
 	if errors.Is(err, errAlreadyDone) {
 		return new(Confirmation), nil

@@ -295,7 +295,8 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 		return false
 	}
 	w.failures++
-	misconfigured := w.note == nil && !p.service.client.creates.Returned.Has(w.id) && (exchange.Permanent(err) || redirected(err))
+	_, _, own := p.service.client.creates.Note(w.id)
+	misconfigured := w.note == nil && !own && (exchange.Permanent(err) || redirected(err))
 	return !transient(err) || misconfigured || w.failures > p.params.MaxFailures
 }
 
@@ -304,7 +305,7 @@ const maxReplicaLag = 10 * time.Second
 
 // mayLag reports whether a note was not found only because this client has just created it.
 func (c *Client) mayLag(id int64, sent time.Time, err error) bool {
-	created, ok := c.creates.Returned.Time(id)
+	_, created, ok := c.creates.Note(id)
 	return ok && errors.Is(err, ErrNotFound) && sent.Sub(created) < maxReplicaLag
 }
 

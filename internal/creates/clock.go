@@ -1,7 +1,9 @@
 package creates
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -44,32 +46,23 @@ type Clocks struct {
 func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	c := Clocks{Now: came.Unix()}
 	const longest = 1 << 31 // what RFC 9111 gives an Age that is too large
-	if age, err := strconv.ParseInt(h.Get("Age"), 10, 64); err == nil && age > 0 {
-		c.Cached = time.Duration(min(age, longest)) * time.Second
+	if age, err := strconv.ParseInt(h.Get("Age"), 10, 64); err == nil {
+		c.Cached = time.Duration(min(max(age, 0), longest)) * time.Second
 	}
-	date, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		return c
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now := date.Add(c.Cached).Unix()
+		c.Known = true
+		c.Ahead = now - min(max(now, asked.Unix()), came.Unix())
+		c.Spread = c.Ahead - (now - came.Unix()) + 1
 	}
-	c.Known = true
-	now := date.Add(c.Cached).Unix()
-	switch {
-	case now < asked.Unix():
-		c.Ahead = now - asked.Unix()
-	case now > came.Unix():
-		c.Ahead = now - came.Unix()
-	}
-	c.Spread = c.Ahead - (now - came.Unix()) + 1
 	return c
 }
 
 // Window is the time in which the note of a lost create can have been made.
-type Window struct{ sent, settled, end int64 }
+type Window struct{ sent, settled int64 }
 
 // NewWindow returns the window of a create that was sent and could be done with at these times.
-func NewWindow(sent, settled time.Time) Window {
-	return Window{sent.Unix(), settled.Unix(), settled.Unix() + slack}
-}
+func NewWindow(sent, settled time.Time) Window { return Window{sent.Unix(), settled.Unix()} }
 
 // Clock tells what the clocks say of the time of sending.
 func (w Window) Clock(c Clocks) Clock {
@@ -86,17 +79,16 @@ func (w Window) Clock(c Clocks) Clock {
 func (w Window) Made(created time.Time, c Clocks) Made {
 	at := created.Unix()
 	earliest := w.sent + min(c.Ahead, 0)
-	ours, theirs, past := at >= w.sent, at >= w.sent+c.Ahead, at <= min(c.Now, w.settled)+c.Ahead
-	soon := at <= w.settled+c.Ahead
+	ours, theirs, soon := at >= w.sent, at >= w.sent+c.Ahead, at <= w.settled+c.Ahead
 	switch {
 	case created.IsZero():
 		return MadeUnclear
-	case at < earliest-slack || at > w.end+max(c.Ahead, 0):
+	case at < earliest-slack || at > w.settled+slack+max(c.Ahead, 0):
 		return MadeOutside
-	case ours && theirs && past && c.Known:
-		return MadeSince
-	case ours && theirs && soon && c.Known:
+	case ours && theirs && soon && c.Known && at > c.Now+c.Ahead:
 		return MadeAhead
+	case ours && theirs && soon && c.Known:
+		return MadeSince
 	case ours || theirs:
 		return MadeUnclear
 	case at >= w.sent+c.Ahead-c.Spread:
@@ -139,34 +131,23 @@ func (p *Pace) Stale(c Clocks) time.Duration {
 	return c.Cached
 }
 
-// Order watches whether notes really come newest first: a service that does not know the sort parameter's name says
-// nothing. The zero value has seen none.
-type Order struct {
-	oldest  int64
-	begun   bool
-	fell    bool
-	unknown bool // a note was out of order, or its time is not known
-}
+// Order is the times of creation of a list's notes, as they come: a service that does not know the sort parameter's name says
+// nothing of it.
+type Order []time.Time
 
-// Add takes in the next note's time of creation.
-func (o *Order) Add(created time.Time) {
-	at := created.Unix()
-	switch {
-	case created.IsZero() || o.begun && at > o.oldest:
-		o.unknown = true
-	case o.begun && at < o.oldest:
-		o.fell = true
+// Past reports whether notes come newest first and all that follows is older than the window, if the service follows the order
+// it is asked for.
+func (o Order) Past(w Window, c Clocks) bool {
+	if len(o) == 0 || o[len(o)-1].IsZero() {
+		return false
 	}
-	o.oldest, o.begun = at, true
-}
-
-// Past reports whether all that follows is older than the window, if the service follows the order it is asked for.
-func (o *Order) Past(w Window, c Clocks) bool {
-	return o.fell && !o.unknown && o.oldest < w.sent+min(c.Ahead, 0)-slack
+	falls := slices.IsSortedFunc(o, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
+	oldest := o[len(o)-1].Unix()
+	return falls && oldest < o[0].Unix() && oldest < w.sent+min(c.Ahead, 0)-slack
 }
 
 // Followed reports whether it does: the list in the other order begins with a note made at that time. A list that falls in
 // time only by accident begins with the same note in both.
-func (o *Order) Followed(first time.Time) bool {
-	return o.begun && !first.IsZero() && first.Unix() <= o.oldest
+func (o Order) Followed(first time.Time) bool {
+	return len(o) > 0 && !first.IsZero() && first.Unix() <= o[len(o)-1].Unix()
 }

@@ -141,7 +141,7 @@ func TestOrder(t *testing.T) {
 			if ago < 0 {
 				created = time.Time{}
 			}
-			order.Add(created)
+			order = append(order, created)
 		}
 		assert.Equal(t, tc.past, order.Past(window, creates.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Known: true}), tc.name)
 	}
@@ -151,8 +151,7 @@ func TestOrderIsFollowed(t *testing.T) {
 	t.Parallel()
 	var order creates.Order
 	assert.False(t, order.Followed(noon), "nothing was seen")
-	order.Add(noon)
-	order.Add(noon.Add(-time.Hour))
+	order = creates.Order{noon, noon.Add(-time.Hour)}
 	for ago, followed := range map[time.Duration]bool{0: false, 59 * time.Minute: false, time.Hour: true, 50 * time.Hour: true} {
 		assert.Equal(t, followed, order.Followed(noon.Add(-ago)), ago)
 	}

@@ -1,9 +1,6 @@
 package creates
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Bounds on the recordings that one search reads back. Looks are what retries them: a read is made once.
 const (
@@ -15,37 +12,33 @@ const (
 
 // Reading counts what a search has read. The zero value is ready to use.
 type Reading struct {
-	read, spent, failures int
-	until                 time.Time
-	stopped               bool // until the next look
+	Read            int // to their end
+	spent, failures int
+	until           time.Time
 }
 
 // Begin starts the next look.
-func (r *Reading) Begin(now time.Time) { r.failures, r.until, r.stopped = 0, now.Add(lookTime), false }
+func (r *Reading) Begin(now time.Time) { r.failures, r.until = 0, now.Add(lookTime) }
 
 // May reports whether another recording may be read in this look.
 func (r *Reading) May(now time.Time) bool {
-	return r.Left() && !r.stopped && r.failures < lookFailures && now.Before(r.until)
+	return r.Left() && r.failures < lookFailures && now.Before(r.until)
 }
 
 // Left reports whether another recording may be read at all.
-func (r *Reading) Left() bool { return r.read < maxRead && r.spent < budget }
-
-// Done counts a recording that was read to its end.
-func (r *Reading) Done() { r.read++ }
+func (r *Reading) Left() bool { return r.Read < maxRead && r.spent < budget }
 
 // Failed counts a read that failed; missing: storage may not have the recording yet; stop: the service asks for a pause.
 func (r *Reading) Failed(missing, stop bool) {
 	r.failures++
-	r.spent += 3
-	if missing {
-		r.spent -= 2
+	r.spent++
+	if !missing {
+		r.spent += 2
 	}
-	r.stopped = r.stopped || stop
+	if stop {
+		r.failures = lookFailures
+	}
 }
-
-// Read returns how many recordings were read to their end.
-func (r *Reading) Read() int { return r.read }
 
 // Control is a note that a create returned, and what it was made of: read back, it shows whether the service keeps recordings
 // of this media type as they are sent.
@@ -56,32 +49,24 @@ type Control struct {
 	Shows  Content       // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
 }
 
-// Control returns what is known of the media type; nil: nothing.
-func (m *Registry) Control(mediaType string) *Control {
+// Control returns what is known of the media type; zero: nothing.
+func (m *Registry) Control(mediaType string) Control {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c := m.controls[mediaType]; c != nil {
-		known := *c
-		return &known
-	}
-	return nil
+	return m.controls[mediaType]
 }
 
 // SetControl remembers a note of that media type, or what it showed: one is enough for good.
 func (m *Registry) SetControl(mediaType string, c Control) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.controls == nil {
-		m.controls = map[string]*Control{}
+	known, there := m.controls[mediaType]
+	if mediaType != "" && known.Shows == Unread && (there || len(m.controls) < maxControls) {
+		m.controls[mediaType] = c
 	}
-	known := m.controls[mediaType]
-	if mediaType == "" || known == nil && len(m.controls) >= maxControls || known != nil && known.Shows != Unread {
-		return
-	}
-	m.controls[mediaType] = &c
 }
 
-// Recording is what is known of one that was read back.
+// Recording is what is known of one that was read back; zero: nothing.
 type Recording struct {
 	Size   int64
 	SHA256 string // empty: only its size was looked at
@@ -98,7 +83,7 @@ func (r Recording) Compare(size int64, sum string) Content {
 	return Unread
 }
 
-// Recording returns what an earlier search has read of a note's.
+// Recording returns what a search has read of a note's.
 func (m *Registry) Recording(note Ref) Recording {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,15 +94,8 @@ func (m *Registry) Recording(note Ref) Recording {
 func (m *Registry) SetRecording(note Ref, r Recording) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.recordings == nil || len(m.recordings) >= maxRecordings {
-		m.recordings = map[Ref]Recording{}
+	if len(m.recordings) >= maxRecordings {
+		clear(m.recordings)
 	}
 	m.recordings[note] = r
-}
-
-// Nearest sorts what may be read by how near to the time of sending it was made.
-func Nearest[T any](list []T, sent time.Time, made func(T) time.Time) {
-	slices.SortStableFunc(list, func(a, b T) int {
-		return int(max(-1, min(1, made(a).Sub(sent).Abs()-made(b).Sub(sent).Abs())))
-	})
 }

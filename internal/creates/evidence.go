@@ -6,7 +6,7 @@ type Evidence struct {
 	Look       Look   // how far the list was seen, and why that is proof
 	Clock      Clock  // what the clocks say of the time it was sent
 	Settled    bool   // the service surely had done with it when the list was asked for, by both clocks
-	Asker      Asker  // whether what it made is in the list of who asks
+	Own        bool   // who asks is the user who sent it, at the service where it was sent, and so would see the note
 	UniqueName bool   // the caller vouches that no other note ever had its name
 	Others     Others // what else this client creates for the same patient
 	Forgot     bool   // this client no longer knows all that it has learned since it was sent
@@ -15,17 +15,10 @@ type Evidence struct {
 	Resembling bool   // notes that forbid to say that there is none
 	Proof      Proof  // what recordings show
 	Later      bool   // a recording may be read later, or the time of a note that may be it has not come
+
+	equal, proven int  // notes whose recording is what was sent, and those of them that may be it
+	unread        bool // a note may be it whose recording is not known
 }
-
-// Asker is who asks about a lost create.
-type Asker int
-
-// Who can ask.
-const (
-	AskerUnknown Asker = iota // it is not known who sent it, or who asks
-	AskerOther                // another user, who need not see the note
-	AskerSame                 // the user who sent it, at the service where it was sent
-)
 
 // Proof is what recordings show that were read back.
 type Proof int
@@ -54,11 +47,10 @@ type Look int
 
 // How far a list can be seen, from nothing to proof.
 const (
-	LookRefused    Look = iota // the service refuses to list, or what it lists cannot be used
-	LookFailing                // the list failed in a way that may pass
-	LookUnproven               // what was seen may not be all
-	LookToEnd                  // the service named the end, or gave an empty page
-	LookPastWindow             // the rows came newest first, to one older than the lost note can be
+	LookRefused  Look = iota // the service refuses to list, or what it lists cannot be used
+	LookFailing              // the list failed in a way that may pass
+	LookUnproven             // what was seen may not be all
+	LookProven               // to its proven end, or newest first to a row older than the lost note can be
 )
 
 // Clock is what the clocks say of the time at which the create was sent.
@@ -84,43 +76,40 @@ const (
 
 // Add takes a note into account, in the list or, when gone, no longer there but seen before.
 func (e *Evidence) Add(n Note, gone bool) {
+	e.Resembling = e.Resembling || n.Resembles(e.UniqueName)
+	if gone {
+		return
+	}
 	switch {
-	case gone:
 	case n.Fits(e.UniqueName):
 		e.Fitting++
 	case n.Rivals(e.UniqueName):
 		e.Rivals = true
 		e.Later = e.Later || n.Made == MadeAhead
 	}
-	e.Resembling = e.Resembling || n.Resembles(e.UniqueName)
-}
-
-// Prove says what the recordings of all notes in the list show, and which other creates may have sent the same. Exactly one
-// is what was sent, under whatever name, and none that may be it as well is unread: then it is the note.
-func (e *Evidence) Prove(notes []Note, v View) {
-	equal, proven, unread := 0, 0, false
-	for _, n := range notes {
-		if !n.Patient || n.Known != Unexplained {
-			continue
+	switch {
+	case !n.Patient || n.Known != Unexplained:
+	case n.Content == Unread:
+		e.unread = e.unread || n.Made >= MadeJustBefore && n.Size != SizeOther
+	case n.Content == Equal:
+		e.equal++
+		if n.Proven() {
+			e.proven++
 		}
-		switch {
-		case n.Content == Equal:
-			equal++
-			if n.Proven() {
-				proven++
-			}
-			if n.Made < MadePerhaps {
-				e.Proof = ProofEarlier
-			}
-		case n.Content == Unread && n.Made >= MadeJustBefore && n.Size != SizeOther:
-			unread = true
+		if n.Made < MadePerhaps {
+			e.Proof = ProofEarlier
 		}
 	}
+}
+
+// Prove says what the recordings of all notes show, beside other creates that may have sent the same. Exactly one is what was
+// sent, under whatever name, and none that may be it as well is unread: then it is the note.
+func (e *Evidence) Prove(same Others) {
 	switch {
-	case proven == 0:
-	case equal > 1, unread, v.SameLost, e.Forgot:
+	case e.proven == 0:
+	case e.equal > 1, e.unread, same == EqualLost, e.Forgot:
 		e.Proof = NoProof
-	case v.SameUnderWay:
+	case same == EqualUnderWay:
 		e.Proof = ProofUnderWay
 	default:
 		e.Proof = ProofFound

@@ -2,8 +2,9 @@ package creates
 
 import (
 	"html"
+	"regexp"
+	"slices"
 	"strings"
-	"unicode"
 )
 
 // minCut is the shortest name that a service may have cut a longer one to.
@@ -13,102 +14,59 @@ const minCut = 16
 // bytes, has not cut it.
 func CompareNames(sent, got string, longest int) Name {
 	sent, got = Compose(strings.TrimSpace(sent)), Compose(strings.TrimSpace(got))
-	composed := (mayDecompose(sent) || mayDecompose(got)) && skeleton(sent, plainASCII) == skeleton(got, plainASCII)
+	differently := composition.MatchString(sent) || composition.MatchString(got) // composed, perhaps
 	switch {
 	case sent == "":
 		return NameUnsent
 	case sent == got:
 		return NameEqual
-	case composed, len(got) >= max(minCut, longest) && strings.HasPrefix(sent, strings.TrimRight(got, ".… ")):
+	case differently && skeleton(sent, allButASCII) == skeleton(got, allButASCII),
+		len(got) >= max(minCut, longest) && strings.HasPrefix(sent, strings.TrimRight(got, ".… ")):
 		return NameCut
-	case alike(sent, got):
+	case alike(html.UnescapeString(sent), html.UnescapeString(got)):
 		return NameSimilar
 	}
 	return NameOther
 }
 
-// composed has, for each mark, the letters that carry it and what they are in one piece: those of Latin languages. Other
-// letters are compared as far as ASCII goes.
-var composed = map[rune]string{
-	'\u0300': "AÀEÈIÌOÒUÙaàeèiìoòuù", '\u0301': "AÁCĆEÉIÍNŃOÓSŚUÚYÝZŹaácćeéiínńoósśuúyýzź", '\u0302': "AÂEÊIÎOÔUÛaâeêiîoôuû",
-	'\u0303': "AÃNÑOÕaãnñoõ", '\u0307': "ZŻzż", '\u0308': "AÄEËIÏOÖUÜaäeëiïoöuüyÿ", '\u030a': "AÅUŮaåuů", '\u0327': "CÇSŞcçsş",
-	'\u0328': "AĄEĘaąeę", '\u030b': "OŐUŰoőuű", '\u030c': "CČDĎEĚNŇRŘSŠTŤZŽcčdďeěnňrřsštťzž", '\u0306': "AĂGĞaăgğ",
-}
+// compose replaces Latin letters with a mark behind them by what they are in one piece: by the mark, each letter before its
+// composed form. Other letters are compared as far as ASCII goes.
+var compose = func() *strings.Replacer {
+	var pairs []string
+	for mark, letters := range map[string]string{
+		"\u0300": "AÀEÈIÌOÒUÙaàeèiìoòuù", "\u0301": "AÁCĆEÉIÍNŃOÓSŚUÚYÝZŹaácćeéiínńoósśuúyýzź", "\u0302": "AÂEÊIÎOÔUÛaâeêiîoôuû",
+		"\u0303": "AÃNÑOÕaãnñoõ", "\u0307": "ZŻzż", "\u0308": "AÄEËIÏOÖUÜaäeëiïoöuüyÿ", "\u030a": "AÅUŮaåuů", "\u0327": "CÇSŞcçsş",
+		"\u0328": "AĄEĘaąeę", "\u030b": "OŐUŰoőuű", "\u030c": "CČDĎEĚNŇRŘSŠTŤZŽcčdďeěnňrřsštťzž", "\u0306": "AĂGĞaăgğ",
+	} {
+		for pair := range slices.Chunk([]rune(letters), 2) {
+			pairs = append(pairs, string(pair[0])+mark, string(pair[1]))
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // Compose puts letters and the marks behind them into one piece, as NFC does.
-func Compose(s string) string {
-	runes := []rune(s)
-	kept := runes[:0]
-	for _, r := range runes {
-		pairs, whole := []rune(composed[r]), rune(0)
-		for i := 0; i+1 < len(pairs) && len(kept) > 0; i += 2 {
-			if pairs[i] == kept[len(kept)-1] {
-				whole = pairs[i+1]
-			}
-		}
-		if whole == 0 {
-			kept = append(kept, r)
-			continue
-		}
-		kept[len(kept)-1] = whole
-	}
-	return string(kept)
-}
+func Compose(s string) string { return compose.Replace(s) }
 
-// alike is generous: it ignores case, spaces and punctuation, what HTML escapes, and whether letters with marks are composed
-// or not, and one name may be the beginning of the other. Two names that differ only in such letters are alike too.
+var (
+	// composition matches parts of letters (marks, Hangul's), and blocks of letters that normalising replaces by others.
+	composition = regexp.MustCompile(`[\p{M}\x{340}-\x{387}\x{958}-\x{a5e}\x{f43}-\x{fb9}\x{1100}-\x{11ff}\x{1f00}-\x{1fff}` +
+		`\x{2126}-\x{212b}\x{f900}-\x{fb4f}\x{2f800}-\x{2fa1f}]`)
+	punctuation = regexp.MustCompile(`[^\p{L}\p{Nd}]`)
+	allButASCII = regexp.MustCompile(`[^0-9A-Za-z]|.\p{M}`) // a letter with a mark behind it is none of ASCII
+)
+
+// alike is generous: it ignores case, spaces and punctuation, and whether letters are composed, and one name may be the beginning
+// of the other. Two names that differ only in letters that may be composed are alike too.
 func alike(a, b string) bool {
-	a, b = html.UnescapeString(a), html.UnescapeString(b)
-	keep := letterOrDigit
-	if mayDecompose(a) || mayDecompose(b) {
-		keep = plainASCII
+	ignored := punctuation
+	if composition.MatchString(a) || composition.MatchString(b) {
+		ignored = allButASCII
 	}
-	a, b = skeleton(a, keep), skeleton(b, keep)
+	a, b = skeleton(a, ignored), skeleton(b, ignored)
 	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 }
 
-// mayDecompose reports whether a name holds parts of letters, or letters that normalising replaces by others. Without any,
-// names are comparable letter by letter.
-func mayDecompose(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsMark(r) || unicode.In(r, replaced) })
-}
-
-// replaced holds the blocks of Hangul's parts and of the letters that stand for another single letter.
-var replaced = &unicode.RangeTable{
-	R16: []unicode.Range16{
-		{Lo: 0x0340, Hi: 0x0387, Stride: 1}, {Lo: 0x0958, Hi: 0x0a5e, Stride: 1}, {Lo: 0x0f43, Hi: 0x0fb9, Stride: 1}, {Lo: 0x1100, Hi: 0x11ff, Stride: 1},
-		{Lo: 0x1f00, Hi: 0x1fff, Stride: 1}, {Lo: 0x2126, Hi: 0x212b, Stride: 1}, {Lo: 0xf900, Hi: 0xfb4f, Stride: 1},
-	},
-	R32: []unicode.Range32{{Lo: 0x2f800, Hi: 0x2fa1f, Stride: 1}},
-}
-
-func letterOrDigit(r, _ rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
-// plainASCII passes over a letter with a mark behind it as over the same letter in one piece, which is not ASCII.
-func plainASCII(r, next rune) bool {
-	return r <= unicode.MaxASCII && letterOrDigit(r, next) && !unicode.IsMark(next)
-}
-
-func skeleton(s string, keep func(r, next rune) bool) string {
-	runes := []rune(s)
-	var kept strings.Builder
-	for i, r := range runes {
-		next := rune(-1)
-		if i+1 < len(runes) {
-			next = runes[i+1]
-		}
-		if keep(r, next) {
-			kept.WriteRune(foldCase(r))
-		}
-	}
-	return kept.String()
-}
-
-// foldCase returns the same letter for all cases of it.
-func foldCase(r rune) rune {
-	least := r
-	for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
-		least = min(least, other)
-	}
-	return least
+func skeleton(s string, ignored *regexp.Regexp) string {
+	return strings.ToLower(strings.ToUpper(ignored.ReplaceAllString(s, ""))) // some letters have two small forms
 }

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// MaxUnresolved is how many lost creates are remembered; the oldest makes room for the next one.
-const MaxUnresolved = 4096
-
-// How many tokens are remembered with their users, media types with a note, and notes with their recordings.
+// How many lost creates and notes are remembered, of which the oldest makes room for the next one; and how many tokens with their
+// users, media types with a note, and notes with their recordings.
 const (
+	MaxUnresolved = 4096
+	MaxReturned   = 4096
 	maxUsers      = 4096
 	maxControls   = 16
 	maxRecordings = 4096
 )
 
-// apart is how far from each other two creates were sent of which neither can have made the other's note.
-const apart = 26 * time.Hour
+// apart is how far from each other two creates were sent of which neither can have made the other's note, in milliseconds.
+const apart = slack * 1000
 
 // Create is what can tell one create from another by the note it makes. Of patient and name only hashes are kept: whoever
 // prints a client must not see them.
 type Create struct {
 	patient, name uint64
-	size          int64 // not positive: not known
+	size          int64 // 0: not known
 }
 
 var seed = maphash.MakeSeed()
@@ -36,18 +36,9 @@ func NewCreate(patientID int64, name string, size int64) Create {
 	return Create{maphash.Comparable(seed, patientID), maphash.String(seed, strings.TrimSpace(name)), max(size, 0)}
 }
 
-// equal reports whether the two may make notes that nothing tells apart; where the service tells no sizes, they do not count.
-func (c Create) equal(other Create, sized bool) bool {
-	return c.patient == other.patient && c.name == other.name && (!sized || c.sameSize(other))
-}
-
-func (c Create) sameSize(other Create) bool {
-	return c.size <= 0 || other.size <= 0 || c.size == other.size
-}
-
 // Loss is one create whose response was lost.
 type Loss struct {
-	create Create
+	Create
 	id     string // random; empty for one that was put together: it is known by when it was sent
 	sent   int64  // in milliseconds, as some journals keep it
 	sha256 string // of the recording; empty: not known
@@ -63,13 +54,7 @@ func (l Loss) is(other Loss) bool {
 	if l.id != "" && other.id != "" {
 		return l.id == other.id
 	}
-	return l.create == other.create && l.sent == other.sent
-}
-
-// sameRecording reports whether both may have sent the same recording for the patient.
-func (l Loss) sameRecording(other Loss) bool {
-	differ := l.sha256 != "" && other.sha256 != "" && l.sha256 != other.sha256
-	return l.create.patient == other.create.patient && l.create.sameSize(other.create) && !differ
+	return l.Create == other.Create && l.sent == other.sent
 }
 
 // Ref names a note: by its id and by when it was made, since a service may use an id again.
@@ -91,18 +76,20 @@ func (r Ref) Is(other Ref) bool {
 	return r.ID == other.ID && (r.made == 0 || other.made == 0 || max(r.made-other.made, other.made-r.made) <= 1)
 }
 
-// Registry is what a client remembers of creates. The zero value is empty and ready to use, by any number of goroutines.
+// Registry is what a client remembers of creates, for any number of goroutines.
 type Registry struct {
-	Returned Returned // notes that a create returned
-
 	mu       sync.Mutex
 	underWay map[*Create]bool
 	lost     []entry // the oldest first
 	forgot   int64   // when the latest one that was forgotten had been sent
-	users    map[string]int64
-	clocks   Clocks // as a create last showed them
-	controls map[string]*Control
 
+	returned map[int64]returned // notes that a create returned
+	order    []int64            // of them, the oldest first
+	dropped  int64              // when the latest one that was forgotten had been returned
+
+	users      map[string]int64
+	clocks     Clocks // as a create last showed them
+	controls   map[string]Control
 	recordings map[Ref]Recording
 }
 
@@ -112,13 +99,24 @@ type entry struct {
 	content bool
 }
 
+type returned struct {
+	Ref
+	at      time.Time
+	expired bool
+}
+
+// NewRegistry returns an empty one.
+func NewRegistry() *Registry {
+	return &Registry{
+		underWay: map[*Create]bool{}, returned: map[int64]returned{}, users: map[string]int64{},
+		controls: map[string]Control{}, recordings: map[Ref]Recording{},
+	}
+}
+
 // Begin remembers that a create is under way, until end is called.
 func (m *Registry) Begin(c Create) (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.underWay == nil {
-		m.underWay = map[*Create]bool{}
-	}
 	m.underWay[&c] = true
 	return func() {
 		m.mu.Lock()
@@ -141,14 +139,12 @@ func (m *Registry) entry(l Loss) *entry {
 			m.forgot = max(m.forgot, m.lost[0].sent)
 			m.lost = slices.Delete(m.lost, 0, 1)
 		}
-		m.lost = append(m.lost, entry{Loss: l})
-		at = len(m.lost) - 1
+		at, m.lost = len(m.lost), append(m.lost, entry{Loss: l})
 	}
-	e := &m.lost[at]
 	if l.sha256 != "" {
-		e.sha256 = l.sha256
+		m.lost[at].sha256 = l.sha256
 	}
-	return e
+	return &m.lost[at]
 }
 
 // Resolve forgets a loss of which it is known that its note was not created.
@@ -173,28 +169,22 @@ func (m *Registry) Claim(l Loss, note Ref, content bool) bool {
 
 // View is what a client remembers, as far as it concerns one loss.
 type View struct {
-	Note     Ref   // found for it before; zero: none
-	Claimed  []Ref // notes found for others
-	Proven   []Ref // of these, by their recording
-	Forgot   bool  // others that were sent since are forgotten
-	UnderWay bool  // a create for the same patient is under way
-
-	// Creates that may have made the same note: where the service tells sizes, and where it does not.
-	EqualUnderWay, AlikeUnderWay, EqualLost, AlikeLost bool
-	// Creates for the same patient that may have sent the same recording.
-	SameUnderWay, SameLost bool
+	Note    Ref    // found for it before; zero: none
+	Claimed []Ref  // notes found for others
+	Proven  []Ref  // of these, by their recording
+	Forgot  bool   // others that were sent since, or notes that were returned since, are forgotten
+	Sized   Others // creates for the same patient that may have made its note, where the service tells sizes
+	Unsized Others // and where it does not
+	Same    Others // those that may have sent the same recording
 }
 
 // View returns what is remembered concerning the loss.
 func (m *Registry) View(l Loss) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := View{Forgot: m.forgot != 0 && m.forgot >= l.sent-apart.Milliseconds()}
+	v := View{Forgot: m.forgot != 0 && m.forgot >= l.sent-apart || m.dropped >= l.sent && m.dropped != 0}
 	for c := range m.underWay {
-		v.UnderWay = v.UnderWay || c.patient == l.create.patient
-		v.EqualUnderWay = v.EqualUnderWay || c.equal(l.create, true)
-		v.AlikeUnderWay = v.AlikeUnderWay || c.equal(l.create, false)
-		v.SameUnderWay = v.SameUnderWay || l.sameRecording(Loss{create: *c})
+		v.add(l, Loss{Create: *c}, OthersUnderWay, EqualUnderWay)
 	}
 	for _, e := range m.lost {
 		switch {
@@ -205,38 +195,88 @@ func (m *Registry) View(l Loss) View {
 			if e.content {
 				v.Proven = append(v.Proven, e.note)
 			}
-		case max(e.sent-l.sent, l.sent-e.sent) < apart.Milliseconds():
-			v.EqualLost = v.EqualLost || e.create.equal(l.create, true)
-			v.AlikeLost = v.AlikeLost || e.create.equal(l.create, false)
-			v.SameLost = v.SameLost || e.sameRecording(l)
+		case max(e.sent-l.sent, l.sent-e.sent) < apart:
+			v.add(l, e.Loss, NoOthers, EqualLost)
 		}
 	}
 	return v
 }
 
+// add takes another create into account, which counts for this much if it can be told apart from the loss, or cannot.
+func (v *View) add(l, other Loss, apart, equal Others) {
+	if l.patient != other.patient {
+		return
+	}
+	sameSize := l.size == 0 || other.size == 0 || l.size == other.size
+	rank := func(known *Others, same bool) {
+		if *known = max(*known, apart); same {
+			*known = max(*known, equal)
+		}
+	}
+	rank(&v.Sized, l.name == other.name && sameSize)
+	rank(&v.Unsized, l.name == other.name)
+	rank(&v.Same, sameSize && (l.sha256 == "" || other.sha256 == "" || l.sha256 == other.sha256))
+}
+
 // Knows returns what is known of a note, other than by the caller's word. One that has the id of a note from before, but was
 // made at another time, may be any note: it counts as found for another.
 func (m *Registry) Knows(v View, note Ref) Known {
-	earlier, returned := m.Returned.Ref(note.ID)
+	earlier, _, known := m.Note(note.ID)
 	sameID := func(r Ref) bool { return r.ID == note.ID }
 	switch {
-	case returned && earlier.Is(note):
+	case known && earlier.Is(note):
 		return Explained
-	case returned, slices.ContainsFunc(v.Claimed, sameID):
+	case known, slices.ContainsFunc(v.Claimed, sameID):
 		return Claimed
 	}
 	return Unexplained
 }
 
+// Returned remembers a note that a create returned at that time.
+func (m *Registry) Returned(note Ref, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.returned[note.ID]; !known {
+		m.order = append(m.order, note.ID)
+	}
+	m.returned[note.ID] = returned{Ref: note, at: at}
+	if len(m.order) > MaxReturned {
+		m.dropped = max(m.dropped, m.returned[m.order[0]].at.UnixMilli())
+		delete(m.returned, m.order[0])
+		m.order = m.order[1:]
+	}
+}
+
+// Expire lets Note say zero of the time: what was returned does not count as new any more.
+func (m *Registry) Expire(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, known := m.returned[id]; known {
+		r.expired = true
+		m.returned[id] = r
+	}
+}
+
+// Note returns the note of that id as a create returned it, when it did, and whether one is remembered.
+func (m *Registry) Note(id int64) (note Ref, at time.Time, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.returned[id]
+	if r.expired {
+		r.at = time.Time{}
+	}
+	return r.Ref, r.at, known
+}
+
 // Learn remembers whose token it is.
 func (m *Registry) Learn(token string, user int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if token == "" || user <= 0 {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.users == nil || len(m.users) >= maxUsers {
-		m.users = map[string]int64{}
+	if len(m.users) >= maxUsers {
+		clear(m.users)
 	}
 	m.users[token] = user
 }

@@ -12,7 +12,7 @@ import (
 
 func view(m *creates.Registry, l creates.Loss) creates.View {
 	v := m.View(l)
-	v.SameUnderWay, v.SameLost = false, false // by their recordings; see below
+	v.Same = creates.NoOthers // by their recordings; see below
 	return v
 }
 
@@ -24,35 +24,35 @@ func TestCreatesUnderWay(t *testing.T) {
 		other creates.Create
 		want  creates.View
 	}{
-		{"equal", creates.NewCreate(7, "Visit", 5), creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
-		{"white space aside", creates.NewCreate(7, " Visit ", 5), creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
-		{"a size not known", creates.NewCreate(7, "Visit", -1), creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true}},
-		{"another size", creates.NewCreate(7, "Visit", 6), creates.View{UnderWay: true, AlikeUnderWay: true}},
-		{"another name", creates.NewCreate(7, "Other", 5), creates.View{UnderWay: true}},
+		{"equal", creates.NewCreate(7, "Visit", 5), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
+		{"white space aside", creates.NewCreate(7, " Visit ", 5), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
+		{"a size not known", creates.NewCreate(7, "Visit", -1), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
+		{"another size", creates.NewCreate(7, "Visit", 6), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.EqualUnderWay}},
+		{"another name", creates.NewCreate(7, "Other", 5), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.OthersUnderWay}},
 		{"another patient", creates.NewCreate(8, "Visit", 5), creates.View{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var m creates.Registry
+			m := creates.NewRegistry()
 			m.Unresolved(mine)
 			end := m.Begin(tc.other)
-			assert.Equal(t, tc.want, view(&m, mine))
+			assert.Equal(t, tc.want, view(m, mine))
 			second := m.Begin(tc.other)
 			end()
-			assert.Equal(t, tc.want, view(&m, mine), "the second one still is")
+			assert.Equal(t, tc.want, view(m, mine), "the second one still is")
 			second()
-			assert.Equal(t, creates.View{}, view(&m, mine))
+			assert.Equal(t, creates.View{}, view(m, mine))
 		})
 	}
 }
 
 func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
 	t.Parallel()
-	var m creates.Registry
+	m := creates.NewRegistry()
 	mine := creates.NewCreate(7, "Visit", -1).Lost("", noon, "")
 	m.Begin(creates.NewCreate(7, "Visit", 5))
 	m.Unresolved(creates.NewCreate(7, "Visit", 6).Lost("", noon, ""))
-	assert.Equal(t, creates.View{UnderWay: true, EqualUnderWay: true, AlikeUnderWay: true, EqualLost: true, AlikeLost: true}, view(&m, mine))
+	assert.Equal(t, creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, mine))
 }
 
 func TestOtherLosses(t *testing.T) {
@@ -66,9 +66,9 @@ func TestOtherLosses(t *testing.T) {
 		want  creates.View
 	}{
 		{"the same", visit.Lost("", noon, ""), creates.View{}},
-		{"equal", visit.Lost("", later, ""), creates.View{EqualLost: true, AlikeLost: true}},
-		{"equal, before", visit.Lost("", noon.Add(-time.Minute), ""), creates.View{EqualLost: true, AlikeLost: true}},
-		{"another size", creates.NewCreate(7, "Visit", 6).Lost("", later, ""), creates.View{AlikeLost: true}},
+		{"equal", visit.Lost("", later, ""), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
+		{"equal, before", visit.Lost("", noon.Add(-time.Minute), ""), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
+		{"another size", creates.NewCreate(7, "Visit", 6).Lost("", later, ""), creates.View{Unsized: creates.EqualLost}},
 		{"another name", creates.NewCreate(7, "Other", 5).Lost("", later, ""), creates.View{}},
 		{"another patient", creates.NewCreate(8, "Visit", 5).Lost("", later, ""), creates.View{}},
 		{"of another day", visit.Lost("", noon.Add(26*time.Hour), ""), creates.View{}},
@@ -76,29 +76,29 @@ func TestOtherLosses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var m creates.Registry
+			m := creates.NewRegistry()
 			m.Unresolved(mine)
 			m.Unresolved(tc.other)
-			assert.Equal(t, tc.want, view(&m, mine))
+			assert.Equal(t, tc.want, view(m, mine))
 			m.Resolve(tc.other)
-			assert.Equal(t, creates.View{}, view(&m, mine), "it made no note")
+			assert.Equal(t, creates.View{}, view(m, mine), "it made no note")
 		})
 	}
 }
 
 func TestOneNoteForOneLoss(t *testing.T) {
 	t.Parallel()
-	var m creates.Registry
+	m := creates.NewRegistry()
 	a, b := creates.NewCreate(7, "Visit", 5).Lost("", noon, ""), creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Second), "")
 	m.Unresolved(a)
 	m.Unresolved(b)
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false))
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
 	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
-	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, EqualLost: true, AlikeLost: true}, view(&m, a))
-	assert.Equal(t, creates.View{Claimed: []creates.Ref{{ID: 70}}}, view(&m, b), "what it made is known")
+	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, a))
+	assert.Equal(t, creates.View{Claimed: []creates.Ref{{ID: 70}}}, view(m, b), "what it made is known")
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, false))
-	assert.Equal(t, creates.View{Note: creates.Ref{ID: 71}, Claimed: []creates.Ref{{ID: 70}}}, view(&m, b))
+	assert.Equal(t, creates.View{Note: creates.Ref{ID: 71}, Claimed: []creates.Ref{{ID: 70}}}, view(m, b))
 	// One of another process is remembered from when it is found.
 	c := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
@@ -107,7 +107,7 @@ func TestOneNoteForOneLoss(t *testing.T) {
 
 func TestItSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
-	var m creates.Registry
+	m := creates.NewRegistry()
 	of := func(i int) creates.Loss {
 		return creates.NewCreate(int64(i+1), "Visit", 5).Lost("", noon.Add(time.Duration(i)*time.Second), "")
 	}
@@ -125,7 +125,7 @@ func TestItSaysWhatItForgot(t *testing.T) {
 
 func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	t.Parallel()
-	var m creates.Registry
+	m := creates.NewRegistry()
 	late := noon.Add(100 * time.Hour)
 	m.Unresolved(creates.NewCreate(1, "Visit", 5).Lost("", late, ""))
 	for i := range creates.MaxUnresolved + 1 {
@@ -136,7 +136,7 @@ func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 
 func TestManyGoroutinesShareIt(t *testing.T) {
 	t.Parallel()
-	var m creates.Registry
+	m := creates.NewRegistry()
 	var claims sync.Map
 	var workers sync.WaitGroup
 	for worker := range 8 {
@@ -155,4 +155,89 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 		})
 	}
 	workers.Wait()
+}
+
+func TestAddRemembersTheTime(t *testing.T) {
+	t.Parallel()
+	ids := creates.NewRegistry()
+	_, _, ok := ids.Note(7)
+	assert.False(t, ok)
+	assert.False(t, has(ids, 7))
+	ids.Returned(creates.Ref{ID: 7}, noon)
+	_, at, ok := ids.Note(7)
+	assert.True(t, ok)
+	assert.Equal(t, noon, at)
+	assert.True(t, has(ids, 7))
+	assert.False(t, has(ids, 8))
+	ids.Returned(creates.Ref{ID: 7}, noon.Add(time.Hour))
+	_, at, _ = ids.Note(7)
+	assert.Equal(t, noon.Add(time.Hour), at, "the latest time counts")
+}
+
+func TestExpireKeepsTheID(t *testing.T) {
+	t.Parallel()
+	ids := creates.NewRegistry()
+	ids.Expire(7)
+	assert.False(t, has(ids, 7))
+	ids.Returned(creates.Ref{ID: 7}, noon)
+	ids.Expire(7)
+	_, at, ok := ids.Note(7)
+	assert.True(t, ok)
+	assert.Zero(t, at)
+}
+
+func TestTheOldestMakeRoom(t *testing.T) {
+	t.Parallel()
+	ids := creates.NewRegistry()
+	const more = 10
+	for id := range int64(2*creates.MaxReturned + more) {
+		ids.Returned(creates.Ref{ID: id}, noon)
+		ids.Returned(creates.Ref{ID: id}, noon) // an id added twice takes one place
+		assert.True(t, has(ids, id))
+	}
+	for id := range int64(2*creates.MaxReturned + more) {
+		assert.Equal(t, id >= creates.MaxReturned+more, has(ids, id), id)
+	}
+}
+
+func TestManyGoroutinesShareTheReturned(t *testing.T) {
+	t.Parallel()
+	ids := creates.NewRegistry()
+	var workers sync.WaitGroup
+	for worker := range int64(8) {
+		workers.Go(func() {
+			for i := range int64(100) {
+				ids.Returned(creates.Ref{ID: 100*worker + i}, noon)
+				assert.True(t, has(ids, 100*worker+i))
+			}
+		})
+	}
+	workers.Wait()
+	for id := range int64(800) {
+		assert.True(t, has(ids, id), id)
+	}
+}
+
+func TestReturnedSaysWhatItForgot(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	since := func(at time.Duration) bool {
+		return m.View(creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(at), "")).Forgot
+	}
+	for id := range int64(creates.MaxReturned) {
+		m.Returned(creates.Ref{ID: id}, noon.Add(time.Duration(id)*time.Second))
+	}
+	assert.False(t, since(-time.Hour), "all are remembered")
+	m.Returned(creates.Ref{ID: 0}, noon.Add(time.Hour)) // keeps its place
+	m.Expire(0)
+	m.Returned(creates.Ref{ID: creates.MaxReturned}, noon)
+	assert.True(t, since(time.Hour))
+	assert.False(t, since(time.Hour+time.Second), "it was sent later")
+	m.Returned(creates.Ref{ID: creates.MaxReturned + 1}, noon)
+	assert.True(t, since(time.Hour), "the latest time counts")
+}
+
+func has(m *creates.Registry, id int64) bool {
+	_, _, known := m.Note(id)
+	return known
 }

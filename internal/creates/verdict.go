@@ -81,7 +81,7 @@ func Decide(e Evidence) Verdict {
 		return Verdict{Outcome: Found, By: ByName}
 	case e.Clock == SentInFuture:
 		return Verdict{Reason: Future, Wait: e.Later}
-	case e.Look != LookToEnd && e.Look != LookPastWindow:
+	case e.Look != LookProven:
 		return Verdict{Reason: Unproven, Wait: e.Later}
 	case e.Clock == SentAheadOfService:
 		return Verdict{Reason: Future, Wait: !e.Settled || e.Later}
@@ -97,7 +97,7 @@ func Decide(e Evidence) Verdict {
 		return Verdict{Reason: Resembles, Wait: !e.Settled || underWay || e.Later}
 	case !e.Settled:
 		return Verdict{Reason: Unsettled, Wait: true}
-	case e.Asker != AskerSame:
+	case !e.Own:
 		return Verdict{Reason: NotYours}
 	}
 	return Verdict{Outcome: NotCreated}

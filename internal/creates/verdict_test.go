@@ -28,7 +28,7 @@ func everyEvidence(yield func(evidence) bool) {
 		list = next
 	}
 	vary(int(creates.NamedGone)+1, func(e *evidence, v int) { e.Named = creates.Named(v) })
-	vary(int(creates.LookPastWindow)+1, func(e *evidence, v int) { e.Look = creates.Look(v) })
+	vary(int(creates.LookProven)+1, func(e *evidence, v int) { e.Look = creates.Look(v) })
 	vary(int(creates.SentInFuture)+1, func(e *evidence, v int) { e.Clock = creates.Clock(v) })
 	vary(2, func(e *evidence, v int) { e.Settled = v == 1 })
 	vary(2, func(e *evidence, v int) { e.UniqueName = v == 1 })
@@ -37,7 +37,7 @@ func everyEvidence(yield func(evidence) bool) {
 	vary(3, func(e *evidence, v int) { e.Fitting = v })
 	vary(2, func(e *evidence, v int) { e.Rivals = v == 1 })
 	vary(2, func(e *evidence, v int) { e.Resembling = v == 1 })
-	vary(int(creates.AskerSame)+1, func(e *evidence, v int) { e.Asker = creates.Asker(v) })
+	vary(2, func(e *evidence, v int) { e.Own = v == 1 })
 	vary(int(creates.ProofFound)+1, func(e *evidence, v int) { e.Proof = creates.Proof(v) })
 	vary(2, func(e *evidence, v int) { e.Later = v == 1 })
 	for _, e := range list {
@@ -48,7 +48,7 @@ func everyEvidence(yield func(evidence) bool) {
 }
 
 // proven is the strongest evidence there is that no note was created.
-var proven = evidence{Look: creates.LookToEnd, Settled: true, Asker: creates.AskerSame}
+var proven = evidence{Look: creates.LookProven, Settled: true, Own: true}
 
 func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 	t.Parallel()
@@ -62,11 +62,11 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		case creates.NotCreated:
 			require.Equal(t, creates.NotNamed, e.Named, "the service gave it an id: %+v", e)
 			require.True(t, e.Settled, "%+v", e)
-			require.Contains(t, []creates.Look{creates.LookToEnd, creates.LookPastWindow}, e.Look, "%+v", e)
+			require.Equal(t, creates.LookProven, e.Look, "%+v", e)
 			require.Equal(t, creates.ClocksAgree, e.Clock, "%+v", e)
 			require.False(t, e.Resembling || e.Rivals || e.Fitting > 0, "%+v", e)
 			require.Equal(t, creates.NoProof, e.Proof, "%+v", e)
-			require.Equal(t, creates.AskerSame, e.Asker, "whoever asks must see the note if it is there: %+v", e)
+			require.True(t, e.Own, "whoever asks must see the note if it is there: %+v", e)
 		default:
 			require.NotEmpty(t, v.Reason, "%+v", e)
 			continue
@@ -75,7 +75,7 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		require.False(t, v.Wait, "%+v", e)
 	}
 	assert.Len(t, seen, 3)
-	assert.Equal(t, 4*5*3*2*2*4*2*3*2*2*3*4*2, seen[creates.Found]+seen[creates.NotCreated]+seen[creates.Undecided])
+	assert.Equal(t, 4*4*3*2*2*4*2*3*2*2*2*4*2, seen[creates.Found]+seen[creates.NotCreated]+seen[creates.Undecided])
 }
 
 func requireFound(t *testing.T, e evidence) {
@@ -106,7 +106,7 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 	for e := range everyEvidence {
 		want := creates.Undecided
 		unnamed := e.Named == creates.NotNamed
-		seen := e.Look == creates.LookToEnd || e.Look == creates.LookPastWindow
+		seen := e.Look == creates.LookProven
 		alone := e.Fitting == 1 && !e.Rivals && e.Proof != creates.ProofUnderWay && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
 		switch {
 		case e.Named == creates.NamedHere,
@@ -114,7 +114,7 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 			unnamed && alone && e.UniqueName && (seen || e.Look == creates.LookUnproven),
 			unnamed && alone && seen && e.Clock == creates.ClocksAgree && !e.Forgot:
 			want = creates.Found
-		case unnamed && seen && e.Settled && e.Clock == creates.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Asker == creates.AskerSame:
+		case unnamed && seen && e.Settled && e.Clock == creates.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Own:
 			want = creates.NotCreated
 		}
 		require.Equal(t, want, creates.Decide(e).Outcome, "%+v", e)
@@ -150,7 +150,7 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 		explained.UniqueName, explained.Forgot, explained.Resembling, explained.Rivals, explained.Others = e.UniqueName, e.Forgot, e.Resembling, e.Rivals, e.Others
 		require.Equal(t, underWay && (e.Resembling || e.Rivals), creates.Decide(explained).Wait, "a create under way may explain it: %+v", explained)
 		nothingYet := e
-		nothingYet.Look, nothingYet.Clock, nothingYet.Settled, nothingYet.Fitting, nothingYet.Rivals = creates.LookToEnd, creates.ClocksAgree, false, 0, false
+		nothingYet.Look, nothingYet.Clock, nothingYet.Settled, nothingYet.Fitting, nothingYet.Rivals = creates.LookProven, creates.ClocksAgree, false, 0, false
 		require.True(t, creates.Decide(nothingYet).Wait, "the note may still come: %+v", nothingYet)
 	}
 }
@@ -182,7 +182,7 @@ func decide(unique bool, notes ...note) creates.Outcome {
 	for _, n := range notes {
 		e.Add(n, false)
 	}
-	e.Prove(notes, creates.View{})
+	e.Prove(creates.NoOthers)
 	return creates.Decide(e).Outcome
 }
 

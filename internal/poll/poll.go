@@ -53,9 +53,15 @@ func (s *Schedule) LastPause() time.Duration { return s.last }
 // Sleep waits for the time of the next poll. An error means that there is none: the context ended.
 func (s *Schedule) Sleep(ctx context.Context) error {
 	s.last = s.pause(ctx)
-	timer := time.NewTimer(max(s.last, s.requested))
-	defer timer.Stop()
+	pause := max(s.last, s.requested)
 	s.requested = 0
+	return Sleep(ctx, pause)
+}
+
+// Sleep waits until the time has passed or the context has ended, and returns its error then.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():

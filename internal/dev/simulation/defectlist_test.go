@@ -3,7 +3,7 @@ package simulation
 // defects are mistakes that were made once, or that somebody may make when changing the SDK.
 var defects = []defect{
 	// A create and its verdict.
-	{name: "a lost create counts as settled after 30 seconds", file: "findcreated.go", old: "settle := cmp.Or(params.Settle, defaultSettle)", with: "settle := cmp.Or(params.Settle, defaultSettle/20)"},
+	{name: "a lost create counts as settled after 30 seconds", file: "findcreated.go", old: "now, cmp.Or(l.params.Settle, defaultSettle)", with: "now, cmp.Or(l.params.Settle, defaultSettle/20)"},
 	{name: "not created is said at the first look", file: "internal/creates/verdict.go", old: "case !e.Settled:", with: "case false:"},
 	{name: "a create is retried after a 5xx", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status >= 500"},
 	{name: "a create is retried after a 503", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status == 503"},
@@ -20,12 +20,12 @@ var defects = []defect{
 	{name: "nothing forbids to say not created", file: "internal/creates/verdict.go", old: "case e.Resembling:", with: "case false:"},
 	{name: "a shortened name does not resemble", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Name == NameEqual || n.Name == NameUnsent || about && false"},
 	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Size == SizeEqual || about && false"},
-	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.end+max(c.Ahead, 0):", with: "case at < w.sent || at > w.end+max(c.Ahead, 0):"},
-	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "case e.Look != LookToEnd && e.Look != LookPastWindow:", with: "case false:"},
+	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.sent ||"},
+	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "case e.Look != LookProven:", with: "case false:"},
 	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "return !asked.Add(-l.stale).Before(at)", with: "return !asked.Before(at)"},
 	{
 		name: "an old Date is the service's time", file: "internal/creates/clock.go", old: "date.Add(c.Cached).Unix()", with: "date.Unix()",
-		also: []patch{{file: "internal/creates/clock.go", old: "case ours && theirs && past && c.Known:", with: "case theirs && (past || true) && c.Known:"}},
+		also: []patch{{file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case theirs && (soon || ours || true) && c.Known:"}},
 	},
 	{name: "a note of some patient fits a create without one", file: "findcreated.go", old: "Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row),", with: "Patient: true,"},
 	{name: "rows without a patient are never trusted", file: "notes.go", old: "case match == namesThis, match == namesNone && p.TrustPatientFilter:", with: "case match == namesThis:"},
@@ -33,13 +33,13 @@ var defects = []defect{
 		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "case one && e.Others == EqualLost:", with: "case false:",
 		also: []patch{
 			{file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(l)", with: "return false && e.note.Is(note)"},
-			{file: "internal/creates/registry.go", old: "case returned, slices.ContainsFunc(v.Claimed, sameID):", with: "case returned || false && sameID(note):"},
+			{file: "internal/creates/registry.go", old: "case known, slices.ContainsFunc(v.Claimed, sameID):", with: "case known || false && sameID(note):"},
 		},
 	},
 	{name: "a note with one odd part cannot be read", file: "internal/jsonscan/errors.go", old: "if d.err != nil || got == Invalid {", with: "if true {"},
 	{name: "the id of an unreadable note is dropped", file: "request.go", old: "NoteID: r.createdID(result.Last), Err: err", with: "Err: err"},
-	{name: "a journal forgets when a create was lost", file: "findcreated.go", old: "SentAt: e.SentAt.UTC(), LostAt: e.LostAt.UTC(),", with: "SentAt: e.SentAt.UTC(),"},
-	{name: "a journal forgets the recording's size", file: "findcreated.go", old: "AudioSize: e.audioSize(), NoteID: e.NoteID,\n", with: "NoteID: e.NoteID,\n"},
+	{name: "a journal forgets when a create was lost", file: "findcreated.go", old: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()", with: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), time.Time{}, e.audioSize()"},
+	{name: "a journal forgets the recording's size", file: "findcreated.go", old: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()", with: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), 0"},
 	{name: "a lost create is to be tried later", file: "errors.go", old: "case byStatus == \"\" && e.StatusCode >= 500 && e.reads():", with: "case byStatus == \"\" && e.StatusCode >= 500:"},
 	{name: "whatever is lost is a note", file: "errors.go", old: "case e.Params.Name != \"\" || e.Params.PatientID != 0", with: "case true || e.Params.PatientID != 0"},
 	{name: "rivals do not count", file: "internal/creates/evidence.go", old: "e.Rivals = true", with: "e.Rivals = false"},
@@ -48,15 +48,15 @@ var defects = []defect{
 	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin(params.fingerprint())", with: "end := func() {}"},
 	{name: "losses are not remembered", file: "notes.go", old: "s.client.creates.Unresolved(unknown.loss())", with: ""},
 	{
-		name: "what was asked about is not remembered", file: "findcreated.go", old: "s.client.creates.Unresolved(l.loss)", with: "",
+		name: "what was asked about is not remembered", file: "findcreated.go", old: "l.registry.Unresolved(l.loss)", with: "",
 	},
-	{name: "notes that Create returned are not remembered", file: "findcreated.go", old: "c.creates.Returned.Add(note.ref(), time.Now())", with: ""},
+	{name: "notes that Create returned are not remembered", file: "findcreated.go", old: "c.creates.Returned(note.ref(), time.Now())", with: ""},
 	{
 		name: "one note is found for two creates", file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(l)", with: "return false && e.note.Is(note)",
 		survives: "it takes two searches at one instant, and in worlds each has its own", held: "internal/creates TestOneNoteForOneLoss",
 	},
 	{
-		name: "notes found for others look free", file: "internal/creates/registry.go", old: "case returned, slices.ContainsFunc(v.Claimed, sameID):", with: "case returned || false && sameID(note):",
+		name: "notes found for others look free", file: "internal/creates/registry.go", old: "case known, slices.ContainsFunc(v.Claimed, sameID):", with: "case known || false && sameID(note):",
 		survives: "a note is found only once: without this more is undecided, for a worse reason", held: ". TestFindCreatedNeverGivesOneNoteToTwo",
 	},
 	{name: "another user's note fits", file: "internal/creates/evidence.go", old: "return described && n.User == UserOwn && n.Made == MadeSince", with: "return described && n.Made == MadeSince"},
@@ -67,10 +67,10 @@ var defects = []defect{
 		name: "a unique name that is only similar fits", file: "internal/creates/evidence.go", old: "if unique {\n\t\treturn n.Name == NameEqual\n\t}\n\tdescribed", with: "if unique {\n\t\treturn n.Name == NameEqual || n.Name == NameSimilar || n.Name == NameCut\n\t}\n\tdescribed",
 	},
 	{name: "a unique name is any name", file: "internal/creates/evidence.go", old: "if unique {\n\t\treturn n.Name == NameEqual\n\t}\n\tdescribed", with: "if unique {\n\t\treturn true\n\t}\n\tdescribed"},
-	{name: "the service's clock is not asked", file: "internal/creates/clock.go", old: "case ours && theirs && past && c.Known:", with: "case ours || theirs || past && false:"},
-	{name: "a list that failed counts as seen", file: "findcreated.go", old: "case err != nil:\n\t\t\treturn creates.LookRefused, err\n", with: "case err != nil:\n\t\t\treturn creates.LookToEnd, nil\n"},
+	{name: "the service's clock is not asked", file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case ours || theirs || soon && false:"},
+	{name: "a list that failed counts as seen", file: "findcreated.go", old: "case err != nil:\n\t\t\treturn creates.LookRefused, err\n", with: "case err != nil:\n\t\t\treturn creates.LookProven, nil\n"},
 	{
-		name: "an order by accident counts as one", file: "findcreated.go", old: " || !l.followsOrder(ctx, &order) {", with: " || false && !l.followsOrder(ctx, &order) {",
+		name: "an order by accident counts as one", file: "findcreated.go", old: "&& l.followsOrder(ctx, order) }", with: "&& (true || l.followsOrder(ctx, order)) }",
 		survives: "the services of worlds follow the order they are asked for", held: ". TestFindCreatedReadsOnWhereTheOrderIsByAccident",
 	},
 	{
@@ -79,16 +79,16 @@ var defects = []defect{
 	},
 	{name: "excluded notes are not excluded", file: "findcreated.go", old: "if slices.Contains(l.params.ExcludeIDs, note.ID) {", with: "if false {"},
 	{name: "the window is an hour too late", file: "internal/creates/clock.go", old: "return Window{sent.Unix(),", with: "return Window{sent.Unix() + 3600,"},
-	{name: "a window of seconds instead of a day", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.end+max(c.Ahead, 0):", with: "case at < earliest-60 || at > w.end-slack+max(c.Ahead, 0):"},
+	{name: "a window of seconds instead of a day", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.settled+slack+max(c.Ahead, 0):", with: "case at < earliest-60 || at > w.settled+max(c.Ahead, 0):"},
 
 	// The identity of a loss, and its recording.
-	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "case e.Asker != AskerSame:", with: "case false:"},
+	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "case !e.Own:", with: "case false:"},
 	{name: "another service is asked about a loss", file: "findcreated.go", old: "if l.lost.Service != \"\" && l.lost.Service != l.notes.client.service() {", with: "if false {"},
 	{name: "a cache that keeps an old Date is as new as it looks", file: "internal/creates/clock.go", old: "if fallen := p.ahead - c.Ahead; fallen > 1 {", with: "if fallen := p.ahead - c.Ahead; fallen > 1<<40 {"},
-	{name: "another length or other bytes are another note", file: "findcreated.go", old: "case s.Content == creates.Differs && l.exact && kept != nil && kept.Shows == creates.Equal:", with: "case s.Content == creates.Differs && (true || kept != nil):"},
-	{name: "the first recording that is equal decides", file: "internal/creates/evidence.go", old: "case equal > 1, unread, v.SameLost, e.Forgot:", with: "case unread && false, v.SameLost, e.Forgot:"},
+	{name: "another length or other bytes are another note", file: "findcreated.go", old: "if s.Content == creates.Differs && l.exact && kept ||", with: "if s.Content == creates.Differs && (kept || true) ||"},
+	{name: "the first recording that is equal decides", file: "internal/creates/evidence.go", old: "case e.equal > 1, e.unread, same == EqualLost, e.Forgot:", with: "case same == EqualLost, e.Forgot:"},
 	{
-		name: "a time that another process noted counts by our clock", file: "findcreated.go", old: "default:\n\t\tl.settledAt = now.Add(l.settle)", with: "default:\n\t\tl.settledAt = l.lost.LostAt.Add(l.settle)",
+		name: "a time that another process noted counts by our clock", file: "findcreated.go", old: "lostAt, from := now, now", with: "lostAt, from := now, l.lost.LostAt",
 		survives: "the difference of clocks is kept with nearly every loss", held: ". TestSettleIsCountedByBothClocks",
 	},
 	{
@@ -96,11 +96,11 @@ var defects = []defect{
 		survives: "programs put no errors together", held: ". TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept",
 	},
 	{
-		name: "twin losses do not count for recordings", file: "internal/creates/evidence.go", old: "case equal > 1, unread, v.SameLost, e.Forgot:", with: "case equal > 1, unread, e.Forgot:",
+		name: "twin losses do not count for recordings", file: "internal/creates/evidence.go", old: "case e.equal > 1, e.unread, same == EqualLost, e.Forgot:", with: "case e.equal > 1, e.unread, e.Forgot:",
 		survives: "programs record nothing twice", held: ". TestTwinLossesAreToldApartByTheirRecordings",
 	},
 	{
-		name: "storage that fails is asked without end", file: "internal/creates/content.go", old: "return r.read < maxRead && r.spent < budget", with: "return true",
+		name: "storage that fails is asked without end", file: "internal/creates/content.go", old: "return r.Read < maxRead && r.spent < budget", with: "return true",
 		survives: "a search that waits for recordings ends after so many requests", held: ". TestRecordingsAreReadWithinBounds",
 	},
 	{
