@@ -70,7 +70,10 @@ var (
 // refusal is what the service says on its own to a request that the box would accept; nil: nothing.
 func (t *trip) refusal() *http.Response {
 	r := t.request
-	if r.lists() && r.call.token == strangerToken { // users see their own notes alone
+	if r.id() != 0 && r.call.token == strangerToken { // users see their own notes alone
+		return respond(http.StatusNotFound, "application/json", `{"message":"Resource not found"}`)
+	}
+	if r.lists() && r.call.token == strangerToken {
 		return respond(http.StatusOK, "application/json", `{"data":[],"links":{},"meta":{"current_page":1,"last_page":1,"total":0}}`)
 	}
 	if t.world.design.refuses && r.method == http.MethodPut && r.signs() && t.world.service.look(r.id()).Stage == clinicaldoctest.StageSigned {
