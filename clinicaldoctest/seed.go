@@ -172,14 +172,16 @@ func (s *state) addNote(n Note) int64 {
 	owner := s.mustKnowUser(or(n.UserID, defaultUserID))
 	added := &note{
 		id: or(n.ID, s.notes.next()), userID: owner.id, teamID: owner.teamID,
-		patientID: or(n.PatientID, 1), promptID: or(n.PromptID, 1), audio: recording,
+		patientID: or(n.PatientID, 1), promptID: or(n.PromptID, 1), name: n.Name, audio: recording,
 		stage: StageUploaded, stuck: n.Stuck, errorState: n.ErrorState,
 		createdAt: created, updatedAt: created, stageSince: created, at: created,
 	}
 	if n.Transcription != "" || n.Analysis != "" {
 		added.script = &Script{Transcription: n.Transcription, Analysis: n.Analysis}
 	}
-	added.name = or(n.Name, noteName(added.id))
+	if added.name == "" {
+		added.name = noteName(added.id)
+	}
 	if err := added.enter(or(n.Stage, StageComplete), created); err != nil {
 		panic("clinicaldoctest: AddNote: " + err.Error())
 	}

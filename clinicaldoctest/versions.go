@@ -46,6 +46,8 @@ type noteLog struct {
 	all   []*note             // in the order of their ids, deleted ones too
 	lists map[listKey][]*note // those that are there, in the order of their creation
 	gone  int                 // of all, how many are deleted
+
+	byPatient bool // lists has those of single patients: only once one was asked for, so that many notes are added quickly
 }
 
 // listKey names the notes that a team sees, of one patient or, with 0, of all.
@@ -72,16 +74,9 @@ func put(notes []*note, n *note, compare func(a, b *note) int) []*note {
 // add appends the next version of a note, or its first.
 func (l *noteLog) add(n *note) {
 	l.all = put(l.all, n, compareIDs)
-	for _, patientID := range []int64{0, n.patientID} {
-		key := listKey{n.teamID, patientID}
-		if !n.deleted {
-			l.lists[key] = put(l.lists[key], n, compareCreated)
-		} else if i, found := slices.BinarySearchFunc(l.lists[key], n, compareCreated); found {
-			l.lists[key] = slices.Delete(l.lists[key], i, i+1)
-		}
-		if patientID == n.patientID && len(l.lists[key]) == 0 {
-			delete(l.lists, key)
-		}
+	l.update(listKey{n.teamID, 0}, n)
+	if l.byPatient {
+		l.update(listKey{n.teamID, n.patientID}, n)
 	}
 	if n.deleted {
 		l.gone++
@@ -98,6 +93,21 @@ func (l *noteLog) add(n *note) {
 			return forget
 		})
 	}
+}
+
+// update puts the last version of a note into a list, or takes it out.
+func (l *noteLog) update(key listKey, n *note) {
+	list := l.lists[key]
+	if !n.deleted {
+		list = put(list, n, compareCreated)
+	} else if i, found := slices.BinarySearchFunc(list, n, compareCreated); found {
+		list = slices.Delete(list, i, i+1)
+	}
+	if len(list) == 0 {
+		delete(l.lists, key)
+		return
+	}
+	l.lists[key] = list
 }
 
 // forgetOldVersions keeps the newer half.
@@ -143,6 +153,12 @@ func (n *note) asOf(at time.Time) *note {
 // what a replica knows that is so far behind.
 func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*note {
 	if lag == 0 {
+		if key.patientID != 0 && !l.byPatient {
+			l.byPatient = true
+			for _, n := range l.all {
+				l.update(listKey{n.teamID, n.patientID}, n)
+			}
+		}
 		return l.lists[key]
 	}
 	var known []*note

@@ -19,7 +19,11 @@ func TestPagesAreThoseOfTheWholeListSorted(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		log := newLog()
+		asked := random.Int64N(40) // when a patient's notes are asked for the first time
 		for id := range random.Int64N(40) {
+			if id == asked {
+				log.list(listKey{1, 1}, time.Time{}, 0)
+			}
 			created := time.UnixMilli(random.Int64N(5000)).UTC()
 			log.add(&note{id: id + 1, teamID: 1, patientID: 1 + random.Int64N(2), createdAt: created, at: created})
 		}
@@ -59,6 +63,7 @@ func TestPagesAreThoseOfTheWholeListSorted(t *testing.T) {
 func TestTheLogOfNotesIsBounded(t *testing.T) {
 	t.Parallel()
 	log := newLog()
+	assert.Empty(t, log.list(listKey{1, 1}, time.Time{}, 0))
 	for id := range int64(maxGone + 2) {
 		n := &note{id: id + 1, teamID: 1, patientID: id + 1}
 		log.add(n)
