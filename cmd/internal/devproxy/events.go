@@ -15,7 +15,7 @@ const (
 	beatInterval  = 15 * time.Second
 	notesInterval = 250 * time.Millisecond
 	writeTimeout  = 5 * time.Second
-	batchPause    = 25 * time.Millisecond // what comes meanwhile is written together
+	batchPause    = 50 * time.Millisecond // what comes meanwhile is written together
 	maxBatch      = 200                   // requests in one event
 )
 

@@ -38,7 +38,6 @@ function position(requests, id) {
 
 export function take(request) {
   const known = byId.get(request.id);
-  request.hay = [request.method, request.route, request.target, request.fault, ...(request.findings || [])].join(" ").toLowerCase();
   byId.set(request.id, request);
   if (known) {
     all[position(all, request.id)] = request;
@@ -50,6 +49,7 @@ export function take(request) {
     else all.push(request);
     if (all.length > maxKept) forgetOld();
     if (paused) held++;
+    else if (all.at(-1) !== request) refilter = true; // an old one that was forgotten meanwhile
     else if (matches(request)) {
       view.push(request);
       added++;
@@ -95,8 +95,10 @@ function parse() {
   if ($("route").value) terms.push({ key: "exact", value: $("route").value });
 }
 
+const hay = (r) => r.hay ??= [r.method, r.route, r.target, r.fault, ...(r.findings || [])].join(" ").toLowerCase();
+
 const tests = {
-  text: (r, word) => r.hay.includes(word) || `#${r.id}` === word || !!inBodies.get(word)?.has(r.id),
+  text: (r, word) => hay(r).includes(word) || `#${r.id}` === word || !!inBodies.get(word)?.has(r.id),
   status: (r, wanted) => !r.pending && (wanted === "none" ? !r.status : wanted.endsWith("xx") ? String(r.status)[0] === wanted[0] : String(r.status) === wanted),
   route: (r, word) => (r.route || "").toLowerCase().includes(word),
   exact: (r, route) => r.route === route,
@@ -167,7 +169,10 @@ export function schedule() {
   });
 }
 
+// draw reads where the list stands before it changes anything, so that the browser lays the page out once.
 function draw() {
+  let top = rows.scrollTop;
+  const seen = rows.clientHeight;
   $("pause").textContent = paused && held ? `Go on (${held} new)` : paused ? "Go on" : "Pause";
   if (refilter && !paused) {
     view = terms.length ? all.filter(matches) : all.slice();
@@ -178,12 +183,11 @@ function draw() {
   $("request-count").textContent = count;
   $("no-requests").hidden = all.length > 0;
   rows.hidden = !all.length;
-  height = Number.parseFloat(getComputedStyle(rows).getPropertyValue("--row")) || 30;
   space.style.height = `${view.length * height}px`;
-  if (added && rows.scrollTop > height) rows.scrollTop += added * height; // whoever reads further down stays there
+  if (added && top > height) rows.scrollTop = top += added * height; // whoever reads further down stays there
   added = 0;
-  const first = Math.max(0, Math.floor(rows.scrollTop / height) - 4);
-  const last = Math.min(view.length, first + Math.ceil(rows.clientHeight / height) + 8);
+  const first = Math.max(0, Math.floor(Math.min(top, view.length * height - seen) / height) - 4);
+  const last = Math.min(view.length, first + Math.ceil(seen / height) + 8);
   while (pool.length < last - first) pool.push(makeRow());
   pool.forEach((row, i) => {
     const r = view[view.length - 1 - first - i];
@@ -253,7 +257,10 @@ rows.addEventListener("click", (event) => {
   if (row) select(Number(row.dataset.id));
 });
 rows.addEventListener("scroll", schedule, { passive: true });
-new ResizeObserver(schedule).observe(rows);
+new ResizeObserver(() => {
+  height = Number.parseFloat(getComputedStyle(rows).getPropertyValue("--row"));
+  draw();
+}).observe(rows);
 for (const id of ["filter", "status", "route"]) $(id).addEventListener("input", find);
 $("find").addEventListener("submit", (event) => {
   event.preventDefault();
