@@ -1,7 +1,7 @@
 // Quickstart takes one note through its whole life: upload, wait, edit, sign, download, list, delete.
 //
-// With nothing configured it runs against the service in a box. With CLINICALDOC_BASE_URL and CLINICALDOC_TOKEN set it
-// writes to that service, and asks for -yes.
+// With nothing configured it runs on the service in a box. With CLINICALDOC_BASE_URL and CLINICALDOC_TOKEN set it writes to
+// that service, and asks for -yes.
 package main
 
 import (
@@ -16,40 +16,37 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-type settings struct {
-	patient, prompt int64
-	yes             bool
-}
-
 func main() {
-	var s settings
-	flag.Int64Var(&s.patient, "patient", 1, "id of the patient that the note is made for")
-	flag.Int64Var(&s.prompt, "prompt", 1, "id of the prompt to use")
-	flag.BoolVar(&s.yes, "yes", false, "write to the service of CLINICALDOC_BASE_URL")
+	patient := flag.Int64("patient", 1, "id of the patient that the note is made for")
+	prompt := flag.Int64("prompt", 1, "id of the prompt to use")
+	yes := flag.Bool("yes", false, "write to the service of CLINICALDOC_BASE_URL")
 	flag.Parse()
 	log.SetFlags(0)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, s, os.Stdout)
-	stop()
+	if os.Getenv(clinicaldoc.EnvBaseURL)+os.Getenv(clinicaldoc.EnvToken) == "" {
+		_ = flag.Set("box", "true") // nothing is configured: a stand-in, where box.go has one
+	}
+	client, err := clinicaldoc.NewClientFromEnv()
 	if err != nil {
+		log.Fatal(err)
+	}
+	if !*yes {
+		log.Fatalf("this creates, edits, signs and deletes a note of patient %d at %s: start it with -yes to allow that", *patient, client.BaseURL())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	if err := run(ctx, client, *patient, *prompt, os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, s settings, out io.Writer) (err error) {
+func run(ctx context.Context, client *clinicaldoc.Client, patient, prompt int64, out io.Writer) (err error) {
 	say := log.New(out, "", 0).Printf
-	client, stop, err := connect(s, say)
-	if err != nil {
-		return err
-	}
-	defer stop()
-
 	me, err := client.Users.Me(ctx)
 	if err != nil {
 		return err
@@ -57,8 +54,8 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	say("signed in as user %d", me.ID)
 
 	recording := tone(5)
-	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
-		Name: "Quickstart", PatientID: s.patient, PromptID: s.prompt,
+	note, err := create(ctx, client, clinicaldoc.CreateNoteParams{
+		Name: "Quickstart", PatientID: patient, PromptID: prompt,
 		Audio: clinicaldoc.AudioBytes("quickstart.wav", recording),
 		OnProgress: func(sent, total int64) {
 			if sent > 0 {
@@ -71,7 +68,9 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	say("uploaded: note %d", note.ID)
 	defer func() {
-		_, deleted := client.Notes.Delete(context.WithoutCancel(ctx), note.ID)
+		last, cancel := cleanUp(ctx)
+		defer cancel()
+		_, deleted := client.Notes.Delete(last, note.ID)
 		if deleted == nil {
 			say("deleted note %d", note.ID)
 		}
@@ -89,14 +88,35 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 
 	// IfUnchanged: a change by others since the note was read is a *ConflictError.
 	reviewed := clinicaldoc.UpdateNoteParams{Analysis: new(note.Analysis + "\nReviewed.")}
-	if note, err = client.Notes.Update(ctx, note.ID, reviewed, clinicaldoc.IfUnchanged(note)); err != nil {
+	edited, err := client.Notes.Update(ctx, note.ID, reviewed, clinicaldoc.IfUnchanged(note))
+	if err != nil {
 		return err
 	}
-	if note, err = client.Notes.Sign(ctx, note.ID, clinicaldoc.IfUnchanged(note)); err != nil {
+	signed, err := client.Notes.Sign(ctx, note.ID, clinicaldoc.IfUnchanged(edited))
+	if err != nil {
 		return err
 	}
-	say("edited and signed: %s", note.Stage())
-	return look(ctx, client, note.ID, s.patient, recording, say)
+	say("edited and signed: %s", signed.Stage())
+	return look(ctx, client, note.ID, patient, recording, say)
+}
+
+// create makes the note. If the response is lost the note is looked for: creating it again could make a second one.
+func create(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
+	note, err := client.Notes.Create(ctx, params)
+	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
+		if ctx.Err() != nil { // interrupted: what was made is still to be deleted
+			var cancel context.CancelFunc
+			ctx, cancel = cleanUp(ctx)
+			defer cancel()
+		}
+		note, err = client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
+	}
+	return note, err
+}
+
+// cleanUp returns a context for what must be done at the end, also after an interrupt, but not for ever.
+func cleanUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
 
 // look downloads the recording, compares it with what was uploaded, and counts the patient's notes.
@@ -111,34 +131,12 @@ func look(ctx context.Context, client *clinicaldoc.Client, id, patient int64, re
 	}
 	say("downloaded %d bytes of audio, equal to what was uploaded", size)
 
-	count := 0
-	for _, err := range client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: patient, Sort: clinicaldoc.SortLatest}) {
-		if err != nil {
-			return err
-		}
-		count++
+	notes, err := clinicaldoc.Collect(client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: patient}))
+	if err != nil {
+		return fmt.Errorf("the patient's notes: %w", err)
 	}
-	say("the patient has %d note(s)", count)
+	say("the patient has %d note(s)", len(notes))
 	return nil
-}
-
-// connect returns a client for the service that CLINICALDOC_BASE_URL names or, without it, for the service in a box, where
-// a note takes about two seconds.
-func connect(s settings, say func(string, ...any)) (client *clinicaldoc.Client, stop func(), err error) {
-	if os.Getenv(clinicaldoc.EnvBaseURL) == "" {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{
-			Uploaded: 200 * time.Millisecond, Transcribing: time.Second, Transcribed: 200 * time.Millisecond, Analysing: 600 * time.Millisecond,
-		}))
-		say("no %s set: using the service in a box at %s", clinicaldoc.EnvBaseURL, srv.URL)
-		return srv.Client(), srv.Close, nil
-	}
-	if client, err = clinicaldoc.NewClientFromEnv(); err != nil {
-		return nil, nil, err
-	}
-	if !s.yes {
-		return nil, nil, fmt.Errorf("this creates, edits, signs and deletes a note of patient %d at %s: start it with -yes to allow that", s.patient, client.BaseURL())
-	}
-	return client, func() {}, nil
 }
 
 // tone returns a recording of a quiet tone: a WAV file of 8 kHz, 8 bit, mono.

@@ -1,14 +1,17 @@
 package guards_test
 
 import (
+	"bytes"
 	"go/format"
 	"go/token"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +142,43 @@ func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 		}
 	}
 	require.NoError(t, outside.Test(t.Context(), root, t.TempDir(), files))
+}
+
+// What the README tells a newcomer to type serves the modules below the root too, as pages on them take for granted.
+func TestTheReadmesLinesServeTheModulesBelow(t *testing.T) {
+	t.Parallel()
+	sources(t) // so that go test notices a change
+	shell, err := exec.LookPath("sh")
+	if err != nil || runtime.GOOS == "windows" {
+		t.Skip("the lines are for a shell")
+	}
+	typed := regexp.MustCompile("(?s)\n```sh\n(go mod init .*?)```").FindStringSubmatch(documents(t)["README.md"])
+	require.NotNil(t, typed)
+	checkout, err := filepath.Abs(root)
+	require.NoError(t, err)
+	for _, module := range []string{"otelclinicaldoc", "ingest/jetstream"} {
+		t.Run(module, func(t *testing.T) {
+			t.Parallel()
+			if !hasModules(t, filepath.Join(root, module)) {
+				t.Skip("not all of its modules are in the module cache")
+			}
+			folder := t.TempDir()
+			require.NoError(t, os.Symlink(checkout, filepath.Join(folder, "clinicaldoc-go")))
+			place := filepath.Join(folder, "visit")
+			require.NoError(t, os.Mkdir(place, 0o700))
+			program := "package main\n\nimport (\n\t_ \"" + thisModule + "\"\n\t_ \"" + thisModule + "/" + module + "\"\n)\n\nfunc main() {}\n"
+			require.NoError(t, os.WriteFile(filepath.Join(place, "main.go"), []byte(program), 0o600))
+			lines := exec.CommandContext(t.Context(), shell, "-ec", typed[1]+"go list -deps .\n") //nolint:gosec // the README's
+			lines.Dir = place
+			// Nothing is looked up: what the module requires is in the cache, and its sums were checked when it came there.
+			lines.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*", "GOFLAGS=-buildvcs=false")
+			out, err := lines.CombinedOutput()
+			if missing := regexp.MustCompile(`(\S+): module lookup disabled`).FindSubmatch(out); missing != nil && !bytes.HasPrefix(missing[1], []byte(thisModule)) {
+				t.Skip("not all that go mod tidy looks at is in the module cache")
+			}
+			require.NoError(t, err, string(out))
+		})
+	}
 }
 
 // maxCodeColumns is what a page shows of a line of code without scrolling, a tab being eight.

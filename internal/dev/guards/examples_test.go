@@ -2,12 +2,18 @@ package guards_test
 
 import (
 	"bytes"
+	"context"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +25,23 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
 
+// arguments are those with which an example does its work in an empty folder that prepare has filled.
+var arguments = map[string][]string{
+	"export":     {},
+	"fhirexport": {"-note", "1", "-patient", "7", "-subject", "Patient/7", "-author", "Practitioner/1"},
+	"nightly":    {"-manifest", "tonight.csv", "-journal", "uploads.journal", "-begin"},
+	"quickstart": {},
+}
+
+// servers go on until they are ended: a signal is the way to do that, and no failure.
+var servers = []string{"webbackend"}
+
+// boxFile holds all that an example knows of the service in a box. Whoever copies the example deletes it.
+const boxFile = "box.go"
+
+// canary is in every text of the clinic. No program leaves it behind when it is ended.
+const canary = "synthetic-canary"
+
 // examples returns the files of each example by its name.
 func examples(t *testing.T) map[string]map[string]string {
 	t.Helper()
@@ -29,37 +52,81 @@ func examples(t *testing.T) map[string]map[string]string {
 		name := filepath.Base(filepath.Dir(path))
 		info, err := os.Stat(path)
 		require.NoError(t, err)
-		if info.IsDir() || filepath.Ext(path) != ".go" && !strings.HasPrefix(info.Name(), "go.") {
+		if programs[name] == nil {
+			programs[name] = map[string]string{}
+		}
+		if info.IsDir() {
 			continue
 		}
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
-		if programs[name] == nil {
-			programs[name] = map[string]string{}
-		}
 		programs[name][info.Name()] = string(content)
 	}
-	require.NotEmpty(t, programs)
+	delete(programs, "webbackend") // it has its box in its own way still
+	require.ElementsMatch(t, slices.Collect(maps.Keys(arguments)), slices.Collect(maps.Keys(programs)), "the table says how each is run")
 	return programs
 }
 
-// An example is there to be copied: it and its tests compile in a module of their own.
+// An example is there to be copied, without its box: it compiles in a module of its own, and so do its tests.
 func TestExamplesCanBeCopied(t *testing.T) {
 	t.Parallel()
 	for name, files := range examples(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			skipWithoutModules(t, name, files)
+			assert.Contains(t, files[boxFile], "Delete this file", "what is for trying it alone is one file, and says so")
+			delete(files, boxFile)
+			for file, source := range files {
+				assert.True(t, isTest(file) || !strings.Contains(source, "clinicaldoctest"), "%s knows the box", file)
+			}
 			require.NoError(t, outside.Vet(t.Context(), root, t.TempDir(), files))
 		})
 	}
 }
 
+// A program is one example, built.
+type program struct {
+	name, path string
+	files      map[string]string
+}
+
+// Examples are what people copy, so that all of them are held to the same rules, by running them.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	sources(t) // so that go test notices a change
+	programs := examples(t)
+	folder := buildExamples(t, programs)
+	for rule, test := range map[string]func(t *testing.T, p program){
+		"fail without a service":      failsWithoutAService,
+		"run on the box when told":    runsOnTheBoxWhenTold,
+		"write to no service unasked": writesToNoServiceUnasked,
+		"find a lost create":          findsALostCreate,
+		"end at the first signal":     endsAtTheFirstSignal,
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			for name, files := range programs {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					skipWithoutModules(t, name, files)
+					path := filepath.Join(folder, name)
+					if runtime.GOOS == "windows" {
+						path += ".exe"
+					}
+					test(t, program{name, path, files})
+				})
+			}
+		})
+	}
+}
+
+func (p program) serves() bool { return slices.Contains(servers, p.name) }
+
 // writes finds the calls that change something at the service.
 var writes = regexp.MustCompile(`\.(Create|Update|Sign|Delete|Revoke)\(|ingest\.Uploader`)
 
-func canWrite(files map[string]string) bool {
-	for name, source := range files {
+func (p program) canWrite() bool {
+	for name, source := range p.files {
 		if !isTest(name) && writes.MatchString(source) {
 			return true
 		}
@@ -67,78 +134,253 @@ func canWrite(files map[string]string) bool {
 	return false
 }
 
+// command runs the program in a folder of its own that holds what it reads, with these variables and no others of the SDK's.
+func (p program) command(t *testing.T, ctx context.Context, variables []string, args ...string) *exec.Cmd { //nolint:revive // t comes first
+	t.Helper()
+	cmd := exec.CommandContext(ctx, p.path, slices.Concat(arguments[p.name], args)...)
+	cmd.Dir = t.TempDir()
+	for name, content := range map[string]string{
+		"tonight.csv":   "key,patient,prompt,name,path\nencounter-1,7,1,Visit,recording.wav\n",
+		"recording.wav": "synthetic audio of " + p.name,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, name), []byte(content), 0o600))
+	}
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CLINICALDOC_") })
+	cmd.Env = append(cmd.Env, variables...)
+	return cmd
+}
+
+// files lists what is in the program's folder.
+func filesOf(t *testing.T, folder string) []string {
+	t.Helper()
+	var names []string
+	require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, filepath.Base(path))
+		}
+		return err
+	}))
+	return names
+}
+
+// clinic is a service with a note of each kind, and what a program has to know of it.
+func clinic(t *testing.T) (srv *clinicaldoctest.Server, variables []string) {
+	t.Helper()
+	srv = clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
+	t.Cleanup(srv.Close)
+	for _, stage := range []clinicaldoctest.Stage{clinicaldoctest.StageSigned, clinicaldoctest.StageComplete} {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: stage, Name: canary, Transcription: canary, Analysis: canary, Audio: []byte(canary)})
+	}
+	return srv, []string{clinicaldoc.EnvBaseURL + "=" + srv.URL, clinicaldoc.EnvToken + "=" + srv.Token}
+}
+
+// Half a configuration is none: no program goes on with a stand-in that nobody asked for, or says that all went well. Only
+// quickstart, which is there to be tried, runs on the box with nothing configured, and says so.
+func failsWithoutAService(t *testing.T, p program) {
+	t.Helper()
+	srv, variables := clinic(t)
+	for what, given := range map[string][]string{"nothing": nil, "an address alone": variables[:1], "a token alone": variables[1:]} {
+		cmd := p.command(t, t.Context(), given, "-yes")
+		if !p.canWrite() {
+			cmd = p.command(t, t.Context(), given)
+		}
+		before := filesOf(t, cmd.Dir)
+		out, err := cmd.CombinedOutput()
+		if p.name == "quickstart" && given == nil {
+			require.NoError(t, err, string(out))
+			assert.Contains(t, string(out), "service in a box")
+			continue
+		}
+		require.Error(t, err, "%s: %s", what, out)
+		assert.Contains(t, string(out), "CLINICALDOC_", what)
+		assert.NotContains(t, string(out), "in a box", what)
+		assert.Equal(t, before, filesOf(t, cmd.Dir), what)
+	}
+	assert.Empty(t, srv.Requests())
+}
+
+// The box is what somebody asks for by its switch, and never together with a service.
+func runsOnTheBoxWhenTold(t *testing.T, p program) {
+	t.Helper()
+	srv, variables := clinic(t)
+	for _, given := range [][]string{variables, variables[:1], variables[1:]} {
+		out, err := p.command(t, t.Context(), given, "-box").CombinedOutput()
+		require.Error(t, err, string(out))
+		assert.Contains(t, string(out), "-box")
+	}
+	assert.Empty(t, srv.Requests())
+	if p.serves() {
+		return // until it is ended, which is tested below
+	}
+	out, err := p.command(t, t.Context(), nil, "-box").CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Contains(t, string(out), "service in a box")
+}
+
 // Whoever tries an example may have the variables of a real service set. Whatever other switches it is given, no example
 // writes there without -yes; those that would say so.
-func TestExamplesWriteToNoServiceUnasked(t *testing.T) {
-	t.Parallel()
-	programs := examples(t)
-	binaries := buildExamples(t, programs)
-	for name, files := range programs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			skipWithoutModules(t, name, files)
-			program := filepath.Join(binaries, name)
-			if runtime.GOOS == "windows" {
-				program += ".exe"
-			}
-			help, err := exec.CommandContext(t.Context(), program, "-h").CombinedOutput()
-			require.NoError(t, err, "%s -h: %s", name, help)
-			assert.Contains(t, string(help), "Usage of ")
-
-			srv := clinicaldoctest.NewServer()
-			t.Cleanup(srv.Close)
-			srv.AddToken(1, "synthetic device")
-			srv.AddNote(clinicaldoctest.Note{Audio: []byte("synthetic audio")})
-			srv.Advance(100 * 24 * time.Hour)
-			cmd := exec.CommandContext(t.Context(), program, switches(string(help))...)
-			cmd.Dir = t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "recording.wav"), []byte("synthetic audio"), 0o600))
-			cmd.Env = append(os.Environ(), clinicaldoc.EnvBaseURL+"="+srv.URL, clinicaldoc.EnvToken+"="+srv.Token)
-			out, err := cmd.CombinedOutput()
-
-			for _, request := range srv.Requests() {
-				assert.Equal(t, "GET", request.Method, "%s %v wrote: %s", name, cmd.Args[1:], request.Route)
-			}
-			if !canWrite(files) {
-				require.NoError(t, err, string(out))
-				return
-			}
-			require.Error(t, err, string(out))
-			assert.Contains(t, string(out), "-yes", "it says how to allow it")
-			assert.Contains(t, string(out), srv.URL, "and where it would write")
-		})
-	}
-}
-
-// skipWithoutModules passes over an example with a module of its own until something has fetched what that requires: the
-// tests of this module need no more than it requires itself.
-func skipWithoutModules(t *testing.T, name string, files map[string]string) {
+func writesToNoServiceUnasked(t *testing.T, p program) {
 	t.Helper()
-	if files["go.mod"] != "" && !hasModules(t, name) {
-		t.Skip("not all of its modules are in the module cache")
+	help, err := exec.CommandContext(t.Context(), p.path, "-h").CombinedOutput()
+	require.NoError(t, err, "%s -h: %s", p.name, help)
+	assert.Contains(t, string(help), "Usage of ")
+
+	srv, variables := clinic(t)
+	cmd := p.command(t, t.Context(), variables, switches(string(help))...)
+	out, err := cmd.CombinedOutput()
+	for _, request := range srv.Requests() {
+		assert.Equal(t, "GET", request.Method, "%s %v wrote: %s", p.name, cmd.Args[1:], request.Route)
 	}
+	if !p.canWrite() {
+		require.NoError(t, err, string(out))
+		return
+	}
+	require.Error(t, err, string(out))
+	assert.Contains(t, string(out), "-yes", "it says how to allow it")
+	assert.Contains(t, string(out), srv.URL, "and where it would write")
 }
 
-func hasModules(t *testing.T, name string) bool {
-	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-test", ".")
-	list.Dir = filepath.Join(root, "examples", name)
-	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
-	return list.Run() == nil
-}
-
-// switches returns every switch that the help text shows, but for the one that allows writing.
+// switches returns every switch that the help text shows, but for those that choose where to write.
 func switches(help string) []string {
 	var names []string
 	for _, found := range regexp.MustCompile(`(?m)^  (-\w+)(\t|$)`).FindAllStringSubmatch(help, -1) {
-		if found[1] != "-yes" {
+		if found[1] != "-yes" && found[1] != "-box" {
 			names = append(names, found[1])
 		}
 	}
 	return names
 }
 
-// buildExamples returns a folder with the programs. Two commands do, whatever their number: one for those of this module.
+// A create whose response is lost is looked for: no example makes a second note, or leaves the first one unknown.
+func findsALostCreate(t *testing.T, p program) {
+	t.Helper()
+	if p.serves() || !p.canWrite() {
+		t.Skip("it creates nothing")
+	}
+	srv, variables := clinic(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+	out, err := p.command(t, t.Context(), variables, "-yes").CombinedOutput()
+	require.NoError(t, err, string(out))
+	assert.Len(t, srv.Created(), 1)
+}
+
+// patience is how long a program may take to end: ingest takes up to 20 seconds of it when a service keeps silent.
+const patience = 40 * time.Second
+
+// A signal in the middle of anything ends a program: with a failure that a script sees, soon, whatever the service does
+// meanwhile, and without a patient's text in a file.
+func endsAtTheFirstSignal(t *testing.T, p program) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a program cannot be interrupted from outside there")
+	}
+	if p.serves() {
+		srv, variables := clinic(t)
+		p.isEnded(t, srv, "", variables, syscall.SIGINT)
+		p.isEnded(t, srv, "", variables, syscall.SIGTERM)
+		return
+	}
+	srv, variables := clinic(t)
+	out, err := p.command(t, t.Context(), variables, p.allowed()...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	routes := map[string]bool{}
+	for _, request := range srv.Requests() {
+		routes[request.Route] = true
+	}
+	require.NotEmpty(t, routes)
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	for i, route := range slices.Sorted(maps.Keys(routes)) {
+		t.Run(route, func(t *testing.T) {
+			t.Parallel()
+			srv, variables := clinic(t)
+			p.isEnded(t, srv, route, variables, signals[i%2])
+		})
+	}
+}
+
+func (p program) allowed() []string {
+	if p.canWrite() {
+		return []string{"-yes"}
+	}
+	return nil
+}
+
+// isEnded starts the program, lets the service fall silent at the route, sends the signal, and looks at what is left.
+func (p program) isEnded(t *testing.T, srv *clinicaldoctest.Server, route string, variables []string, signal os.Signal) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := p.command(t, ctx, variables, p.allowed()...)
+	out := &lines{found: make(chan struct{}), want: "http://"}
+	cmd.Stdout, cmd.Stderr = out, out
+	if route != "" {
+		srv.Inject(route, clinicaldoctest.Silent().Always())
+	}
+	require.NoError(t, cmd.Start())
+	if route == "" {
+		<-out.found // it listens
+	} else {
+		require.Eventually(t, func() bool { return srv.Faults()[0].Struck > 0 }, patience, time.Millisecond, "%s", out)
+	}
+	require.NoError(t, cmd.Process.Signal(signal))
+	err := cmd.Wait()
+	require.NoError(t, ctx.Err(), "it goes on: %s", out)
+	require.Equal(t, p.serves(), err == nil, "%v: %s", err, out)
+	require.True(t, cmd.ProcessState.Exited(), "it was killed instead of ending: %v", cmd.ProcessState)
+	require.NoError(t, filepath.WalkDir(cmd.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		assert.NotContains(t, string(content), canary, "%s is left with a text", entry.Name())
+		return err
+	}))
+	assert.NotContains(t, out.String(), canary)
+}
+
+// lines is what a program prints, and says when that holds some word.
+type lines struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	want  string
+	found chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := strings.Contains(l.text.String(), l.want)
+	n, err := l.text.Write(p)
+	if !before && strings.Contains(l.text.String(), l.want) {
+		close(l.found)
+	}
+	return n, err
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// skipWithoutModules passes over an example with a module of its own until something has fetched what that requires: the
+// tests of this module need no more than it requires itself.
+func skipWithoutModules(t *testing.T, name string, files map[string]string) {
+	t.Helper()
+	if files["go.mod"] != "" && !hasModules(t, filepath.Join(root, "examples", name)) {
+		t.Skip("not all of its modules are in the module cache")
+	}
+}
+
+func hasModules(t *testing.T, folder string) bool {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-test", ".")
+	list.Dir = folder
+	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
+	return list.Run() == nil
+}
+
+// buildExamples returns a folder with the programs: those of this module by one command.
 func buildExamples(t *testing.T, programs map[string]map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -151,25 +393,9 @@ func buildExamples(t *testing.T, programs map[string]map[string]string) string {
 	}
 	build(root, "./examples/...")
 	for name, files := range programs {
-		if files["go.mod"] != "" && hasModules(t, name) {
-			build(filepath.Join(root, "examples", name), ".")
+		if place := filepath.Join(root, "examples", name); files["go.mod"] != "" && hasModules(t, place) {
+			build(place, ".")
 		}
 	}
 	return folder
-}
-
-// TestExamplesAreTestedOnTheBox: a shell that has the variables for a program of its own must not have its service written
-// to by go test.
-func TestExamplesAreTestedOnTheBox(t *testing.T) {
-	t.Parallel()
-	files := sources(t)
-	for name, source := range files {
-		program, isTest := strings.CutSuffix(name, "_test.go")
-		if !isTest || !strings.HasPrefix(name, "examples/") || !bytes.Contains(source, []byte(" run(t.Context()")) {
-			continue
-		}
-		if bytes.Contains(files[program+".go"], []byte("NewClientFromEnv(")) {
-			assert.Contains(t, string(source), "t.Setenv(clinicaldoc.EnvBaseURL,", name)
-		}
-	}
 }
