@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
@@ -138,6 +139,166 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 	})
 }
 
+var (
+	openAudio = operation{"Notes.OpenAudio", http.MethodGet, "storage", exchange.Reads}
+	readAudio = operation{"AudioStream.ReadAt", http.MethodGet, "storage", exchange.Reads}
+)
+
+// How much Read fetches at a time: little after a Seek, twice as much whenever it goes on where it was.
+const (
+	minAhead = 64 << 10
+	maxAhead = 1 << 20
+)
+
+// OpenAudio opens the note's recording for reading in any order, as a player does: [http.ServeContent] can serve it. The
+// recording stays in storage, of which only the parts that are read are asked for, in memory of at most 1 MiB. The
+// context is that of all reads too; close the stream when it is not needed any more.
+//
+// Where the recording comes from, and what is retried, is as in [NotesService.DownloadAudio]: storage gets no token, a read
+// that is cut goes on where it was, an expired URL is replaced. The size is storage's own, not the note's audio.size.
+//
+// A storage that knows no ranges or gives no strong ETag is [errors.ErrUnsupported]: download the recording instead.
+// [ErrAudioChanged] is a recording that was replaced since it was opened. The other errors are those of DownloadAudio,
+// [ErrSizeMismatch] apart.
+func (s *NotesService) OpenAudio(ctx context.Context, id int64, opts ...CallOption) (*AudioStream, error) {
+	return run(ctx, s.client, openAudio.name, opts, func(inner context.Context, call *scope) (*AudioStream, error) {
+		if err := checkID(openAudio.name, id); err != nil {
+			return nil, err
+		}
+		a := &AudioStream{service: s, id: id, options: call.options.inherited(), stored: new(download.Stored), ahead: make([]byte, minAhead)}
+		n, err := a.fetch(inner, call, openAudio, a.ahead, 0)
+		if err != nil {
+			return nil, err
+		}
+		a.ahead = a.ahead[:n]
+		a.ctx, a.cancel = context.WithCancelCause(ctx)
+		return a, nil
+	})
+}
+
+// AudioStream is a recording in storage, made by [NotesService.OpenAudio]. ReadAt may be called by several goroutines at once,
+// and Close while others read. Nothing of it prints.
+type AudioStream struct {
+	hidden
+
+	service *NotesService
+	id      int64
+	options CallOption
+	stored  *download.Stored
+	ctx     context.Context //nolint:containedctx // of all reads, until Close
+	cancel  context.CancelCauseFunc
+
+	mu    sync.Mutex // of Read and Seek
+	at    int64      // where Read is
+	start int64      // where ahead is
+	ahead []byte     // bytes that are here already
+}
+
+var _ interface {
+	io.ReadSeekCloser
+	io.ReaderAt
+} = (*AudioStream)(nil)
+
+// Size is the recording's size in bytes, never 0.
+func (a *AudioStream) Size() int64 { return a.stored.Size }
+
+// ContentType is the recording's media type as storage tells it, such as "audio/wav"; empty when it does not. It is never that of
+// HTML, XML or JSON.
+func (a *AudioStream) ContentType() string { return a.stored.ContentType }
+
+// ETag is storage's strong ETag of the recording, quotes included: a fit one for those who get the recording from here.
+func (a *AudioStream) ETag() string { return a.stored.ETag }
+
+// Close ends all reads, those under way too; they and later ones are [os.ErrClosed]. It returns nil.
+func (a *AudioStream) Close() error {
+	a.cancel(os.ErrClosed)
+	return nil
+}
+
+// ReadAt fills p with the recording's bytes from off on. At the end of the recording there are fewer, and the error is
+// [io.EOF]. A negative off is [ErrInvalidArgument]; the other errors are those of [NotesService.OpenAudio].
+func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
+	switch err := a.ended(); {
+	case err != nil:
+		return 0, err
+	case off < 0:
+		return 0, invalid("AudioStream.ReadAt: off", "is negative")
+	case off >= a.Size():
+		return 0, io.EOF
+	case len(p) == 0:
+		return 0, nil
+	}
+	within := p[:min(int64(len(p)), a.Size()-off)]
+	n, err := run(a.ctx, a.service.client, readAudio.name, []CallOption{a.options}, func(ctx context.Context, call *scope) (int, error) {
+		return a.fetch(ctx, call, readAudio, within, off)
+	})
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (a *AudioStream) fetch(ctx context.Context, call *scope, op operation, p []byte, off int64) (int, error) {
+	piece := a.stored.Piece(a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil), p, off)
+	err := a.service.fetch(ctx, call, op, piece)
+	return int(piece.Received() - off), op.downloadError(err)
+}
+
+// Read is ReadAt where the stream is, by larger steps than those of most readers.
+func (a *AudioStream) Read(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch err := a.ended(); {
+	case err != nil:
+		return 0, err
+	case len(p) == 0:
+		return 0, nil
+	}
+	if end := a.start + int64(len(a.ahead)); a.at < a.start || a.at >= end {
+		size := minAhead
+		if a.at == end {
+			size = max(size, min(2*len(a.ahead), maxAhead))
+		}
+		if size > cap(a.ahead) {
+			a.ahead = make([]byte, size)
+		}
+		n, err := a.ReadAt(a.ahead[:size], a.at)
+		a.start, a.ahead = a.at, a.ahead[:n]
+		if n == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, a.ahead[a.at-a.start:])
+	a.at += int64(n)
+	return n, nil
+}
+
+// Seek says where the next Read begins, which may be beyond the end. It makes no request. A place before the beginning and an
+// unknown whence are [ErrInvalidArgument].
+func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	base, known := map[int]int64{io.SeekStart: 0, io.SeekCurrent: a.at, io.SeekEnd: a.Size()}[whence]
+	switch err := a.ended(); {
+	case err != nil:
+		return 0, err
+	case !known:
+		return 0, invalid("AudioStream.Seek: whence", "is none of those of package io")
+	case base+offset < 0:
+		return 0, invalid("AudioStream.Seek: offset", "is before the beginning")
+	}
+	a.at = base + offset
+	return a.at, nil
+}
+
+// ended is the error of a stream that was closed or whose context is over.
+func (a *AudioStream) ended() error {
+	if a.ctx.Err() == nil {
+		return nil
+	}
+	return readAudio.downloadError(download.Ended(a.ctx, "nothing can be read any more"))
+}
+
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
 // can read, and returns its size. An existing file is replaced.
 //
@@ -175,14 +336,14 @@ func (s *NotesService) downloadFile(ctx context.Context, call *scope, id int64, 
 	case errors.Is(err, filelock.ErrHeld):
 		return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}
 	case err != nil:
-		return 0, downloadError(err)
+		return 0, downloadAudio.downloadError(err)
 	}
 	defer part.Leave() // also when a callback of the caller's panics
 	n, err := s.download(ctx, call, id, part, params)
 	if err != nil {
 		return n, err
 	}
-	return n, downloadError(part.Finish())
+	return n, downloadAudio.downloadError(part.Finish())
 }
 
 // download brings the note's recording to the target, and returns how much of it is there.
@@ -193,30 +354,39 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	options := &scope.options
 	var response Response // to the question for the size, which is asked while other things go on
 	source := s.audioSource(id, params, options, &response)
-	if !options.noRetry {
-		source.MaxRetries = s.client.config.retry.MaxRetries
-	}
 	d := download.New(source, to)
 	defer d.Stop()
-	call := &exchange.Request{
-		Peer: s.client.storage, Method: downloadAudio.method, URL: new(url.URL), Effect: downloadAudio.effect, Policy: d, Receiver: d,
-		Explain: func(a, _ *exchange.Attempt) error { return brokenOff(ctx, a) },
-	}
-	scope.attach(call, downloadAudio, nil)
-	_, err := call.Do(ctx) // nothing to release: the recording went to its target
+	err := s.fetch(ctx, scope, downloadAudio, d)
 	if err == nil {
 		err = d.CheckSize(ctx)
 		if options.response != nil && response.Attempts > 0 {
 			*options.response = response
 		}
 	}
+	return d.Received(), downloadAudio.downloadError(err)
+}
+
+// transfer is what a call to storage is driven by.
+type transfer interface {
+	exchange.Policy
+	exchange.Receiver
+}
+
+// fetch makes a transfer from storage. Nothing of its result is to be released: the bytes went where they belong.
+func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, t transfer) error {
+	call := &exchange.Request{
+		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Policy: t, Receiver: t,
+		Explain: func(a, _ *exchange.Attempt) error { return brokenOff(ctx, a) },
+	}
+	scope.attach(call, op, nil)
+	_, err := call.Do(ctx)
 	if stopped, ok := errors.AsType[*exchange.Stopped](err); ok {
 		err = stopped.Reason // of the call for an address, in that call's words
 		if errors.Is(ctx.Err(), err) {
 			err = download.Ended(ctx, "gave up waiting to retry", stopped.Err)
 		}
 	}
-	return d.Received(), downloadError(err)
+	return err
 }
 
 // brokenOff is the error of one attempt, for the download to decide by.
@@ -247,6 +417,9 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 		},
 		Progress: params.OnProgress,
 	}
+	if !options.noRetry {
+		source.MaxRetries = c.config.retry.MaxRetries
+	}
 	if !params.IgnoreSize {
 		source.Size = func(ctx context.Context) int64 {
 			note, err := s.Get(ctx, id, inherited, WithResponse(sized))
@@ -260,7 +433,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 }
 
 // downloadError gives a failure the shape of this package's errors. What the service failed with has it already.
-func downloadError(err error) error {
+func (op operation) downloadError(err error) error {
 	failure, ok := err.(*download.Error) //nolint:errorlint // what wraps one is no failure of storage
 	if !ok {
 		return err
@@ -278,12 +451,12 @@ func downloadError(err error) error {
 	case download.Refused:
 		causes = append(causes, &Error{
 			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,
-			Operation: downloadAudio.name, Method: downloadAudio.method, Route: downloadAudio.route,
+			Operation: op.name, Method: op.method, Route: op.route,
 		})
 	default: // the causes say it
 	}
 	for _, cause := range failure.Causes {
-		causes = append(causes, downloadError(cause))
+		causes = append(causes, op.downloadError(cause))
 	}
-	return &callError{op: downloadAudio, detail: detail, causes: causes, transient: failure.Then == download.Retry || machineLimit(err)}
+	return &callError{op: op, detail: detail, causes: causes, transient: failure.Then == download.Retry || machineLimit(err)}
 }

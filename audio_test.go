@@ -2,6 +2,7 @@ package clinicaldoc_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -12,6 +13,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -22,8 +26,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -1139,6 +1145,440 @@ func TestNotesAudioURLRefusesOtherResponses(t *testing.T) {
 	}
 }
 
+// respond sets how storage answers from now on.
+func (a *audioServer) respond(answer func(n int, w http.ResponseWriter, r *http.Request) bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answer = answer
+}
+
+// open opens the server's recording for the time of the test.
+func (a *audioServer) open(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.AudioStream {
+	t.Helper()
+	stream, err := a.client(t, opts...).Notes.OpenAudio(socketContext(t), 7)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, stream.Close()) })
+	return stream
+}
+
+func TestAStreamReadsAndSeeksAsAFileDoes(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 2, 300, 64 << 10, 64<<10 + 1, 300_000} {
+		a := newAudioServer(t, size)
+		stream := a.open(t)
+		if size < 1000 { // it reads every byte by itself
+			require.NoError(t, iotest.TestReader(stream, a.data), size)
+		} else {
+			got, err := io.ReadAll(stream)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(a.data, got), size)
+		}
+		assert.Equal(t, int64(size), stream.Size())
+		assert.Equal(t, "audio/wav", stream.ContentType())
+		assert.Equal(t, a.etag, stream.ETag())
+		assert.Equal(t, 1, a.addresses, "one URL serves all reads")
+		assert.Zero(t, a.reads, "the note is not needed")
+		for i, asked := range a.seen() {
+			assert.Empty(t, asked.Header.Get("Authorization"))
+			if i > 0 {
+				assert.Equal(t, a.etag, asked.Header.Get("If-Range"))
+			}
+		}
+	}
+}
+
+func TestAStreamAsksForLittleAfterASeekAndForMoreAsItGoesOn(t *testing.T) {
+	t.Parallel()
+	const size = 8 << 20
+	a := newAudioServer(t, size)
+	stream := a.open(t)
+	const middle = 4<<20 + 1
+	at, err := stream.Seek(-size+middle, io.SeekEnd)
+	require.NoError(t, err)
+	require.Equal(t, int64(middle), at)
+	got := make([]byte, 100)
+	_, err = io.ReadFull(stream, got)
+	require.NoError(t, err)
+	assert.Equal(t, a.data[middle:middle+100], got)
+	got, err = io.ReadAll(stream)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(a.data[middle+100:], got))
+	const k = 1 << 10
+	var want []string
+	for _, part := range [][2]int{{0, 64 * k}, {middle, 64 * k}, {middle + 64*k, 128 * k}, {middle + 192*k, 256 * k}, {middle + 448*k, 512 * k}, {middle + 960*k, 1024 * k}, {middle + 1984*k, 1024 * k}, {middle + 3008*k, 1024 * k}, {middle + 4032*k, 64*k - 1}} {
+		want = append(want, fmt.Sprintf(`bytes=%d-%d "synthetic-1"`, part[0], part[0]+part[1]-1))
+	}
+	want[0] = "bytes=0-65535"
+	assert.Equal(t, want, a.ranges())
+}
+
+func TestStorageGetsNothingOfTheStreamsCaller(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 200_000)
+	var response clinicaldoc.Response
+	var names []string // in which the service was asked
+	transport := socketTransport(t)
+	client := a.client(t, clinicaldoc.WithUserAgent("synthetic/1"), clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.String(), a.api.URL) {
+			names = append(names, r.Header.Get("Authorization")+" "+r.Header.Get("X-Synthetic"))
+		}
+		return transport.RoundTrip(r)
+	})}))
+	stream, err := client.Notes.OpenAudio(socketContext(t), 7, clinicaldoc.WithHeader("X-Synthetic", "1"), clinicaldoc.WithToken("synthetic-token-2"), clinicaldoc.WithResponse(&response))
+	require.NoError(t, err)
+	assert.Equal(t, 200, response.StatusCode, "of the request for the URL")
+	response = clinicaldoc.Response{}
+	a.mu.Lock()
+	a.addresses++ // the one in use has expired
+	a.mu.Unlock()
+	_, err = stream.ReadAt(make([]byte, 10), 100_000)
+	require.NoError(t, err)
+	assert.Equal(t, slices.Repeat([]string{"Bearer synthetic-token-2 1"}, 2), names)
+	assert.Zero(t, response, "later reads do not write where the caller may be reading")
+	require.NoError(t, stream.Close())
+	require.Len(t, a.seen(), 3)
+	for i, r := range a.seen() {
+		want := http.Header{"Accept-Encoding": {"identity"}, "User-Agent": {"synthetic/1"}, "Range": {"bytes=0-65535"}}
+		if i > 0 {
+			want["Range"], want["If-Range"] = []string{"bytes=100000-100009"}, []string{a.etag}
+		}
+		assert.Equal(t, want, r.Header)
+	}
+}
+
+func TestManyReadAStreamAtOnceThroughCutsAndAnExpiry(t *testing.T) {
+	t.Parallel()
+	const size, readers, each = 1 << 20, 16, 64 << 10
+	a := newAudioServer(t, size)
+	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case n == 1+readers/2: // from here on only a fresh address is good
+			a.mu.Lock()
+			a.addresses++
+			a.mu.Unlock()
+		case n%3 == 0:
+			a.cut(w, r, 1000+n)
+			return true
+		}
+		return false
+	}
+	stream := a.open(t)
+	var all sync.WaitGroup
+	for i := range readers {
+		all.Go(func() {
+			got := make([]byte, each)
+			n, err := stream.ReadAt(got, int64(i*each))
+			if assert.NoError(t, err) && assert.Equal(t, each, n) {
+				assert.True(t, bytes.Equal(a.data[i*each:(i+1)*each], got), i)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 3, a.addresses, "two were asked for, one was never given out")
+}
+
+func TestAStreamWhoseURLTellsItsEndAsksForAnotherInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		data := string(syntheticAudio(100_000).bytes())
+		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}", func(_ int, r *http.Request) *reply {
+			recorded := httptest.NewRecorder()
+			recorded.Header().Set("ETag", `"synthetic-1"`)
+			http.ServeContent(recorded, r, "visit.wav", time.Time{}, strings.NewReader(data))
+			return &reply{Response: recorded.Result()}
+		})
+		stream, err := client.Notes.OpenAudio(t.Context(), 7, clinicaldoc.WithoutRetry())
+		require.NoError(t, err)
+		for range 3 {
+			time.Sleep(59 * time.Second)
+			_, err = stream.ReadAt(make([]byte, 1), 0)
+			require.NoError(t, err)
+		}
+		require.NoError(t, stream.Close())
+		assert.Equal(t, 2, *addresses, "each is good for a minute")
+		assert.Equal(t, 4, *requests, "none is sent to a URL that has expired")
+	})
+}
+
+func TestAStreamGoesOnAfterACutAtEveryByte(t *testing.T) {
+	t.Parallel()
+	const size = 40
+	for at := range size {
+		a := newAudioServer(t, size)
+		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
+		got, err := io.ReadAll(a.open(t))
+		require.NoError(t, err, at)
+		assert.Equal(t, a.data, got)
+		assert.Len(t, a.seen(), 2)
+	}
+}
+
+func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 200_000)
+	stream := a.open(t)
+	a.respond(func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n > 2 {
+			panic(http.ErrAbortHandler)
+		}
+		a.cut(w, r, 1000)
+		return true
+	})
+	_, err := stream.Seek(100_000, io.SeekStart)
+	require.NoError(t, err)
+	got, err := io.ReadAll(stream)
+	require.Error(t, err)
+	assert.True(t, clinicaldoc.Retryable(err))
+	assert.Equal(t, a.data[100_000:101_000], got)
+	assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
+	a.respond(nil)
+	got, err = io.ReadAll(stream)
+	require.NoError(t, err, "a later read may succeed")
+	assert.True(t, bytes.Equal(a.data[101_000:], got))
+}
+
+func TestAStreamNeedsRangesAndAStrongETag(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(*audioServer){
+		"no ranges": func(a *audioServer) {
+			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { a.serveWhole(w, r); return true }
+		},
+		"no ETag":   func(a *audioServer) { a.etag = "" },
+		"weak ETag": func(a *audioServer) { a.etag = `W/"synthetic-1"` },
+	} {
+		a := newAudioServer(t, 200_000)
+		prepare(a)
+		stream, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
+		require.ErrorIs(t, err, errors.ErrUnsupported, name)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Nil(t, stream)
+		assert.False(t, clinicaldoc.Retryable(err))
+		assert.Len(t, a.seen(), 1, name)
+		assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
+	}
+	a := newAudioServer(t, 200_000)
+	stream := a.open(t)
+	a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool { a.serveWhole(w, r); return true })
+	_, err := stream.ReadAt(make([]byte, 10), 100_000)
+	require.ErrorIs(t, err, errors.ErrUnsupported, "in the middle")
+}
+
+func TestAStreamNeverMixesTwoRecordings(t *testing.T) {
+	t.Parallel()
+	for name, tt := range others {
+		if tt.first != nil || name == "no total" || name == "no range" || name == "other unit" || name == "wrong start" {
+			continue // the stream is not opened, or these are no other recording: see below
+		}
+		a := newAudioServer(t, 1000)
+		stream := a.open(t)
+		if tt.then != nil {
+			tt.then(a)
+		} else {
+			a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true })
+		}
+		n, err := stream.ReadAt(make([]byte, 100), 400)
+		if name == "no ranges and another length" {
+			require.ErrorIs(t, err, errors.ErrUnsupported, name)
+		} else {
+			require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged, name)
+		}
+		assert.Zero(t, n)
+		assert.Len(t, a.seen(), 2, name)
+	}
+	for name, answer := range map[string]func(*audioServer, http.ResponseWriter, *http.Request){
+		"wrong start": partial("bytes 399-999/1000", `"synthetic-1"`, 399), "no start": partial("bytes */1000", `"synthetic-1"`, 0),
+	} {
+		a := newAudioServer(t, 1000)
+		stream := a.open(t)
+		a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool { answer(a, w, r); return true })
+		n, err := stream.ReadAt(make([]byte, 100), 400)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
+		assert.Zero(t, n)
+	}
+}
+
+func TestWhatIsNoRecordingIsNotOpened(t *testing.T) {
+	t.Parallel()
+	for name, answer := range refusals {
+		a := newAudioServer(t, 1000)
+		a.answer = firstly(answer)
+		_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
+		assert.Len(t, a.seen(), 1)
+		assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
+	}
+	for name, data := range map[string]string{"nothing": "", "text": "Request has expired", "HTML": "<!DOCTYPE html><html>Login</html>"} {
+		a := newAudioServer(t, 0)
+		a.data = []byte(data)
+		a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("ETag", a.etag)
+			w.Header().Set("Content-Type", "application/octet-stream")
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
+			return true
+		}
+		_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
+	}
+	a := newAudioServer(t, 1000)
+	a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	}
+	_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	assert.Equal(t, 2, a.addresses, "it was tried with a fresh URL")
+}
+
+func TestAStreamIsOverWithCloseAndWithItsContext(t *testing.T) {
+	t.Parallel()
+	logout := errors.New("synthetic: the user logged out")
+	for name, want := range map[string]error{"close": os.ErrClosed, "context": logout} {
+		a := newAudioServer(t, 200_000)
+		ctx, cancel := context.WithCancelCause(socketContext(t))
+		defer cancel(nil)
+		stream, err := a.client(t).Notes.OpenAudio(ctx, 7)
+		require.NoError(t, err)
+		begun := make(chan struct{})
+		a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			close(begun)
+			<-r.Context().Done()
+			return true
+		})
+		failed := make(chan error, 2)
+		go func() {
+			_, err := stream.ReadAt(make([]byte, 10), 100_000)
+			failed <- err
+		}()
+		<-begun
+		if name == "close" {
+			require.NoError(t, stream.Close())
+		} else {
+			cancel(logout)
+		}
+		err = <-failed
+		require.ErrorIs(t, err, want, name)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
+		_, err = stream.ReadAt(make([]byte, 10), 100_000)
+		require.ErrorIs(t, err, want, "later")
+		assert.Len(t, a.seen(), 2, "nothing more is sent")
+		require.NoError(t, stream.Close())
+		require.NoError(t, stream.Close(), "twice is once")
+		_, err = stream.Read(make([]byte, 10))
+		require.ErrorIs(t, err, want)
+		_, err = stream.Seek(0, io.SeekStart)
+		require.ErrorIs(t, err, want)
+	}
+}
+
+func TestStreamArgumentsAreChecked(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 1000)
+	client := a.client(t)
+	_, err := client.Notes.OpenAudio(socketContext(t), 0)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	_, err = client.Notes.OpenAudio(socketContext(t), 7, nil)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	assert.Zero(t, a.addresses)
+	stream := a.open(t)
+	_, err = stream.ReadAt(make([]byte, 1), -1)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	for _, whence := range []int{-1, 3} {
+		_, err = stream.Seek(0, whence)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	}
+	_, err = stream.Seek(-1001, io.SeekEnd)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	_, err = stream.Seek(math.MaxInt64, io.SeekEnd)
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	before := len(a.seen())
+	for _, off := range []int64{0, 500, 999} {
+		n, err := stream.ReadAt(nil, off)
+		require.NoError(t, err)
+		assert.Zero(t, n)
+	}
+	for _, off := range []int64{1000, math.MaxInt64} {
+		_, err = stream.ReadAt(make([]byte, 1), off)
+		require.Equal(t, io.EOF, err)
+	}
+	at, err := stream.Seek(5000, io.SeekStart)
+	require.NoError(t, err, "as in a file")
+	assert.Equal(t, int64(5000), at)
+	n, err := stream.Read(make([]byte, 10))
+	assert.Zero(t, n)
+	require.Equal(t, io.EOF, err)
+	assert.Len(t, a.seen(), before, "none of this asks storage")
+	got := make([]byte, 10)
+	n, err = stream.ReadAt(got, 995)
+	require.Equal(t, io.EOF, err)
+	assert.Equal(t, a.data[995:], got[:n])
+}
+
+// A browser's player gets the recording from a program that has only a stream of it.
+func TestAStreamIsFitForServeContent(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 3<<20)
+	client := a.client(t)
+	player := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		stream, err := client.Notes.OpenAudio(r.Context(), 7)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer func() { _ = stream.Close() }()
+		w.Header().Set("Content-Type", stream.ContentType())
+		w.Header().Set("ETag", stream.ETag())
+		http.ServeContent(w, r, "", time.Time{}, stream)
+	})
+	for name, test := range map[string]struct {
+		method, asked, ifRange string
+		status                 int
+		body                   []byte
+	}{
+		"all of it":    {status: 200, body: a.data},
+		"from a point": {asked: "bytes=2000000-", ifRange: a.etag, status: 206, body: a.data[2_000_000:]},
+		"the end":      {asked: "bytes=-100", status: 206, body: a.data[len(a.data)-100:]},
+		"a part":       {asked: "bytes=1000-1999", status: 206, body: a.data[1000:2000]},
+		"changed":      {asked: "bytes=2000000-", ifRange: `"synthetic-0"`, status: 200, body: a.data},
+		"beyond":       {asked: "bytes=9000000-", status: 416},
+		"HEAD":         {method: "HEAD", status: 200, body: []byte{}},
+	} {
+		req, err := http.NewRequestWithContext(socketContext(t), cmp.Or(test.method, "GET"), player.URL, nil)
+		require.NoError(t, err)
+		req.Header.Set("Range", test.asked)
+		req.Header.Set("If-Range", test.ifRange)
+		resp, err := player.Client().Do(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err, name)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, test.status, resp.StatusCode, name)
+		if test.body != nil {
+			assert.True(t, bytes.Equal(test.body, body), name)
+			assert.Equal(t, "audio/wav", resp.Header.Get("Content-Type"))
+		}
+	}
+	req, err := http.NewRequestWithContext(socketContext(t), http.MethodGet, player.URL, nil)
+	require.NoError(t, err)
+	req.Header.Set("Range", "bytes=10-19,2000000-2099999")
+	resp, err := player.Client().Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, 206, resp.StatusCode)
+	_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	require.NoError(t, err)
+	parts := multipart.NewReader(resp.Body, params["boundary"])
+	for _, want := range [][]byte{a.data[10:20], a.data[2_000_000:2_100_000]} {
+		part, err := parts.NextPart()
+		require.NoError(t, err)
+		body, err := io.ReadAll(part)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(want, body))
+	}
+	for _, asked := range a.ranges() {
+		assert.NotEmpty(t, asked, "storage is asked for ranges alone")
+	}
+}
+
 // cutting makes every request but those from the n-th on break off after so many bytes, the second one at once.
 func cutting(a *audioServer, n, bytes int) func(int, http.ResponseWriter, *http.Request) bool {
 	return func(number int, w http.ResponseWriter, r *http.Request) bool {
@@ -1684,6 +2124,12 @@ func transfer(tb testing.TB, size int64) {
 	n, err := client.Notes.DownloadAudio(tb.Context(), 7, writerFunc(func(p []byte) (int, error) { return len(p), nil }), clinicaldoc.DownloadParams{})
 	require.NoError(tb, err)
 	require.Equal(tb, size, n)
+	stream, err := client.Notes.OpenAudio(tb.Context(), 7)
+	require.NoError(tb, err)
+	n, err = io.Copy(io.Discard, stream)
+	require.NoError(tb, err)
+	require.Equal(tb, size, n)
+	require.NoError(tb, stream.Close())
 }
 
 // memoryGrowth is how much more memory the process had to ask the system for, in all, while it transferred.

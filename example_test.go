@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"time"
@@ -221,6 +224,39 @@ func ExampleNotesService_DownloadAudio() {
 	size, err := srv.Client().Notes.DownloadAudio(ctx, id, &audio, clinicaldoc.DownloadParams{})
 	fmt.Println(size, audio.String(), err)
 	// Output: 15 synthetic audio <nil>
+}
+
+func ExampleNotesService_OpenAudio() {
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	client, id := srv.Client(), srv.AddNote(clinicaldoctest.Note{Audio: []byte("synthetic audio")})
+	player := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		stream, err := client.Notes.OpenAudio(r.Context(), id) // a listener who leaves ends its reads
+		if err != nil {
+			http.Error(w, "the recording cannot be played", http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = stream.Close() }()
+		w.Header().Set("Content-Type", stream.ContentType())
+		w.Header().Set("ETag", stream.ETag())
+		http.ServeContent(w, r, "", time.Time{}, stream)
+	}))
+	defer player.Close()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, player.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	request.Header.Set("Range", "bytes=10-14")
+	response, err := player.Client().Do(request)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	part, err := io.ReadAll(response.Body)
+	fmt.Println(response.Header.Get("Content-Range"), string(part), err)
+	// Output: bytes 10-14/15 audio <nil>
 }
 
 func ExampleNotesService_DownloadAudioFile() {

@@ -18,7 +18,8 @@ import (
 // header, no body and no error, from which the service's own words could be had.
 //
 // Every method that talks to the service is a call. Some contain others: Wait, Watch, WaitAll, All and FindCreated consist
-// of calls only; a download asks for a URL and the note's size; Update, Sign and Delete may read the note. A call whose
+// of calls only; a download asks for a URL and the note's size; a stream asks for a URL now and then, and each of its
+// reads from storage is a call, AudioStream.ReadAt; Update, Sign and Delete may read the note. A call whose
 // arguments are refused ends with "invalid_argument"; one whose options are refused does not begin. A call that is ranged
 // over lasts as long as the range.
 //
@@ -202,7 +203,7 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt) *exchange.Trace 
 func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	report := Attempt{
 		Operation: s.op.name, Method: s.op.method, Route: s.op.route, Number: a.Number, StatusCode: a.Status, Duration: a.Duration,
-		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: downloadError(a.Err),
+		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: s.op.downloadError(a.Err),
 	}
 	defer func() { // whatever observer and logger do
 		if hooks := s.client.config.hooks; a.Begun() && hooks != nil && hooks.AttemptEnd != nil {

@@ -963,6 +963,15 @@ func (p *patientFile) surface(ctx context.Context, opts ...clinicaldoc.CallOptio
 		"NotesService.DownloadAudio": func() (any, error) {
 			return notes.DownloadAudio(ctx, p.complete, io.Discard, clinicaldoc.DownloadParams{}, opts...)
 		},
+		"NotesService.OpenAudio": func() (any, error) {
+			stream, err := notes.OpenAudio(ctx, p.complete, opts...)
+			if err != nil {
+				return nil, err
+			}
+			p.see("stream", stream)
+			_, err = stream.ReadAt(make([]byte, 10), 1)
+			return stream.ContentType(), errors.Join(err, stream.Close())
+		},
 		"NotesService.DownloadAudioFile": func() (any, error) {
 			for _, unusable := range []string{p.dir, filepath.Join(p.dir, "missing", secret("file"))} {
 				_, err := notes.DownloadAudioFile(ctx, p.complete, unusable, clinicaldoc.DownloadParams{}, opts...)
@@ -1096,7 +1105,7 @@ func privacyScenario(t *testing.T, w *eavesdropper) {
 			assert.Positive(t, p.run(t.Context(), name))
 			p.srv.ClearFaults()
 			p.srv.Inject(clinicaldoctest.RouteAudio, fault.Always())
-			for _, op := range []string{"NotesService.DownloadAudio", "NotesService.DownloadAudioFile"} {
+			for _, op := range []string{"NotesService.DownloadAudio", "NotesService.DownloadAudioFile", "NotesService.OpenAudio"} {
 				p.mu.Lock()
 				p.step = name + " of storage, " + op
 				p.mu.Unlock()
@@ -1135,7 +1144,7 @@ func TestNothingPrintsSecretsUnasked(t *testing.T) {
 	}
 	assert.Subset(t, slices.Collect(maps.Keys(w.statuses)), []int{0, 200, 201, 302, 400, 401, 403, 404, 409, 413, 422, 429, 500})
 	assert.Subset(t, slices.Collect(maps.Keys(w.operations)), []string{
-		"Do", "Notes.AudioURL", "Notes.Create", "Notes.Delete", "Notes.DownloadAudio", "Notes.Get", "Notes.List", "Notes.Sign", "Notes.Update", "Tokens.List", "Tokens.Revoke", "Users.Me",
+		"Do", "Notes.AudioURL", "Notes.Create", "Notes.Delete", "Notes.DownloadAudio", "Notes.Get", "Notes.List", "Notes.OpenAudio", "Notes.Sign", "Notes.Update", "Tokens.List", "Tokens.Revoke", "Users.Me",
 	})
 	for _, line := range []string{`"level":"DEBUG"`, `"level":"WARN"`, "level=DEBUG", "level=WARN"} {
 		assert.Contains(t, w.log.String(), line)

@@ -1358,9 +1358,18 @@ func publicSamples(t *testing.T) map[string]sample {
 		Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary+".wav", []byte(canary)),
 	}
 	meta := clinicaldoc.PageMeta{CurrentPage: 2, NextCursor: canary}
+	stream, err := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+		if strings.HasPrefix(r.URL.String(), testBase) {
+			return storageAt("https://storage.clinic.test")(r)
+		}
+		header := http.Header{"Content-Range": {"bytes 0-5/6"}, "Etag": {`"` + canary + `"`}, "Content-Type": {"audio/" + canary}}
+		return &http.Response{StatusCode: http.StatusPartialContent, Header: header, Body: io.NopCloser(strings.NewReader(canary))}, nil
+	}).Notes.OpenAudio(t.Context(), 7)
+	require.NoError(t, err)
 	return map[string]sample{
 		"AudioInfo":           sampleOf(*note.Audio),
 		"AudioSource":         sampleOf(*params.Audio),
+		"AudioStream":         samplePointer(stream),
 		"AudioURL":            sampleOf(clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?signature=" + canary}),
 		"AttemptInfo":         sampleOf(clinicaldoc.AttemptInfo{Operation: "Notes.Create"}),
 		"AttemptResult":       sampleOf(clinicaldoc.AttemptResult{ErrorType: "503"}),

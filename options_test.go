@@ -471,6 +471,13 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 			}
 			return 8, err
 		}, 2},
+		"OpenAudio": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+			stream, err := c.Notes.OpenAudio(ctx, 1, opts...)
+			if err != nil {
+				return 0, err
+			}
+			return 8, stream.Close()
+		}, 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -534,6 +541,10 @@ func TestAResponseIsClearedFirst(t *testing.T) {
 		},
 		"DownloadAudio": func(opt clinicaldoc.CallOption) error {
 			_, err := client.Notes.DownloadAudio(t.Context(), 7, nil, clinicaldoc.DownloadParams{}, opt)
+			return err
+		},
+		"OpenAudio": func(opt clinicaldoc.CallOption) error {
+			_, err := client.Notes.OpenAudio(t.Context(), 0, opt)
 			return err
 		},
 		"DownloadAudioFile": func(opt clinicaldoc.CallOption) error {

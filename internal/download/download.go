@@ -81,8 +81,7 @@ func New(source Source, to Target) *Download {
 func (d *Download) Received() int64 { return d.received }
 
 // Prepare gets ready for an attempt: an address that may still be good, a target that can be gone on with, and a request
-// for what is missing. It may take calls to the service; what those fail with is returned as it is. The request carries
-// nothing of the caller's but the address: storage refuses a token beside a signature, and has no business with one.
+// for what is missing. It may take calls to the service; what those fail with is returned as it is.
 func (d *Download) Prepare(req *http.Request) error {
 	if err := d.findAddress(req.Context()); err != nil {
 		return err
@@ -92,6 +91,19 @@ func (d *Download) Prepare(req *http.Request) error {
 			return err
 		}
 	}
+	if err := d.aim(req); err != nil {
+		return err
+	}
+	if d.received > 0 {
+		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
+		req.Header["If-Range"] = []string{d.etag}
+	}
+	return nil
+}
+
+// aim sends the request to the address, which is all that it carries of the caller's: storage refuses a token beside a
+// signature, and has no business with one.
+func (d *Download) aim(req *http.Request) error {
 	d.tried = true
 	u, err := url.Parse(d.address.URL)
 	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
@@ -99,10 +111,6 @@ func (d *Download) Prepare(req *http.Request) error {
 	}
 	u.Fragment = ""
 	req.URL, req.Host, req.Header = u, u.Host, http.Header{"Accept-Encoding": {"identity"}}
-	if d.received > 0 {
-		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
-		req.Header["If-Range"] = []string{d.etag}
-	}
 	return nil
 }
 

@@ -136,6 +136,6 @@ func sizes() []fault {
 	other := func(body string) string { return strings.ReplaceAll(body, `"size":49152`, `"size":4711`) }
 	return []fault{{
 		name: "audio of another size than the note tells", note: other,
-		promises: promises{}.with(fails(1, clinicaldoc.ErrSizeMismatch), "Download").with(succeeds(1), "DownloadAny"),
+		promises: promises{}.with(fails(1, clinicaldoc.ErrSizeMismatch), "Download").with(succeeds(1), "DownloadAny", "Open"),
 	}}
 }

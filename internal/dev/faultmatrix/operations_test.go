@@ -3,7 +3,9 @@ package faultmatrix
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -93,6 +95,7 @@ func operations() []operation {
 		},
 		downloadOf("Download", clinicaldoc.DownloadParams{}),
 		downloadOf("DownloadAny", clinicaldoc.DownloadParams{IgnoreSize: true}),
+		openOf(),
 		{
 			name: "Tokens", sdk: "Tokens.List", kind: reads, method: http.MethodGet, path: fixed("/v1/auth/tokens"),
 			call: func(ctx context.Context, w *world) (func() bool, error) {
@@ -206,6 +209,23 @@ func downloadOf(name string, params clinicaldoc.DownloadParams) operation {
 			return func() bool { return bytes.Equal(got.Bytes(), w.recording) && n == int64(got.Len()) }, err
 		},
 	}
+}
+
+// openOf opens the recording, which is one request, as a download is; the bytes that came with it are compared.
+func openOf() operation {
+	op := downloadOf("Open", clinicaldoc.DownloadParams{})
+	op.sdk, op.call = "Notes.OpenAudio", func(ctx context.Context, w *world) (func() bool, error) {
+		stream, err := w.client.Notes.OpenAudio(ctx, w.note)
+		if err != nil {
+			return nil, err
+		}
+		got := make([]byte, 1000)
+		n, err := io.ReadFull(stream, got)
+		return func() bool {
+			return bytes.HasPrefix(w.recording, got[:n]) && stream.Size() == int64(len(w.recording))
+		}, errors.Join(err, stream.Close())
+	}
+	return op
 }
 
 // doOf is a call of Do with a method.

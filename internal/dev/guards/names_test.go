@@ -86,6 +86,7 @@ var (
 	_ func(*sdk.NotesService, context.Context, int64, ...sdk.CallOption) (note, error)                                        = (*sdk.NotesService).Sign
 	_ func(*sdk.NotesService, context.Context, int64, ...sdk.CallOption) (*sdk.AudioURL, error)                               = (*sdk.NotesService).AudioURL
 	_ func(*sdk.NotesService, context.Context, int64, io.Writer, sdk.DownloadParams, ...sdk.CallOption) (int64, error)        = (*sdk.NotesService).DownloadAudio
+	_ func(*sdk.NotesService, context.Context, int64, ...sdk.CallOption) (*sdk.AudioStream, error)                            = (*sdk.NotesService).OpenAudio
 	_ func(*sdk.NotesService, context.Context, int64, string, sdk.DownloadParams, ...sdk.CallOption) (int64, error)           = (*sdk.NotesService).DownloadAudioFile
 	_ func(*sdk.NotesService, context.Context, int64, sdk.WaitParams, ...sdk.CallOption) (note, error)                        = (*sdk.NotesService).Wait
 	_ func(*sdk.NotesService, context.Context, int64, sdk.WaitParams, ...sdk.CallOption) notes                                = (*sdk.NotesService).Watch

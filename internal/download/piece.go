@@ -1,0 +1,139 @@
+package download
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+)
+
+// Stored is a recording that stays in storage and is read in pieces, several at once. The zero value is one of which nothing is
+// known yet: its first piece opens it.
+type Stored struct {
+	Size        int64
+	ETag        string // strong; empty: not opened
+	ContentType string
+
+	mu      sync.Mutex
+	address Address // the one in use
+}
+
+// Piece is a part of a stored recording on its way into memory. As a [Download] it is the policy and the receiver of a call.
+type Piece struct {
+	Download
+
+	stored *Stored
+	into   []byte
+	from   int64
+}
+
+// Piece reads what stands at from, and fills into with it, or with all that there is if it opens the recording.
+func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
+	source.Address = s.shared(source.Address)
+	return &Piece{
+		Download: Download{source: source, recording: recording{s.ETag, s.Size}, received: from, furthest: from, counted: from},
+		stored:   s, into: into, from: from,
+	}
+}
+
+// shared gives one piece after the other the same address, and asks for a fresh one when that has expired or the piece comes
+// back from it. Pieces that come back together wait for the first of them.
+func (s *Stored) shared(fresh func(context.Context) (Address, error)) func(context.Context) (Address, error) {
+	used := ""
+	return func(ctx context.Context) (Address, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		expires := s.address.ExpiresAt
+		if s.address.URL == used || !expires.IsZero() && !time.Now().Before(expires) {
+			address, err := fresh(ctx)
+			if err != nil {
+				return address, err
+			}
+			s.address = address
+		}
+		used = s.address.URL
+		return s.address, nil
+	}
+}
+
+// Prepare is that of a download, for a request with both ends.
+func (p *Piece) Prepare(req *http.Request) error {
+	if err := p.findAddress(req.Context()); err != nil {
+		return err
+	}
+	if err := p.aim(req); err != nil {
+		return err
+	}
+	req.Header["Range"] = []string{fmt.Sprintf("bytes=%d-%d", p.received, p.from+int64(len(p.into))-1)}
+	if p.etag != "" {
+		req.Header["If-Range"] = []string{p.etag}
+	}
+	return nil
+}
+
+// Receive takes in the piece, or what is missing of it.
+func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.Watch) (count int64, err error) {
+	if err := p.accept(resp); err != nil {
+		return 0, err
+	}
+	for end := min(p.from+int64(len(p.into)), p.total); p.received < end; {
+		n, err := resp.Body.Read(p.into[p.received-p.from : end-p.from])
+		if n > 0 {
+			count, p.received = count+int64(n), p.received+int64(n)
+			p.furthest = p.received
+			watch.Progress()
+		}
+		if err != nil && p.received < end {
+			return count, cut(err)
+		}
+	}
+	if p.stored.ETag != "" {
+		return count, nil
+	}
+	if !isRecording(mediaType(resp.Header), p.into[:min(p.received, headSize)]) {
+		return count, unexpected(textDocument)
+	}
+	p.stored.Size, p.stored.ETag, p.stored.ContentType = p.total, p.etag, resp.Header.Get("Content-Type")
+	return count, nil
+}
+
+// accept judges a response by what goes before its body.
+func (p *Piece) accept(resp *http.Response) error {
+	start, total := contentRange(resp.Header)
+	now, known := recording{strongTag(resp.Header), total}, p.etag != ""
+	switch resp.StatusCode {
+	case http.StatusPartialContent, http.StatusOK:
+		if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
+			return err
+		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		if !known && total == 0 {
+			return unexpected(textEmpty)
+		}
+	default:
+		return refused(resp)
+	}
+	if resp.StatusCode == http.StatusOK {
+		now.total = p.total // it has no range that tells it
+	}
+	switch {
+	case known && now != p.recording:
+		return &Error{Kind: Changed, Text: "storage has another recording than when it was opened; open it again"}
+	case resp.StatusCode == http.StatusOK:
+		return unsupported("storage responds with the whole recording to a request for a part")
+	case start != p.received || total <= start:
+		return unexpected("storage responded with another part than the requested one")
+	case now.etag == "":
+		return unsupported("storage gives no strong ETag, so that parts could be of two recordings")
+	}
+	p.recording = now
+	return nil
+}
+
+func unsupported(text string) error {
+	return &Error{Kind: Unexpected, Text: text + "; download it instead", Causes: []error{errors.ErrUnsupported}}
+}
