@@ -465,7 +465,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 		e.Look, err = l.list(ctx)
 	}
 	if err != nil && e.Named == creates.NotNamed {
-		if l.failed++; mayRecover(err) && l.failed < maxFailedLooks {
+		if l.failed++; mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
 			e.Look = creates.LookFailing
 		}
 	} else {
@@ -680,14 +680,19 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 	if l.userID == 0 && !l.params.UniqueName {
 		switch err := l.askUser(ctx); {
 		case err == nil:
-		case mayRecover(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
+		case mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
 			return creates.LookRefused, err
 		}
 	}
 	var order creates.Order // of this walk
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 		Fetch: l.fetch, Rule: list.Twice, MaxSize: maxPerPage, Orders: SortLatest.orders(),
-		Enough: func(fetchedPage) bool { return order.Past(l.window, l.clocks) && l.followsOrder(ctx, order) },
+		Enough: func(fetchedPage) (bool, error) {
+			if !order.Past(l.window, l.clocks) {
+				return false, nil
+			}
+			return l.followsOrder(ctx, order)
+		},
 	}) {
 		incomplete, ok := errors.AsType[*list.IncompleteError](err)
 		switch {
@@ -729,17 +734,17 @@ func (l *search) fetch(ctx context.Context, at list.Position, responded func()) 
 }
 
 // followsOrder reports whether the service follows the order of a list: that its rows fall in time may be an accident. The
-// other order is requested once; a request that fails shows nothing.
-func (l *search) followsOrder(ctx context.Context, order creates.Order) bool {
+// other order is requested once; a request that fails shows nothing, and is an error if the service wants a pause.
+func (l *search) followsOrder(ctx context.Context, order creates.Order) (bool, error) {
 	if !l.orderKnown {
 		_, page, err := l.fetch(ctx, list.Position{Order: string(SortOldest), Size: 1}, func() {})
-		if err != nil {
-			return false
+		if l.heed(err); l.retryAfter > 0 {
+			return false, err
 		}
-		l.orderKnown = true
-		l.orderFollowed = len(page.Items) > 0 && order.Followed(page.Items[0].CreatedAt)
+		l.orderKnown = err == nil
+		l.orderFollowed = err == nil && len(page.Items) > 0 && order.Followed(page.Items[0].CreatedAt)
 	}
-	return l.orderFollowed
+	return l.orderFollowed, nil
 }
 
 // see remembers a row that may matter.
@@ -794,14 +799,4 @@ func (l *search) compareUser(row *ProgressNote) creates.User {
 // namesNoPatient is strict: a patient that is there but has no readable id is one.
 func namesNoPatient(note *ProgressNote) bool {
 	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
-}
-
-// mayRecover reports whether a list that failed may work later, as a proxy's login page may be gone then.
-func mayRecover(err error) bool {
-	for _, lasting := range []error{ErrPatientMismatch, errOtherPage, exchange.ErrTooLong, errTooMany} {
-		if errors.Is(err, lasting) {
-			return false
-		}
-	}
-	return transient(err) && !exchange.Permanent(err)
 }

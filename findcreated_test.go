@@ -1377,6 +1377,36 @@ func TestFindCreatedReadsOnWhereTheOrderIsByAccident(t *testing.T) {
 	}
 }
 
+// A service that wants a pause when the other order is requested gets it, before the search reads on.
+func TestFindCreatedPausesWhenTheOtherOrderIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		for i := range 120 {
+			s.keep(visited().named("Earlier").sized(6).by(5).ago(time.Duration(120-i) * 24 * time.Hour))
+		}
+		lost := lose(t, s.client(), visit())
+		ago(lost, defaultSettle)
+		var last time.Time
+		s.onList = func() {
+			if s.fail(s.lists) != 0 {
+				assert.GreaterOrEqual(t, time.Since(last), shelfRetryAfter, "after list %d", s.lists)
+			}
+			last = time.Now()
+		}
+		s.fail = func(list int) int {
+			if list > 1 && list < 6 {
+				return http.StatusTooManyRequests
+			}
+			return 0
+		}
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, 7, s.lists, "the other order four times, and both in the next look")
+	})
+}
+
 // A note that is deleted between two pages moves the lost one to the page that was read before.
 func TestFindCreatedIsNotFooledByRowsThatMove(t *testing.T) {
 	t.Parallel()

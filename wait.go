@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -245,19 +244,14 @@ func (p *poller) sleep(ctx context.Context) error {
 	return err
 }
 
-// transient reports whether a request's failure may pass by itself. A redirect, or a response that is no note, may be a
-// proxy's that wants people to log in.
-func transient(err error) bool {
+// mayPass reports whether a read that failed may succeed later: where the retries within a call say so, and where a proxy may
+// have responded that wants people to log in, by a redirect or by what is no note.
+func mayPass(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return redirected(err) || exchange.Reads.MayRetry(exchange.Outcome{Status: refused.StatusCode})
+		return refused.redirect() || exchange.Reads.MayRetry(exchange.Outcome{Status: refused.StatusCode})
 	}
-	return !errors.Is(err, ErrInvalidArgument)
-}
-
-// redirected reports whether all that came was a redirect.
-func redirected(err error) bool {
-	refused, ok := errors.AsType[*Error](err)
-	return ok && refused.StatusCode < http.StatusBadRequest
+	lasting := []error{ErrInvalidArgument, ErrPatientMismatch, errOtherPage, exchange.ErrTooLong, errTooMany}
+	return !slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) })
 }
 
 // watched is one note that is waited for.
@@ -296,8 +290,9 @@ func (w *watched) miss(p *poller, err error) (over bool) {
 	}
 	w.failures++
 	_, _, own := p.service.client.creates.Note(w.id)
-	misconfigured := w.note == nil && !own && (exchange.Permanent(err) || redirected(err))
-	return !transient(err) || misconfigured || w.failures > p.params.MaxFailures
+	refused, _ := errors.AsType[*Error](err)
+	misconfigured := exchange.Permanent(err) || refused != nil && refused.redirect()
+	return !mayPass(err) || misconfigured && w.note == nil && !own || w.failures > p.params.MaxFailures
 }
 
 // maxReplicaLag is for how long after its creation a note may not be found yet.
@@ -526,7 +521,7 @@ func (s *waitAllState) listFailed(err error, expected map[int64]*awaited) {
 		s.listRefused = s.listFailures >= maxListFailures
 	}
 	for _, w := range s.pending {
-		if expected[w.id] != nil && transient(err) && !errors.Is(err, ErrUnexpectedResponse) {
+		if expected[w.id] != nil && mayPass(err) && !errors.Is(err, ErrUnexpectedResponse) {
 			s.missed(w, err)
 		}
 	}
@@ -541,7 +536,7 @@ func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 			return succeeded
 		}
 		err := s.readNote(ctx, w)
-		if err == nil || !transient(err) {
+		if err == nil || !mayPass(err) {
 			succeeded, failures = true, 0
 			continue
 		}

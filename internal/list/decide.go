@@ -41,35 +41,3 @@ func Decide(o Observation) Step {
 	}
 	return Next
 }
-
-// Ending says what the end of a walk means.
-type Ending int
-
-// The endings.
-const (
-	Whole    Ending = iota + 1 // the rule is satisfied
-	Again                      // walk once more from the start
-	Short                      // the service announces more rows than it gives
-	Changing                   // walk after walk shows new rows
-)
-
-// Findings is what the end of a walk shows.
-type Findings struct {
-	Short     bool // more rows are announced than were seen
-	Verify    bool // the rule wants another walk if this one found new rows
-	FoundNew  bool // this walk found a row that no earlier one did
-	Exhausted bool // no further walk is allowed
-}
-
-// Conclude turns the end of a walk into its ending.
-func Conclude(f Findings) Ending {
-	switch {
-	case !f.Short && (!f.Verify || !f.FoundNew):
-		return Whole
-	case f.FoundNew && !f.Exhausted:
-		return Again
-	case f.Short:
-		return Short
-	}
-	return Changing
-}

@@ -58,29 +58,3 @@ func TestDecide(t *testing.T) {
 		require.Equal(t, 1, rows, "one row of the table for %+v", o)
 	}
 }
-
-func TestConclude(t *testing.T) {
-	t.Parallel()
-	// short, verify, foundNew, exhausted
-	table := map[string]list.Ending{
-		"nn..": list.Whole,
-		"nyn.": list.Whole,
-		"nyyn": list.Again,
-		"nyyy": list.Changing,
-		"y.yn": list.Again,
-		"y.n.": list.Short,
-		"y.yy": list.Short,
-	}
-	for bits := range 1 << 4 {
-		f := flagsOf(bits, 4)
-		findings := list.Findings{Short: f[0], Verify: f[1], FoundNew: f[2], Exhausted: f[3]}
-		rows := 0
-		for pattern, ending := range table {
-			if matches(pattern, f...) {
-				rows++
-				assert.Equal(t, ending, list.Conclude(findings), "%+v", findings)
-			}
-		}
-		require.Equal(t, 1, rows, "one row of the table for %+v", findings)
-	}
-}

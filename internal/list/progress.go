@@ -98,20 +98,23 @@ func (w *Progress) FoundMissing() bool {
 	return w.walks > 1 && w.rule == Complete && !w.short() && w.latest.Total >= w.announced
 }
 
-// Finish says what the end of a walk means, which came early if no row after it matters. After Again it is the progress of a
-// new walk.
-func (w *Progress) Finish(early bool) Ending {
-	ending := Conclude(Findings{
-		Short:     !early && w.short(),
-		Verify:    w.rule == Verified || w.rule == Twice && w.walks == 1 && w.pages > 1,
-		FoundNew:  w.foundNew,
-		Exhausted: w.walks == maxWalks || w.rule == Twice && w.walks == 2,
-	})
-	if ending == Again {
-		known := Page{Total: w.latest.Total, Size: w.latest.Size}
-		*w = Progress{start: w.start, rule: w.rule, walks: w.walks + 1, announced: known.Total, shown: w.shown, seen: new(IDSet), latest: known}
+// Finish says what the end of a walk means, which came early if no row after it matters: Whole, Again or why the list is not
+// whole. After Again it is the progress of a new walk.
+func (w *Progress) Finish(early bool) Reason {
+	short := !early && w.short()
+	verify := w.rule == Verified || w.rule == Twice && w.walks == 1 && w.pages > 1
+	exhausted := w.walks == maxWalks || w.rule == Twice && w.walks == 2
+	switch {
+	case !short && (!verify || !w.foundNew):
+		return Whole
+	case !w.foundNew, exhausted && short:
+		return TooFew
+	case exhausted:
+		return Unstable
 	}
-	return ending
+	known := Page{Total: w.latest.Total, Size: w.latest.Size}
+	*w = Progress{start: w.start, rule: w.rule, walks: w.walks + 1, announced: known.Total, shown: w.shown, seen: new(IDSet), latest: known}
+	return Again
 }
 
 // short reports whether the service announces more rows than were shown. Rows before the start do not count.

@@ -171,12 +171,12 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 	assert.Equal(t, list.Again, progress.Finish(false))
 	classify(t, progress, visit{list.Page{Number: 1, Rows: []int64{1, 2}, SaysIfMore: true}, list.Last})
 	assert.False(t, progress.FoundMissing(), "what was told still holds")
-	assert.Equal(t, list.Short, progress.Finish(false))
+	assert.Equal(t, list.TooFew, progress.Finish(false))
 
 	for name, tt := range map[string]struct {
 		start  int
 		page   list.Page
-		ending list.Ending
+		ending list.Reason
 	}{
 		"from the second page":             {2, numbered(2, 6, 4, 5, 6), list.Whole},
 		"short from the second page":       {2, numbered(2, 6, 4, 5), list.Again},
@@ -220,7 +220,7 @@ func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 		assert.False(t, progress.Seen(n), "a row of an earlier walk")
 		want := list.Again
 		if n == 4 {
-			want = list.Changing
+			want = list.Unstable
 		}
 		assert.Equal(t, want, progress.Finish(false))
 	}
@@ -262,7 +262,7 @@ func TestTwice(t *testing.T) {
 	assert.Equal(t, list.Whole, progress.Finish(false), "a single page came at one moment")
 
 	progress = list.NewProgress(1, list.Twice)
-	for walk, ending := range []list.Ending{list.Again, list.Whole} {
+	for walk, ending := range []list.Reason{list.Again, list.Whole} {
 		born := int64(10 * (walk + 1))
 		classify(t, progress, visit{numbered(1, 5, born, 1, 2), list.Next}, visit{numbered(2, 6, 3, 4), list.Last})
 		assert.False(t, progress.FoundMissing())
@@ -270,7 +270,7 @@ func TestTwice(t *testing.T) {
 	}
 
 	progress = list.NewProgress(1, list.Twice)
-	for _, ending := range []list.Ending{list.Again, list.Short} {
+	for _, ending := range []list.Reason{list.Again, list.TooFew} {
 		classify(t, progress, visit{numbered(1, 5, 1, 2, 3), list.Next}, visit{numbered(2, 5, 4), list.Last})
 		assert.Equal(t, ending, progress.Finish(false), "a row is missing in this very walk")
 	}
@@ -281,7 +281,7 @@ func TestTwice(t *testing.T) {
 
 	unknown := list.Page{Number: 1, Rows: []int64{1}, SaysIfMore: true, More: true}
 	progress = list.NewProgress(1, list.Twice)
-	for _, ending := range []list.Ending{list.Again, list.Short} {
+	for _, ending := range []list.Reason{list.Again, list.TooFew} {
 		classify(t, progress, visit{unknown, list.Next}, visit{numbered(2, 6, 2, 3), list.Last})
 		assert.Equal(t, ending, progress.Finish(false), "a total that only the last page tells counts")
 	}

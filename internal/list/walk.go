@@ -22,7 +22,8 @@ type List[V any] struct {
 	MaxSize int       // most rows of a page
 	Orders  [2]string // both orders of the list, the one that is not wanted first
 
-	Enough func(V) bool // reports that no row after this page, which was yielded, matters; nil: every row matters
+	// Enough reports that no row after this page, which was yielded, matters; nil: every row matters. An error ends the walk.
+	Enough func(V) (bool, error)
 }
 
 // Fetch requests a page and returns what it says. It calls responded when the response is here, before it decodes it.
@@ -76,8 +77,11 @@ func (e *IncompleteError) LooksUnsupported() bool {
 // Reason says why a list cannot be shown to be whole.
 type Reason string
 
-// The reasons.
+// The reasons, and those for none.
 const (
+	Whole Reason = ""
+	Again Reason = "walk once more from the start"
+
 	NoProgress  Reason = "page after page brings no new row"
 	BeforeStart Reason = "so many rows were deleted that some may stand before the page it began with"
 	TooFew      Reason = "the service announces more rows than it gives"
@@ -131,7 +135,12 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 		if !yield(Visit[V]{w.latest.value, fresh}, nil) || w.progress.FoundMissing() {
 			return nil
 		}
-		early := step == Next && w.list.Enough != nil && w.list.Enough(w.latest.value)
+		early := false
+		if step == Next && w.list.Enough != nil {
+			if early, err = w.list.Enough(w.latest.value); err != nil {
+				return err
+			}
+		}
 		if early {
 			step = Last
 		}
@@ -152,49 +161,45 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 
 // end finds out what the last page of a walk means.
 func (w *walker[V]) end(step Step, page Page, early bool) (again bool, err error) {
+	reason := Whole
 	switch {
 	case w.list.Rule == AsGiven:
 		return false, nil
 	case step == Stall:
-		return false, &IncompleteError{Reason: NoProgress}
+		reason = NoProgress
 	case step == Lost:
-		return false, &IncompleteError{Reason: BeforeStart}
+		reason = BeforeStart
 	case step == Check:
-		if err := w.confirm(page); err != nil {
-			return false, err
-		}
+		reason, err = w.confirm(page)
 	}
-	switch w.progress.Finish(early) {
-	case Again:
-		return true, nil
-	case Short:
-		return false, &IncompleteError{Reason: TooFew}
-	case Changing:
-		return false, &IncompleteError{Reason: Unstable}
-	default:
-		return false, nil
+	if reason == Whole {
+		reason = w.progress.Finish(early)
 	}
+	if reason == Whole || reason == Again {
+		return reason == Again, nil
+	}
+	return false, &IncompleteError{reason, err}
 }
 
 // confirm is for a list of which nothing is known, where a page repeats what was seen: because everything came at once, or
 // because the service does not know how pages are selected. Proof of the first is that the list in its other order begins
 // with the row at which the walk ended; or that more rows than were seen are requested and none comes, from a service that
 // follows the size.
-func (w *walker[V]) confirm(repeated Page) error {
+func (w *walker[V]) confirm(repeated Page) (Reason, error) {
 	seen, last := w.progress.Count(), repeated.Rows[len(repeated.Rows)-1]
 	looks := []Position{{Order: w.list.Orders[0], Size: min(seen+1, w.list.MaxSize)}, {Order: w.list.Orders[1], Size: 1}}
 	for _, look := range looks {
 		page, err := w.get(look)
 		switch {
 		case err != nil:
-			return &IncompleteError{NotKnown, err}
+			return NotKnown, err
 		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.progress.Seen(id) }):
-			return &IncompleteError{Reason: MoreExist}
+			return MoreExist, nil
 		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen < w.list.MaxSize:
-			return nil
+			return Whole, nil
 		}
 	}
-	return &IncompleteError{Reason: NotKnown}
+	return NotKnown, nil
 }
 
 func (w *walker[V]) get(at Position) (Page, error) {

@@ -70,7 +70,7 @@ var defects = []defect{
 	{name: "the service's clock is not asked", file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case ours || theirs || soon && false:"},
 	{name: "a list that failed counts as seen", file: "findcreated.go", old: "case err != nil:\n\t\t\treturn creates.LookRefused, err\n", with: "case err != nil:\n\t\t\treturn creates.LookProven, nil\n"},
 	{
-		name: "an order by accident counts as one", file: "findcreated.go", old: "&& l.followsOrder(ctx, order) }", with: "&& (true || l.followsOrder(ctx, order)) }",
+		name: "an order by accident counts as one", file: "findcreated.go", old: "return l.followsOrder(ctx, order)", with: "return true, nil",
 		survives: "the services of worlds follow the order they are asked for", held: ". TestFindCreatedReadsOnWhereTheOrderIsByAccident",
 	},
 	{
@@ -169,7 +169,7 @@ var defects = []defect{
 	{name: "rows of other patients pass", file: "notes.go", old: "if p.PatientID == 0 {\n\t\treturn nil\n\t}\n\tswitch", with: "if true {\n\t\treturn nil\n\t}\n\tswitch"},
 	{name: "WaitAll yields the rows of lists", file: "wait.go", old: "w.state, s.listProved = ended, true\n\t\t\tcontinue", with: "w.note = &row\n\t\t\ts.end(w, nil)\n\t\t\tcontinue"},
 	{name: "WaitAll forgets a note that failed", file: "wait.go", old: "return w.state == yielded })", with: "return w.state == yielded || w.failures > 0 })"},
-	{name: "a wait ends with the first failure", file: "wait.go", old: "return !transient(err) || misconfigured ||", with: "return true || !transient(err) || misconfigured ||"},
+	{name: "a wait ends with the first failure", file: "wait.go", old: "return !mayPass(err) || misconfigured &&", with: "return true || !mayPass(err) || misconfigured &&"},
 	{name: "a replica that lags ends a wait", file: "wait.go", old: "return ok && errors.Is(err, ErrNotFound) &&", with: "return false && ok && errors.Is(err, ErrNotFound) &&"},
 	{name: "a wait is over too soon", file: "wait.go", old: "return stage.AtLeast(p.params.Until), nil", with: "return stage.AtLeast(StageTranscribed), nil"},
 	{name: "a failed note is complete", file: "wait.go", old: "return true, w.waitError(p, errErrorState)", with: "return true, nil"},
@@ -190,7 +190,7 @@ var defects = []defect{
 	{name: "the journal is not synced", file: "ingest/filewrite.go", old: "err = j.file.Sync()", with: "err = nil"},
 	{name: "the journal is written too late", file: "ingest/task.go", old: "if err := t.claim.Save(attempt, e); err != nil {", with: "if err := error(nil); err != nil {"},
 	{name: "what may have left is uploaded once more", file: "ingest/task.go", old: "t.entry = known\n\t\tr.recover(t)", with: "t.entry = known\n\t\tr.upload(t)"},
-	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", old: "params.Settle = r.settle()\n", with: "params.Settle = 1\n"},
+	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", old: "params.Settle = max(r.settle(), t.took())", with: "params.Settle = 1"},
 
 	// Patience, manners, privacy.
 	{name: "nine retries", file: "request.go", old: "MaxRetries: c.config.retry.MaxRetries,", with: "MaxRetries: 3 * c.config.retry.MaxRetries,"},
