@@ -293,10 +293,11 @@ func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 
 // ended is the error of a stream that was closed or whose context is over.
 func (a *AudioStream) ended() error {
-	if a.ctx.Err() == nil {
+	ended := redact.ContextErr(a.ctx)
+	if ended == nil {
 		return nil
 	}
-	return readAudio.downloadError(download.Ended(a.ctx, "nothing can be read any more"))
+	return &callError{op: readAudio, detail: "nothing can be read any more: " + redact.Cause(ended), causes: []error{ended}}
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
@@ -374,27 +375,18 @@ type transfer interface {
 
 // fetch makes a transfer from storage. Nothing of its result is to be released: the bytes went where they belong.
 func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, t transfer) error {
+	scope.op = op
 	call := &exchange.Request{
-		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Policy: t, Receiver: t,
-		Explain: func(a, _ *exchange.Attempt) error { return brokenOff(ctx, a) },
+		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: t, Receiver: t,
 	}
-	scope.attach(call, op, nil)
 	_, err := call.Do(ctx)
 	if stopped, ok := errors.AsType[*exchange.Stopped](err); ok {
 		err = stopped.Reason // of the call for an address, in that call's words
 		if errors.Is(ctx.Err(), err) {
-			err = download.Ended(ctx, "gave up waiting to retry", stopped.Err)
+			err = scope.explainStop(ctx, stopped)
 		}
 	}
 	return err
-}
-
-// brokenOff is the error of one attempt, for the download to decide by.
-func brokenOff(ctx context.Context, a *exchange.Attempt) error {
-	if a.Step == exchange.Context {
-		return download.Ended(ctx, "the download broke off")
-	}
-	return download.Break(a.Cause)
 }
 
 // audioSource is what a download needs of the service; sized gets the response to the question for the size.

@@ -86,6 +86,7 @@ type edit struct {
 	read    *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
 	options *callOptions     // of the call
 	params  UpdateNoteParams // of an Update
+	body    exchange.JSON    // of an Update
 	done    *ProgressNote    // as an earlier attempt left it
 }
 

@@ -105,9 +105,13 @@ type scope struct {
 	attempts int   // that were sent
 	yielded  error // the first that an iterator yielded
 
-	op     operation // of the attempts
-	server *url.URL  // of the attempts; nil: storage
+	request // to be sent
+	target  url.URL
+	sent    exchange.Request
 }
+
+// storage reports whether the attempts go there.
+func (s *scope) storage() bool { return s.op.route == downloadAudio.route }
 
 const errUnfinished = redact.Text("the call was left by a panic")
 
@@ -174,16 +178,17 @@ func (s *scope) noted(err error) error {
 	return err
 }
 
-// attach makes those who want to know learn of the attempts of an operation; a nil server is storage.
-func (s *scope) attach(call *exchange.Request, op operation, server *url.URL) {
-	s.op, s.server = op, server
-	if config := &s.client.config; config.hooks != nil || config.observer != nil || config.logger != nil {
-		call.Hook = s
-	}
+// observed reports whether somebody wants to know of the attempts.
+func (s *scope) observed() bool {
+	config := &s.client.config
+	return config.hooks != nil || config.observer != nil || config.logger != nil
 }
 
-// Begin implements [exchange.Hook].
+// Begin implements [exchange.Caller].
 func (s *scope) Begin(ctx context.Context, a *exchange.Attempt) *exchange.Trace {
+	if !s.observed() {
+		return nil
+	}
 	s.attempts++
 	trace := &exchange.Trace{Context: ctx}
 	hooks := s.client.config.hooks
@@ -192,15 +197,18 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt) *exchange.Trace 
 	}
 	given, headers := hooks.AttemptStart(ctx, s.info(a))
 	trace.Context = withValues(ctx, given)
-	if headers.valid() && s.server != nil {
+	if headers.valid() && !s.storage() {
 		trace.Parent, trace.State = headers.Traceparent, headers.Tracestate
 	}
 	return trace
 }
 
-// End implements [exchange.Hook]: one report of an attempt, for observer, logger and hooks. The hooks learn only of what
+// End implements [exchange.Caller]: one report of an attempt, for observer, logger and hooks. The hooks learn only of what
 // was sent, but also of an attempt that a panic ended.
 func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
+	if !s.observed() {
+		return
+	}
 	report := Attempt{
 		Operation: s.op.name, Method: s.op.method, Route: s.op.route, Number: a.Number, StatusCode: a.Status, Duration: a.Duration,
 		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: s.op.downloadError(a.Err),
@@ -221,7 +229,7 @@ func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt)
 		StatusCode: report.StatusCode, Duration: report.Duration, BytesSent: report.BytesSent, BytesReceived: report.BytesReceived,
 		RateLimitRemaining: -1, ErrorType: errorType(ctx, report.Err),
 	}
-	if s.server != nil {
+	if !s.storage() {
 		result.RateLimitRemaining = rateLimitRemaining(a.Header)
 	}
 	if a.Unfinished() {
@@ -233,11 +241,11 @@ func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt)
 
 func (s *scope) info(a *exchange.Attempt) AttemptInfo {
 	info := AttemptInfo{Operation: s.call.Operation, Method: s.op.method, Route: s.op.route, Number: a.Number}
-	if s.server != nil {
-		info.ServerAddress, info.ServerPort = s.server.Hostname(), 443
-		if port, err := strconv.Atoi(s.server.Port()); err == nil {
+	if server := s.client.baseURL; !s.storage() {
+		info.ServerAddress, info.ServerPort = server.Hostname(), 443
+		if port, err := strconv.Atoi(server.Port()); err == nil {
 			info.ServerPort = port
-		} else if s.server.Scheme == "http" {
+		} else if server.Scheme == "http" {
 			info.ServerPort = 80
 		}
 	}

@@ -126,7 +126,11 @@ func (s *NotesService) list(ctx context.Context, call *scope, params ListNotesPa
 	if err != nil {
 		return nil, err
 	}
-	r := request{op: listNotes, path: listNotes.route, query: query}
+	for key, list := range call.options.query {
+		query[key] = append(query[key], list...)
+	}
+	call.options.query = query
+	r := request{op: listNotes, path: listNotes.route}
 	page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], error) {
 		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, call.fillNote, (*ProgressNote).id)
 		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
@@ -193,10 +197,11 @@ func (s *NotesService) update(ctx context.Context, call *scope, id int64, params
 	if err != nil {
 		return nil, err
 	}
-	if r.body, err = params.encode(); err != nil {
+	edit.params = params
+	if edit.body, err = edit.params.encode(); err != nil {
 		return nil, err
 	}
-	edit.params = params
+	r.body = &edit.body
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}
@@ -205,13 +210,13 @@ func (s *NotesService) update(ctx context.Context, call *scope, id int64, params
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
-func (p UpdateNoteParams) encode() (exchange.JSON, error) {
+func (p *UpdateNoteParams) encode() (exchange.JSON, error) {
 	for i, text := range [...]*string{p.Name, p.Transcription, p.Analysis} {
 		if text != nil && !utf8.ValidString(*text) {
 			return nil, invalid("Notes.Update: "+[...]string{"Name", "Transcription", "Analysis"}[i], "is not valid UTF-8")
 		}
 	}
-	body, err := json.Marshal(&p)
+	body, err := json.Marshal(p)
 	if err != nil {
 		return nil, invalid("Notes.Update: params", "cannot be encoded as JSON")
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -21,31 +21,29 @@ import (
 //  2. make attempts where that is safe: package exchange has their order;
 //  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (wrapUnknown);
 //  4. decode the response; what does not decode is an error too.
-func do[T any](ctx context.Context, scope *scope, r request, decode func(response []byte) (*T, error)) (*T, error) {
+func do[T any](ctx context.Context, s *scope, r request, decode func(response []byte) (*T, error)) (*T, error) {
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 	}
-	c, options := scope.client, &scope.options
-	call := c.newRequest(&r, options)
-	scope.attach(call, r.op, c.baseURL)
-	result, err := call.Do(ctx)
+	s.request = r
+	result, err := s.newCall().Do(ctx)
 	defer result.Release()
-	options.response.fill(result)
+	s.options.response.fill(result)
 	if result.Last != nil && (r.op.effect == exchange.Creates || r.op.route == getUser.route) { // whoever loses a response has to know the clocks
-		c.creates.SawClock(result.Last.Header, time.Now())
+		s.client.creates.SawClock(result.Last.Header, time.Now())
 	}
 	switch {
-	case err != nil && r.alreadyDeleted(result):
+	case err != nil && s.alreadyDeleted(result):
 		return new(T), nil
 	case err != nil:
-		return nil, r.wrapUnknown(result, r.explainStop(ctx, err))
+		return nil, s.wrapUnknown(result, s.explainStop(ctx, err))
 	}
-	if options.responded != nil {
-		options.responded()
+	if s.options.responded != nil {
+		s.options.responded()
 	}
 	value, err := decode(result.Last.Body)
 	if err != nil {
-		return nil, r.wrapUnknown(result, r.unexpected(c, result.Last, err))
+		return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))
 	}
 	return value, nil
 }
@@ -58,11 +56,10 @@ type operation struct {
 
 // request is one call of an operation.
 type request struct {
-	op    operation
-	path  string // under the base URL; {id} in it stands for the record's
-	id    int64
-	query url.Values
-	body  exchange.Body // nil: none
+	op   operation
+	path string // under the base URL; {id} in it stands for the record's
+	id   int64
+	body exchange.Body // nil: none
 
 	progress     func(sent int64)
 	beforeCommit func(context.Context) error
@@ -90,51 +87,48 @@ func checkID(name string, id int64) error {
 	return nil
 }
 
-func (c *Client) newRequest(r *request, options *callOptions) *exchange.Request {
-	target := *c.baseURL
-	target.Path += r.path
-	if before, after, found := strings.Cut(r.path, "{id}"); found && r.id > 0 {
-		target.Path = c.baseURL.Path + before + strconv.FormatInt(r.id, 10) + after
+// newCall makes the call for the request, in one object with the scope.
+func (s *scope) newCall() *exchange.Request {
+	c, options := s.client, &s.options
+	s.target = *c.baseURL
+	s.target.Path += s.path
+	if before, after, found := strings.Cut(s.path, "{id}"); found && s.id > 0 {
+		s.target.Path = c.baseURL.Path + before + strconv.FormatInt(s.id, 10) + after
 	}
-	target.RawQuery = encodedQuery(r.query, options.query)
-	call := &exchange.Request{
-		Peer: c.peer, Method: r.op.method, URL: &target, Header: options.header, Body: r.body, Effect: r.op.effect,
-		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Progress: r.progress, BeforeCommit: r.beforeCommit,
-		Explain: func(a, before *exchange.Attempt) error { return r.explain(c, a, before) },
+	s.target.RawQuery = options.query.Encode()
+	s.sent = exchange.Request{
+		Peer: c.peer, Method: s.op.method, URL: &s.target, Header: options.header, Body: s.body, Effect: s.op.effect,
+		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Renew: options.renew,
+		Progress: s.progress, BeforeCommit: s.beforeCommit, Caller: s,
 	}
-	if call.Renew = options.renew; options.authorization == nil {
-		call.Renew = c.renew
-	}
-	if r.edit != nil {
-		call.BeforeRetry = r.edit.beforeRetry
+	if options.authorization == nil {
+		s.sent.Renew = c.renew
 	}
 	if options.noRetry {
-		call.MaxRetries = 0
+		s.sent.MaxRetries = 0
 	}
-	return call
+	return &s.sent
 }
 
-func encodedQuery(own, added url.Values) string {
-	if len(added) == 0 {
-		return own.Encode()
+// BeforeRetry implements [exchange.Caller].
+func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
+	if s.edit == nil {
+		return nil
 	}
-	query := url.Values{}
-	for _, values := range []url.Values{own, added} {
-		for key, list := range values {
-			query[key] = append(query[key], list...)
-		}
-	}
-	return query.Encode()
+	return s.edit.beforeRetry(ctx, lost)
 }
 
-// explain is the error of one attempt. Why the one before it failed is not forgotten when nothing was sent after it.
-func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
+// Explain implements [exchange.Caller]. Why the attempt before failed is not forgotten when nothing was sent after it.
+func (s *scope) Explain(a, before *exchange.Attempt) error {
+	if s.storage() {
+		return download.Explain(a)
+	}
 	switch a.Step {
 	case exchange.Content:
 		if errors.Is(a.Cause, exchange.ErrStatus) {
-			return r.statusError(c, a)
+			return s.statusError(a)
 		}
-		return r.unexpected(c, a, a.Cause)
+		return s.unexpected(a, a.Cause)
 	case exchange.Limit, exchange.Authorize:
 		detail, kind := "not sent: the limiter refused", "limiter"
 		if errors.Is(a.Cause, context.Canceled) || errors.Is(a.Cause, context.DeadlineExceeded) {
@@ -147,30 +141,30 @@ func (r *request) explain(c *Client, a, before *exchange.Attempt) error {
 		if before != nil {
 			causes = append(causes, before.Err)
 		}
-		return &callError{op: r.op, detail: detail + reason(a.Cause), kind: kind, causes: causes}
+		return &callError{op: s.op, detail: detail + reason(a.Cause), kind: kind, causes: causes}
 	case exchange.Source:
 		what := "audio"
-		if r.op.name == doName {
+		if s.op.name == doName {
 			what = "body"
 		}
-		return r.noResponse("the "+what+" could not be read: "+redact.Cause(a.Cause), what+"_source", a)
+		return s.noResponse("the "+what+" could not be read: "+redact.Cause(a.Cause), what+"_source", a)
 	case exchange.Commit:
-		return &callError{op: r.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), kind: "before_commit", causes: []error{a.Cause, a.Ended}}
+		return &callError{op: s.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), kind: "before_commit", causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
-		return r.noResponse(redact.Cause(a.Cause), "", a)
+		return s.noResponse(redact.Cause(a.Cause), "", a)
 	case exchange.None, exchange.Network: // below; nothing has failed in the first
 	}
-	detail := c.explainTransport(a)
+	detail := s.explainTransport(a)
 	if a.Sent == exchange.Partly {
 		detail = cutUpload(a.Cause) + detail
 	}
-	return r.noResponse(detail, "", a)
+	return s.noResponse(detail, "", a)
 }
 
 // explainTransport says why the transport failed, or that it is the caller's own and has words that cannot be printed here.
-func (c *Client) explainTransport(a *exchange.Attempt) string {
+func (s *scope) explainTransport(a *exchange.Attempt) string {
 	detail := redact.Cause(a.Cause)
-	standard, ok := c.peer.Transport.(*http.Transport)
+	standard, ok := s.client.peer.Transport.(*http.Transport)
 	switch {
 	case redact.Known(a.Cause):
 		return detail
@@ -182,8 +176,8 @@ func (c *Client) explainTransport(a *exchange.Attempt) string {
 	return detail
 }
 
-func (r *request) noResponse(detail, kind string, a *exchange.Attempt) error {
-	return &callError{op: r.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent || machineLimit(a.Cause)}
+func (s *scope) noResponse(detail, kind string, a *exchange.Attempt) error {
+	return &callError{op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent || machineLimit(a.Cause)}
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.
@@ -196,31 +190,31 @@ func reason(err error) string {
 }
 
 // statusError turns a response that is no success into an *Error.
-func (r *request) statusError(c *Client, a *exchange.Attempt) error {
+func (s *scope) statusError(a *exchange.Attempt) error {
 	e := &Error{
 		StatusCode: a.Status,
 		RequestID:  requestID(a.Header),
 		RetryAfter: exchange.RetryAfter(a.Header, time.Now()),
-		Operation:  r.op.name,
-		Method:     r.op.method,
-		Route:      r.op.route,
+		Operation:  s.op.name,
+		Method:     s.op.method,
+		Route:      s.op.route,
 	}
 	decodeErrorBody(a.Body, e)
-	e.explain(a.Header, c.baseURL, r.body == nil)
+	e.explain(a.Header, s.client.baseURL, s.body == nil)
 	return e
 }
 
 // unexpected reports a 2xx response that is not what was promised.
-func (r *request) unexpected(c *Client, a *exchange.Attempt, cause error) error {
+func (s *scope) unexpected(a *exchange.Attempt, cause error) error {
 	return &callError{
-		op: r.op, requestID: requestID(a.Header),
-		detail: unexpectedText(c.baseURL, a.Status, a.Header.Get("Content-Type"), a.Body, cause),
+		op: s.op, requestID: requestID(a.Header),
+		detail: unexpectedText(s.client.baseURL, a.Status, a.Header.Get("Content-Type"), a.Body, cause),
 		causes: []error{ErrUnexpectedResponse, cause},
 	}
 }
 
 // explainStop explains a call that ended between two attempts.
-func (r *request) explainStop(ctx context.Context, err error) error {
+func (s *scope) explainStop(ctx context.Context, err error) error {
 	stopped, ok := errors.AsType[*exchange.Stopped](err)
 	switch {
 	case !ok:
@@ -228,35 +222,35 @@ func (r *request) explainStop(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		// The caller learns both that, and why the last attempt failed.
 		ended := redact.ContextErr(ctx)
-		return &callError{op: r.op, detail: "gave up waiting to retry: " + redact.Cause(ended), causes: []error{ended, stopped.Err}}
+		return &callError{op: s.op, detail: "gave up waiting to retry: " + redact.Cause(ended), causes: []error{ended, s.op.downloadError(stopped.Err)}}
 	case stopped.Err == nil:
-		return &callError{op: r.op, detail: "not sent: " + redact.Cause(stopped.Reason), causes: []error{stopped.Reason}}
+		return &callError{op: s.op, detail: "not sent: " + redact.Cause(stopped.Reason), causes: []error{stopped.Reason}}
 	}
 	return stopped.Reason
 }
 
 // alreadyDeleted reports whether a retried DELETE found nothing because an earlier attempt had done its work.
-func (r *request) alreadyDeleted(result *exchange.Result) bool {
-	return r.op.method == http.MethodDelete && result.OutcomeUnknown && r.meansDeleted(result.Last.Status)
+func (s *scope) alreadyDeleted(result *exchange.Result) bool {
+	return s.op.method == http.MethodDelete && result.OutcomeUnknown && s.meansDeleted(result.Last.Status)
 }
 
-func (r *request) meansDeleted(status int) bool {
+func (s *scope) meansDeleted(status int) bool {
 	switch status {
 	case http.StatusNotFound, http.StatusGone:
 		return true
 	case http.StatusUnauthorized:
-		return r.op.route == revokeToken.route // it was the token in use
+		return s.op.route == revokeToken.route // it was the token in use
 	}
 	return false
 }
 
 // wrapUnknown says of a failed call that it may have been carried out all the same.
-func (r *request) wrapUnknown(result *exchange.Result, err error) error {
+func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 	switch {
-	case !result.OutcomeUnknown || r.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
+	case !result.OutcomeUnknown || s.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
 		return err
-	case r.op.effect == exchange.Creates:
-		return &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), NoteID: r.createdID(result.Last), Err: err}
+	case s.op.effect == exchange.Creates:
+		return &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), NoteID: s.createdID(result.Last), Err: err}
 	}
 	return &maybeDoneError{err}
 }
@@ -275,8 +269,8 @@ func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable 
 }
 
 // createdID digs the note's id out of a success that is no note otherwise.
-func (r *request) createdID(a *exchange.Attempt) int64 {
-	if r.op != createNote || a.Status < 200 || a.Status > 299 {
+func (s *scope) createdID(a *exchange.Attempt) int64 {
+	if s.op != createNote || a.Status < 200 || a.Status > 299 {
 		return 0
 	}
 	return tolerant.FindID(a.Body)

@@ -110,7 +110,7 @@ func (d *Download) aim(req *http.Request) error {
 		return unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
 	}
 	u.Fragment = ""
-	req.URL, req.Host, req.Header = u, u.Host, http.Header{"Accept-Encoding": {"identity"}}
+	req.URL, req.Header = u, http.Header{"Accept-Encoding": {"identity"}}
 	return nil
 }
 

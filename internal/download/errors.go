@@ -1,7 +1,6 @@
 package download
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -70,10 +69,12 @@ func Break(err error) *Error {
 	return &Error{Kind: Broken, Text: "the download broke off: " + redact.Cause(err), Causes: []error{err}, Then: Retry}
 }
 
-// Ended is the end of the caller's context, beside what failed before it.
-func Ended(ctx context.Context, text string, earlier ...error) error {
-	causes := append([]error{ctx.Err(), context.Cause(ctx)}, earlier...)
-	return failed(text+": "+redact.Cause(ctx.Err()), causes...)
+// Explain is the error of one attempt, for [Download.Next] to decide by.
+func Explain(a *exchange.Attempt) error {
+	if a.Step == exchange.Context {
+		return failed("the download broke off: "+redact.Cause(a.Cause), a.Cause)
+	}
+	return Break(a.Cause)
 }
 
 func failed(text string, causes ...error) error { return &Error{Text: text, Causes: causes} }

@@ -19,7 +19,7 @@ func (s *SendState) Attach(out *http.Request, body Body, mayAnnounce bool) {
 	}
 	size := body.Size()
 	out.ContentLength = size
-	if held, ok := body.(JSON); ok && !s.Once && size <= SmallSize {
+	if held, ok := body.(interface{ Reader() io.ReadCloser }); ok && !body.Streamed() && !s.Once && size <= SmallSize {
 		s.unfollowed = size
 		out.Body = held.Reader()
 		out.GetBody = func() (io.ReadCloser, error) { return held.Reader(), nil }

@@ -28,7 +28,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer c.end(ctx, a)
 	resp := c.attempt(ctx, req, a)
 	if a.Step != None {
-		a.Err = c.Explain(a, before)
+		a.Err = c.Caller.Explain(a, before)
 	}
 	c.Last = a
 	if !c.OutcomeUnknown {
@@ -63,7 +63,7 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	a.Started = time.Now()
 	out.target = *req.URL
 	request := req.WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
-	request.URL, request.Header = &out.target, header
+	request.URL, request.Host, request.Header = &out.target, out.target.Host, header
 	resp, err := c.send(request, state)
 	a.Sent = Wholly // if it responds, it has what it wants
 	if err != nil {

@@ -25,12 +25,20 @@ func status(r *http.Request, code int) *http.Response {
 	return &http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}
 }
 
+// caller gets as errors the attempts themselves.
+type caller struct{}
+
+func (caller) Begin(context.Context, *exchange.Attempt) *exchange.Trace { return nil }
+func (caller) End(context.Context, *exchange.Attempt)                   {}
+func (caller) Explain(a, _ *exchange.Attempt) error                     { return a }
+func (caller) BeforeRetry(context.Context, *exchange.Attempt) error     { return nil }
+
 // newCall reads something, with three retries that wait a second at first.
 func newCall(send transport) *exchange.Request {
 	return &exchange.Request{
 		Peer:   &exchange.Peer{Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour},
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: exchange.Reads, MaxRetries: 3,
-		Explain: func(a, _ *exchange.Attempt) error { return a },
+		Caller: caller{},
 	}
 }
 

@@ -7,12 +7,12 @@
 //	  RoundTrip    one attempt: its response, or the error that it ended with
 //	    limit        wait for the limiter: before the token, which must not age in a queue
 //	    authorize    ask for the token: for each attempt, since it may have been renewed
-//	    begin        the hook, when only sending remains
+//	    begin        the caller learns that only sending remains
 //	    watch        the stall watchdog and the send state, around all that touches the network
 //	    send         transport, 100-continue, redirects on the own origin
 //	    receive      the whole response, bounded: one that is cut is a failed attempt
 //	    explain      the failure in the caller's words
-//	    end          the hook learns of the attempt when all of it is known
+//	    end          the caller learns of the attempt when all of it is known
 //	  checkRetry   the decision, by the policy: effect, send state, status
 //	  backoff      the pause: growing, random in part, never less than Retry-After
 //	  prepare      a look at the server before something is sent a second time
@@ -62,16 +62,10 @@ type Request struct {
 	// Renew gives another header of that name after a 401 to the given one; empty: there is none. Nil: never.
 	Renew func(ctx context.Context, refused string) string
 
+	Caller   Caller
 	Receiver Receiver // takes the responses; nil: they are read into memory
 	Policy   Policy   // prepares the attempts and decides what follows one; nil: by effect, outcome and MaxRetries
-	Hook     Hook     // nil: none
 
-	// Explain turns a failed attempt into the error that Do returns and observers see. The attempt before it is nil for the
-	// first one.
-	Explain func(a, before *Attempt) error
-	// BeforeRetry is asked before each retry, with the first attempt whose outcome is not known, or else the last: it may
-	// look at the server. An error ends the call.
-	BeforeRetry func(context.Context, *Attempt) error
 	// Progress is given how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
 	// the call. Both run in the goroutine of Do.
 	Progress     func(sent int64)
@@ -141,7 +135,7 @@ type call struct {
 }
 
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success. What the
-// context, BeforeRetry or Prepare ended is a [*Stopped] around it. The result is never nil, and must be released.
+// context or Prepare ended is a [*Stopped] around it. The result is never nil, and must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c := &call{Request: r, policy: r.Policy, receiver: r.Receiver, spread: Jitter(ctx)}
 	if c.policy == nil {
@@ -153,21 +147,16 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	}
 	header := r.Header
 	if header == nil {
-		header = http.Header{}
+		header = noHeader
 	}
-	req := (&http.Request{
-		Method: r.Method, URL: r.URL, Host: r.URL.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)
+	req := (&http.Request{Method: r.Method, URL: r.URL, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	if err := c.policy.Prepare(req); err != nil {
 		return &c.Result, &Stopped{Reason: err}
 	}
 	c.client = http.Client{Transport: c, CheckRedirect: keepRedirect}
 	c.loop = retryablehttp.Client{
 		HTTPClient: &c.client, RetryWaitMin: r.Peer.MinWait, RetryWaitMax: r.Peer.MaxWait, RetryMax: math.MaxInt, // the policy counts
-		CheckRetry: c.checkRetry, Backoff: c.backoff, ErrorHandler: retryablehttp.PassthroughErrorHandler,
-	}
-	if r.Policy != nil || r.BeforeRetry != nil {
-		c.loop.PrepareRetry = c.policy.Prepare
+		CheckRetry: c.checkRetry, ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	c.driven.Request = req
 	_, err := c.loop.Do(&c.driven)                                 //nolint:bodyclose // the attempt has read and closed it
@@ -177,6 +166,8 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	return &c.Result, &Stopped{Reason: err, Err: c.Last.Err}
 }
 
+var noHeader = http.Header{} // attempts make their own, and add to no other
+
 // keepRedirect leaves redirects as they are: an attempt has followed them where that is allowed.
 func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
@@ -185,14 +176,16 @@ func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLast
 func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	failed, ok := errors.AsType[*Attempt](err)
 	switch {
-	case resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx):
-		c.next = Next{Retry: true, AtOnce: true}
-		return true, nil
 	case ok:
 	case resp != nil && c.Last.Err != nil:
 		failed = c.Last
 	default:
 		return false, nil // a success, or a Location that net/http cannot read
+	}
+	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy.Prepare // a success does without them
+	if resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx) {
+		c.next = Next{Retry: true, AtOnce: true}
+		return true, nil
 	}
 	if c.next = c.policy.Next(failed); !c.next.Retry {
 		return false, nil
@@ -234,12 +227,12 @@ func (c *call) renew(ctx context.Context) bool {
 // byEffect is the policy of a call that has none of its own.
 type byEffect call
 
-// Prepare asks BeforeRetry.
+// Prepare asks the caller, before a retry.
 func (c *byEffect) Prepare(req *http.Request) error {
-	if c.BeforeRetry == nil || c.Last == nil {
+	if c.Last == nil {
 		return nil
 	}
-	return c.BeforeRetry(req.Context(), c.unknown)
+	return c.Caller.BeforeRetry(req.Context(), c.unknown)
 }
 
 // Next goes by effect and outcome.
@@ -262,7 +255,7 @@ func (c *byEffect) Next(a *Attempt) Next {
 	return next
 }
 
-// Stopped is a call that was ended between two attempts: by its context, BeforeRetry or the policy's Prepare.
+// Stopped is a call that was ended between two attempts: by its context or the policy's Prepare.
 type Stopped struct { //nolint:errname // it says what happened to the call
 	Reason error
 	Err    error // of the last attempt; nil when there was none

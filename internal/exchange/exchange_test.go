@@ -24,6 +24,41 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// caller is one that its functions answer for; nil: it does nothing.
+type caller struct {
+	begin       func(context.Context, *Attempt) *Trace
+	end         func(*Attempt)
+	explain     func(*Attempt) error // nil: the attempt is the error
+	beforeRetry func(*Attempt) error
+}
+
+func (c *caller) Begin(ctx context.Context, a *Attempt) *Trace {
+	if c.begin == nil {
+		return nil
+	}
+	return c.begin(ctx, a)
+}
+
+func (c *caller) End(_ context.Context, a *Attempt) {
+	if c.end != nil {
+		c.end(a)
+	}
+}
+
+func (c *caller) Explain(a, _ *Attempt) error {
+	if c.explain == nil {
+		return a
+	}
+	return c.explain(a)
+}
+
+func (c *caller) BeforeRetry(_ context.Context, a *Attempt) error {
+	if c.beforeRetry == nil {
+		return nil
+	}
+	return c.beforeRetry(a)
+}
+
 // newRequest is a call whose attempts the function serves.
 func newRequest(effect Effect, serve transport) *Request {
 	origin := &url.URL{Scheme: "https", Host: "api.clinic.test"}
@@ -35,13 +70,15 @@ func newRequest(effect Effect, serve transport) *Request {
 			MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: &target, Effect: effect, MaxRetries: 3,
-		Explain: func(a, _ *Attempt) error {
-			if a.Status == 0 {
-				return a.Cause
-			}
-			return errors.New(http.StatusText(a.Status))
-		},
+		Caller: &caller{explain: explain},
 	}
+}
+
+func explain(a *Attempt) error {
+	if a.Status == 0 {
+		return a.Cause
+	}
+	return errors.New(http.StatusText(a.Status))
 }
 
 func responds(status int, body string, header ...string) *http.Response {
@@ -51,12 +88,6 @@ func responds(status int, body string, header ...string) *http.Response {
 	}
 	return &http.Response{StatusCode: status, ProtoMajor: 1, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
-
-// ended is a hook that learns how attempts end.
-type ended func(*Attempt)
-
-func (ended) Begin(context.Context, *Attempt) *Trace { return nil }
-func (f ended) End(_ context.Context, a *Attempt)    { f(a) }
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
@@ -357,7 +388,7 @@ func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 			return responds(status, ""), nil
 		})
 		var asked []int
-		c.BeforeRetry = func(_ context.Context, a *Attempt) error { asked = append(asked, a.Number); return nil }
+		c.Caller = &caller{beforeRetry: func(a *Attempt) error { asked = append(asked, a.Number); return nil }}
 		result, err := c.Do(t.Context())
 		defer result.Release()
 		require.NoError(t, err)
@@ -372,7 +403,7 @@ func TestStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newRequest(Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
 		enough := errors.New("synthetic")
-		c.BeforeRetry = func(context.Context, *Attempt) error { return enough }
+		c.Caller = &caller{explain: explain, beforeRetry: func(*Attempt) error { return enough }}
 		result, err := c.Do(t.Context())
 		defer result.Release()
 		var stopped *Stopped
@@ -403,7 +434,7 @@ func TestAttemptsAreTold(t *testing.T) {
 		})
 		c.Peer.Limit = func(context.Context) error { time.Sleep(5 * time.Second); return nil }
 		var told []*Attempt
-		c.Hook = ended(func(a *Attempt) { told = append(told, a) })
+		c.Caller = &caller{explain: explain, end: func(a *Attempt) { told = append(told, a) }}
 		result, err := c.Do(t.Context())
 		defer result.Release()
 		require.NoError(t, err)

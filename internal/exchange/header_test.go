@@ -26,12 +26,7 @@ func peerAt(t *testing.T, serve http.HandlerFunc) (*Peer, *url.URL) {
 	return &Peer{Transport: transport, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1 << 20}, target
 }
 
-type traced struct{ parent string }
-
-func (h traced) Begin(ctx context.Context, _ *Attempt) *Trace {
-	return &Trace{Context: ctx, Parent: h.parent}
-}
-func (traced) End(context.Context, *Attempt) {}
+func traced(ctx context.Context, _ *Attempt) *Trace { return &Trace{Context: ctx, Parent: "synthetic"} }
 
 // What one request adds to its headers is not seen by another.
 func TestNoHeaderReachesAnotherRequest(t *testing.T) {
@@ -45,7 +40,7 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 	token := "Bearer first"
 	peer.Authorization = func(context.Context) (string, error) { return token, nil }
 	send := func(method string, prepare func(*Request)) http.Header {
-		c := &Request{Peer: peer, Method: method, URL: target, Effect: Repeatable, Explain: func(a, _ *Attempt) error { return a }}
+		c := &Request{Peer: peer, Method: method, URL: target, Effect: Repeatable, Caller: &caller{}}
 		prepare(c)
 		result, err := c.Do(t.Context())
 		defer result.Release()
@@ -69,7 +64,7 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 			c.Authorization = func(context.Context) (string, error) { return "Bearer another", nil }
 		}))
 		assert.Equal(t, with("X-Synthetic", "1"), send(http.MethodGet, func(c *Request) { c.Header = http.Header{"X-Synthetic": {"1"}} }))
-		assert.Equal(t, with("Traceparent", "synthetic"), send(http.MethodGet, func(c *Request) { c.Hook = traced{"synthetic"} }))
+		assert.Equal(t, with("Traceparent", "synthetic"), send(http.MethodGet, func(c *Request) { c.Caller = &caller{begin: traced} }))
 		assert.NotContains(t, send(http.MethodHead, bare), "Accept-Encoding", "there is nothing to compress")
 	}
 	token = "Bearer second"

@@ -12,7 +12,7 @@ import (
 type Attempt struct { //nolint:errname // an outcome first; an error for the retry loop alone
 	Number        int
 	Started       time.Time     // when it began to send; the limiter's time is before that
-	Duration      time.Duration // since then, known to Hook.End
+	Duration      time.Duration // since then, known to Caller.End
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
 
@@ -28,7 +28,7 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Ended error // of the caller's context, if that was over too
 	Err   error // as Explain put it; nil for a success
 
-	trace *Trace // of the hook; nil: none, or nothing was to be sent
+	trace *Trace // of the caller; nil: none, or nothing was to be sent
 }
 
 // Step is where an attempt ended that was no success.

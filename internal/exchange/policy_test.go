@@ -72,15 +72,21 @@ func streaming(s *scripted, status int, header ...string) *exchange.Request {
 			StallTimeout: time.Minute, MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: new(url.URL), Policy: s, Receiver: s,
-		Explain: func(a, _ *exchange.Attempt) error { return fmt.Errorf("explained %d: %w", a.Step, a.Cause) },
+		Caller: ended{end: func(*exchange.Attempt) {}},
 	}
 }
 
-// ended is a hook that learns how attempts end.
-type ended func(*exchange.Attempt)
+// ended is a caller that learns how attempts end.
+type ended struct {
+	caller
+	end func(*exchange.Attempt)
+}
 
-func (ended) Begin(context.Context, *exchange.Attempt) *exchange.Trace { return nil }
-func (f ended) End(_ context.Context, a *exchange.Attempt)             { f(a) }
+func (e ended) End(_ context.Context, a *exchange.Attempt) { e.end(a) }
+
+func (ended) Explain(a, _ *exchange.Attempt) error {
+	return fmt.Errorf("explained %d: %w", a.Step, a.Cause)
+}
 
 func TestPolicyAndReceiverTakePartInEveryAttempt(t *testing.T) {
 	t.Parallel()
@@ -88,10 +94,10 @@ func TestPolicyAndReceiverTakePartInEveryAttempt(t *testing.T) {
 		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1}}
 		call := streaming(s, http.StatusFound)
 		var received []int64
-		call.Hook = ended(func(a *exchange.Attempt) {
+		call.Caller = ended{end: func(a *exchange.Attempt) {
 			received = append(received, a.BytesReceived)
 			assert.Equal(t, !errors.Is(a.Err, io.ErrUnexpectedEOF), a.Status == http.StatusFound, "one that broke off did not come")
-		})
+		}}
 		_, err := call.Do(t.Context())
 		require.NoError(t, err, "the receiver's word counts, not the status")
 		attempt := []string{"prepare", "GET https://storage.clinic.test/71", "receive 302"}

@@ -66,7 +66,7 @@ type SendState struct {
 	pooled       atomic.Bool  // the connection is free for other requests
 	retired      atomic.Bool  // the connection is not to serve another request
 	ignored      atomic.Int32 // whether the connection counts
-	skips        int          // connections that were skipped
+	skips        int32        // connections that were skipped
 	conn         atomic.Pointer[net.Conn]
 	written      int64 // by the connection before it was ours
 

@@ -10,7 +10,7 @@ import (
 const (
 	// pathDepth is how many levels of a path errors show; no document of the
 	// API comes near it.
-	pathDepth = 16
+	pathDepth = 8
 	// maxKeyLength and plainKeyChars tell which keys errors show.
 	maxKeyLength  = 40
 	plainKeyChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
