@@ -3,9 +3,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -49,6 +51,24 @@ func (c *cron) runs(line string, env ...string) (string, int) {
 	return string(said), 0
 }
 
+// process is a command line that runs.
+type process struct {
+	*exec.Cmd
+	said io.Reader // on standard error
+}
+
+// starts runs the program itself, so that it is the one that is killed.
+func (c *cron) starts(line string) *process {
+	c.t.Helper()
+	p := &process{Cmd: exec.CommandContext(c.t.Context(), "clinicaldoc", strings.Fields(line)[1:]...)}
+	p.Dir, p.Env = c.home, c.env
+	var err error
+	p.said, err = p.StderrPipe()
+	require.NoError(c.t, err)
+	require.NoError(c.t, p.Start())
+	return p
+}
+
 // morning is what somebody who was not there reads.
 func (c *cron) morning(wants ...string) string {
 	c.t.Helper()
@@ -58,30 +78,45 @@ func (c *cron) morning(wants ...string) string {
 		assert.Regexp(c.t, "(?m)"+want, said)
 	}
 	assert.NotContains(c.t, said, "visit-")
+	if testing.Verbose() {
+		c.t.Logf("a morning:\n%s", said)
+	}
 	return said
+}
+
+// night is a service that can be made to hold uploads back, or to be down from one of them on.
+type night struct {
+	*gate
+	hold, down atomic.Bool
+	downFrom   atomic.Int64 // the upload, counted from 1
+	uploads    atomic.Int64
+}
+
+func (n *night) before(api http.Handler) http.Handler {
+	held := n.gate.before(api)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && n.uploads.Add(1) == n.downFrom.Load() {
+			n.down.Store(true)
+		}
+		switch {
+		case n.down.Load():
+			http.Error(w, "down", http.StatusServiceUnavailable)
+		case n.hold.Load():
+			held.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
 }
 
 // Two nights from cron, in which whatever can go wrong does: each recording becomes one note, and each morning's report says what
 // happened and what is to be done.
 func TestTwoNightsFromCron(t *testing.T) {
 	t.Parallel()
-	const count = 60
-	g := newGate(20)
-	var down, hold atomic.Bool
-	hold.Store(true)
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
-		held := g.before(api)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case down.Load():
-				http.Error(w, "down", http.StatusServiceUnavailable)
-			case hold.Load():
-				held.ServeHTTP(w, r)
-			default:
-				api.ServeHTTP(w, r)
-			}
-		})
-	}))
+	const count = 1000
+	n := &night{gate: newGate(count / 3)}
+	n.hold.Store(true)
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(n.before))
 	defer srv.Close()
 	srv.AddPatient(clinicaldoctest.Patient{ID: 7})
 	c := newCron(t)
@@ -90,55 +125,54 @@ func TestTwoNightsFromCron(t *testing.T) {
 	var recordings [][]byte
 	for i := range count {
 		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d %s", i, bytes.Repeat([]byte{'x'}, 1000+i)))
-		require.NoError(t, os.WriteFile(filepath.Join(share, fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(share, fmt.Sprintf("visit-%04d.wav", i)), recordings[i], 0o600))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(share, "visit-bad.wav"), nil, 0o600))
-	const upload = "clinicaldoc upload --begin --patient 7 --prompt 1 --unique-names --settle 1s --max-pause 0s --retries 0 "
-	night := upload + "share"
+	const upload = "clinicaldoc upload --begin --patient 7 --prompt 1 --unique-names --settle 1s --retries 0 "
+	tonight := upload + "share"
 
 	// Nobody has logged in where cron runs, and there is no keyring: what is printed to be done is done.
-	said, code := c.runs(night)
+	said, code := c.runs(tonight)
 	assert.Equal(t, 4, code, said)
 	c.morning(`^how +exit code 4: not logged in`, `^do +clinicaldoc login URL`)
 	said, code = c.runs("printf '%s' \"$T\" | CLINICALDOC_KEYRING=off clinicaldoc login "+srv.URL, "T="+srv.Token)
 	require.Equal(t, 0, code, said)
 
 	// The first night: killed in the middle.
-	command := exec.CommandContext(t.Context(), "clinicaldoc", strings.Fields(night)[1:]...)
-	command.Dir, command.Env = c.home, c.env
-	require.NoError(t, command.Start())
-	<-g.holds[0].reached
+	killed := c.starts(tonight)
+	<-n.holds[0].reached
 	said, _ = c.runs("clinicaldoc upload report")
 	assert.Contains(t, said, "still running")
-	require.NoError(t, command.Process.Kill())
-	_ = command.Wait()
-	close(g.holds[0].release)
-	g.awaitCalm()
-	hold.Store(false)
-	c.morning(`^how +cut off without a word`, `^do +run the same upload again`, `61 recordings: \d+ created.*not begun or not finished`)
+	require.NoError(t, killed.Process.Kill())
+	_ = killed.Wait()
+	close(n.holds[0].release)
+	n.awaitCalm()
+	n.hold.Store(false)
+	c.morning(`^how +cut off without a word`, `^do +run the same upload again, or "clinicaldoc upload retry"`, `1001 recordings: \d+ created.*not begun or not finished`, `^earlier +.*exit code 4: not logged in`)
+	said, code = c.runs("clinicaldoc upload report --reveal")
+	assert.Equal(t, 0, code)
+	assert.Regexp(t, `(?m)^command +clinicaldoc upload --begin --patient 7 .* share\nfolder +`+c.home, said)
+	assert.Regexp(t, `(?s)Not begun, or not finished\n.*file +`+share+`/visit-0999.wav`, said)
 
-	// The disk is full: a limit on the size of files is as good.
-	said, code = c.runs("ulimit -f 0; " + night)
+	// The disk is full after a few more: a limit on the size of files is as good.
+	said, code = c.runs("ulimit -f $(( $(cat .local/state/clinicaldoc/journals/*.journal | wc -c) / 512 + 30 )); " + tonight)
+	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be in doubt
+	assert.Contains(t, said, "the report could not be kept whole: file too large")
+	c.morning(`^how +exit code [17]: .*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ created, \d+ already there, .* not begun or not finished$`, `^but +what became of \d+ recordings could not be written here`)
+	said, code = c.runs("ulimit -f 0; " + tonight)
 	assert.NotEqual(t, 0, code, said)
-	assert.Contains(t, said, "the report could not be kept whole")
-
-	// The service is down.
-	down.Store(true)
-	said, code = c.runs(night)
-	assert.Equal(t, 6, code, said)
-	c.morning(`^how +exit code 6: .*503`, `^do +run it again later`)
-	down.Store(false)
+	c.morning(`^how +no record of it could be kept, as on a full disk`, `^do +make room on the disk, and run the same upload again`)
 
 	// The token is in a keyring, which there is none of at night; then it is refused.
 	place := filepath.Join(c.home, ".config", "clinicaldoc", "tokens", "127.0.0.1-"+srv.URL[strings.LastIndex(srv.URL, ":")+1:]+".json")
 	good, err := os.ReadFile(place)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(place))
-	said, code = c.runs(night)
+	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
 	c.morning(`^how +exit code 4: .*keyring`, `^do +.*CLINICALDOC_KEYRING=off clinicaldoc login URL`)
 	require.NoError(t, os.WriteFile(place, bytes.Replace(good, []byte(srv.Token), []byte("revoked"), 1), 0o600))
-	said, code = c.runs(night)
+	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
 	c.morning(`^how +exit code 4: .*401`, `^do +clinicaldoc login URL`)
 	require.NoError(t, os.WriteFile(place, good, 0o600))
@@ -146,12 +180,31 @@ func TestTwoNightsFromCron(t *testing.T) {
 	// The share is not there.
 	said, code = c.runs(upload + "/nowhere/share")
 	assert.Equal(t, 2, code, said)
-	c.morning(`^how +exit code 2: a file or folder that is named cannot be read: no such file`)
+	c.morning(`^how +exit code 2: a file or folder that is named cannot be read: no such file`, `^do +check the path, and whether its share is mounted`, `^  1 +it cannot be read`)
 
-	// The second night is good, but for one bad file.
-	said, code = c.runs(night)
-	assert.Equal(t, 9, code, said)
-	report := c.morning(`^how +exit code 9: 1 of 61 recordings were refused`, `61 recordings: \d+ created, \d+ already there, 1 refused, 0 in doubt`, `^file-[0-9a-f]{8}  refused`, `^  why +.*empty`, `^  do +look at the file, and run the same command again`)
+	// The second night: the service goes down in the middle, for longer than a run waits.
+	n.downFrom.Store(n.uploads.Load() + 100)
+	said, code = c.runs(upload + "--max-pause 1ms share")
+	assert.Equal(t, 7, code, said)
+	c.morning(`^how +exit code 7: .*everything fails in the same way: .*503`, `^do +run it again later; .*; what is in doubt is asked about first then$`, `^  paused +.*503`, `in doubt, \d+ not begun or not finished`)
+	said, code = c.runs(tonight)
+	assert.Equal(t, 6, code, said)
+	c.morning(`^how +exit code 6: .*503`, `^do +run it again later`, `^earlier +.*exit code 7: .*503`, `^earlier +.*exit code 2: `)
+	n.down.Store(false)
+
+	// Then it goes down and comes back, and the run goes on by itself. One file is bad.
+	n.downFrom.Store(n.uploads.Load() + 100)
+	paused := c.starts(tonight)
+	for lines := bufio.NewScanner(paused.said); lines.Scan(); {
+		if strings.Contains(lines.Text(), " pausing, as everything fails in the same way: ") {
+			n.down.Store(false)
+		}
+	}
+	exit, ok := errors.AsType[*exec.ExitError](paused.Wait())
+	require.True(t, ok)
+	assert.Equal(t, 9, exit.ExitCode())
+	report := c.morning(`^how +exit code 9: 1 of 1001 recordings were refused`, `1001 recordings: \d+ created, \d+ already there, 1 refused, 0 in doubt$`,
+		`^file-[0-9a-f]{8}  refused`, `^  why +.*empty`, `^  do +look at the file, and run the same command again`, `^  paused +.*503`, `^  went on +20`)
 	t.Logf("the morning after the second night:\n%s", report)
 	require.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
@@ -161,6 +214,83 @@ func TestTwoNightsFromCron(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(share, "visit-bad.wav"), recordings[count], 0o600))
 	said, code = c.runs("clinicaldoc upload retry --unique-names")
 	assert.Equal(t, 0, code, said)
+	assert.NotContains(t, c.morning(`^how +all done`), "refused, such as", "what was done since is not told again")
+	assert.NoError(t, srv.CreatedOnce(recordings...))
+}
+
+// A share that goes away while a run reads it: the run pauses and ends, with a code that does not say that nothing was sent.
+func TestAShareThatGoesAway(t *testing.T) {
+	t.Parallel()
+	g := newGate(4)
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(g.before))
+	defer srv.Close()
+	c := newCron(t)
+	c.env = append(c.env, "CLINICALDOC_BASE_URL="+srv.URL, "CLINICALDOC_TOKEN="+srv.Token)
+	share := filepath.Join(c.home, "share")
+	require.NoError(t, os.Mkdir(share, 0o700))
+	var recordings [][]byte
+	for i := range 12 {
+		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
+		require.NoError(t, os.WriteFile(filepath.Join(share, fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
+	}
+	p := c.starts("clinicaldoc upload --begin --patient 7 --prompt 1 --workers 1 --max-pause 1ms share")
+	<-g.holds[0].reached
+	require.NoError(t, os.Rename(share, share+"-away"))
+	close(g.holds[0].release)
+	said, err := io.ReadAll(p.said)
+	require.NoError(t, err)
+	exit, ok := errors.AsType[*exec.ExitError](p.Wait())
+	require.True(t, ok, string(said))
+	assert.Equal(t, 6, exit.ExitCode(), string(said))
+	c.morning(`^how +exit code 6: .*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: [3-5] created`, `not begun or not finished`)
+
+	// It is mounted again, and what the run left over is sent by its report alone.
+	require.NoError(t, os.Rename(share+"-away", share))
+	out, code := c.runs("clinicaldoc upload retry")
+	assert.Equal(t, 0, code, out)
 	c.morning(`^how +all done`)
+	assert.NoError(t, srv.CreatedOnce(recordings...))
+}
+
+// A disk that is really full, where this system lets anybody mount one of their own.
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	if err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt").Run(); err != nil {
+		t.Skip("no disk can be mounted here: ", err)
+	}
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	c := newCron(t)
+	require.NoError(t, os.Mkdir(filepath.Join(c.home, "share"), 0o700))
+	var recordings [][]byte
+	for i := range 100 {
+		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
+		require.NoError(t, os.WriteFile(filepath.Join(c.home, "share", fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(c.home, "disk"), 0o700))
+	c.env = append(c.env, "CLINICALDOC_BASE_URL="+srv.URL, "CLINICALDOC_TOKEN="+srv.Token, "CLINICALDOC_STATE_DIR="+filepath.Join(c.home, "disk"))
+	require.NoError(t, os.WriteFile(filepath.Join(c.home, "night.sh"), []byte(`
+mount -t tmpfs -o size=256k none disk
+upload() { clinicaldoc upload --begin --patient 7 --prompt 1 --max-pause 1ms share; echo "code $?"; clinicaldoc upload report; }
+dd if=/dev/zero of=disk/other bs=1k count=196 2>/dev/null
+echo "first"; upload
+dd if=/dev/zero of=disk/more bs=1k 2>/dev/null
+echo "second"; upload
+rm disk/other disk/more
+echo "third"; upload
+`), 0o600))
+	said, code := c.runs("unshare -rm sh night.sh")
+	require.Equal(t, 0, code, said)
+	first, rest, ok := strings.Cut(said, "\nsecond\n")
+	require.True(t, ok, said)
+	second, third, ok := strings.Cut(rest, "\nthird\n")
+	require.True(t, ok, said)
+	assert.Regexp(t, `(?m)^code [17]$`, first)
+	assert.Regexp(t, `(?m)^how +exit code [17]: .*no space left on device`, first, "the end is written where room was kept for it")
+	assert.Regexp(t, `(?m)^do +make room on the disk, and run the same command again`, first)
+	assert.Regexp(t, `(?m)^  do: make room on the disk`, second)
+	assert.NotRegexp(t, `(?m)^how +all done`, second)
+	assert.Regexp(t, `(?m)^code 0$`, third)
+	assert.Regexp(t, `(?m)^how +all done`, third)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }

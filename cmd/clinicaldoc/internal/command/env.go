@@ -19,6 +19,7 @@ import (
 type Env struct {
 	IO *output.IO
 
+	args        []string // of the command line
 	contextName string
 	debug       bool
 	retries     int
@@ -89,7 +90,7 @@ func quote(text string) string { return strconv.Quote(text) }
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return &usageError{"want " + what, c.CommandPath()}
+			return &usageError{"want " + what, c.CommandPath() + " --help"}
 		}
 		return nil
 	}
@@ -98,7 +99,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func between(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return &usageError{"want " + what, c.CommandPath()}
+			return &usageError{"want " + what, c.CommandPath() + " --help"}
 		}
 		return nil
 	}
@@ -107,7 +108,7 @@ func between(least, most int, what string) cobra.PositionalArgs {
 func atLeast(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < n {
-			return &usageError{"want " + what, c.CommandPath()}
+			return &usageError{"want " + what, c.CommandPath() + " --help"}
 		}
 		return nil
 	}
@@ -116,7 +117,7 @@ func atLeast(n int, what string) cobra.PositionalArgs {
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		// The argument is not repeated: a token pasted here by mistake must not be printed.
-		return &usageError{"no arguments are expected", c.CommandPath()}
+		return &usageError{"no arguments are expected", c.CommandPath() + " --help"}
 	}
 	return nil
 }

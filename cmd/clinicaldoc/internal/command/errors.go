@@ -45,7 +45,7 @@ func newExitCodes() *cobra.Command {
 }
 
 // usageError is a mistake on the command line: nothing was sent.
-type usageError struct{ text, command string }
+type usageError struct{ text, do string }
 
 func (e *usageError) Error() string { return e.text }
 

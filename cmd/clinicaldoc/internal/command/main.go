@@ -18,7 +18,7 @@ import (
 func Main(args []string) int {
 	ctx, stop := withSignals()
 	defer stop()
-	env := &Env{IO: output.System()}
+	env := &Env{IO: output.System(), args: args}
 	root := New(env)
 	root.SetArgs(joinMembers(root, args))
 	cobra.MousetrapHelpText = "" // a double click on Windows shows the help and ends
@@ -94,7 +94,7 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 	root.SetIn(env.IO.In)
 	root.SetOut(env.IO.Out)
 	root.SetErr(env.IO.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err.Error(), c.CommandPath()} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err.Error(), c.CommandPath() + " --help"} })
 	flags := root.PersistentFlags()
 	flags.StringVar(&env.contextName, "context", "", "use the context with this `NAME` instead of the current one")
 	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")
@@ -131,7 +131,7 @@ func group(use, short, long string) *cobra.Command {
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 				text += "; did you mean " + quote(near[0]) + "?"
 			}
-			return &usageError{text, c.CommandPath()}
+			return &usageError{text, c.CommandPath() + " --help"}
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := c.Help(); err != nil {
@@ -163,7 +163,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return &usageError{"there is no such command", "clinicaldoc"}
+				return &usageError{"there is no such command", "clinicaldoc --help"}
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
@@ -26,6 +27,21 @@ func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
 	}
 	run.Env = withoutAccount(os.Environ())
 	return run
+}
+
+// shellWords is a command line that a shell reads as these words.
+func shellWords(program string, args []string) string {
+	var line strings.Builder
+	line.WriteString(program)
+	for _, arg := range args {
+		if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./=,:@%+", r)
+		}) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\\''`) + "'"
+		}
+		line.WriteString(" " + arg)
+	}
+	return line.String()
 }
 
 // withoutAccount is an environment for other programs.

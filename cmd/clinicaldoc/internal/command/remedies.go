@@ -57,9 +57,13 @@ var remedies = []struct {
 	{clinicaldoc.ErrStalled, kind{codeUnreachable, "clinicaldoc doctor"}},
 	{context.DeadlineExceeded, kind{codePending, "run it again to go on waiting"}},
 	{output.ErrInterrupted, kind{128 + int(syscall.SIGINT), ""}},
-	{syscall.ENOSPC, kind{codeOther, "make room on the disk, and run the same command again"}},
+	{syscall.ENOSPC, kind{codeOther, makeRoom}},
+	{syscall.EDQUOT, kind{codeOther, makeRoom}},
+	{syscall.EFBIG, kind{codeOther, makeRoom}},
 	{errQuiet, kind{codeUsage, ""}},
 }
+
+const makeRoom = "make room on the disk, and run the same command again"
 
 func kindOf(err error) kind {
 	if k, ok := ownKind(err); ok {
@@ -79,11 +83,7 @@ func kindOf(err error) kind {
 // ownKind is for the errors that this program makes itself.
 func ownKind(err error) (kind, bool) {
 	if wrong, ok := errors.AsType[*usageError](err); ok {
-		do := ""
-		if wrong.command != "" {
-			do = wrong.command + " --help"
-		}
-		return kind{codeUsage, do}, true
+		return kind{codeUsage, wrong.do}, true
 	}
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return kind{codeRefused, refused.do}, true
@@ -118,6 +118,14 @@ func unreachable(err error) bool {
 
 // wordsOf says in this command's words what the libraries say in a Go program's. What stands first is looked for first.
 var wordsOf = strings.NewReplacer(
+	": clinicaldoc: ", ": ",
+	"Audio: is empty", "the recording is empty",
+	"AudioFile: is a directory or another thing than a file", "it is no file",
+	"Audio: has a file name", "the recording has a file name",
+	"AudioFile: the file cannot be opened", "the file cannot be opened",
+	"Audio: the file cannot be opened", "the file cannot be opened",
+	": invalid argument", "",
+	"the notes could not be read: the call was cancelled (context canceled)", "the run ended before the notes could be looked at",
 	"see Fields for what the service objects to", "the service objects to what was sent",
 	"send fewer requests, or share a WithLimiter among clients", "send fewer requests, by fewer --workers",
 	"use https, or WithInsecureHTTP on a network you trust", "use https, or --insecure-http on a network you trust",
@@ -139,7 +147,7 @@ var wordsOf = strings.NewReplacer(
 	"; what TLS needs, such as a client certificate, goes into WithHTTPClient", "; a client certificate cannot be given here",
 	"in HTTPS_PROXY or WithHTTPClient", "in HTTPS_PROXY",
 	"WithHeader: Content-Type is set by the SDK alone", "--header: Content-Type is set by this program alone",
-	"the file has changed since AudioFile; make a new source when it is complete", "the file has changed meanwhile; run the command again when it is complete",
+	"Audio: the file has changed since AudioFile; make a new source when it is complete", "the file has changed meanwhile; run the command again when it is complete",
 )
 
 // errorText is an error's text in this command's words, harmless to a terminal.

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -97,6 +98,8 @@ func (o *uploadOptions) runRecorded(ctx context.Context, recordings func() ([]in
 		return err
 	}
 	o.record = report.Begin(folder, version())
+	o.record.Run.Command = shellWords("clinicaldoc", o.args)
+	o.record.Run.Folder, _ = os.Getwd()
 	err = o.run(ctx, recordings)
 	run := &o.record.Run
 	if err != nil {
@@ -110,17 +113,15 @@ func (o *uploadOptions) runRecorded(ctx context.Context, recordings func() ([]in
 
 func (o *uploadOptions) run(ctx context.Context, list func() ([]ingest.Recording, error)) error {
 	recordings, err := list()
+	o.plan(recordings)
 	if err != nil {
 		return err
-	}
-	for _, l := range o.left {
-		o.record.AddLeftOut(report.LeftOut(l))
 	}
 	client, err := o.client()
 	if err != nil {
 		return err
 	}
-	o.record.Run.Total, o.record.Run.Service = len(recordings), ingest.ServiceName(client.BaseURL())
+	o.record.Run.Service = ingest.ServiceName(client.BaseURL())
 	o.record.Update()
 	// Also shows that the token works, before anything is sent.
 	user, err := client.Users.Me(ctx)
@@ -150,6 +151,19 @@ func (o *uploadOptions) run(ctx context.Context, list func() ([]ingest.Recording
 	uploader.Journal = journal
 	err = run.all(ctx, uploader)
 	return errors.Join(err, journal.Close())
+}
+
+// plan writes into the report what is to be uploaded, and what was left out.
+func (o *uploadOptions) plan(recordings []ingest.Recording) {
+	o.record.Run.Total, o.record.Run.Fleet = len(recordings), o.nats != ""
+	for _, l := range o.left {
+		o.record.AddLeftOut(report.LeftOut(l))
+	}
+	for i := range recordings {
+		if o.nats == "" {
+			o.record.Plan(described(&recordings[i]))
+		}
+	}
 }
 
 // uploadResult is what is printed of a recording.

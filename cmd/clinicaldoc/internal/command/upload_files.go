@@ -32,7 +32,7 @@ func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
 	case o.manifest != "":
 		list, err = o.fromManifest()
 	case len(o.paths) == 0:
-		return nil, &usageError{"want files, folders or a manifest", "clinicaldoc upload"}
+		return nil, &usageError{"want files, folders or a manifest", "clinicaldoc upload --help"}
 	case o.patient < 1 || o.prompt < 1:
 		return nil, usagef("--patient and --prompt are needed")
 	default:
@@ -76,7 +76,8 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			return nil, usagef("a file or folder that is named cannot be read: %s", reason(err))
+			o.leaveOut(path, "it cannot be read: "+reason(err))
+			return nil, &usageError{"a file or folder that is named cannot be read: " + reason(err), "check the path, and whether its share is mounted; then run the same command again"}
 		case !info.IsDir():
 			files = append(files, path)
 			continue

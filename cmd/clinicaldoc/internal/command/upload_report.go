@@ -110,9 +110,15 @@ func (o *reportOptions) text(w *strings.Builder, r report.Run) {
 	line("", "how", r.Outcome())
 	line("", "do", r.Advice())
 	line("", "what", r.Sum())
+	line("", "but", r.Gap())
 	line("", "service", r.Service)
 	line("", "journal", r.Journal)
+	line("", "command", r.Command)
+	line("", "folder", r.Folder)
 	line("", "report", r.ID)
+	for _, before := range r.Earlier {
+		line("", "earlier", report.Clock(before.Began)+": "+before.How+` ("clinicaldoc upload report `+before.ID+`")`)
+	}
 	for _, x := range r.Open() {
 		fmt.Fprintf(w, "\n%s  %s  %s\n", x.Key, x.Status, report.Clock(x.At))
 		line("  ", "file", x.File)
@@ -142,11 +148,20 @@ func (o *reportOptions) text(w *strings.Builder, r report.Run) {
 			line("  ", "file", l.File)
 		}
 	}
+	if len(r.Unfinished) > 0 {
+		w.WriteString("\nNot begun, or not finished\n")
+	}
+	for _, x := range r.Unfinished {
+		line("  ", "file", x.File)
+	}
+	if len(r.Pauses) > 0 {
+		w.WriteString("\nPauses\n")
+	}
 	for _, p := range r.Pauses {
 		if p.Why == "" {
-			line("\n", "went on", report.Clock(p.At))
+			line("  ", "went on", report.Clock(p.At))
 		} else {
-			line("\n", "paused", report.Clock(p.At)+": "+p.Why)
+			line("  ", "paused", report.Clock(p.At)+": everything failed in the same way: "+p.Why)
 		}
 	}
 	w.WriteString("\n")
@@ -313,7 +328,7 @@ func leftOver(which string) ([]ingest.Recording, error) {
 	var list []ingest.Recording
 	seen := map[string]bool{}
 	for _, run := range runs {
-		for _, r := range run.Open() {
+		for _, r := range slices.Concat(run.Open(), run.Unfinished) {
 			if !seen[r.File] && r.File != "" {
 				list = append(list, ingest.Recording{Key: r.OwnKey, File: r.File, Params: clinicaldoc.CreateNoteParams{Name: r.Name, PatientID: r.Patient, PromptID: r.Prompt}})
 			}

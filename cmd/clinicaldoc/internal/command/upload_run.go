@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -71,7 +72,8 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		r.IO.Note("Run the same command again to go on.")
 		return context.Cause(ctx)
 	case ended != nil:
-		return ended
+		k := r.endedKind(ended)
+		return &runError{k.code, errorText(ended), k.do}
 	case r.last.InDoubt > r.taken:
 		return &runError{codeInDoubt, fmt.Sprintf("%d of %d recordings are in doubt, and none of them was sent twice", r.last.InDoubt, len(r.recordings)), `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
 	case r.taken > 0:
@@ -85,6 +87,21 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		return &runError{codeSome, fmt.Sprintf("%d files or folders were left out", len(r.left)), "--reveal names them; --ignore says which ones are expected"}
 	}
 	return r.broken
+}
+
+// endedKind is the kind of what ended a run before its end.
+func (r *uploadRun) endedKind(ended error) kind {
+	k := kindOf(ended)
+	switch {
+	case errors.Is(ended, clinicaldoc.ErrOutcomeUnknown):
+		k = kindOf(clinicaldoc.ErrServer)
+	case errors.Is(ended, clinicaldoc.ErrInvalidArgument) && errors.Is(ended, fs.ErrNotExist):
+		k = kind{codeUnreachable, "is the share mounted? then run the same command again"}
+	}
+	if r.last.InDoubt > r.taken {
+		k = kind{codeInDoubt, strings.TrimPrefix(k.do+"; what is in doubt is asked about first then", "; ")}
+	}
+	return k
 }
 
 // uploadKind is the kind of a recording's error, of which some mean something else here.
@@ -172,11 +189,7 @@ func keyOf(result *ingest.Result) string {
 	if result.JournalKey != (ingest.Key{}) {
 		return result.JournalKey.String()[:keyDigits]
 	}
-	path, err := filepath.Abs(result.Recording.File)
-	if err != nil {
-		path = result.Recording.File
-	}
-	sum := sha256.Sum256([]byte(path))
+	sum := sha256.Sum256([]byte(described(&result.Recording).File))
 	return "file-" + hex.EncodeToString(sum[:4])
 }
 
@@ -247,15 +260,20 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 	})
 }
 
+// described is what a report says of a recording before anything has become of it.
+func described(r *ingest.Recording) report.Recording {
+	path, err := filepath.Abs(r.File)
+	if err != nil {
+		path = r.File
+	}
+	return report.Recording{File: path, Name: r.Params.Name, OwnKey: r.Key, Patient: r.Params.PatientID, Prompt: r.Params.PromptID}
+}
+
 // recordResult keeps what became of a recording, with what the service said itself.
 func (r *uploadRun) recordResult(line *uploadResult, result *ingest.Result, number int) {
-	kept := report.Recording{
-		At: line.At, Key: line.Key, Status: line.Status, NoteID: line.NoteID, Size: line.Size, Until: line.Until, Took: result.Took.Seconds(), Error: line.Error,
-		File: result.Recording.File, Name: result.Recording.Params.Name, Patient: result.Recording.Params.PatientID, Prompt: result.Recording.Params.PromptID,
-	}
-	if path, err := filepath.Abs(kept.File); err == nil {
-		kept.File = path
-	}
+	kept := described(&result.Recording)
+	kept.At, kept.Key, kept.Status, kept.NoteID, kept.Size, kept.Until, kept.Took, kept.Error = line.At, line.Key, line.Status, line.NoteID, line.Size, line.Until, result.Took.Seconds(), line.Error
+	kept.OwnKey = ""
 	if number > 0 {
 		kept.OwnKey = r.recordings[number-1].Key
 	}

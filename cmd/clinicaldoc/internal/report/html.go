@@ -39,6 +39,8 @@ func (r Run) Outcome() string {
 	switch {
 	case r.Running:
 		return "still running"
+	case r.Empty:
+		return "no record of it could be kept, as on a full disk"
 	case r.CutOff():
 		return "cut off without a word: the process was killed, or the machine went down"
 	case r.Code == 0:
@@ -51,21 +53,34 @@ func (r Run) Outcome() string {
 
 // Advice says what to do about a run, empty if nothing is to be done.
 func (r Run) Advice() string {
-	if r.CutOff() {
-		return "run the same upload again: what is done is not sent twice"
+	switch {
+	case r.Empty:
+		return "make room on the disk, and run the same upload again: what is done is not sent twice"
+	case r.CutOff():
+		return `run the same upload again, or "clinicaldoc upload retry": what is done is not sent twice`
 	}
 	return r.Do
 }
+
+const classGood = "good"
 
 // Class is how a run is marked: good, some or bad.
 func (r Run) Class() string {
 	switch {
 	case r.Code == 0 && !r.CutOff():
-		return "good"
+		return classGood
 	case r.Count(Created)+r.Count(AlreadyThere) > 0:
 		return "some"
 	}
 	return "bad"
+}
+
+// Gap says what the report does not hold, empty if it is whole.
+func (r Run) Gap() string {
+	if r.Missing() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("what became of %d recordings could not be written here; the journal knows: \"clinicaldoc upload status --json\" lists what is in doubt", r.Missing())
 }
 
 // Open are the recordings that somebody has to look at.
@@ -99,12 +114,22 @@ func (r Run) LeftOutBy() map[string]int {
 
 // Sum is the run in numbers.
 func (r Run) Sum() string {
+	if r.Empty {
+		return "not known"
+	}
+	if r.Fleet {
+		return fmt.Sprintf("%d recordings were put into the fleet's queue; this machine had %d of it: %d created, %d already there, %d refused, %d in doubt", r.Total, len(r.Recordings), r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt)) + r.sumLeftOut()
+	}
 	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", r.Total, r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt))
 	if left := r.Left(); left > 0 {
 		text += fmt.Sprintf(", %d not begun or not finished", left)
 	}
-	if n := len(r.LeftOut); n > 0 {
-		text += fmt.Sprintf("; %d left out", n)
+	return text + r.sumLeftOut()
+}
+
+func (r Run) sumLeftOut() string {
+	if len(r.LeftOut) == 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf("; %d left out", len(r.LeftOut))
 }

@@ -5,9 +5,11 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,24 +26,38 @@ type Run struct {
 	Began      time.Time   `json:"began"`
 	Ended      time.Time   `json:"ended,omitzero"` // zero: it is running, or was cut off
 	Running    bool        `json:"running,omitempty"`
-	Version    string      `json:"version"` // of the program
+	Version    string      `json:"version"`           // of the program
+	Command    string      `json:"command,omitempty"` // may name a patient
+	Folder     string      `json:"folder,omitempty"`  // it was run in
 	Service    string      `json:"service,omitempty"`
 	UserID     int64       `json:"user_id,omitempty"`
 	Journal    string      `json:"journal,omitempty"`
+	Fleet      bool        `json:"fleet,omitempty"` // other machines work on the same recordings, and report theirs
 	Total      int         `json:"total"`
 	Code       int         `json:"exit_code"`
 	Error      string      `json:"error,omitempty"`
 	Do         string      `json:"do,omitempty"`
 	Recordings []Recording `json:"recordings,omitempty"`
+	Unfinished []Recording `json:"unfinished,omitempty"` // what was not begun, or cut off
 	LeftOut    []LeftOut   `json:"left_out,omitempty"`
 	Pauses     []Pause     `json:"pauses,omitempty"`
+	Counts     Counts      `json:"counts,omitempty"`  // at the end, by status
+	Empty      bool        `json:"empty,omitempty"`   // nothing could be written
+	Earlier    []Earlier   `json:"earlier,omitempty"` // of the last run: what the day before it left open
+}
+
+// Earlier is a run before another one.
+type Earlier struct {
+	ID    string    `json:"id"`
+	Began time.Time `json:"began"`
+	How   string    `json:"how"`
 }
 
 // Recording is what became of one recording.
 type Recording struct {
-	At     time.Time `json:"at"`
+	At     time.Time `json:"at,omitzero"`
 	Key    string    `json:"key"` // by which it can be named
-	Status string    `json:"status"`
+	Status string    `json:"status,omitempty"`
 	NoteID int64     `json:"note_id,omitempty"`
 	Size   int64     `json:"size,omitempty"`
 	Until  time.Time `json:"until,omitzero"` // in doubt: from then on it can be decided
@@ -78,26 +94,37 @@ const (
 	InDoubt      = "in doubt"
 )
 
+// Counts are how many recordings have each status.
+type Counts map[string]int
+
 // Count is how many recordings have a status.
-func (r *Run) Count(status string) int {
-	n := 0
-	for i := range r.Recordings {
-		if r.Recordings[i].Status == status {
-			n++
-		}
+func (r *Run) Count(status string) int { return r.Counts[status] }
+
+// Missing is how many recordings came to an end that could not be written.
+func (r *Run) Missing() int { return r.ended() - len(r.Recordings) }
+
+func (r *Run) ended() (n int) {
+	for _, count := range r.Counts {
+		n += count
 	}
 	return n
 }
 
-// Left is how many recordings were not begun or not finished.
-func (r *Run) Left() int { return max(r.Total-len(r.Recordings), 0) }
+// Left is how many recordings were not begun or not finished. Of a fleet's, nobody can tell from here.
+func (r *Run) Left() int {
+	if r.Fleet {
+		return 0
+	}
+	return max(r.Total-r.ended(), 0)
+}
 
 // CutOff reports whether the run ended without a word: killed, or with its machine.
 func (r *Run) CutOff() bool { return r.Ended.IsZero() && !r.Running }
 
 // Hidden leaves out what may name or describe a patient.
 func (r Run) Hidden() Run {
-	r.Recordings, r.LeftOut = slices.Clone(r.Recordings), slices.Clone(r.LeftOut)
+	r.Recordings, r.LeftOut, r.Unfinished = slices.Clone(r.Recordings), slices.Clone(r.LeftOut), nil
+	r.Command, r.Folder = "", ""
 	for i := range r.Recordings {
 		x := &r.Recordings[i]
 		x.File, x.Name, x.OwnKey, x.Patient, x.Prompt, x.Words, x.Fields = "", "", "", 0, 0, "", nil
@@ -111,6 +138,7 @@ func (r Run) Hidden() Run {
 // line is one line of a record.
 type line struct {
 	Run       *Run       `json:"run,omitempty"` // at the beginning, when more is known, and at the end
+	Planned   *Recording `json:"planned,omitempty"`
 	Recording *Recording `json:"recording,omitempty"`
 	LeftOut   *LeftOut   `json:"left_out,omitempty"`
 	Pause     *Pause     `json:"pause,omitempty"`
@@ -118,22 +146,26 @@ type line struct {
 
 // Writer writes the record of a run. A record that cannot be written ends no upload: Close tells the first error.
 type Writer struct {
-	Run  Run // without its lists
-	mu   sync.Mutex
-	file *os.File
-	err  error
+	Run     Run // without its lists
+	mu      sync.Mutex
+	counts  Counts
+	file    *os.File
+	reserve int64 // where room is kept for the end, on a disk that fills up meanwhile
+	torn    bool  // the last line may be cut
+	err     error
 }
 
 const (
-	ending  = ".jsonl"
-	stamp   = "20060102T150405.000Z"
-	maxRuns = 200
+	ending      = ".jsonl"
+	stamp       = "20060102T150405.000Z"
+	maxRuns     = 200
+	reserveSize = 4 << 10
 )
 
 // Begin begins a record in the folder, for this user alone, and removes the oldest ones.
 func Begin(folder, version string) *Writer {
 	now := time.Now().UTC()
-	w := &Writer{Run: Run{ID: now.Format(stamp) + "-" + strings.ToLower(rand.Text()[:4]), Began: now, Version: version}}
+	w := &Writer{counts: Counts{}, Run: Run{ID: now.Format(stamp) + "-" + strings.ToLower(rand.Text()[:4]), Began: now, Version: version}}
 	old, err := names(folder)
 	for len(old) >= maxRuns {
 		_ = os.Remove(filepath.Join(folder, old[0]))
@@ -144,14 +176,26 @@ func Begin(folder, version string) *Writer {
 	}
 	w.err = err
 	w.Update()
+	if w.err == nil {
+		w.reserve, w.err = w.file.Seek(0, io.SeekCurrent)
+		w.append(bytes.Repeat([]byte{' '}, reserveSize))
+	}
 	return w
 }
 
 // Update writes what is known of the run by now.
 func (w *Writer) Update() { w.write(line{Run: &w.Run}) }
 
+// Plan writes what the run is to upload.
+func (w *Writer) Plan(r Recording) { w.write(line{Planned: &r}) }
+
 // Add writes what became of a recording.
-func (w *Writer) Add(r Recording) { w.write(line{Recording: &r}) }
+func (w *Writer) Add(r Recording) {
+	w.mu.Lock()
+	w.counts[r.Status]++
+	w.mu.Unlock()
+	w.write(line{Recording: &r})
+}
 
 // AddLeftOut writes what was left out.
 func (w *Writer) AddLeftOut(l LeftOut) { w.write(line{LeftOut: &l}) }
@@ -160,32 +204,44 @@ func (w *Writer) AddLeftOut(l LeftOut) { w.write(line{LeftOut: &l}) }
 func (w *Writer) AddPause(p Pause) { w.write(line{Pause: &p}) }
 
 func (w *Writer) write(l line) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return // a report has nothing that JSON has not
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.append(text)
+}
+
+// append writes a line; what a line before it left cut off does not spoil it.
+func (w *Writer) append(text []byte) {
 	if w.file == nil {
 		return
 	}
-	text, err := json.Marshal(l)
-	if err == nil {
-		_, err = w.file.Write(append(text, '\n'))
+	if w.torn {
+		text = slices.Concat([]byte{'\n'}, text)
 	}
-	w.err = errors.Join(w.err, err)
-	if err != nil && len(w.err.Error()) > 200 {
-		w.err = err // one is enough
+	_, err := w.file.Write(append(text, '\n'))
+	if w.torn = err != nil; w.torn && w.err == nil {
+		w.err = err
 	}
 }
 
-// Close ends the record.
+// Close ends the record. If its end cannot be written, it goes where room was kept for it.
 func (w *Writer) Close() error {
-	w.Run.Ended = time.Now().UTC()
+	w.Run.Ended, w.Run.Counts = time.Now().UTC(), w.counts
 	w.Update()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file != nil {
-		w.err = errors.Join(w.err, w.file.Sync(), filelock.Close(w.file))
-		w.file = nil
+	if w.file == nil {
+		return w.err
 	}
-	return w.err
+	if text, err := json.Marshal(line{Run: &w.Run}); w.torn && w.reserve > 0 && err == nil && len(text) < reserveSize {
+		_, _ = w.file.WriteAt(text, w.reserve)
+	}
+	err := errors.Join(w.file.Sync(), filelock.Close(w.file))
+	w.file = nil
+	return cmp.Or(w.err, err)
 }
 
 // names are those of the records' files, the oldest first.
@@ -207,8 +263,9 @@ func List(folder, which string) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	var before []string
 	if which == "" && len(list) > 0 {
-		list = list[len(list)-1:]
+		before, list = list[:len(list)-1], list[len(list)-1:]
 	}
 	var runs []Run
 	for _, name := range list {
@@ -222,7 +279,45 @@ func List(folder, which string) ([]Run, error) {
 		}
 		runs = append(runs, run)
 	}
+	if len(runs) > 0 {
+		last := &runs[len(runs)-1]
+		last.Earlier = last.earlier(folder, before)
+	}
 	return runs, nil
+}
+
+// maxEarlier bounds how many runs before the last one are told.
+const maxEarlier = 5
+
+// earlier are the runs of the day before this one that left something open which no later one has done, the last one first.
+func (r *Run) earlier(folder string, before []string) (list []Earlier) {
+	done := map[string]bool{}
+	note := func(run *Run) {
+		for _, x := range run.Done() {
+			done[x.File] = true
+		}
+	}
+	note(r)
+	for _, name := range slices.Backward(before) {
+		run, err := Read(filepath.Join(folder, name))
+		if r.Began.Sub(run.Began) > 24*time.Hour || len(list) == maxEarlier {
+			break
+		}
+		if err == nil && run.leaves(done) {
+			list = append(list, Earlier{run.ID, run.Began, run.Outcome()})
+		}
+		note(&run)
+	}
+	return list
+}
+
+// leaves reports whether something of the run is still to be done, when these files are done.
+func (r *Run) leaves(done map[string]bool) bool {
+	if r.Class() == classGood {
+		return false
+	}
+	open := slices.Concat(r.Open(), r.Unfinished)
+	return len(open) == 0 || slices.ContainsFunc(open, func(x Recording) bool { return !done[x.File] })
 }
 
 // Read reads one record. What a crash cut off, and what a later version added, is passed over.
@@ -231,7 +326,9 @@ func Read(path string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	var run Run
+	run := Run{ID: strings.TrimSuffix(filepath.Base(path), ending), Empty: len(text) == 0}
+	run.Began, _ = time.Parse(stamp, strings.SplitN(run.ID, "-", 2)[0])
+	var planned []Recording
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, len(text)+1)
 	for lines.Scan() {
@@ -240,9 +337,11 @@ func Read(path string) (Run, error) {
 			continue
 		}
 		switch {
-		case l.Run != nil:
+		case l.Run != nil && run.Ended.IsZero(): // the end may stand before the rest
 			l.Run.Recordings, l.Run.LeftOut, l.Run.Pauses = run.Recordings, run.LeftOut, run.Pauses
 			run = *l.Run
+		case l.Planned != nil:
+			planned = append(planned, *l.Planned)
 		case l.Recording != nil:
 			run.Recordings = append(run.Recordings, *l.Recording)
 		case l.LeftOut != nil:
@@ -251,9 +350,7 @@ func Read(path string) (Run, error) {
 			run.Pauses = append(run.Pauses, *l.Pause)
 		}
 	}
-	if run.ID == "" {
-		run.ID = strings.TrimSuffix(filepath.Base(path), ending)
-	}
+	run.tally(planned)
 	if run.Ended.IsZero() {
 		file, err := filelock.Open(path)
 		if run.Running = errors.Is(err, filelock.ErrHeld); err == nil {
@@ -261,4 +358,19 @@ func Read(path string) (Run, error) {
 		}
 	}
 	return run, nil
+}
+
+// tally counts what became of the recordings, where the end does not tell, and finds what was planned and came to no end.
+func (r *Run) tally(planned []Recording) {
+	counts, ended := Counts{}, map[string]bool{}
+	for i := range r.Recordings {
+		counts[r.Recordings[i].Status]++
+		ended[r.Recordings[i].File] = true
+	}
+	if r.Counts == nil {
+		r.Counts = counts
+	}
+	if r.Missing() == 0 { // else some of them may have come to an end
+		r.Unfinished = slices.DeleteFunc(planned, func(x Recording) bool { return ended[x.File] })
+	}
 }

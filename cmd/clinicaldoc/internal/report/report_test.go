@@ -65,7 +65,7 @@ func TestARecordThatCannotBeKeptIsToldAtTheEnd(t *testing.T) {
 func TestThePageIsOneFileAndRunsNothing(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
-	require.NoError(t, report.HTML(&page, []report.Run{{ID: "x", Total: 1, Code: 5, Error: "<script>alert(1)</script>", Recordings: []report.Recording{{Key: "a", Status: report.Refused, Error: "<b>", File: "f\"><img src=x>"}}}}))
+	require.NoError(t, report.HTML(&page, []report.Run{{ID: "x", Total: 1, Code: 5, Counts: report.Counts{report.Refused: 1}, Error: "<script>alert(1)</script>", Recordings: []report.Recording{{Key: "a", Status: report.Refused, Error: "<b>", File: "f\"><img src=x>"}}}}))
 	assert.NotContains(t, page.String(), "<script")
 	assert.NotContains(t, page.String(), "<img")
 	assert.NotRegexp(t, `(src|href)="(https?:)?//`, page.String())
