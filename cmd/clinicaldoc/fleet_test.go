@@ -3,46 +3,51 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	nats "github.com/nats-io/nats-server/v2/server"
+	natsclient "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// Two machines share a folder and a journal: each recording becomes one note, whichever of them sends it.
-func TestFleetCreatesEachNoteOnce(t *testing.T) {
-	t.Parallel()
+// natsServer is the URL of one of its own.
+func natsServer(t *testing.T) string {
+	t.Helper()
 	queue, err := nats.NewServer(&nats.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, Username: "u", Password: "canaryPassword"})
 	require.NoError(t, err)
 	queue.Start()
-	defer queue.Shutdown()
+	t.Cleanup(queue.Shutdown)
 	require.True(t, queue.ReadyForConnections(20*time.Second))
+	return "nats://u:canaryPassword@" + queue.Addr().String()
+}
+
+// Two machines share a folder and a journal: each recording becomes one note, whichever of them sends it.
+func TestFleetCreatesEachNoteOnce(t *testing.T) {
+	t.Parallel()
+	queue := natsServer(t)
 	srv := clinicaldoctest.NewServer()
 	defer srv.Close()
-	folder := t.TempDir()
-	var recordings [][]byte
-	for i := range 20 {
-		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
-	}
+	folder, recordings := visits(t, 20)
 	machine := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
 		command := exec.CommandContext(t.Context(), "clinicaldoc", append([]string{"upload", "--patient", "7", "--prompt", "1", folder}, args...)...)
-		command.Env = append(append(os.Environ(), environment(t, srv)...), "CLINICALDOC_NATS=nats://u:canaryPassword@"+queue.Addr().String())
+		command.Env = append(append(os.Environ(), environment(t, srv)...), "CLINICALDOC_NATS="+queue)
 		said := &bytes.Buffer{}
 		command.Stdout, command.Stderr = said, said
 		return command, said
 	}
+	// do: if there was one, have it restored; if nothing was uploaded yet, add --begin, once
 	nobody, said := machine()
 	require.Error(t, nobody.Run())
-	assert.Contains(t, said.String(), "--begin", "a journal that is not there is not begun in silence")
+	assert.Contains(t, said.String(), "do: if there was one, have it restored; if nothing was uploaded yet, add --begin, once", "a journal that is not there is not begun in silence")
 	assert.Empty(t, srv.Notes())
 	first, firstSaid := machine("--begin")
 	second, secondSaid := machine("--begin")
@@ -79,4 +84,63 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	require.NoError(t, last.Run(), said)
 	assert.NoError(t, srv.CreatedOnce(append(recordings, []byte("RIFF the last of all recordings"))...))
 	assert.Contains(t, run("fleet", "status"), "dead letters\t0\t")
+}
+
+// What a fleet's store can have, and what is said to be done about it.
+func TestAFleetsRemediesAreDone(t *testing.T) {
+	t.Parallel()
+	queue := natsServer(t)
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	folder, recordings := visits(t, 20)
+	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+queue))
+	upload := []string{"upload", "--patient", "7", "--prompt", "1", folder}
+	conn, err := natsclient.Connect(queue)
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	change := func(change func(*jetstream.StreamConfig)) {
+		for info := range js.ListStreams(t.Context()).Info() {
+			if strings.HasSuffix(info.Config.Name, "-queue") {
+				change(&info.Config)
+				_, err := js.UpdateStream(t.Context(), info.Config)
+				require.NoError(t, err)
+			}
+		}
+	}
+
+	// do: check the URL, and the file of --nats-creds
+	said, code := runner(t, append(environment(t, srv), "CLINICALDOC_NATS=nats://127.0.0.1:1"))(append(upload, "--begin")...)
+	assert.Equal(t, 6, code, said)
+	assert.Contains(t, said, "do: check the URL, and the file of --nats-creds")
+	said, code = run(append(upload[:len(upload)-1:len(upload)-1], filepath.Join(folder, "visit-00.wav"), "--begin")...)
+	require.Equal(t, 0, code, said)
+
+	// do: have the limit of the queue's stream raised; then run the same command again
+	change(func(c *jetstream.StreamConfig) { c.MaxBytes = 1 })
+	said, code = run(upload...)
+	assert.Equal(t, 5, code, said)
+	assert.Contains(t, said, "do: have the limit of the queue's stream raised; then run the same command again")
+	assert.Len(t, srv.Notes(), 1)
+	change(func(c *jetstream.StreamConfig) { c.MaxBytes, c.MaxMsgs = -1, 3 }) // less than there are recordings
+	said, code = run(upload...)
+	assert.Equal(t, 0, code, said)
+	require.NoError(t, srv.CreatedOnce(recordings...))
+
+	// do: have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"
+	for name := range js.StreamNames(t.Context()).Name() {
+		if strings.HasPrefix(name, "KV_") && strings.HasSuffix(name, "-1") {
+			require.NoError(t, js.DeleteStream(t.Context(), name))
+		}
+	}
+	said, code = run(upload...)
+	assert.Equal(t, 5, code, said)
+	assert.Contains(t, said, `do: have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"`)
+	said, code = run("fleet", "repair")
+	assert.Equal(t, 0, code, said)
+	said, code = run(upload...)
+	assert.Equal(t, 0, code, said)
+	assert.Contains(t, said, "0 created, 20 already there")
+	assert.NoError(t, srv.CreatedOnce(recordings...))
 }

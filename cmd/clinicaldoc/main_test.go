@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -235,4 +237,31 @@ func environment(t *testing.T, srv *clinicaldoctest.Server) []string {
 		"CLINICALDOC_BASE_URL=" + srv.URL, "CLINICALDOC_TOKEN=" + srv.Token, "CLINICALDOC_KEYRING=off", "HOME=" + folder,
 		"CLINICALDOC_CONFIG_DIR=" + filepath.Join(folder, "config"), "CLINICALDOC_STATE_DIR=" + filepath.Join(folder, "state"),
 	}
+}
+
+// runner runs command lines with one environment.
+func runner(t *testing.T, env []string) func(args ...string) (string, int) {
+	t.Helper()
+	return func(args ...string) (string, int) {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), "clinicaldoc", args...)
+		command.Env = append(os.Environ(), env...)
+		said, err := command.CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			return string(said), exit.ExitCode()
+		}
+		require.NoError(t, err, string(said))
+		return string(said), 0
+	}
+}
+
+// visits writes recordings into a new folder.
+func visits(t *testing.T, count int) (folder string, recordings [][]byte) {
+	t.Helper()
+	folder = t.TempDir()
+	for i := range count {
+		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
+	}
+	return folder, recordings
 }

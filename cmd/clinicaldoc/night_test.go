@@ -135,10 +135,14 @@ func TestTwoNightsFromCron(t *testing.T) {
 	said, code := c.runs(tonight)
 	assert.Equal(t, 4, code, said)
 	c.morning(`^how +exit code 4: not logged in`, `^do +clinicaldoc login URL`)
-	said, code = c.runs("printf '%s' \"$T\" | CLINICALDOC_KEYRING=off clinicaldoc login "+srv.URL, "T="+srv.Token)
-	require.Equal(t, 0, code, said)
+	login := func() {
+		said, code := c.runs("printf '%s' \"$T\" | CLINICALDOC_KEYRING=off clinicaldoc login "+srv.URL, "T="+srv.Token)
+		require.Equal(t, 0, code, said)
+	}
+	login()
 
 	// The first night: killed in the middle.
+	// do: run the same upload again, or "clinicaldoc upload retry": what is done is not sent twice
 	killed := c.starts(tonight)
 	<-n.holds[0].reached
 	said, _ = c.runs("clinicaldoc upload report")
@@ -154,6 +158,8 @@ func TestTwoNightsFromCron(t *testing.T) {
 	assert.Regexp(t, `(?m)^command +clinicaldoc upload --begin --patient 7 .* share\nfolder +`+c.home, said)
 	assert.Regexp(t, `(?s)Not begun, or not finished\n.*file +`+share+`/visit-0999.wav`, said)
 
+	// do: make room on the disk, and run the same command again
+	// do: make room on the disk, and run the same upload again: what is done is not sent twice
 	// The disk is full after a few more: a limit on the size of files is as good.
 	said, code = c.runs("ulimit -f $(( $(cat .local/state/clinicaldoc/journals/*.journal | wc -c) / 512 + 30 )); " + tonight)
 	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be in doubt
@@ -164,6 +170,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	c.morning(`^how +no record of it could be kept, as on a full disk`, `^do +make room on the disk, and run the same upload again`)
 
 	// The token is in a keyring, which there is none of at night; then it is refused.
+	// do: where nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL
 	place := filepath.Join(c.home, ".config", "clinicaldoc", "tokens", "127.0.0.1-"+srv.URL[strings.LastIndex(srv.URL, ":")+1:]+".json")
 	good, err := os.ReadFile(place)
 	require.NoError(t, err)
@@ -171,13 +178,15 @@ func TestTwoNightsFromCron(t *testing.T) {
 	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
 	c.morning(`^how +exit code 4: .*keyring`, `^do +.*CLINICALDOC_KEYRING=off clinicaldoc login URL`)
+	login()
 	require.NoError(t, os.WriteFile(place, bytes.Replace(good, []byte(srv.Token), []byte("revoked"), 1), 0o600))
 	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
 	c.morning(`^how +exit code 4: .*401`, `^do +clinicaldoc login URL`)
-	require.NoError(t, os.WriteFile(place, good, 0o600))
+	login()
 
 	// The share is not there.
+	// do: check the path, and whether its share is mounted; then run the same command again
 	said, code = c.runs(upload + "/nowhere/share")
 	assert.Equal(t, 2, code, said)
 	c.morning(`^how +exit code 2: a file or folder that is named cannot be read: no such file`, `^do +check the path, and whether its share is mounted`, `^  1 +it cannot be read`)
@@ -209,7 +218,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	require.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
 
-	// What the report says to do is done.
+	// do: look at the file, and run the same command again
 	recordings = append(recordings, []byte("RIFF what was meant"))
 	require.NoError(t, os.WriteFile(filepath.Join(share, "visit-bad.wav"), recordings[count], 0o600))
 	said, code = c.runs("clinicaldoc upload retry --unique-names")
@@ -244,6 +253,7 @@ func TestAShareThatGoesAway(t *testing.T) {
 	assert.Equal(t, 6, exit.ExitCode(), string(said))
 	c.morning(`^how +exit code 6: .*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: [3-5] created`, `not begun or not finished`)
 
+	// do: is the share mounted? then run the same command again
 	// It is mounted again, and what the run left over is sent by its report alone.
 	require.NoError(t, os.Rename(share+"-away", share))
 	out, code := c.runs("clinicaldoc upload retry")

@@ -124,6 +124,14 @@ func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	x.until("[#")
 	x.until("0/3 done")
 	t.Logf("under way:\n%s", x.seen())
+	require.NoError(t, pty.Setsize(x.keys, &pty.Winsize{Rows: 12, Cols: 60}))
+	x.mu.Lock()
+	x.screen.Resize(60, 12)
+	x.mu.Unlock()
+	x.until("recording 1 of 3, 12.0 MB    [") // the rows are drawn anew, narrower, though nothing moves
+	for _, row := range []string{"recording 1 of 3", "recording 2 of 3", "recording 3 of 3", "0/3 done"} {
+		assert.Equal(t, 1, strings.Count(x.seen(), row), "%s:\n%s", row, x.seen())
+	}
 	if seen, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", x.command.Process.Pid)); err == nil {
 		assert.NotContains(t, string(seen), srv.Token, "everybody can read the list of processes")
 	}
@@ -131,7 +139,7 @@ func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	assert.Equal(t, 130, x.ends())
 	screen := x.seen()
 	t.Logf("after Ctrl-C:\n%s", screen)
-	assert.Contains(t, screen, "3 recordings: 0 created, 0 already there, 0 refused, 0 in doubt")
+	assert.Contains(t, screen, "3 recordings: 0 created, 0 already there, 0 refused")
 	assert.Contains(t, screen, "Run the same command again")
 	assert.NotContains(t, screen, "[#", "the rows are taken away")
 	assert.NotContains(t, x.raw.String(), "visit-")

@@ -24,23 +24,44 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 		return err
 	}
 	defer conn.Close()
-	for i := range r.recordings {
+	handed := ingest.Progress{}
+	drained := -1 // when so many were in the queue
+	for i := 0; i < len(r.recordings); {
 		recording := r.recordings[i]
 		recording.Params.OnProgress = nil
 		if recording.File, err = filepath.Abs(recording.File); err != nil {
 			return err
 		}
 		r.numbers[recording.File] = i + 1
-		if err := fleet.Publish(ctx, recording); err != nil {
+		switch err := fleet.Publish(ctx, recording); {
+		case errors.Is(err, jetstream.ErrQueueFull) && i > drained: // what is there is worked on first
+			drained = i
+			if err := r.drain(ctx, fleet, uploader, &handed); err != nil {
+				return err
+			}
+		case err != nil:
 			return fmt.Errorf("%d of %d recordings are in the queue: %w", i, len(r.recordings), err)
+		default:
+			i++
 		}
 	}
-	var ended error
-	handed := ingest.Progress{}
+	ended := r.drain(ctx, fleet, uploader, &handed)
+	r.show.Close()
+	r.last = handed
+	r.IO.Note("%d recordings were put into the queue; this machine had %d of the fleet's: %d created, %d already there, %d refused, %d in doubt",
+		len(r.recordings), handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
+	r.sumLeftOut()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return r.outcome(ctx, ended)
+}
+
+// drain works on what is in the queue until it is empty.
+func (r *uploadRun) drain(ctx context.Context, fleet *jetstream.Fleet, uploader *ingest.Uploader, handed *ingest.Progress) error {
 	for result, err := range fleet.Drain(ctx, uploader) {
 		if err != nil {
-			ended = err
-			break
+			return err
 		}
 		if result.Ending == jetstream.Later {
 			r.tell("%s: %s; again in %s", keyOf(&result.Result), errorText(result.Err), result.Rest.Round(time.Second))
@@ -58,15 +79,7 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 		}
 		r.result(ctx, &result.Result)
 	}
-	r.show.Close()
-	r.last = handed
-	r.IO.Note("%d recordings were put into the queue; this machine had %d of the fleet's: %d created, %d already there, %d refused, %d in doubt",
-		len(r.recordings), handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
-	r.sumLeftOut()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return r.outcome(ctx, ended)
+	return nil
 }
 
 // redrive puts the fleet's dead letters back into its queue.
@@ -99,8 +112,47 @@ func (o *uploadOptions) redrive(ctx context.Context) error {
 
 func newFleet(e *Env) *cobra.Command {
 	c := group("fleet", "See how machines that share uploads stand", "See how machines that share uploads by \"upload --nats\" stand, from any of them.")
-	c.AddCommand(newFleetStatus(e))
+	c.AddCommand(newFleetStatus(e), newFleetRepair(e))
 	return c
+}
+
+func newFleetRepair(e *Env) *cobra.Command {
+	o := &uploadOptions{Env: e}
+	c := &cobra.Command{
+		Use: "repair", Short: "Make a fleet's store usable again", Args: noArgs,
+		Long: `Make a fleet's store usable again that is refused because some of it is gone and cannot be restored: it is made anew, and remembers
+that it has gaps. A recording that it does not know is looked for among the patient's notes before it is uploaded. What waited in
+a queue that is gone has to be uploaded again. End all uploads before.`,
+		Example: "  clinicaldoc fleet repair --nats nats://queue.example:4222",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.checkFleet(); err != nil {
+				return err
+			}
+			return o.repair(c.Context())
+		},
+	}
+	o.fleetFlags(c)
+	return c
+}
+
+func (o *uploadOptions) repair(ctx context.Context) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	user, err := client.Users.Me(ctx)
+	if err != nil {
+		return err
+	}
+	conn, params, err := o.connect(client.BaseURL(), user.ID)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := jetstream.Repair(ctx, conn, params); err != nil {
+		return err
+	}
+	return o.outf("the fleet's store is whole\n")
 }
 
 type fleetOptions struct {
@@ -137,18 +189,14 @@ any more and why, which machines work, and whether all of them pause. "upload re
 sends dead letters again.`,
 		Example: "  clinicaldoc fleet status --nats nats://queue.example:4222\n  clinicaldoc fleet status --json waiting,later",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.checkPlace(); err != nil {
+			if err := o.checkFleet(); err != nil {
 				return err
-			}
-			if o.nats == "" {
-				return usagef("name the fleet's server with --nats, or with %s", envNATS)
 			}
 			return o.run(c.Context())
 		},
 	}
 	o.flags(c, fleetStatus{})
-	c.Flags().StringVar(&o.nats, "nats", "", "the NATS server at this `URL` (also CLINICALDOC_NATS)")
-	c.Flags().StringVar(&o.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+	o.fleetFlags(c)
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the files of dead letters")
 	return c
 }
@@ -184,13 +232,13 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
 			return nil, err
 		}
-		s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, e.Why})
+		s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, ownWords(e.Why)})
 	}
 	for letter, err := range fleet.DeadLetters(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		d := deadLetter{At: letter.At, Reason: wordsOf.Replace(letter.Reason), Tries: letter.Tries}
+		d := deadLetter{At: letter.At, Reason: ownWords(letter.Reason), Tries: letter.Tries}
 		if o.reveal {
 			d.File = letter.Recording.File
 		}
@@ -205,10 +253,10 @@ func (o *fleetOptions) show(s *fleetStatus) error {
 		{"in doubt", strconv.Itoa(len(s.Doubts)), ""}, {"dead letters", strconv.Itoa(len(s.DeadLetters)), ""}, {"workers", strconv.Itoa(len(s.Workers)), ""},
 	}
 	if s.Pause != nil {
-		rows = append(rows, []string{"pause", o.IO.Time(s.Pause.Until), wordsOf.Replace(s.Pause.Reason)})
+		rows = append(rows, []string{"pause", o.IO.Time(s.Pause.Until), ownWords(s.Pause.Reason)})
 	}
 	for _, w := range s.Workers {
-		rows = append(rows, []string{"worker", fmt.Sprintf("%s/%d", w.Host, w.Process), fmt.Sprintf("%d uploading, %d done %s", w.Uploading, w.Done, wordsOf.Replace(w.Failing))})
+		rows = append(rows, []string{"worker", fmt.Sprintf("%s/%d", w.Host, w.Process), fmt.Sprintf("%d uploading, %d done %s", w.Uploading, w.Done, ownWords(w.Failing))})
 	}
 	for _, d := range s.Doubts {
 		rows = append(rows, []string{"doubt", d.Key[:keyDigits], d.Why})

@@ -28,15 +28,15 @@ var remedies = []struct {
 	kind
 }{
 	{clinicaldoc.ErrOutcomeUnknown, kind{codeInDoubt, `look first what has become of it: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
-	{ingest.ErrJournalInUse, kind{codeRefused, "wait for the other upload to end, or end it; a journal serves one at a time"}},
+	{ingest.ErrJournalInUse, kind{codeRefused, waitForOther}},
+	{ingest.ErrTaken, kind{codeRefused, waitForOther}},
 	{ingest.ErrJournalDamaged, kind{codeRefused, "clinicaldoc upload salvage"}},
 	{ingest.ErrJournalVersion, kind{codeRefused, "if a later version of this program wrote the journal, update this one; else --journal names another file than was meant"}},
 	{ingest.ErrJournalMoved, kind{codeRefused, "put the journal's file back where it was, and run the same command again"}},
-	{ingest.ErrOtherService, kind{codeRefused, `if the service only got another address: "clinicaldoc upload rename"; else leave out --journal`}},
+	{ingest.ErrOtherService, kind{codeRefused, `if the service only got another address: "clinicaldoc upload rename FILE"; else leave out --journal`}},
 	{ingest.ErrOtherUser, kind{codeRefused, `upload as the user who began it: "clinicaldoc context use NAME"; or leave out --journal`}},
-	{ingest.ErrTaken, kind{codePending, "another machine has it: run the command again to see what became of it"}},
-	{jetstream.ErrStore, kind{codeRefused, "have the fleet's streams restored by whoever runs the NATS server; nothing is uploaded before"}},
-	{jetstream.ErrQueueFull, kind{codeRefused, "let the workers catch up, or have the stream's limit raised; then run the same command again"}},
+	{jetstream.ErrStore, kind{codeRefused, `have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"`}},
+	{jetstream.ErrQueueFull, kind{codeRefused, "have the limit of the queue's stream raised; then run the same command again"}},
 	{account.ErrNone, kind{codeUnauthorized, "clinicaldoc login URL"}},
 	{account.ErrKeyring, kind{codeUnauthorized, "where nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL"}},
 	{clinicaldoc.ErrInvalidArgument, kind{codeUsage, ""}},
@@ -47,7 +47,7 @@ var remedies = []struct {
 	{clinicaldoc.ErrForbidden, kind{codeRefused, `only who made a note may change it; "clinicaldoc whoami" says who you are`}},
 	{clinicaldoc.ErrConflict, kind{codeRefused, `somebody was quicker: read it again with "clinicaldoc notes show ID"`}},
 	{clinicaldoc.ErrValidation, kind{codeRefused, ""}},
-	{clinicaldoc.ErrTooLarge, kind{codeRefused, "the recording is larger than the service takes"}},
+	{clinicaldoc.ErrTooLarge, kind{codeRefused, "make the recording smaller, or have the service's limit raised; then run the same command again"}},
 	{clinicaldoc.ErrProcessingFailed, kind{codeOther, `"clinicaldoc notes show ID" says what the service reports`}},
 	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run it again"}},
 	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" finds out more`}},
@@ -62,6 +62,8 @@ var remedies = []struct {
 	{syscall.EFBIG, kind{codeOther, makeRoom}},
 	{errQuiet, kind{codeUsage, ""}},
 }
+
+const waitForOther = "wait for the other upload to end, or end it; a journal serves one at a time"
 
 const makeRoom = "make room on the disk, and run the same command again"
 
@@ -118,6 +120,11 @@ func unreachable(err error) bool {
 
 // wordsOf says in this command's words what the libraries say in a Go program's. What stands first is looked for first.
 var wordsOf = strings.NewReplacer(
+	"a person has to look (Uploader.Resolve), or AllNew says that it is new", "a person has to look",
+	"a person has to look (Uploader.Resolve)", "a person has to look",
+	"; AllNew uploads without that", "",
+	"Repair makes it anew", `"clinicaldoc fleet repair" makes it anew`,
+	"Repair undoes that", `"clinicaldoc fleet repair" undoes that`,
 	": clinicaldoc: ", ": ",
 	"Audio: is empty", "the recording is empty",
 	"AudioFile: is a directory or another thing than a file", "it is no file",
@@ -151,6 +158,12 @@ var wordsOf = strings.NewReplacer(
 )
 
 // errorText is an error's text in this command's words, harmless to a terminal.
-func errorText(err error) string {
-	return wordsOf.Replace(strings.TrimPrefix(strings.TrimPrefix(output.Harmless(err.Error()), "clinicaldoc: "), "ingest: "))
+func errorText(err error) string { return ownWords(err.Error()) }
+
+// ownWords is a text of the libraries in this command's words, harmless to a terminal.
+func ownWords(text string) string {
+	for _, library := range []string{"clinicaldoc: ", "ingest: ", "jetstream: "} {
+		text = strings.TrimPrefix(text, library)
+	}
+	return wordsOf.Replace(output.Harmless(text))
 }

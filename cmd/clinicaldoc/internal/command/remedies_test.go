@@ -13,13 +13,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // goName is an option, or something else to do, of a Go program alone.
-var goName = regexp.MustCompile(`\b(With[A-Z]\w+|IgnoreSize|TrustPatientFilter|Notes\.FindCreated before|SalvageJournal|OpenJournal|see Fields|Note\.ErrorState)\b`)
+var goName = regexp.MustCompile(`\b(With[A-Z]\w+|IgnoreSize|TrustPatientFilter|Notes\.FindCreated before|SalvageJournal|OpenJournal|see Fields|Uploader\.\w+|AllNew|Repair|Note\.ErrorState)\b`)
 
 // Advice of the libraries reaches this command's users in flags, not in Go's names.
 func TestAdviceHasNoNamesOfGo(t *testing.T) {
@@ -27,7 +28,7 @@ func TestAdviceHasNoNamesOfGo(t *testing.T) {
 	// Of options that this command does not have, or of arguments that it checks itself.
 	own := regexp.MustCompile(`WithTokenSource|WithRoute|use WithQuery|WithHTTPClient passed|given to WithHTTPClient failed|WithRetry|WithUnauthorized`)
 	seen := 0
-	for _, folder := range []string{"../../../..", "../../../../ingest", "../../../../internal/redact", "../../../../internal/creates", "../../../../internal/exchange"} {
+	for _, folder := range []string{"../../../..", "../../../../ingest", "../../../../ingest/jetstream", "../../../../internal/redact", "../../../../internal/creates", "../../../../internal/exchange"} {
 		for _, text := range literals(t, folder) {
 			if !strings.Contains(text, " ") || !goName.MatchString(text) || own.MatchString(text) {
 				continue
@@ -39,16 +40,24 @@ func TestAdviceHasNoNamesOfGo(t *testing.T) {
 	assert.Greater(t, seen, 10)
 }
 
-func literals(t *testing.T, folder string) (texts []string) {
+// parsed are the files of a package, without its tests.
+func parsed(t *testing.T, folder string) (list []*ast.File) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	require.NoError(t, err)
 	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
+		if !strings.HasSuffix(path, "_test.go") {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			require.NoError(t, err)
+			list = append(list, file)
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		require.NoError(t, err)
+	}
+	return list
+}
+
+func literals(t *testing.T, folder string) (texts []string) {
+	t.Helper()
+	for _, file := range parsed(t, folder) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
 				if text, err := strconv.Unquote(l.Value); err == nil {
@@ -70,5 +79,116 @@ func TestAFailureOfThisMachineIsNotUnreachable(t *testing.T) {
 	} {
 		assert.Equal(t, codeOther, kindOf(err).code, "%v", err)
 		assert.NotContains(t, kindOf(err).do, "doctor", "%v", err)
+	}
+}
+
+// remedyAt says which argument of a call, or which member of a literal, is printed after "do:".
+var remedyAt = map[string]int{"kind": 1, "refusedError": 1, "usageError": 1, "runError": 2, "AmbiguousError": 1, "found": 1}
+
+// forPeople are remedies that no test can do: somebody is to be asked or told, or to look at a machine.
+var forPeople = regexp.MustCompile(`^(ask|tell) whoever|^is (it|the clock|the service)\b|^check the name|^set this machine's clock|^use https: |^correct HTTPS_PROXY`)
+
+// printed are the sentences that are printed after "do:", as far as they are known before it is run.
+func printed(t *testing.T) map[string]bool {
+	t.Helper()
+	sentences := map[string]bool{}
+	add := func(e ast.Expr) {
+		for b, ok := e.(*ast.BinaryExpr); ok; b, ok = e.(*ast.BinaryExpr) {
+			e = b.X
+		}
+		if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 { // of Sprintf, or of Or
+			for _, arg := range call.Args {
+				if l, ok := arg.(*ast.BasicLit); ok {
+					e = l
+				}
+			}
+		}
+		if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			text, err := strconv.Unquote(l.Value)
+			require.NoError(t, err)
+			text, _, _ = strings.Cut(text, "%s")
+			sentences[strings.TrimSpace(text)] = text != ""
+		}
+	}
+	name := func(e ast.Expr) string {
+		if s, ok := e.(*ast.SelectorExpr); ok {
+			return s.Sel.Name
+		}
+		if i, ok := e.(*ast.Ident); ok {
+			return i.Name
+		}
+		return ""
+	}
+	isRemedy := regexp.MustCompile(`^(do|Do|remedy|Remedy|makeRoom|waitForOther)$`)
+	for _, folder := range []string{".", "../account", "../report"} {
+		for _, file := range parsed(t, folder) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CompositeLit:
+					for i, e := range n.Elts {
+						pair, keyed := e.(*ast.KeyValueExpr)
+						at, known := remedyAt[name(n.Type)]
+						switch {
+						case keyed && isRemedy.MatchString(name(pair.Key)):
+							add(pair.Value)
+						case !keyed && known && i == at:
+							add(e)
+						}
+					}
+				case *ast.CallExpr:
+					if name(n.Fun) == "found" && len(n.Args) > 1 {
+						add(n.Args[1])
+					}
+				case *ast.AssignStmt:
+					for i := range min(len(n.Lhs), len(n.Rhs)) {
+						if isRemedy.MatchString(name(n.Lhs[i])) {
+							add(n.Rhs[i])
+						}
+					}
+				case *ast.ValueSpec:
+					for i := range n.Values {
+						if isRemedy.MatchString(n.Names[i].Name) {
+							add(n.Values[i])
+						}
+					}
+				case *ast.FuncDecl:
+					if n.Name.Name == "Advice" {
+						ast.Inspect(n, func(n ast.Node) bool {
+							if r, ok := n.(*ast.ReturnStmt); ok {
+								add(r.Results[0])
+							}
+							return true
+						})
+					}
+				}
+				return true
+			})
+		}
+	}
+	for sentence := range sentences {
+		if !strings.ContainsFunc(sentence, unicode.IsLetter) || forPeople.MatchString(sentence) {
+			delete(sentences, sentence)
+		}
+	}
+	return sentences
+}
+
+// What is printed after "do:" is done by a test: a script or a test names the sentence in a comment, and does it after that.
+func TestEveryRemedyIsDone(t *testing.T) {
+	t.Parallel()
+	var done strings.Builder
+	for _, pattern := range []string{"../../testdata/*/*.txtar", "../../*_test.go", "*_test.go", "../account/*_test.go", "../report/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			done.Write(text)
+		}
+	}
+	sentences := printed(t)
+	assert.Greater(t, len(sentences), 50)
+	for sentence := range sentences {
+		assert.Contains(t, done.String(), "do: "+sentence, "a test names this remedy and does it")
 	}
 }

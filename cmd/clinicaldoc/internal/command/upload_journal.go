@@ -38,6 +38,22 @@ func (p *journalPlace) placeFlags(c *cobra.Command) {
 	f.StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
 }
 
+func (p *journalPlace) fleetFlags(c *cobra.Command) {
+	c.Flags().StringVar(&p.nats, "nats", "", "the NATS server at this `URL` (also CLINICALDOC_NATS)")
+	c.Flags().StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+}
+
+// checkFleet is checkPlace where there has to be a fleet.
+func (p *journalPlace) checkFleet() error {
+	if err := p.checkPlace(); err != nil {
+		return err
+	}
+	if p.nats == "" {
+		return usagef("name the fleet's server with --nats, or with %s", envNATS)
+	}
+	return nil
+}
+
 // checkPlace takes the server's URL from the flag, which must not hold a password, or from the environment.
 func (p *journalPlace) checkPlace() error {
 	for server := range strings.SplitSeq(p.nats, ",") {
@@ -120,17 +136,26 @@ func (o *uploadOptions) openJournal(ctx context.Context, baseURL string, userID 
 	return ingest.BeginJournal(ctx, o.journal, ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID})
 }
 
-// openFleet joins the fleet of one user of one service. Close the connection after use.
-func (p *journalPlace) openFleet(ctx context.Context, baseURL string, userID int64) (*jetstream.Fleet, *nats.Conn, error) {
+// connect finds the fleet of one user of one service. Close the connection after use.
+func (p *journalPlace) connect(baseURL string, userID int64) (*nats.Conn, jetstream.Params, error) {
+	params := jetstream.Params{Name: "clinicaldoc-" + journalName(baseURL, userID), Replicas: p.natsReplicas}
 	var options []nats.Option
 	if p.natsCreds != "" {
 		options = append(options, nats.UserCredentials(p.natsCreds))
 	}
 	conn, err := jetstream.Connect(p.nats, options...)
 	if err != nil {
-		return nil, nil, &fleetError{"the fleet's NATS server cannot be reached, or refuses"}
+		err = &fleetError{"the fleet's NATS server cannot be reached, or refuses"}
 	}
-	params := jetstream.Params{Name: "clinicaldoc-" + journalName(baseURL, userID), Replicas: p.natsReplicas}
+	return conn, params, err
+}
+
+// openFleet joins the fleet of one user of one service. Close the connection after use.
+func (p *journalPlace) openFleet(ctx context.Context, baseURL string, userID int64) (*jetstream.Fleet, *nats.Conn, error) {
+	conn, params, err := p.connect(baseURL, userID)
+	if err != nil {
+		return nil, nil, err
+	}
 	fleet, err := jetstream.Join(ctx, conn, params)
 	if p.begin && errors.Is(err, jetstream.ErrNoFleet) {
 		if fleet, err = jetstream.Begin(ctx, conn, params); errors.Is(err, jetstream.ErrFleetExists) { // by another machine

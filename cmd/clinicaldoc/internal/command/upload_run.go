@@ -33,7 +33,6 @@ type uploadRun struct {
 	rows       map[int]*progress.Row // of what is under way
 	last       ingest.Progress
 	doubts     []string // keys
-	taken      int      // in doubt only because another machine has them
 	worst      error    // of the refused ones
 	broken     error    // of standard output
 }
@@ -74,10 +73,8 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	case ended != nil:
 		k := r.endedKind(ended)
 		return &runError{k.code, errorText(ended), k.do}
-	case r.last.InDoubt > r.taken:
+	case r.last.InDoubt > 0:
 		return &runError{codeInDoubt, fmt.Sprintf("%d of %d recordings are in doubt, and none of them was sent twice", r.last.InDoubt, len(r.recordings)), `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
-	case r.taken > 0:
-		return &runError{codePending, fmt.Sprintf("%d recordings are being uploaded by another machine", r.taken), kindOf(ingest.ErrTaken).do}
 	case r.worst != nil && done > 0:
 		return &runError{codeSome, fmt.Sprintf("%d of %d recordings were refused, such as: %s", r.last.Refused, len(r.recordings), errorText(r.worst)), uploadKind(r.worst).do}
 	case r.worst != nil:
@@ -98,7 +95,7 @@ func (r *uploadRun) endedKind(ended error) kind {
 	case errors.Is(ended, clinicaldoc.ErrInvalidArgument) && errors.Is(ended, fs.ErrNotExist):
 		k = kind{codeUnreachable, "is the share mounted? then run the same command again"}
 	}
-	if r.last.InDoubt > r.taken {
+	if r.last.InDoubt > 0 {
 		k = kind{codeInDoubt, strings.TrimPrefix(k.do+"; what is in doubt is asked about first then", "; ")}
 	}
 	return k
@@ -235,9 +232,6 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 	switch result.Status {
 	case ingest.InDoubt:
 		r.doubts = append(r.doubts, line.Key)
-		if errors.Is(result.Err, ingest.ErrTaken) {
-			r.taken++
-		}
 	case ingest.Refused:
 		if r.worst == nil || kindOf(r.worst).code == codeUnreachable {
 			r.worst = result.Err
@@ -281,8 +275,6 @@ func (r *uploadRun) recordResult(line *uploadResult, result *ingest.Result, numb
 		kept.Words, kept.Fields = refused.Message, refused.Fields
 	}
 	switch {
-	case result.Status == ingest.InDoubt && errors.Is(result.Err, ingest.ErrTaken):
-		kept.Do = kindOf(result.Err).do
 	case result.Status == ingest.InDoubt:
 		kept.Do = fmt.Sprintf("run the same upload again, which asks once more; or look at the patient's notes, then \"clinicaldoc upload resolve %s --note ID\" or \"--none\"", line.Key)
 	case result.Err != nil:

@@ -79,7 +79,7 @@ func readStatus(ctx context.Context, path string) (journalStatus, error) {
 			} else {
 				s.Underway++
 			}
-			s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, e.Why})
+			s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, ownWords(e.Why)})
 		}
 	}
 	slices.SortFunc(s.Doubts, func(a, b journalDoubt) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key)) })

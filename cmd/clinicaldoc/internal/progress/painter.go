@@ -24,6 +24,7 @@ type painter struct {
 	rows  []*Row
 	total string
 	drawn []int // widths of the rows on the screen
+	wide  int   // the screen, when they were drawn
 	at    time.Time
 	dirty bool // something is not drawn yet
 	over  bool
@@ -44,7 +45,7 @@ func (p *painter) catchUp() {
 		select {
 		case <-ticker.C:
 			p.mu.Lock()
-			if p.dirty {
+			if p.dirty || p.wide != 0 && p.wide != p.width() { // a window that was made narrow has torn rows
 				p.draw(true)
 			}
 			p.mu.Unlock()
@@ -159,6 +160,7 @@ func (p *painter) draw(now bool) {
 	}
 	p.at, p.dirty = time.Now(), false
 	width := p.width()
+	p.wide = width
 	var rows []string
 	for _, row := range p.rows {
 		if len(rows) == maxRows {
