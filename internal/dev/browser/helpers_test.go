@@ -54,6 +54,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// patience is for a machine with much else to do: nothing here takes as long.
+const patience = time.Minute
+
 // proxy is a running developer proxy.
 type proxy struct {
 	t          *testing.T
@@ -137,7 +140,7 @@ func (p *proxy) open() *page {
 	if found == "" {
 		p.t.Skip("no Chromium was found: the inspector page is not tested here")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(found), chromedp.Flag("disable-dev-shm-usage", true))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(found), chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience))
 	ctx, cancel := chromedp.NewExecAllocator(p.t.Context(), options...)
 	p.t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -199,7 +202,7 @@ func eval[T any](p *page, expression string) T {
 func (p *page) wait(expression string) {
 	p.t.Helper()
 	holds := "(() => { try { return !!(" + expression + ") } catch { return false } })()"
-	for end := time.Now().Add(20 * time.Second); !eval[bool](p, holds); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !eval[bool](p, holds); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			p.picture("failed")
 			require.Fail(p.t, "it does not come true", "%s\n%s", expression, eval[string](p, "document.body.innerText"))

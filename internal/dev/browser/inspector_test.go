@@ -40,6 +40,13 @@ func (p *page) shows(want string) {
 	p.wait(rows + `.map(e => "#" + e.dataset.id + " " + e.querySelector(".status").textContent).join(", ") === "` + want + `"`)
 }
 
+// opens clicks on a request and waits until it is the one that is shown.
+func (p *page) opens(id int) {
+	p.t.Helper()
+	p.click(fmt.Sprintf("#row-%d", id))
+	p.wait(fmt.Sprintf(detail+`.querySelector(".number")?.textContent === "#%d"`, id))
+}
+
 // find types into the filter, in place of what is there.
 func (p *page) find(text string) {
 	p.t.Helper()
@@ -93,13 +100,18 @@ func (p *proxy) send(method, path, contentType string, body io.Reader) int {
 
 func TestANoteMovesThroughItsStagesWithoutReload(t *testing.T) {
 	t.Parallel()
-	box := start(t, "-transcription", "1s", "-analysis", "1s")
+	box := start(t, "-transcription", "1h", "-analysis", "1h")
 	page := box.open()
+	clock := func(change string) {
+		assert.Equal(t, http.StatusOK, box.send(http.MethodPost, "/_/clock", "application/json", strings.NewReader(change)))
+	}
+	clock(`{"frozen":true}`)
 	eval[bool](page, "window.notReloaded = true")
 	page.click("#toggle-notes")
 	box.create("First visit")
 	for _, stage := range []string{"transcribing", "analysing", "complete"} {
 		page.wait(fmt.Sprintf(`document.querySelector("[data-note='1']")?.dataset.stage === %q`, stage))
+		clock(`{"advance":"1h"}`)
 	}
 	assert.Contains(t, eval[string](page, `document.querySelector("[data-note='1']").textContent`), "First visit")
 	assert.True(t, eval[bool](page, "window.notReloaded"))
@@ -219,6 +231,7 @@ func TestRequestsAreSentAgainEditedAndCompared(t *testing.T) {
 	note, err := box.client().Notes.Get(t.Context(), 2)
 	require.NoError(t, err)
 	assert.Equal(t, "After", note.Name)
+	page.shows("#5 200, #4 200, #3 201, #2 200, #1 201") // the rows stand still
 
 	page.click("#compare")
 	page.click("#row-2")
@@ -233,6 +246,31 @@ func TestRequestsAreSentAgainEditedAndCompared(t *testing.T) {
 	page.typeInto(".edit [name=header]", "nonsense")
 	page.click(".edit .main")
 	page.wait(`document.getElementById("message").textContent.includes("no header")`)
+}
+
+// An answer that comes while somebody edits leaves the form alone.
+func TestAnEditOutlivesALateAnswer(t *testing.T) {
+	t.Parallel()
+	box := start(t, "-seed", "2")
+	page := box.open()
+	box.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader(`{"name":"Before"}`))
+	page.shows("#1 200")
+	eval[bool](page, `import("./list.js").then(list => {
+		const [fetched, known] = [window.fetch, list.get(1)];
+		window.held = {};
+		window.hold = () => { window.fetch = (...about) => new Promise(go => { window.held[about[0]] = go; }).then(() => fetched(...about)); };
+		window.answer = () => list.take({ ...known });
+		list.take({ ...known, pending: true }); // the page has not heard of the answer
+		return true;
+	})`)
+	page.opens(1)
+	eval[bool](page, `window.hold() === undefined`)
+	page.click("#edit")
+	page.wait(`window.held["requests/1/request/body?raw"]`)
+	fetched := eval[[]string](page, `(window.answer(), Object.keys(window.held))`)
+	assert.Equal(t, []string{"requests/1/request/body?raw"}, fetched, "what is shown is not fetched anew, which would replace the form")
+	eval[bool](page, `window.held["requests/1/request/body?raw"]() === undefined`)
+	page.wait(`document.querySelector(".edit [name=body]").value === '{"name":"Before"}'`)
 }
 
 // A session is saved as an HTTP archive, which any viewer of such files opens, and loaded by another inspector.
@@ -289,10 +327,12 @@ func TestAFaultSetByAClickIsRetried(t *testing.T) {
 	page.wait(`document.getElementById("message").textContent === "wrap_objects is set"`)
 	_, err = box.client().Notes.Get(t.Context(), 1)
 	require.NoError(t, err)
+	page.shows("#3 200, #2 200, #1 503")
 	page.click("#row-3")
 	page.wait(detail + `.querySelector(".body pre")?.textContent.startsWith('{\n  "data": {')`)
 
-	// What takes everything away asks first.
+	// What takes everything away asks first; here its patience has no end.
+	eval[bool](page, `(window.setTimeout = () => 1) !== null`)
 	page.click("#reset")
 	page.wait(`document.getElementById("reset").textContent === "Really start over?"`)
 	page.wait(`document.getElementById("request-count").textContent === "3"`)
@@ -505,8 +545,7 @@ func TestHostileTextsStayTexts(t *testing.T) {
 		box.send(http.MethodPut, "/v1/progress-notes/"+url.PathEscape(plain), "application/json", strings.NewReader(`{"name":`+strconv.Quote(plain)+`}`))
 		page.wait(fmt.Sprintf(`document.getElementById("request-count").textContent === "%d" && !document.querySelector(".row .wait")`, 2*i+2))
 		for id := 2*i + 1; id <= 2*i+2; id++ {
-			page.click(fmt.Sprintf("#row-%d", id))
-			page.wait(fmt.Sprintf(detail+`.querySelector("details") && location.hash.includes("id=%d")`, id))
+			page.opens(id)
 			page.wait(detail + `.querySelector(".parts, .body pre, .hint")`)
 		}
 		page.click("#edit")

@@ -8,6 +8,7 @@ const more = 1024 * 1024;
 const coloured = 64 * 1024; // of JSON are drawn in colours
 const pane = $("detail");
 let shown = 0;
+let answered = 0; // the request that is shown with its answer
 let base = 0; // the request that others are compared with
 const listeners = { open: () => {} };
 
@@ -17,10 +18,11 @@ export const comparedId = () => base;
 
 export async function open(id) {
   shown = id;
+  answered = 0;
   document.body.classList.add("opened");
   listeners.open();
   const r = await ask("GET", `requests/${id}`);
-  if (shown !== id) return;
+  if (shown !== id || answered === id) return;
   if (!r) {
     pane.replaceChildren(make("div", { class: "empty" }, make("p", {}, `Request ${id} is not kept any more.`)));
     return;
@@ -38,16 +40,17 @@ export function close() {
 
 // changed shows a request anew that has been answered meanwhile.
 export function changed(r) {
-  if (r.id === shown && !pane.querySelector("form.edit")) open(r.id);
+  if (r.id === shown && r.id !== answered) open(r.id);
 }
 
 function show(r) {
+  answered = r.pending ? 0 : r.id;
   const [status, kind] = statusOf(r);
   const canReplay = page.state.mode === "box" && !r.pending;
   pane.replaceChildren(
     make("div", { class: "top" },
       make("button", { type: "button", class: "back", onclick: close }, "‹ Requests"),
-      make("h2", {}, make("span", { class: "method" }, r.method), " ", make("span", { class: "path" }, r.target || r.route || "(unknown path)"), " ", make("span", { class: `status ${kind}` }, status)),
+      make("h2", {}, make("span", { class: "number" }, `#${r.id}`), " ", make("span", { class: "method" }, r.method), " ", make("span", { class: "path" }, r.target || r.route || "(unknown path)"), " ", make("span", { class: `status ${kind}` }, status)),
       make("div", { class: "bar" },
         canReplay && make("button", { type: "button", class: "main", id: "replay", title: "r", onclick: () => replay(r.id) }, "Send again"),
         canReplay && make("button", { type: "button", id: "edit", title: "e", onclick: () => edit(r) }, "Edit and send"),
