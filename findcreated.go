@@ -42,7 +42,8 @@ type FindCreatedParams struct {
 	// Settle is how long after the response was lost the service, or a proxy before it, may still be at work on the create;
 	// 0 means 10 minutes. It never counts less than the upload itself took.
 	Settle time.Duration
-	// ExcludeIDs are notes that are known to come from elsewhere. Those that Create of this client returned need not be named.
+	// ExcludeIDs are notes that are known to come from elsewhere, also if one was found for this create before. Those that Create
+	// of this client returned need not be named.
 	ExcludeIDs []int64
 	// UniqueName guarantees that no other note of the patient has or will have the name in Params, to the letter, and that
 	// nobody renames the note meanwhile. Then the name alone decides, whatever sizes, users and clocks say.
@@ -254,7 +255,7 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	}
 	c.creates.Returned(note.ref(), time.Now())
 	c.creates.Learn(s.token, note.maker())
-	sum, audio := u.streamSum(), u.audio
+	sum, audio := u.sentSum(), u.audio
 	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
 	if sum != "" || kept {
 		c.creates.SetControl(u.mediaType, creates.Control{Note: note.ref(), Size: u.audioSize(), SHA256: func() string {
@@ -269,7 +270,7 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 // identify says of a lost create which one it is, where it was sent, by whom, and what.
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	e.ID, e.Service, e.token, e.UserID = rand.Text(), c.service(), s.token, c.creates.User(s.token)
-	e.AudioSize, e.AudioSHA256, e.audioType, e.exact = u.audioSize(), u.streamSum(), u.mediaType, true
+	e.AudioSize, e.AudioSHA256, e.audioType, e.exact = u.audioSize(), u.sentSum(), u.mediaType, true
 	if ahead, known := c.creates.ClockAhead(); known {
 		e.clockRead, e.clock = e.LostAt, e.LostAt.Add(ahead)
 	}
@@ -414,6 +415,9 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	l.settleAt(time.Now())
 	l.loss = l.lost.loss()
+	if slices.Contains(params.ExcludeIDs, l.registry.View(l.loss).Note.ID) {
+		l.registry.Resolve(l.loss) // what was found for it before is another's, as the caller knows now
+	}
 	l.registry.Unresolved(l.loss)
 	return l, nil
 }

@@ -2287,6 +2287,21 @@ func TestNoRecordingIsReadWhereLikenessDecides(t *testing.T) {
 	})
 }
 
+// What was found by likeness may turn out to be another's: a caller who knows can say so.
+func TestANoteThatWasFoundCanBeExcludedLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true})
+		require.NoError(t, err)
+		_, err = client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeIDs: []int64{note.ID}})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
 // Other bytes are another note only where the service was seen to keep recordings as they are sent.
 func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
 	t.Parallel()

@@ -215,10 +215,12 @@ type upload struct {
 	audio                 *AudioSource // nil: none is sent
 	at                    io.ReaderAt  // nil for a stream
 	closer                io.Closer
-	read                  atomic.Int64 // bytes of the audio that the latest attempt has read
-	ended                 atomic.Bool  // an attempt has read it to its end
-	mediaType             string       // of the audio
-	hash                  hash.Hash    // of a stream, which nobody can read again
+	read                  atomic.Int64           // bytes of the audio that the latest attempt has read
+	ended                 atomic.Bool            // an attempt has read it to its end
+	mediaType             string                 // of the audio
+	hashed                bool                   // somebody wants to know what was sent, or it is a stream, which nobody can read again
+	sum                   atomic.Pointer[string] // SHA-256 of what the latest attempt has sent; nil: not known
+	latest                atomic.Pointer[audioReader]
 }
 
 func newUpload(p CreateNoteParams) (*upload, error) {
@@ -256,9 +258,7 @@ func (u *upload) render(p CreateNoteParams) error {
 		if u.mediaType, err = u.audio.mediaType(); err != nil {
 			return err
 		}
-		if u.audio.stream != nil {
-			u.hash = sha256.New()
-		}
+		u.hashed = u.audio.stream != nil
 		_, _ = w.CreatePart(textproto.MIMEHeader{
 			"Content-Disposition": {multipart.FileContentDisposition("file", u.audio.name)},
 			"Content-Type":        {u.mediaType},
@@ -313,6 +313,11 @@ func (u *upload) Open() (head io.Reader, tail []byte) {
 	if u.at != nil {
 		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
 	}
+	if u.hashed {
+		r.hash = sha256.New()
+	}
+	u.latest.Store(r)
+	u.sum.Store(nil)
 	return io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)), u.ending
 }
 
@@ -327,12 +332,12 @@ func (u *upload) audioSize() int64 {
 	return u.audio.length
 }
 
-// streamSum is the SHA-256 of a stream that was read to its end; empty for all else, which can be read again.
-func (u *upload) streamSum() string {
-	if u.hash == nil || !u.ended.Load() {
-		return ""
+// sentSum is the SHA-256 of a recording that was hashed while it was sent, and read to its end; else empty.
+func (u *upload) sentSum() string {
+	if sum := u.sum.Load(); sum != nil {
+		return *sum
 	}
-	return hex.EncodeToString(u.hash.Sum(nil))
+	return ""
 }
 
 // progress tells of the audio alone.
@@ -353,15 +358,16 @@ func (u *upload) progress(report func(sent, total int64)) func(int64) {
 var (
 	errEmptyAudio   = redact.Fail("the audio is empty", ErrInvalidArgument)
 	errBegunAudio   = redact.Fail("it is a reader that was read from already; make a new source", ErrInvalidArgument)
-	errCutAudio     = redact.Fail("it is shorter than it was said to be", io.ErrUnexpectedEOF)
-	errChangedAudio = redact.Text("the file changed while it was sent; make a new source when it is complete")
+	errCutAudio     = redact.Fail("it is shorter than it was said to be", ErrInvalidArgument, io.ErrUnexpectedEOF)
+	errChangedAudio = redact.Fail("the file changed while it was sent; make a new source when it is complete", ErrInvalidArgument)
 )
 
 // audioReader gives one attempt the audio from its start.
 type audioReader struct {
 	upload *upload
 	from   io.Reader
-	begun  bool // it has the stream to itself
+	begun  bool      // it has the stream to itself
+	hash   hash.Hash // nil: nobody wants to know
 }
 
 func (r *audioReader) Read(p []byte) (int, error) {
@@ -373,8 +379,8 @@ func (r *audioReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.from.Read(p)
 	read := u.read.Add(int64(n))
-	if u.hash != nil {
-		_, _ = u.hash.Write(p[:n])
+	if r.hash != nil {
+		_, _ = r.hash.Write(p[:n])
 	}
 	if errors.Is(err, io.EOF) {
 		file, isFile := u.at.(audioFile)
@@ -387,6 +393,9 @@ func (r *audioReader) Read(p []byte) (int, error) {
 			return n, errChangedAudio
 		}
 		u.ended.Store(true)
+		if r.hash != nil && u.latest.Load() == r { // an earlier attempt may read on for a while
+			u.sum.Store(new(hex.EncodeToString(r.hash.Sum(nil))))
+		}
 	}
 	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -70,6 +71,13 @@ func (s *NotesService) create(ctx context.Context, call *scope, params CreateNot
 	var sent sender
 	sent.observe(s.client, &call.options)
 	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
+	if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
+		upload.hashed = upload.audio != nil
+		r.beforeCommit = func(ctx context.Context) error {
+			*sum = upload.sentSum()
+			return params.BeforeCommit(ctx)
+		}
+	}
 	note, err := do(ctx, call, r, call.decodeNote(ctx, createNote, 0))
 	s.client.remember(note, upload, &sent)
 	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {

@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestCrashMatrix(t *testing.T) {
 		m.want, m.tell = 1, t.Logf
 	}
 	var worlds sync.WaitGroup
-	for range 2 * runtime.GOMAXPROCS(0) {
+	for range 8 * runtime.GOMAXPROCS(0) { // they wait most of the time
 		worlds.Go(func() {
 			for seed, ok := m.draw(); ok; seed, ok = m.draw() {
 				m.add(newWorld(t, seed, m.tell).live(t))
@@ -186,6 +187,11 @@ func (w *world) settle(t *testing.T) {
 		}
 	}
 	w.gate.late.Wait()
+	if w.gate.tooLate.Load() {
+		t.Logf("world %d says nothing: the machine stood still", w.seed)
+		clear(w.kills)
+		return
+	}
 	w.check(t)
 }
 
@@ -258,10 +264,7 @@ func (w *world) check(t *testing.T) {
 			assert.NotEmpty(t, o.Err, where)
 		default:
 			w.ended["in doubt"]++
-			assert.NotEmpty(t, o.Err, where)
-			// A note that may be either twin's explains nothing for the patient's other recordings.
-			sameAsTwins := w.life.recording(n).Params.PatientID == w.life.recording(0).Params.PatientID
-			assert.True(t, w.life.Twins && sameAsTwins, "a person has to look, but why: %s", where)
+			assert.Fail(t, "IN DOUBT: a person has to look, but why", where)
 		}
 	}
 }
@@ -272,6 +275,8 @@ type gate struct {
 	box  *clinicaldoctest.Server
 	pass http.Handler
 	late sync.WaitGroup
+	// tooLate: a note was made later than Settle allows, because this machine stood still. What was said then may be wrong.
+	tooLate atomic.Bool
 
 	mu      sync.Mutex
 	rand    *rand.Rand
@@ -338,6 +343,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	commit := func(w http.ResponseWriter) {
 		request.Body = io.NopCloser(bytes.NewReader(body))
 		g.pass.ServeHTTP(w, request)
+		if time.Since(taken) >= crashSettle {
+			g.tooLate.Store(true)
+		}
 	}
 	g.mu.Lock()
 	kind, wait, status := g.rand.IntN(10), time.Duration(g.rand.Int64N(int64(latest))), []int{500, 502, 503, 504}[g.rand.IntN(4)]
@@ -347,7 +355,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 0: // late, and nothing is heard, or 5xx
 		g.late.Go(func() {
 			time.Sleep(wait)
-			if time.Since(taken) < latest+crashSettle/8 { // on a machine that stood still it would break its word
+			if time.Since(taken) < latest+crashSettle/8 {
 				commit(httptest.NewRecorder())
 			}
 		})

@@ -174,7 +174,9 @@ func (r *run) ask(t *task) {
 		note, err := r.uploader.Client.Notes.FindCreated(r.resolving, t.unknown(), params)
 		switch {
 		case err == nil:
-			r.found(t, note)
+			if r.found(t, note) {
+				continue
+			}
 			return
 		case errors.Is(err, clinicaldoc.ErrNotCreated):
 			r.notCreated(t, err)
@@ -208,30 +210,36 @@ func (r *run) journalFailed(t *task, err error) {
 }
 
 // found takes a note that fits, if no other recording of the journal has it or may have made it: what had made a note before
-// the list was read is committing in the journal by now, at least. One at a time, so that no two take the same.
-func (r *run) found(t *task, note *clinicaldoc.ProgressNote) {
+// the list was read is committing in the journal by now, at least. One at a time, so that no two take the same. If another may
+// have made it, the note's recording decides; if that is the other's, it is asked once more.
+func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (again bool) {
 	r.finding <- struct{}{}
 	defer func() { <-r.finding }()
 	related, err := r.related(t)
-	switch {
-	case err != nil:
+	if err != nil {
 		r.journalFailed(t, err)
-	case slices.ContainsFunc(related, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID }):
-		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
-		r.undecided(t)
-	case slices.ContainsFunc(related, func(e Entry) bool { return t.mayBeOf(note, e) }) && !r.proves(t, note):
-		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
-		r.undecided(t)
-	default:
-		e := t.createdEntry(note, true)
-		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, e))
+		return false
 	}
-}
-
-// proves reports whether the note's recording is byte for byte what was sent.
-func (r *run) proves(t *task, note *clinicaldoc.ProgressNote) bool {
-	content, _ := r.compare(r.resolving, note.ID, t.entry.Size, t.entry.SHA256)
-	return content == contentEqual
+	taken := slices.ContainsFunc(related, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID })
+	rivals := slices.DeleteFunc(related, func(e Entry) bool { return !t.mayBeOf(note, e) })
+	sum := ""
+	if len(rivals) > 0 && !taken {
+		sum, _ = r.read(r.resolving, note.ID, t.entry.Size)
+	}
+	switch {
+	case taken:
+		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
+	case len(rivals) == 0, sum != "" && sum == t.entry.SHA256:
+		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, t.createdEntry(note, true)))
+		return false
+	case sum != "" && t.entry.SHA256 != "" && slices.ContainsFunc(rivals, func(e Entry) bool { return e.SHA256 == sum }):
+		t.others = append(t.others, note.ID)
+		return true
+	default:
+		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
+	}
+	r.undecided(t)
+	return false
 }
 
 // undecided writes down why, and lets the recording be asked about some more times: others may be creating notes of the same
@@ -274,20 +282,32 @@ func (r *run) notCreated(t *task, verdict error) {
 }
 
 // find adds what the journal knows of the patient's other notes to what explains them. A note that was found for another
-// recording explains it only if that had another name: else it may be this one's.
+// recording explains it only if that had another name, or is what the note was made of: else it may be this one's.
 func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
 	params.Settle = max(r.settle(), t.took())
 	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	}
-	params.ExcludeIDs = slices.Clip(params.ExcludeIDs)
+	params.ExcludeIDs = slices.Concat(params.ExcludeIDs, t.others)
 	for _, e := range related {
-		if e.State == StateCreated && e.NoteID != t.entry.NoteID && (!e.Found || e.Name != t.own.Name) {
+		if e.State == StateCreated && e.NoteID != t.entry.NoteID && !slices.Contains(t.others, e.NoteID) && (!e.Found || e.Name != t.own.Name || r.madeOf(t, e)) {
 			params.ExcludeIDs = append(params.ExcludeIDs, e.NoteID)
 		}
 	}
 	return params
+}
+
+// madeOf reports whether the note that was found for another recording is that one's, and not this one's.
+func (r *run) madeOf(t *task, e Entry) bool {
+	if e.SHA256 == "" || t.entry.SHA256 == "" || e.SHA256 == t.entry.SHA256 {
+		return false
+	}
+	content, _ := r.compare(r.resolving, e.NoteID, e.Size, e.SHA256)
+	if content == contentEqual {
+		t.others = append(t.others, e.NoteID)
+	}
+	return content == contentEqual
 }
 
 // took is how long an upload took of whose end no time is known.

@@ -228,7 +228,9 @@ func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
-		// Somebody else makes notes of the first patient: nothing explains them. The second's is deleted in time.
+		// Somebody else makes notes of both patients: nothing explains them, and their recordings cannot be read. The second's is
+		// deleted in time.
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: "Encounter #0", CreatedAt: time.Now()})
 		id := srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1", CreatedAt: time.Now()})
 		time.AfterFunc(10*time.Minute+time.Second, func() { _, _ = srv.Client().Notes.Delete(t.Context(), id) })
@@ -253,19 +255,21 @@ func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
 	})
 }
 
-// Recordings that nothing tells apart but their content: whose note it is cannot be known, also not by a program that is given
-// only one of them.
+// twin is one of two recordings that nothing tells apart but their content.
+func twin(n int) ingest.Recording {
+	r := onePatient(n)
+	r.Params.Name, r.Params.Audio = "Encounter", clinicaldoc.AudioBytes("a.wav", []byte{'R', byte(n)})
+	return r
+}
+
+// Where recordings cannot be read, whose note it is cannot be known, also not by a program that is given only one of them.
 func TestANoteIsNotTakenForATwins(t *testing.T) {
 	t.Parallel()
-	twin := func(n int) ingest.Recording {
-		r := onePatient(n)
-		r.Params.Name, r.Params.Audio = "Encounter", clinicaldoc.AudioBytes("a.wav", []byte{'R', byte(n)})
-		return r
-	}
 	for name, next := range map[string][]ingest.Recording{"both": {twin(0), twin(1)}, "one": {twin(1)}, "the other": {twin(0)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+				srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 				results := program(t.Context(), twin(0), twin(1))
@@ -276,6 +280,82 @@ func TestANoteIsNotTakenForATwins(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where they can be read, the journal's hash of what was sent tells them apart, whoever asks: the program that lost them, the
+// next one, or one that is given only one of them.
+func TestTwinsAreToldApartByTheirContent(t *testing.T) {
+	t.Parallel()
+	lost := map[string]clinicaldoctest.Fault{"made": clinicaldoctest.ResetAfterCommit(), "not made": clinicaldoctest.ResetAfterRequest()}
+	for first, firstFault := range lost {
+		for second, secondFault := range lost {
+			for asked, order := range map[string][]int{"both": {0, 1}, "turned round": {1, 0}, "one by one": {0, -1, 1}, "the other first": {1, -1, 0}} {
+				t.Run(first+", "+second+", "+asked, func(t *testing.T) {
+					t.Parallel()
+					inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+						srv.Inject(clinicaldoctest.RouteCreateNote, firstFault)
+						srv.Inject(clinicaldoctest.RouteCreateNote, secondFault)
+						srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").After(1).Times(100)) // nothing is found out for now
+						ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+						defer cancel()
+						program(ctx, twin(0), twin(1))
+						srv.ClearFaults()
+						var batch []ingest.Recording
+						for _, n := range append(order, -1) {
+							if n >= 0 {
+								batch = append(batch, twin(n))
+								continue
+							}
+							for _, result := range program(t.Context(), batch...) {
+								require.Contains(t, []ingest.Status{ingest.Created, ingest.AlreadyThere}, result.Status, result)
+								assert.Equal(t, sumOf(result.Recording), noteOf(srv, result.NoteID).AudioSHA256, "another recording's note")
+							}
+							batch = nil
+						}
+						assert.Len(t, srv.Notes(), 2)
+					})
+				})
+			}
+		}
+	}
+}
+
+// Also within one program, when the note of the one was found before the other came.
+func TestATwinsNoteThatWasFoundBeforeIsToldApart(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			_ = yield(twin(0), nil)
+			time.Sleep(time.Minute)
+			_ = yield(twin(1), nil)
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 2)
+		require.NoError(t, journal.Close())
+	})
+}
+
+func sumOf(r ingest.Recording) string {
+	sum, _ := r.Params.Audio.SHA256()
+	return sum
+}
+
+func noteOf(srv *clinicaldoctest.Server, id int64) (note clinicaldoctest.Note) {
+	for _, n := range srv.Notes() {
+		if n.ID == id {
+			note = n
+		}
+	}
+	return note
 }
 
 func TestAServiceThatNeverMakesANote(t *testing.T) {

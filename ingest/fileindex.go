@@ -82,7 +82,7 @@ func (x *fileIndex) put(e Entry, line uint32) {
 	if e.State == StateCreated && e.SHA256 != "" {
 		x.sample = &e
 	}
-	doubtful := e.State == StateCommitting || e.State == StateInDoubt
+	doubtful := e.State == StateCommitting || e.State == StateInDoubt || e.Found // the note that was found may be another's
 	if e.By != "" || doubtful && (e.SHA256 != "" || e.Loss != nil) {
 		x.details[e.Key] = details{e.SHA256, e.By, e.Loss}
 	} else {

@@ -246,14 +246,7 @@ func (t *task) hash() (string, error) {
 		return t.sha256, nil
 	}
 	var err error
-	if t.recording.File != "" {
-		var sum []byte
-		if sum, err = hashFile(t.recording.File); err == nil {
-			t.sha256 = hex.EncodeToString(sum)
-		}
-	} else {
-		t.sha256, err = t.recording.Params.Audio.SHA256()
-	}
+	t.sha256, err = t.recording.Params.Audio.SHA256()
 	return t.sha256, err
 }
 
@@ -271,17 +264,27 @@ func (r *run) compare(ctx context.Context, id, size int64, sum string) (content,
 	if sum == "" {
 		return contentUnread, errors.New("nothing to compare with")
 	}
-	w := &comparing{hash: sha256.New(), left: size}
-	_, err := r.uploader.Client.Notes.DownloadAudio(ctx, id, w, clinicaldoc.DownloadParams{IgnoreSize: true})
+	got, err := r.read(ctx, id, size)
 	switch {
-	case w.longer:
-		return contentOther, nil
 	case err != nil:
 		return contentUnread, err
-	case hex.EncodeToString(w.hash.Sum(nil)) == sum:
+	case got == sum:
 		return contentEqual, nil
 	}
 	return contentOther, nil
+}
+
+// read returns the SHA-256 of a note's recording; empty: it is longer than this size.
+func (r *run) read(ctx context.Context, id, size int64) (sum string, err error) {
+	w := &comparing{hash: sha256.New(), left: size}
+	_, err = r.uploader.Client.Notes.DownloadAudio(ctx, id, w, clinicaldoc.DownloadParams{IgnoreSize: true})
+	switch {
+	case w.longer:
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return hex.EncodeToString(w.hash.Sum(nil)), nil
 }
 
 // comparing ends a download that is longer than what it is compared with.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -26,6 +27,7 @@ type task struct {
 	asks      int       // in vain, in this run
 	due       time.Time // when it is asked about once more
 	err       error     // the latest
+	others    []int64   // notes that fit, and are made of others' recordings
 
 	equals []Recording // with the same key, that came meanwhile; guarded by run.mu
 }
@@ -159,16 +161,8 @@ func (r *run) upload(t *task) {
 // a little for its response: that is better than a doubt.
 func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	params := t.recording.Params
-	var sent *sentFile
-	if t.recording.File != "" {
-		var err error
-		if sent, err = openSent(t.recording.File, params.Audio.Size()); err != nil {
-			return nil, err
-		}
-		defer func() { _ = sent.Close() }()
-		params.Audio = sent.audio(params.Audio.ContentType)
-	}
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
+	var sum string // of what was sent
+	ctx, cancel := context.WithCancelCause(creates.WantSum(context.WithoutCancel(r.ctx), &sum))
 	defer cancel(nil)
 	var committed atomic.Bool
 	defer context.AfterFunc(r.ctx, func() {
@@ -192,15 +186,8 @@ func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 		}
 		e := t.entry
 		e.State, e.At = StateCommitting, time.Now()
-		if sent != nil {
-			sum, err := sent.sum()
-			if err != nil {
-				return err
-			}
-			if t.sha256 != "" && sum != t.sha256 {
-				return errChanged
-			}
-			e.SHA256 = sum
+		if e.SHA256 = sum; t.sha256 != "" && sum != t.sha256 {
+			return errChanged
 		}
 		if err := t.claim.Save(attempt, e); err != nil {
 			return &journalError{err}
@@ -213,6 +200,8 @@ func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	}
 	return r.uploader.Client.Notes.Create(ctx, params)
 }
+
+var errChanged = fail("the recording changed since it was read for its key, or looked for; try again when it is complete", clinicaldoc.ErrInvalidArgument)
 
 // errBeforeCommit marks what the caller's BeforeCommit refused.
 var errBeforeCommit = redact.New("BeforeCommit refused")

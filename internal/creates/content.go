@@ -1,6 +1,9 @@
 package creates
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Bounds on the recordings that one search reads back. Looks are what retries them: a read is made once.
 const (
@@ -98,4 +101,18 @@ func (m *Registry) SetRecording(note Ref, r Recording) {
 		clear(m.recordings)
 	}
 	m.recordings[note] = r
+}
+
+type wantedSum struct{}
+
+// WantSum makes the create of this context, which must have a BeforeCommit, hash its recording while it is sent. When
+// BeforeCommit is called, the SHA-256 stands there, in hexadecimal digits.
+func WantSum(ctx context.Context, sum *string) context.Context {
+	return context.WithValue(ctx, wantedSum{}, sum)
+}
+
+// WantedSum is where the hash is wanted; nil: nowhere.
+func WantedSum(ctx context.Context) *string {
+	sum, _ := ctx.Value(wantedSum{}).(*string)
+	return sum
 }

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -56,6 +57,65 @@ func TestFilesOfAllSizesArriveAsTheyAreAndTheJournalKnowsWhatWasSent(t *testing.
 		key, err := ingest.FileKey(r.Recording.File, paramsOf(r.Recording.File))
 		require.NoError(t, err)
 		assert.Equal(t, key, r.Recording.Key)
+	}
+}
+
+// watched is a journal that tells what is saved.
+type watched struct {
+	ingest.Journal
+	saved func(ingest.Entry)
+}
+
+type watchedClaim struct {
+	ingest.Claim
+	saved func(ingest.Entry)
+}
+
+func (w watched) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := w.Journal.Claim(ctx, key)
+	return watchedClaim{claim, w.saved}, err
+}
+
+func (c watchedClaim) Save(ctx context.Context, e ingest.Entry) error {
+	c.saved(e)
+	return c.Claim.Save(ctx, e)
+}
+
+// A process that is killed then leaves the hash to the next one, whatever the recording came from.
+func TestTheJournalKnowsWhatWasSentBeforeTheLastBytesLeave(t *testing.T) {
+	t.Parallel()
+	path, sent := files(t, 1)[0], sound(0)
+	file, err := clinicaldoc.AudioFile(path)
+	require.NoError(t, err)
+	for name, r := range map[string]ingest.Recording{
+		"a file":            {File: path},
+		"a file with a key": {File: path, Key: "encounter 1"},
+		"a file's audio":    {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: file}},
+		"bytes":             {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", sent)}},
+		"any place":         {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(sent), int64(len(sent)))}},
+		"a stream":          {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", bytes.NewReader(sent))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newBox(t)
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0)) // what can be sent twice is
+			var sums []string
+			journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) {
+				if e.State == ingest.StateCommitting {
+					assert.Empty(t, srv.Notes())
+					sums = append(sums, e.SHA256)
+				}
+			}}
+			r.Params.PatientID, r.Params.Name, r.Params.PromptID = 7, "Encounter", 1
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, MaxPause: -1}
+			_, err := collect(t.Context(), u, ingest.Recordings(r))
+			require.NoError(t, err)
+			want := sha256.Sum256(sent)
+			require.NotEmpty(t, sums)
+			for _, sum := range sums {
+				assert.Equal(t, hex.EncodeToString(want[:]), sum)
+			}
+		})
 	}
 }
 
