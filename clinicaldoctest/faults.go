@@ -127,10 +127,9 @@ func Answer(status int, body string) Fault {
 
 const minStatus, maxStatus = 200, 599
 
-// TooManyRequests answers 429 with a Retry-After in whole seconds, as a service
-// or a well-set proxy does that limits requests. nginx's limit_req answers 503
-// unless told otherwise (limit_req_status 429): to a create that is
-// [Answer](503, ""), after which nobody knows whether there is a note.
+// TooManyRequests answers 429 with a Retry-After in whole seconds. A proxy that
+// limits requests may answer 503 instead, which is [Answer](503, ""): after it
+// nobody knows whether a create made a note.
 func TooManyRequests(retryAfter time.Duration) Fault { return newFault("429", 0, retryAfter) }
 
 // Throttle lets limit requests per window pass, with X-RateLimit headers, and

@@ -16,9 +16,11 @@ import (
 
 // The routes of the service, as [Server.Inject] takes them and [Request.Route]
 // gives them. RouteAudio is the storage's.
+//
+//nolint:gosec // paths, no credentials
 const (
-	RouteListTokens  = "GET /v1/auth/tokens"         //nolint:gosec // a path
-	RouteRevokeToken = "DELETE /v1/auth/tokens/{id}" //nolint:gosec // a path
+	RouteListTokens  = "GET /v1/auth/tokens"
+	RouteRevokeToken = "DELETE /v1/auth/tokens/{id}"
 	RouteCreateNote  = "POST /v1/progress-notes"
 	RouteListNotes   = "GET /v1/progress-notes"
 	RouteGetNote     = "GET /v1/progress-notes/{id}"

@@ -138,8 +138,8 @@ function forms(r) {
     const playable = p.file && /^audio\/|octet-stream|^$/.test(p.type || "");
     return make("div", { class: "part" }, make("strong", {}, p.name || "(no name)"),
       p.text !== undefined ? make("span", { class: "text" }, p.text) : make("span", { class: "hint" }, facts),
-      playable && make("audio", { controls: true, preload: "metadata", src: address }),
-      p.file && make("a", { href: address, download: p.file }, "Download"));
+      p.file && make("a", { href: address, download: p.file }, "Download"),
+      playable && make("audio", { controls: true, preload: "metadata", src: address }));
   }), make("p", {}, make("a", { href: `requests/${r.id}/request/body?raw`, download: `request-${r.id}.body` }, "The body as it was sent"),
     r.request_body?.whole === false && make("span", { class: "hint" }, " (not whole)")));
 }
