@@ -1084,7 +1084,7 @@ func FuzzAudioURLExpiry(f *testing.F) {
 	for _, seed := range []string{
 		"https://storage.clinic.test/7.wav?X-Amz-Date=20240501T101112Z&X-Amz-Expires=300&X-Amz-Signature=s", "https://s.test/?X-Goog-Date=99991231T235959Z&X-Goog-Expires=2147483647",
 		"http://s.test/?expires=1714558272", "https://s.test/?Expires=9223372036854775807", "https://s.test/?expires=-5", "https://s.test/?X-Amz-Expires=1&expires=5",
-		"https://s.test/?X-Amz-Date=00000101T000000Z&X-Amz-Expires=1", "//s.test", "ftp://s.test", "https://", "https://s.test/%zz", "https://s.test/?expires=%zz;a", "https://s.test?expires=253402300799",
+		"https://s.test/?X-Amz-Date=00000101T000000Z&X-Amz-Expires=1", "//s.test", "ftp://s.test", "https://", "https://s.test/%zz", "https://s.test/?expires=%zz;a", "https://s.test?expires=253402300799", "http://t\xb6\xb6",
 	} {
 		f.Add(seed)
 	}

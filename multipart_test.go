@@ -697,6 +697,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add("日本語\u2028.ogg", "audio/ogg; title*=utf-8''%e2%82%ac", "Naïve", int64(1), int64(2), []byte("\r\n--\r\n"))
 	f.Add("..", "audio", "\xff", int64(1), int64(2), []byte{})
 	f.Add("a%22b%0d%0a.wav", "audio/x-a; b=\"\"; c*0=d; c*1=e", "n", int64(1), int64(2), []byte{0})
+	f.Add("0", "o/g;*=utf-8''$e2%82%ac", "9aïve", int64(1), int64(129), []byte("audio/"))
 	f.Add(strings.Repeat("x", 256), "text/plain; a=\u00e9", "n", int64(1), int64(2), []byte{0})
 	f.Fuzz(func(t *testing.T, fileName, contentType, name string, patient, prompt int64, audio []byte) {
 		type part struct{ name, file, value string }

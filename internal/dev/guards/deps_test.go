@@ -40,8 +40,8 @@ func TestDependenciesAreFew(t *testing.T) {
 		"github.com/hashicorp/go-retryablehttp",
 	}, foreign)
 
-	// The box, for the tests of such programs, brings nothing more, nor does ingest.
-	for _, path := range []string{"./clinicaldoctest", "./ingest"} {
+	// The box, for the tests of such programs, brings nothing more, nor do ingest and snapshot.
+	for _, path := range []string{"./clinicaldoctest", "./ingest", "./snapshot"} {
 		modules := goOutput(t, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", path)
 		slices.Sort(modules)
 		assert.ElementsMatch(t, []string{

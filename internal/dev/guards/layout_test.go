@@ -33,7 +33,7 @@ var wholeSubjects = []string{"example", "helpers"}
 // topLevel is what else may stand where a visitor looks first.
 var topLevel = []string{
 	".ci", ".editorconfig", ".gitattributes", ".github", ".gitignore", ".golangci.yml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
-	"README.md", "SECURITY.md", "clinicaldoctest", "cmd", "docs", "examples", "go.mod", "go.sum", "ingest", "internal", "otelclinicaldoc", "testdata",
+	"README.md", "SECURITY.md", "clinicaldoctest", "cmd", "docs", "examples", "go.mod", "go.sum", "ingest", "internal", "otelclinicaldoc", "snapshot",
 }
 
 func TestTheRootShowsWhatTheSDKOffers(t *testing.T) {

@@ -48,7 +48,7 @@ func program(code string) string {
 
 // packages are those that a block may use without importing them.
 var packages = map[string]string{
-	"clinicaldoc": thisModule, "clinicaldoctest": thisModule + "/clinicaldoctest", "ingest": thisModule + "/ingest",
+	"clinicaldoc": thisModule, "clinicaldoctest": thisModule + "/clinicaldoctest", "ingest": thisModule + "/ingest", "snapshot": thisModule + "/snapshot",
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "io": "io", "json": "encoding/json", "os": "os", "filepath": "path/filepath",
 	"slog": "log/slog", "strings": "strings", "time": "time", "tls": "crypto/tls", "x509": "crypto/x509",
 }

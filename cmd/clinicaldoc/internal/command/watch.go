@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
 )
 
 type watchOptions struct {
@@ -23,6 +23,7 @@ type watchOptions struct {
 	interval time.Duration
 	count    int
 	exec     string
+	state    string
 	trust    bool
 	initial  bool
 }
@@ -46,6 +47,7 @@ a clinicaldoc in it uses the current context. One that fails is told, and the wa
 	f.DurationVar(&o.interval, "interval", 30*time.Second, "the `PAUSE` between two looks, at least 1s")
 	f.IntVar(&o.count, "count", 0, "end after this `NUMBER` of changes; 0: never")
 	f.StringVar(&o.exec, "exec", "", "run this `COMMAND` of a shell for each change")
+	f.StringVar(&o.state, "state", "", "keep what was seen in this `FILE`, and begin with what changed since")
 	f.BoolVar(&o.initial, "initial", false, "print also the notes that are there at the start")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient, with --patient")
 	return c
@@ -59,12 +61,6 @@ type change struct {
 	Stage clinicaldoc.Stage `json:"stage"`
 }
 
-// sight is how a note was last seen.
-type sight struct {
-	stage     clinicaldoc.Stage
-	updatedAt time.Time
-}
-
 func (o *watchOptions) run(ctx context.Context) error {
 	if o.exec != "" && strings.TrimSpace(o.exec) == "" {
 		return usagef("--exec names no program")
@@ -76,28 +72,28 @@ func (o *watchOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var known map[int64]sight
-	printed := 0
-	for {
-		now, err := o.look(ctx, client)
+	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.SortOldest, PerPage: 100, TrustPatientFilter: o.trust}
+	seen, err := snapshot.Open(ctx, client, o.state, params)
+	if err != nil {
+		return stateRefused(err)
+	}
+	defer func() { _ = seen.Close() }()
+	for left := o.count; ; {
+		begun := seen.Begun()
+		err := o.look(ctx, seen, &left)
+		if seen.Begun() {
+			err = errors.Join(err, seen.Save())
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && known == nil, err != nil && !mayPass(err):
+		case err != nil && (!begun || !mayPass(err)):
 			return err
 		case err != nil:
 			o.tellText(err)
 			o.IO.Note("  looking again in %s", o.interval)
-		default:
-			for _, c := range o.changes(known, now) {
-				if err := o.tellChange(ctx, c); err != nil {
-					return err
-				}
-				if printed++; printed == o.count {
-					return nil
-				}
-			}
-			known = now.notes
+		case o.count > 0 && left == 0:
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -107,52 +103,44 @@ func (o *watchOptions) run(ctx context.Context) error {
 	}
 }
 
+// stateRefused says what is wrong with the file of an earlier watch, and what to do about it.
+func stateRefused(err error) error {
+	switch {
+	case errors.Is(err, snapshot.ErrInUse):
+		return refusedf("another watch has the file of --state open")
+	case errors.Is(err, snapshot.ErrOtherService), errors.Is(err, snapshot.ErrOtherUser), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, filelock.ErrNotPrivate):
+		return refusedf("the file of --state is not for this account and --patient, not whole, or not yours alone; remove it, or name another")
+	}
+	return err
+}
+
 // mayPass is for failures that the next look may not meet.
 func mayPass(err error) bool {
 	return clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrIncompleteList)
 }
 
-// snapshot is the list at one moment.
-type snapshot struct {
-	order []int64
-	notes map[int64]sight
-}
-
-func (o *watchOptions) look(ctx context.Context, client *clinicaldoc.Client) (snapshot, error) {
-	s := snapshot{notes: map[int64]sight{}}
-	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.SortOldest, PerPage: 100, TrustPatientFilter: o.trust}
-	for note, err := range client.Notes.All(ctx, params) {
-		if err != nil {
-			return s, err
-		}
-		s.order = append(s.order, note.ID)
-		s.notes[note.ID] = sight{note.Stage(), note.UpdatedAt}
-	}
-	return s, nil
-}
-
-func (o *watchOptions) changes(known map[int64]sight, now snapshot) []change {
-	var list []change
-	at := time.Now().UTC().Truncate(time.Millisecond)
-	for _, id := range now.order {
-		seen := now.notes[id]
-		before, was := known[id]
+// look tells the changes since the last look, at most so many as are left if there is a count.
+func (o *watchOptions) look(ctx context.Context, seen *snapshot.Snapshot, left *int) error {
+	begun := seen.Begun()
+	for c, err := range seen.Changes(ctx) {
 		switch {
-		case known == nil && o.initial:
-			list = append(list, change{at, id, "there", seen.stage})
-		case known == nil:
-		case !was:
-			list = append(list, change{at, id, "new", seen.stage})
-		case before.stage != seen.stage || !before.updatedAt.Equal(seen.updatedAt):
-			list = append(list, change{at, id, "changed", seen.stage})
+		case err != nil:
+			return err
+		case !begun && !o.initial:
+			continue // it was there at the start
+		case o.count > 0 && *left == 0:
+			return nil // this one is for the next watch, those before it are seen
 		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(known)) {
-		if _, is := now.notes[id]; !is {
-			list = append(list, change{at, id, "gone", known[id].stage})
+		event := string(c.Event)
+		if !begun {
+			event = "there"
 		}
+		if err := o.tellChange(ctx, change{time.Now().UTC().Truncate(time.Millisecond), c.ID, event, c.Stage}); err != nil {
+			return err
+		}
+		*left--
 	}
-	return list
+	return nil
 }
 
 func (o *watchOptions) tellChange(ctx context.Context, c change) error {

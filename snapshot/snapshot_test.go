@@ -1,0 +1,306 @@
+package snapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jarcoal/httpmock"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newServer(t *testing.T, v clinicaldoctest.Variant) *clinicaldoctest.Server {
+	t.Helper()
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(v))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func client(srv *clinicaldoctest.Server) *clinicaldoc.Client {
+	return srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+}
+
+func open(t *testing.T, srv *clinicaldoctest.Server, path string, params clinicaldoc.ListNotesParams) *snapshot.Snapshot {
+	t.Helper()
+	s, err := snapshot.Open(t.Context(), client(srv), path, params)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+// look returns the changes as words, and the error that ended the look.
+func look(ctx context.Context, s *snapshot.Snapshot) (changes []string, failed error) {
+	for change, err := range s.Changes(ctx) {
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		changes = append(changes, fmt.Sprint(change.Event, " ", change.ID, " ", change.Stage))
+		if (change.Event == snapshot.Gone) != (change.Note == nil) || change.Note != nil && change.Note.ID != change.ID {
+			failed = errors.New("the note does not fit the event")
+		}
+	}
+	return changes, failed
+}
+
+func requireLook(t *testing.T, s *snapshot.Snapshot, want ...string) {
+	t.Helper()
+	changes, err := look(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, want, changes)
+}
+
+func TestALookTellsWhatIsNewDifferentAndGone(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	for range 5 {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7})
+	}
+	s := open(t, srv, "", clinicaldoc.ListNotesParams{PerPage: 2, Sort: clinicaldoc.SortOldest})
+	assert.False(t, s.Begun())
+	requireLook(t, s, "new 1 complete", "new 2 complete", "new 3 complete", "new 4 complete", "new 5 complete")
+	assert.True(t, s.Begun())
+	requireLook(t, s)
+	require.NoError(t, s.Save(), "in memory")
+
+	_, err := client(srv).Notes.Update(t.Context(), 2, clinicaldoc.UpdateNoteParams{Analysis: new("another")})
+	require.NoError(t, err)
+	_, err = client(srv).Notes.Sign(t.Context(), 4)
+	require.NoError(t, err)
+	_, err = client(srv).Notes.Delete(t.Context(), 3)
+	require.NoError(t, err)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: clinicaldoctest.StageTranscribing, Stuck: true})
+	requireLook(t, s, "changed 2 complete", "changed 4 signed", "new 6 transcribing", "gone 3 complete")
+	requireLook(t, s)
+}
+
+func TestWhatTheLoopDidNotFinishIsToldAgain(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	for range 3 {
+		srv.AddNote(clinicaldoctest.Note{})
+	}
+	s := open(t, srv, "", clinicaldoc.ListNotesParams{Sort: clinicaldoc.SortOldest})
+	for change := range s.Changes(t.Context()) {
+		if change.ID == 2 {
+			break
+		}
+	}
+	requireLook(t, s, "new 2 complete", "new 3 complete")
+	for _, id := range []int64{1, 2} {
+		_, err := client(srv).Notes.Delete(t.Context(), id)
+		require.NoError(t, err)
+	}
+	for range s.Changes(t.Context()) {
+		break
+	}
+	requireLook(t, s, "gone 1 complete", "gone 2 complete")
+}
+
+func TestNothingIsGoneByAListThatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	t.Run("it fails", func(t *testing.T) {
+		t.Parallel()
+		srv := newServer(t, clinicaldoctest.Variant{})
+		for range 6 {
+			srv.AddNote(clinicaldoctest.Note{})
+		}
+		s := open(t, srv, "", clinicaldoc.ListNotesParams{PerPage: 2, Sort: clinicaldoc.SortOldest})
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "").After(1))
+		changes, err := look(t.Context(), s)
+		require.ErrorIs(t, err, clinicaldoc.ErrServer)
+		assert.Equal(t, []string{"new 1 complete", "new 2 complete"}, changes)
+		requireLook(t, s, "new 3 complete", "new 4 complete", "new 5 complete", "new 6 complete")
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "").After(1))
+		changes, err = look(t.Context(), s)
+		require.ErrorIs(t, err, clinicaldoc.ErrServer)
+		assert.Empty(t, changes)
+	})
+	t.Run("it lacks a note that is there, and nothing tells", func(t *testing.T) {
+		t.Parallel()
+		srv := newServer(t, clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationBare})
+		for range 6 {
+			srv.AddNote(clinicaldoctest.Note{})
+		}
+		s := open(t, srv, "", clinicaldoc.ListNotesParams{PerPage: 2, Sort: clinicaldoc.SortOldest})
+		_, err := look(t.Context(), s)
+		require.NoError(t, err)
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(1).After(1)) // before the second page: it begins one row too late
+		requireLook(t, s)
+		requireLook(t, s, "gone 1 complete")
+	})
+	t.Run("whether it is there cannot be found out", func(t *testing.T) {
+		t.Parallel()
+		srv := newServer(t, clinicaldoctest.Variant{})
+		srv.AddNote(clinicaldoctest.Note{})
+		s := open(t, srv, "", clinicaldoc.ListNotesParams{})
+		requireLook(t, s, "new 1 complete")
+		_, err := client(srv).Notes.Delete(t.Context(), 1)
+		require.NoError(t, err)
+		srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, ""))
+		changes, err := look(t.Context(), s)
+		require.ErrorIs(t, err, clinicaldoc.ErrServer)
+		assert.Empty(t, changes)
+		requireLook(t, s, "gone 1 complete")
+	})
+}
+
+func TestALaterProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	for range 12 {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "CANARY"})
+	}
+	path := filepath.Join(t.TempDir(), "notes.snapshot")
+	params := clinicaldoc.ListNotesParams{PatientID: 7, Sort: clinicaldoc.SortOldest}
+	s := open(t, srv, path, params)
+	_, err := snapshot.Open(t.Context(), client(srv), path, params)
+	require.ErrorIs(t, err, snapshot.ErrInUse)
+	changes, err := look(t.Context(), s)
+	require.NoError(t, err)
+	require.Len(t, changes, 12)
+	for range 2 {
+		require.NoError(t, s.Save())
+	}
+	_, err = snapshot.Open(t.Context(), client(srv), path, params)
+	require.ErrorIs(t, err, snapshot.ErrInUse, "it is held through Save")
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Save(), os.ErrClosed)
+	_, err = client(srv).Notes.Delete(t.Context(), 5)
+	require.NoError(t, err)
+
+	s = open(t, srv, path, params)
+	assert.True(t, s.Begun())
+	requireLook(t, s, "gone 5 complete")
+	require.NoError(t, s.Close())
+	s = open(t, srv, path, params)
+	requireLook(t, s, "gone 5 complete") // it was not saved
+	require.NoError(t, s.Save())
+	require.NoError(t, s.Close())
+	requireLook(t, open(t, srv, path, params))
+
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "CANARY")
+	names, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, names, 1, "nothing else is left behind")
+}
+
+func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	for range 12 {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7})
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "notes.snapshot")
+	params := clinicaldoc.ListNotesParams{PatientID: 7}
+	s := open(t, srv, path, params)
+	_, err := look(t.Context(), s)
+	require.NoError(t, err)
+	require.NoError(t, s.Save())
+	require.NoError(t, s.Close())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	other := newServer(t, clinicaldoctest.Variant{})
+	colleague := srv.AddUser(clinicaldoctest.User{})
+	for name, test := range map[string]struct {
+		srv    *clinicaldoctest.Server
+		params clinicaldoc.ListNotesParams
+		opts   []clinicaldoc.CallOption
+		want   error
+	}{
+		"another patient": {srv, clinicaldoc.ListNotesParams{PatientID: 8}, nil, snapshot.ErrDamaged},
+		"all patients":    {srv, clinicaldoc.ListNotesParams{}, nil, snapshot.ErrDamaged},
+		"another user":    {srv, params, []clinicaldoc.CallOption{clinicaldoc.WithToken(colleague.Token)}, snapshot.ErrOtherUser},
+		"another service": {other, params, nil, snapshot.ErrOtherService},
+	} {
+		_, err := snapshot.Open(t.Context(), client(test.srv), path, test.params, test.opts...)
+		require.ErrorIs(t, err, test.want, name)
+	}
+	part := filepath.Join(folder, "part")
+	for size := 1; size < len(text)-1; size++ {
+		require.NoError(t, os.WriteFile(part, text[:size], 0o600))
+		_, err := snapshot.Open(t.Context(), client(srv), part, params)
+		require.Error(t, err, "%d bytes of it", size)
+		left, err := os.ReadFile(part)
+		require.NoError(t, err)
+		require.Len(t, left, size, "it is left as it is")
+	}
+	for name, content := range map[string]string{
+		"a later version": strings.Replace(string(text), "snapshot 1", "snapshot 2", 1), "another file": "dear diary\n",
+		"a line more": strings.Replace(string(text), "\nend", "\n99 x complete\nend", 1), "a stage": strings.Replace(string(text), "complete", "finished", 1),
+	} {
+		require.NoError(t, os.WriteFile(part, []byte(content), 0o600))
+		_, err := snapshot.Open(t.Context(), client(srv), part, params)
+		require.ErrorIs(t, err, snapshot.ErrDamaged, name)
+	}
+	require.NoError(t, os.Link(path, path+"2"))
+	_, err = snapshot.Open(t.Context(), client(srv), path, params)
+	require.Error(t, err, "it has a second name")
+	require.NoError(t, os.Remove(path+"2"))
+	require.NoError(t, os.Symlink(path, path+"3"))
+	_, err = snapshot.Open(t.Context(), client(srv), path+"3", params)
+	require.Error(t, err, "a link")
+}
+
+func TestASnapshotWhoseFileWasMovedIsNotSaved(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	path := filepath.Join(t.TempDir(), "notes.snapshot")
+	s := open(t, srv, path, clinicaldoc.ListNotesParams{})
+	require.NoError(t, os.Rename(path, path+".kept"))
+	require.NoError(t, os.WriteFile(path, []byte("another's"), 0o600))
+	require.Error(t, s.Save())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "another's", string(text))
+}
+
+// A service may set error_state without touching updated_at, and move a note to another patient.
+func TestAStageAndAPatientAreLookedAtToo(t *testing.T) {
+	t.Parallel()
+	const base, row = "https://api.clinic.test/v1/progress-notes", `{"id":%d,"name":"Visit","patient":{"id":%d},"error_state":%s,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`
+	transport := httpmock.NewMockTransport()
+	list := func(rows ...string) {
+		transport.RegisterResponder("GET", base+"?patient_id=7", httpmock.NewStringResponder(200, `{"data":[`+strings.Join(rows, ",")+`],"meta":{"current_page":1,"last_page":1}}`))
+	}
+	c, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token", clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
+	require.NoError(t, err)
+	s, err := snapshot.Open(t.Context(), c, "", clinicaldoc.ListNotesParams{PatientID: 7})
+	require.NoError(t, err)
+	list(fmt.Sprintf(row, 1, 7, "null"), fmt.Sprintf(row, 2, 7, "null"))
+	requireLook(t, s, "new 1 uploaded", "new 2 uploaded")
+	list(fmt.Sprintf(row, 2, 7, `"synthetic failure"`))
+	transport.RegisterResponder("GET", base+"/1", httpmock.NewStringResponder(200, fmt.Sprintf(row, 1, 8, "null")))
+	requireLook(t, s, "changed 2 failed", "gone 1 uploaded")
+}
+
+func TestALookEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	srv.AddNote(clinicaldoctest.Note{})
+	s := open(t, srv, "", clinicaldoc.ListNotesParams{})
+	ctx, cancel := context.WithTimeout(t.Context(), -time.Second)
+	defer cancel()
+	_, err := look(ctx, s)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = snapshot.Open(ctx, client(srv), filepath.Join(t.TempDir(), "s"), clinicaldoc.ListNotesParams{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
