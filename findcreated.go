@@ -348,9 +348,9 @@ type search struct {
 	settledAt time.Time // from then on the service has surely done with it, by our clock
 
 	asker         sender
-	userID        int64 // of this token; 0: not known
-	pace          creates.Pace
-	orderKnown    bool // the list was requested in the other order too
+	userID        int64          // of this token; 0: not known
+	furthest      creates.Clocks // when the service's clock was the furthest ahead of ours
+	orderKnown    bool           // the list was requested in the other order too
 	orderFollowed bool
 	looks         int
 	failed        int // looks in a row
@@ -440,7 +440,7 @@ func (l *search) settleAt(now time.Time) {
 	}
 	l.window, l.settledAt = creates.NewWindow(l.lost.SentAt, lostAt.Add(l.settle)), from.Add(l.settle)
 	if !l.lost.clock.IsZero() {
-		l.pace.Saw(int64(l.lost.clock.Sub(l.lost.clockRead).Round(time.Second) / time.Second))
+		l.furthest = creates.Clocks{Known: true, Ahead: int64(l.lost.clock.Sub(l.lost.clockRead).Round(time.Second) / time.Second)}
 	}
 }
 
@@ -618,7 +618,7 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64
 	if known != creates.Unread || ctx.Err() != nil || !l.reading.May(time.Now()) {
 		return known
 	}
-	got := comparison{size: size, hash: sha256.New()}
+	got := comparison{size: size, Hash: sha256.New()}
 	_, err := l.notes.DownloadAudio(ctx, note.ID, &got, DownloadParams{OnProgress: got.expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
 	if err != nil && !got.differs {
 		l.heed(err)
@@ -626,9 +626,9 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64
 		return creates.Unread
 	}
 	l.reading.Read++
-	read := creates.Recording{Size: max(got.total, got.got)}
+	read := creates.Recording{Size: got.length}
 	if !got.differs {
-		read.SHA256 = hex.EncodeToString(got.hash.Sum(nil))
+		read.SHA256 = hex.EncodeToString(got.Sum(nil))
 	}
 	l.registry.SetRecording(note, read)
 	return read.Compare(size, sum)
@@ -636,23 +636,23 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64
 
 // comparison is where a recording goes that is read to be compared. It ends with the first byte that shows another length.
 type comparison struct {
-	size, got, total int64 // size and total not above 0: not known
-	hash             hash.Hash
-	differs          bool
+	hash.Hash
+	size, length int64 // of what was sent, and of what is read; not above 0: not known
+	differs      bool
 }
 
 const errOtherLength = redact.Text("it has another length than what was sent")
 
-func (c *comparison) expect(_, total int64) {
-	c.total, c.differs = total, c.size > 0 && total > 0 && total != c.size
+func (c *comparison) expect(received, total int64) {
+	c.length = max(received, total)
+	c.differs = c.size > 0 && (c.length > c.size || total > 0 && total < c.size)
 }
 
 func (c *comparison) Write(p []byte) (int, error) {
-	c.got += int64(len(p))
-	if c.differs = c.differs || c.size > 0 && c.got > c.size; c.differs {
+	if c.differs {
 		return 0, errOtherLength
 	}
-	return c.hash.Write(p)
+	return c.Hash.Write(p)
 }
 
 // readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's. What
@@ -730,7 +730,7 @@ func (l *search) fetch(ctx context.Context, at list.Position, responded func()) 
 		return page, fetched, err
 	}
 	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
-	l.stale = max(l.stale, l.pace.Stale(l.clocks))
+	l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
 	if l.asker.response.zoneless {
 		l.clocks.Behind = creates.MostBehind
 	}

@@ -104,28 +104,17 @@ func (c Clocks) From(created time.Time) time.Time {
 	return created.Truncate(time.Second).Add(time.Duration(1-c.Ahead) * time.Second)
 }
 
-// Pace watches the service's clock beside ours. The zero value has seen neither.
-type Pace struct {
-	ahead int64 // the furthest that the service's clock was seen to be ahead
-	known bool
-}
-
-// Saw takes in by how much the service's clock was ahead of ours at some time.
-func (p *Pace) Saw(ahead int64) {
-	if !p.known || ahead > p.ahead {
-		p.ahead, p.known = ahead, true
-	}
-}
-
 // Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a cache, and as
-// long as the service's clock has fallen behind ours since both were seen first. A cache may keep an old Date and say nothing,
-// and our own clock may have been set.
-func (p *Pace) Stale(c Clocks) time.Duration {
+// long as the service's clock has fallen behind ours since it was the furthest ahead, which is updated. A cache may keep an old
+// Date and say nothing, and our own clock may have been set.
+func (c Clocks) Stale(furthest *Clocks) time.Duration {
 	if !c.Known {
 		return c.Cached
 	}
-	p.Saw(c.Ahead)
-	if fallen := p.ahead - c.Ahead; fallen > 1 { // whole seconds are rounded
+	if !furthest.Known || c.Ahead > furthest.Ahead {
+		*furthest = c
+	}
+	if fallen := furthest.Ahead - c.Ahead; fallen > 1 { // whole seconds are rounded
 		return c.Cached + time.Duration(fallen)*time.Second
 	}
 	return c.Cached

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -160,7 +161,8 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 			s.world.say(s.name, "   run: %v", err)
 			s.world.checkText(fmt.Sprintf("%v %+v", err, err))
 			strange := s.world.design.strange && errors.Is(err, clinicaldoc.ErrIncompleteList) // where no list is whole, nothing can be looked for
-			if (calm || !errors.Is(err, context.Canceled)) && !strange {
+			trouble := errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "everything fails in the same way")
+			if (calm || !trouble) && !strange {
 				s.world.violate("journal", "the run ends: %v", err)
 			}
 		default:
