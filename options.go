@@ -399,9 +399,9 @@ func WithoutRetry() CallOption {
 	}
 }
 
-// WithToken makes the call in another user's name: a server signs for the clinician who is logged in there. All requests
-// of the call carry this token instead of the client's. An empty token, or one that cannot stand in a header, is
-// [ErrInvalidArgument].
+// WithToken makes the call in another user's name: all its requests carry this token instead of the client's. It is for
+// scripts. In a server a call that forgets it would act as the client's own user; a [TokenSource] that takes the user from
+// the context fails instead. An empty token, or one that cannot stand in a header, is [ErrInvalidArgument].
 func WithToken(token string) CallOption {
 	return func(o *callOptions) error {
 		if err := checkToken(token); err != nil {

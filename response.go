@@ -28,7 +28,7 @@ type Response struct {
 	zoneless bool // a time in it came without a zone
 }
 
-// RateLimit is what the X-RateLimit headers said.
+// RateLimit is what the X-RateLimit headers said. A Limit of 0 means that the service sent none; then Remaining says nothing.
 type RateLimit struct {
 	Limit, Remaining int       // 0 when not sent
 	Reset            time.Time // zero when not sent

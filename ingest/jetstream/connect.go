@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -28,8 +29,12 @@ func safe() []nats.Option {
 }
 
 // Connect connects to a NATS server or cluster, given as nats.Connect takes it, with what a journal needs: nothing is kept to
-// be sent after a reconnect, and reconnects are tried for ever. Close the connection after use.
+// be sent after a reconnect, and reconnects are tried for ever. Close the connection after use. An empty URL is
+// [clinicaldoc.ErrInvalidArgument].
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
+	if url == "" { // which would be whatever server this machine happens to have
+		return nil, fail("no connection: the server's URL is empty", clinicaldoc.ErrInvalidArgument)
+	}
 	conn, err := nats.Connect(url, append(opts, safe()...)...)
 	switch {
 	case errors.As(err, new(*neturl.Error)):

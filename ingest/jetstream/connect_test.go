@@ -9,8 +9,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
 )
+
+// A variable that is not set is no server, least of all the one that happens to run on this machine.
+func TestConnectWantsAURL(t *testing.T) {
+	t.Parallel()
+	_, err := jetstream.Connect("")
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+}
 
 // A server's URL may hold a password, which neither the error nor what it wraps may print.
 func TestConnectPrintsNoPassword(t *testing.T) {

@@ -7,7 +7,7 @@ type Evidence struct {
 	Clock      Clock  // what the clocks say of the time it was sent
 	Settled    bool   // the service surely had done with it when the list was asked for, by both clocks
 	Own        bool   // who asks is the user who sent it, at the service where it was sent, and so would see the note
-	UniqueName bool   // the caller vouches that no other note ever had its name
+	UniqueName bool   // the caller guarantees that no other note ever had its name
 	Others     Others // what else this client creates for the same patient
 	Forgot     bool   // this client no longer knows all that it has learned since it was sent
 	Fitting    int    // notes in which everything fits

@@ -198,8 +198,12 @@ func TestCodeInDocumentsFitsThePage(t *testing.T) {
 	}
 }
 
-// nestedModule returns the folder of the nested module that a page's code imports; its requirements are not those of the root.
+// nestedModule returns the folder of the nested module that a page's code imports, or that the page says its code is tested
+// in; its requirements are not those of the root.
 func nestedModule(page string) string {
+	if named := regexp.MustCompile("compiled and run by the tests in `(\\S+)`").FindStringSubmatch(page); named != nil {
+		return named[1]
+	}
 	for _, imported := range regexp.MustCompile(`"`+regexp.QuoteMeta(thisModule)+`/(\S+)"\n`).FindAllStringSubmatch(page, -1) {
 		if _, err := os.Stat(filepath.Join(root, imported[1], "go.mod")); err == nil {
 			return imported[1]

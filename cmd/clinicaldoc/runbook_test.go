@@ -1,0 +1,148 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// runbook is what docs/runbook.md tells somebody to type.
+type runbook struct {
+	*cron
+	lines []string // that were not typed yet
+}
+
+func newRunbook(t *testing.T) *runbook {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/runbook.md")
+	require.NoError(t, err)
+	book := &runbook{cron: newCron(t)}
+	for _, block := range regexp.MustCompile("(?s)\n```sh\n(.*?)```").FindAllStringSubmatch(strings.ReplaceAll(string(page), "\r\n", "\n"), -1) {
+		book.lines = append(book.lines, strings.Split(strings.TrimSpace(block[1]), "\n")...)
+	}
+	require.NotEmpty(t, book.lines)
+	return book
+}
+
+// types does what the page's line that begins so says, and returns what was printed.
+func (r *runbook) types(code int, begins string, env ...string) string {
+	r.t.Helper()
+	at := slices.IndexFunc(r.lines, func(line string) bool { return strings.HasPrefix(line, begins) })
+	require.GreaterOrEqual(r.t, at, 0, "the page does not say, or says it once: %s", begins)
+	line := r.lines[at]
+	r.lines = slices.Delete(r.lines, at, at+1)
+	said, got := r.runs(line, env...)
+	require.Equal(r.t, code, got, "%s: %s", line, said)
+	return said
+}
+
+// What the runbook says is done, in a clinic where all of it has happened; each recording is one note at the end.
+func TestTheRunbookIsDone(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	book := newRunbook(t)
+	var recordings [][]byte
+	list := "key,patient,prompt,name,path\n"
+	add := func(patient int) {
+		i := len(recordings)
+		recordings = append(recordings, fmt.Appendf(nil, "RIFF synthetic %d", i))
+		require.NoError(t, os.WriteFile(filepath.Join(book.home, fmt.Sprintf("%d.wav", i)), recordings[i], 0o600))
+		list += fmt.Sprintf("encounter-%d,%d,1,Visit %d,%d.wav\n", i, patient, i, i)
+		require.NoError(t, os.WriteFile(filepath.Join(book.home, "tonight.csv"), []byte(list), 0o600))
+	}
+	upload := func(code int, flags string) string {
+		said, got := book.runs("clinicaldoc upload --retries 0 --max-pause 0s --settle 1s --manifest tonight.csv " + flags)
+		require.Equal(t, code, got, said)
+		return said
+	}
+
+	// Another token: the first one is one as well.
+	book.env = append(book.env, "CLINICALDOC_KEYRING=off")
+	old := srv.AddToken(1, "synthetic device")
+	fresh := srv.AddToken(1, "synthetic device")
+	said, code := book.runs(`printf '%s' "$TOKEN" | clinicaldoc login "$URL"`, "TOKEN="+old.Secret, "URL="+srv.URL)
+	require.Equal(t, 0, code, said)
+	book.types(0, "printf", "TOKEN="+fresh.Secret, "URL="+srv.URL)
+	book.types(0, "clinicaldoc whoami")
+	assert.Contains(t, book.types(0, "clinicaldoc tokens list"), fmt.Sprint(old.ID))
+	book.types(0, "clinicaldoc tokens revoke", fmt.Sprint("OLD=", old.ID))
+	book.types(0, "clinicaldoc doctor")
+
+	// A lost journal: what is there is found, and nothing is sent twice.
+	add(7)
+	add(7)
+	upload(0, "--begin")
+	journals := filepath.Join(book.home, ".local", "state", "clinicaldoc", "journals")
+	require.NoError(t, os.RemoveAll(journals))
+	assert.Contains(t, book.types(0, "clinicaldoc upload --begin --manifest tonight.csv"), "0 created, 2 already there")
+
+	// A damaged one.
+	files, err := filepath.Glob(filepath.Join(journals, "*.journal"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	content, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(content), "\n")
+	lines[1] = "#" + lines[1][1:]
+	require.NoError(t, os.WriteFile(files[0], []byte(strings.Join(lines, "")), 0o600))
+	upload(5, "")
+	book.types(0, "clinicaldoc upload salvage")
+	upload(0, "")
+	book.types(0, "clinicaldoc upload rename", "JOURNAL="+files[0])
+	upload(0, "")
+
+	// Two doubts: the patient has a note of this size, and its recording cannot be read. One is the recording's, one is not.
+	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "").Always())
+	doubt := func(patient int, audio string) (key string, note int64) {
+		note = srv.AddNote(clinicaldoctest.Note{PatientID: int64(patient), Audio: []byte(audio)})
+		add(patient)
+		upload(7, "")
+		said, code := book.runs("clinicaldoc upload status --jq '.[].doubts[].key'")
+		require.Equal(t, 0, code, said)
+		return strings.TrimSpace(said), note
+	}
+	key, note := doubt(8, "RIFF synthetic 2")
+	assert.Equal(t, key, strings.TrimSpace(book.types(0, "clinicaldoc upload status --jq")))
+	assert.Contains(t, book.types(0, "clinicaldoc notes list", "PATIENT=8"), fmt.Sprint(note))
+	book.types(0, `clinicaldoc upload resolve "$KEY" --note`, "KEY="+key, fmt.Sprint("NOTE=", note))
+	upload(0, "")
+	key, _ = doubt(9, "RIFF other audio")
+	book.types(0, `clinicaldoc upload resolve "$KEY" --none`, "KEY="+key)
+	upload(0, "")
+	require.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
+	assert.Len(t, srv.Notes(), 5, "these, and two that were there")
+
+	// What was refused is sent again.
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
+	add(10)
+	upload(9, "")
+	assert.Contains(t, book.types(0, "clinicaldoc upload report"), "1 refused")
+	assert.Contains(t, book.types(0, "clinicaldoc upload retry"), "1 created")
+	book.types(0, "clinicaldoc upload status ")
+
+	// So is a dead letter.
+	queue := "CLINICALDOC_NATS=" + natsServer(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
+	require.NoError(t, os.WriteFile(filepath.Join(book.home, "last.wav"), []byte("RIFF the last one"), 0o600))
+	const fleet = "clinicaldoc upload --begin --patient 11 --prompt 1 last.wav"
+	said, code = book.runs(fleet, queue)
+	require.NotZero(t, code, said)
+	assert.Contains(t, book.types(0, "clinicaldoc fleet status", queue), "last.wav")
+	assert.Contains(t, book.types(0, "clinicaldoc upload retry", queue), "1 recordings are in the queue again")
+	said, code = book.runs(fleet, queue)
+	require.Zero(t, code, said)
+	require.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3], recordings[4], []byte("RIFF the last one")))
+	assert.Empty(t, book.lines, "each line of the page was typed")
+}

@@ -1,0 +1,29 @@
+package recipes
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// countCalls returns hooks that count calls in a registry, without OpenTelemetry. What the labels
+// can say is a short list, so that the number of series stays small.
+func countCalls(registry prometheus.Registerer) clinicaldoc.Hooks {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "clinicaldoc_call_seconds", Help: "How long calls took, by their end.",
+	}, []string{"operation", "error"})
+	unknown := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "clinicaldoc_outcomes_unknown_total", Help: "Calls that may have acted.",
+	}, []string{"operation"})
+	registry.MustRegister(seconds, unknown)
+	end := func(_ context.Context, call clinicaldoc.CallInfo, result clinicaldoc.CallResult) {
+		ended := seconds.WithLabelValues(call.Operation, result.ErrorType)
+		ended.Observe(result.Duration.Seconds())
+		if result.OutcomeUnknown {
+			unknown.WithLabelValues(call.Operation).Inc()
+		}
+	}
+	return clinicaldoc.Hooks{CallEnd: end}
+}

@@ -1,0 +1,45 @@
+package recipes
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+)
+
+// lister is what overdue needs. *clinicaldoc.NotesService has it, and so has a test's stand-in.
+type lister interface {
+	All(context.Context, clinicaldoc.ListNotesParams, ...clinicaldoc.CallOption) notes
+}
+
+type notes = iter.Seq2[*clinicaldoc.ProgressNote, error]
+
+// overdue returns the notes that were complete before that time and are not signed.
+func overdue(ctx context.Context, service lister, before time.Time) (ids []int64, err error) {
+	for note, err := range service.All(ctx, clinicaldoc.ListNotesParams{}) {
+		if err != nil {
+			return nil, err // half a list would look like all of it
+		}
+		waits := note.Stage() == clinicaldoc.StageComplete
+		if waits && note.AnalysisCompletedAt.Before(before) {
+			ids = append(ids, note.ID)
+		}
+	}
+	return ids, nil
+}
+
+// listed is a stand-in that yields its notes.
+type listed []*clinicaldoc.ProgressNote
+
+func (l listed) All(
+	context.Context, clinicaldoc.ListNotesParams, ...clinicaldoc.CallOption,
+) notes {
+	return func(yield func(*clinicaldoc.ProgressNote, error) bool) {
+		for _, note := range l {
+			if !yield(note, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// The page shows the code of these files, each but for its package clause, and no other.
+func TestThePageShowsTheRecipes(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/recipes.md")
+	require.NoError(t, err)
+	shown := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(strings.ReplaceAll(string(page), "\r\n", "\n"), -1) {
+		shown[block[1]] = true
+	}
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if file == "recipes_test.go" {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		code := strings.TrimPrefix(strings.ReplaceAll(string(source), "\r\n", "\n"), "package recipes\n\n")
+		assert.True(t, shown[code], "%s is not on the page", file)
+		delete(shown, code)
+	}
+	assert.Empty(t, shown)
+}
+
+func inBox(t *testing.T) *clinicaldoctest.Server {
+	t.Helper()
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+//nolint:paralleltest // it sets the environment
+func TestTheLimiterIsSharedByGoroutines(t *testing.T) {
+	srv := inBox(t)
+	t.Setenv(clinicaldoc.EnvBaseURL, srv.URL)
+	t.Setenv(clinicaldoc.EnvToken, srv.Token)
+	client, err := newLimitedClient(50)
+	require.NoError(t, err)
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 15 {
+		all.Go(func() {
+			_, err := client.Users.Me(t.Context())
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	assert.GreaterOrEqual(t, time.Since(began), 190*time.Millisecond, "five at once, then one in 20 ms")
+	assert.Len(t, srv.Requests(), 15)
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	srv := inBox(t)
+	registry := prometheus.NewRegistry()
+	client := srv.Client(clinicaldoc.WithHooks(countCalls(registry)), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusBadGateway, ""))
+	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "synthetic", PatientID: 7})
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP clinicaldoc_outcomes_unknown_total Calls that may have acted.
+# TYPE clinicaldoc_outcomes_unknown_total counter
+clinicaldoc_outcomes_unknown_total{operation="Notes.Create"} 1
+`), "clinicaldoc_outcomes_unknown_total"))
+	count, err := testutil.GatherAndCount(registry, "clinicaldoc_call_seconds")
+	require.NoError(t, err)
+	assert.Equal(t, 2, count, "one series for each end")
+}
+
+// visit is a note's life.
+func visit(ctx context.Context, client *clinicaldoc.Client) (*clinicaldoc.ProgressNote, error) {
+	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+		Name: "synthetic", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", []byte("synthetic audio")),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return client.Notes.Wait(ctx, note.ID, clinicaldoc.WaitParams{})
+}
+
+func TestWhatIsOnTapeIsReplayedWithoutAService(t *testing.T) {
+	t.Parallel()
+	tape := filepath.Join(t.TempDir(), "visit")
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
+	client, stop, err := onTape(tape, srv.URL, srv.Token)
+	require.NoError(t, err)
+	recorded, err := visit(t.Context(), client)
+	require.NoError(t, err)
+	require.NoError(t, stop())
+	token := srv.Token
+	srv.Close()
+	kept, err := os.ReadFile(tape + ".yaml")
+	require.NoError(t, err)
+	assert.NotContains(t, string(kept), token)
+
+	client, stop, err = onTape(tape, "http://127.0.0.1:9", "another")
+	require.NoError(t, err)
+	replayed, err := visit(t.Context(), client)
+	require.NoError(t, err)
+	require.NoError(t, stop())
+	assert.Equal(t, recorded.ID, replayed.ID)
+	assert.Equal(t, recorded.Transcription, replayed.Transcription)
+	_, err = client.Notes.Get(t.Context(), 999)
+	require.Error(t, err, "what is not on the tape is not made up")
+}
+
+func TestEveryNoteIsARow(t *testing.T) {
+	t.Parallel()
+	srv := inBox(t)
+	for range 120 {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Transcription: "synthetic canary", Audio: []byte("synthetic audio")})
+	}
+	var file bytes.Buffer
+	require.NoError(t, writeParquet(t.Context(), srv.Client(), &file))
+	rows, err := parquet.Read[noteRow](bytes.NewReader(file.Bytes()), int64(file.Len()))
+	require.NoError(t, err)
+	require.Len(t, rows, 120)
+	assert.Equal(t, "complete", rows[0].Stage)
+	assert.WithinDuration(t, srv.Now(), rows[0].Created, time.Hour)
+	assert.NotContains(t, file.String(), "canary")
+
+	srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(http.StatusInternalServerError, "").After(1).Always())
+	file.Reset()
+	require.ErrorIs(t, writeParquet(t.Context(), srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})), &file), clinicaldoc.ErrServer)
+	_, err = parquet.Read[noteRow](bytes.NewReader(file.Bytes()), int64(file.Len()))
+	require.Error(t, err, "half an export cannot be read")
+}
+
+func TestOverdueNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	deadline := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
+	complete := clinicaldoc.Completion{Transcription: true, Content: true}
+	ids, err := overdue(t.Context(), listed{
+		{ID: 1, Has: complete, AnalysisCompletedAt: deadline.Add(-time.Hour)},
+		{ID: 2, Has: complete, AnalysisCompletedAt: deadline.Add(time.Hour)},
+		{ID: 3, CreatedAt: deadline.Add(-time.Hour)},
+	}, deadline)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1}, ids)
+	var _ lister = (*clinicaldoc.NotesService)(nil)
+}
+
+func TestTheSumIsOfWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	srv := inBox(t)
+	recording := bytes.Repeat([]byte("synthetic audio "), 20_000)
+	id := srv.AddNote(clinicaldoctest.Note{Audio: recording})
+	srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Truncate(100_000))
+	var file bytes.Buffer
+	sum, err := download(t.Context(), srv.Client(), id, &file)
+	require.NoError(t, err)
+	want := sha256.Sum256(recording)
+	assert.Equal(t, hex.EncodeToString(want[:]), sum)
+	assert.Equal(t, fmt.Sprintf("%x", want), fmt.Sprintf("%x", sha256.Sum256(file.Bytes())))
+}
