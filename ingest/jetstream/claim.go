@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
@@ -18,7 +17,7 @@ type claim struct {
 	key     ingest.Key
 	owner   string // empty: the recording has its note, and there is nothing to hold
 
-	mu       sync.Mutex
+	turn     turn
 	record   record
 	revision uint64
 	lost     bool
@@ -99,8 +98,9 @@ func (c *claim) due(ctx context.Context, entry ingest.Entry) (time.Time, error) 
 
 // Entry implements [ingest.Claim].
 func (c *claim) Entry() ingest.Entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if c.turn.take(context.Background()) == nil {
+		defer c.turn.leave()
+	}
 	entry := c.record.Entry
 	if entry.State == ingest.StateInDoubt {
 		entry.Until = entry.Until.Add(c.ahead)
@@ -110,8 +110,10 @@ func (c *claim) Entry() ingest.Entry {
 
 // Save implements [ingest.Claim].
 func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.turn.take(ctx); err != nil {
+		return err
+	}
+	defer c.turn.leave()
 	begun := time.Now()
 	if entry.State == ingest.StateCommitting {
 		if err := c.journal.store.check(ctx); err != nil {
@@ -206,13 +208,15 @@ func (c *claim) keep(ctx context.Context, first time.Duration) {
 }
 
 func (c *claim) renew(ctx context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, c.journal.lease/3)
+	defer cancel()
+	if c.turn.take(ctx) != nil {
+		return // a save does as well
+	}
+	defer c.turn.leave()
 	if c.lost || c.record.Entry.State == ingest.StateCreated {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.journal.lease/3)
-	defer cancel()
 	c.lost = errors.Is(c.write(ctx, c.record.Entry), ingest.ErrTaken)
 }
 
@@ -224,13 +228,15 @@ func (c *claim) Release() {
 	c.stop()
 	<-c.done
 	c.stop = nil
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), c.journal.lease/3)
+	defer cancel()
+	if c.turn.take(ctx) != nil {
+		return
+	}
+	defer c.turn.leave()
 	if c.lost || c.revision == 0 || c.record.Entry.State == ingest.StateCreated {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.journal.lease/3)
-	defer cancel()
 	// Without an owner nobody has to wait for the lease to run out.
 	_ = c.swap(ctx, record{Beat: rand.Text(), Due: c.record.Due, Entry: c.record.Entry})
 }

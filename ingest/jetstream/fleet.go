@@ -231,14 +231,22 @@ func (b *bucket) doubts(ctx context.Context, yield func(ingest.Entry, error) boo
 		return false, err
 	}
 	defer func() { _ = watcher.Stop() }()
+	silence := time.NewTimer(defaultPatience)
+	defer silence.Stop()
 	for {
 		var entry jetstream.KeyValueEntry
+		open := true
 		select {
-		case entry = <-watcher.Updates():
+		case entry, open = <-watcher.Updates():
+		case <-silence.C: // a watcher is not told when its server is gone
+			return false, nats.ErrTimeout
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
-		if entry == nil { // that was all
+		switch {
+		case !open:
+			return false, nats.ErrConnectionClosed
+		case entry == nil: // that was all
 			return true, nil
 		}
 		var r record
@@ -249,6 +257,7 @@ func (b *bucket) doubts(ctx context.Context, yield func(ingest.Entry, error) boo
 		if r.Entry.State == ingest.StateInDoubt && !yield(r.Entry, nil) {
 			return false, nil
 		}
+		silence.Reset(defaultPatience)
 	}
 }
 

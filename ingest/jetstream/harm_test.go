@@ -57,9 +57,9 @@ func TestAStoreThatIsHarmedEndsTheWork(t *testing.T) {
 				require.NotEqual(t, Dead, result.Ending, result)
 				if taken++; taken == 10 {
 					require.NoError(t, harm(f))
-					f.store.mu.Lock()
+					require.NoError(t, f.store.turn.take(t.Context()))
 					f.store.verified = time.Time{} // as ten seconds later
-					f.store.mu.Unlock()
+					f.store.turn.leave()
 				}
 			}
 			require.ErrorIs(t, failure, ErrStore)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -35,7 +34,7 @@ type Journal struct {
 	quick    time.Duration // an upload that takes no longer needs no lease
 	patience time.Duration // how long a cluster may be without a leader
 
-	mu    sync.Mutex
+	turn  turn
 	bound map[ingest.Owner]ingest.Binding
 }
 
@@ -47,7 +46,7 @@ type bucket struct {
 }
 
 func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, error) {
-	j := &Journal{store: s, lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience, bound: map[ingest.Owner]ingest.Binding{}}
+	j := &Journal{store: s, lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience, turn: newTurn(), bound: map[ingest.Owner]ingest.Binding{}}
 	for n := range s.header.Buckets {
 		name := s.bucketName(n)
 		kv, err := s.js.KeyValue(ctx, name)
@@ -85,8 +84,10 @@ func (j *Journal) patients(patient uint32) *bucket {
 
 // Bind implements [ingest.Journal].
 func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	if err := j.turn.take(ctx); err != nil {
+		return ingest.Binding{}, err
+	}
+	defer j.turn.leave()
 	if err := j.store.check(ctx); err != nil {
 		return ingest.Binding{}, err
 	}
@@ -124,7 +125,7 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		if err != nil {
 			return nil, err
 		}
-		c := &claim{journal: j, key: key, record: r, revision: revision}
+		c := &claim{journal: j, key: key, record: r, revision: revision, turn: newTurn()}
 		if r.Entry.State == ingest.StateCreated {
 			return c, nil
 		}
@@ -236,6 +237,22 @@ func within(ctx context.Context, do func(ctx context.Context) error) error {
 	defer cancel()
 	return do(ctx)
 }
+
+// turn lets one at a time make requests. Nobody waits for it longer than its context.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) leave() { <-t }
 
 // pause reports whether the time passed before the context ended.
 func pause(ctx context.Context, d time.Duration) bool {

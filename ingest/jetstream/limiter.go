@@ -22,9 +22,9 @@ type Limiter struct {
 	interval time.Duration // between two requests
 	places   int64         // that are taken together: more than one where requests are very close
 
-	waiting chan struct{} // holds one while this process looks for a place: one of its waiters at a time
-	left    int64         // of the places that were taken
-	next    time.Time     // when the next of them is due, by this process's clock
+	turn turn      // of one of its waiters at a time
+	left int64     // of the places that were taken
+	next time.Time // when the next of them is due, by this process's clock
 }
 
 const (
@@ -44,18 +44,16 @@ func newLimiter(s *store, perSecond float64) (*Limiter, error) {
 		return nil, fail("the requests per second must be positive", clinicaldoc.ErrInvalidArgument)
 	}
 	interval := max(time.Duration(float64(time.Second)/perSecond), 1)
-	return &Limiter{store: s, interval: interval, places: max(int64(together/interval), 1), waiting: make(chan struct{}, 1)}, nil
+	return &Limiter{store: s, interval: interval, places: max(int64(together/interval), 1), turn: newTurn()}, nil
 }
 
 // Wait returns when the next request may go. Where the server does not respond no request goes, and Wait is an error after some
 // seconds.
 func (l *Limiter) Wait(ctx context.Context) error {
-	select {
-	case l.waiting <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := l.turn.take(ctx); err != nil {
+		return err
 	}
-	defer func() { <-l.waiting }()
+	defer l.turn.leave()
 	if l.left == 0 || time.Since(l.next) > together { // places of the past would go all at once
 		if err := l.take(ctx); err != nil {
 			return err

@@ -76,7 +76,9 @@ func (l live) beat(ctx context.Context, id string, w liveWorker) error {
 }
 
 // gone says that a worker has ended.
-func (l live) gone(ctx context.Context, id string) { _ = l.kv.Purge(ctx, "w."+id) }
+func (l live) gone(ctx context.Context, id string) {
+	_ = within(ctx, func(ctx context.Context) error { return l.kv.Purge(ctx, "w."+id) })
+}
 
 // workers returns those that are alive, by their ids.
 func (l live) workers(ctx context.Context) (map[string]liveWorker, error) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
@@ -22,12 +24,14 @@ type engine struct {
 	infos   []time.Time   // when streams were asked for
 	before  func(ctx context.Context, op, key string) error
 	pauses  map[string]time.Time // of consumers
+	asked   map[lane]int         // how often
+	waiting []*memoryMessage     // of the queue, and dead letters
 	store   *store
 }
 
 func newEngine() *engine {
-	e := &engine{buckets: map[string]*memory{}, pauses: map[string]time.Time{}}
-	e.store = &store{js: e, name: "memory", header: storeHeader{Format: format, ID: "id", Replicas: 1, Buckets: 2}, sequences: map[string]uint64{}}
+	e := &engine{buckets: map[string]*memory{}, pauses: map[string]time.Time{}, asked: map[lane]int{}}
+	e.store = &store{js: e, name: "memory", header: storeHeader{Format: format, ID: "id", Replicas: 1, Buckets: 2}, sequences: map[string]uint64{}, turn: newTurn()}
 	value, _ := json.Marshal(e.store.header)
 	_, _ = e.bucket(e.store.name).Create(context.Background(), headerKey, value)
 	return e
@@ -35,13 +39,16 @@ func newEngine() *engine {
 
 // fleet joins the fleet that is in the engine.
 func (e *engine) fleet(lease time.Duration) *Fleet {
-	s := &store{js: e, name: e.store.name, header: e.store.header, sequences: map[string]uint64{}}
+	s := &store{js: e, name: e.store.name, header: e.store.header, sequences: map[string]uint64{}, turn: newTurn()}
 	j, _ := newJournal(context.Background(), s, lease)
 	kv, _ := e.KeyValue(context.Background(), s.liveName())
 	stream, _ := e.Stream(context.Background(), "KV_"+s.liveName())
-	q, _ := e.Stream(context.Background(), s.queueName())
+	q := &queue{store: s, journal: j, ackWait: lease}
+	q.stream, _ = e.Stream(context.Background(), s.queueName())
+	q.dead, _ = e.Stream(context.Background(), s.deadName())
+	_ = q.consumers(context.Background())
 	e.infos = nil
-	return &Fleet{store: s, journal: j, queue: &queue{store: s, journal: j, ackWait: lease, stream: q}, live: live{s, kv, stream}, logger: discard}
+	return &Fleet{store: s, journal: j, queue: q, live: live{s, kv, stream}, logger: discard}
 }
 
 func (e *engine) bucket(name string) *memory {
@@ -57,6 +64,10 @@ func (e *engine) KeyValue(_ context.Context, name string) (jetstream.KeyValue, e
 	return e.bucket(name), nil
 }
 
+func (e *engine) CreateKeyValue(ctx context.Context, config jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	return e.bucket(config.Bucket), e.bucket(config.Bucket).request(ctx, "bucket", config.Bucket)
+}
+
 func (e *engine) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	if e.before != nil {
 		if err := e.before(ctx, "stream", name); err != nil {
@@ -69,10 +80,144 @@ func (e *engine) Stream(ctx context.Context, name string) (jetstream.Stream, err
 	return &memoryStream{memory: e.bucket(strings.TrimPrefix(name, "KV_")), name: name}, nil
 }
 
-// Publish keeps the latest place of a limit.
-func (e *engine) Publish(ctx context.Context, _ string, value []byte, _ ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	_, err := e.bucket(e.store.limitName()).Put(ctx, "place", value)
-	return &jetstream.PubAck{}, err
+// Publish keeps the latest place of a limit, and messages: one of each subject, the first of the lanes and the last dead letter.
+func (e *engine) Publish(ctx context.Context, subject string, value []byte, _ ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if strings.HasPrefix(subject, e.store.subject("limit")) {
+		_, err := e.bucket(e.store.limitName()).Put(ctx, "place", value)
+		return &jetstream.PubAck{}, err
+	}
+	queue := e.bucket(e.store.queueName())
+	if err := queue.request(ctx, "publish", subject); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.waiting {
+		if m.subject == subject && !strings.HasPrefix(subject, e.store.subject("dead")) {
+			return nil, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequence}
+		}
+	}
+	e.waiting = slices.DeleteFunc(e.waiting, func(m *memoryMessage) bool { return m.subject == subject })
+	queue.last++
+	e.waiting = append(e.waiting, &memoryMessage{engine: e, subject: subject, data: value, sequence: queue.last})
+	return &jetstream.PubAck{}, nil
+}
+
+// count is how many messages there are of a kind.
+func (e *engine) count(kinds ...string) (count int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.waiting {
+		for _, kind := range kinds {
+			if strings.HasPrefix(m.subject, e.store.subject(kind)) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// memoryMessage is a recording in the queue.
+type memoryMessage struct {
+	jetstream.Msg
+	engine    *engine
+	subject   string
+	data      []byte
+	sequence  uint64
+	delivered uint64
+	due       time.Time
+}
+
+func (m *memoryMessage) Data() []byte { return m.data }
+
+func (m *memoryMessage) Metadata() (*jetstream.MsgMetadata, error) {
+	return &jetstream.MsgMetadata{NumDelivered: m.delivered}, nil
+}
+
+func (m *memoryMessage) NakWithDelay(rest time.Duration) error {
+	m.engine.mu.Lock()
+	defer m.engine.mu.Unlock()
+	for _, waiting := range m.engine.waiting {
+		if waiting.sequence == m.sequence {
+			waiting.due = time.Now().Add(rest)
+		}
+	}
+	return nil
+}
+
+func (m *memoryMessage) InProgress() error { return m.NakWithDelay(defaultLease) }
+
+func (m *memoryMessage) DoubleAck(ctx context.Context) error {
+	if err := m.engine.bucket(m.engine.store.queueName()).request(ctx, "ack", m.subject); err != nil {
+		return err
+	}
+	m.engine.mu.Lock()
+	defer m.engine.mu.Unlock()
+	m.engine.waiting = slices.DeleteFunc(m.engine.waiting, func(other *memoryMessage) bool { return other.sequence == m.sequence })
+	return nil
+}
+
+// memoryConsumer is one of a lane.
+type memoryConsumer struct {
+	jetstream.Consumer
+	engine *engine
+	name   string
+}
+
+func (c *memoryConsumer) CachedInfo() *jetstream.ConsumerInfo {
+	return &jetstream.ConsumerInfo{Config: jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: defaultLease}}
+}
+
+func (c *memoryConsumer) lane() lane {
+	if c.name == laneNames[0] {
+		return freshLane
+	}
+	return againLane
+}
+
+// Next waits as long as the engine does for a worker: what is asked for cannot be seen here.
+func (c *memoryConsumer) Next(...jetstream.FetchOpt) (jetstream.Msg, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	c.engine.mu.Lock()
+	c.engine.asked[c.lane()]++
+	c.engine.mu.Unlock()
+	if err := c.engine.bucket(c.engine.store.queueName()).request(ctx, "next", c.name); err != nil {
+		return nil, err
+	}
+	for {
+		m, due := c.take()
+		if m != nil {
+			return m, nil
+		}
+		if !pause(ctx, min(due, time.Second)) {
+			return nil, nats.ErrTimeout
+		}
+	}
+}
+
+// take returns the first message that is due, or in what time one is.
+func (c *memoryConsumer) take() (*memoryMessage, time.Duration) {
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
+	if rest := time.Until(c.engine.pauses[c.name]); rest > 0 {
+		return nil, rest
+	}
+	soonest := time.Hour
+	for _, m := range c.engine.waiting {
+		if !strings.HasPrefix(m.subject, c.engine.store.subject(string(c.lane()))) {
+			continue
+		}
+		if rest := time.Until(m.due); rest > 0 {
+			soonest = min(soonest, rest)
+			continue
+		}
+		m.delivered++
+		m.due = time.Now().Add(defaultLease)
+		delivery := *m
+		return &delivery, 0
+	}
+	return nil, soonest
 }
 
 // memory is a bucket.
@@ -186,6 +331,7 @@ func (s *memoryStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (
 		return nil, err
 	}
 	info := s.CachedInfo()
+	info.State.Msgs = uint64(s.memory.engine.count(string(freshLane), string(againLane)))
 	s.memory.engine.mu.Lock()
 	defer s.memory.engine.mu.Unlock()
 	info.State.Subjects = map[string]uint64{}
@@ -201,6 +347,10 @@ func (s *memoryStream) GetMsg(context.Context, uint64, ...jetstream.GetMsgOpt) (
 	s.memory.engine.mu.Lock()
 	defer s.memory.engine.mu.Unlock()
 	return &jetstream.RawStreamMsg{Data: s.memory.entries["place"].value}, nil
+}
+
+func (s *memoryStream) Consumer(ctx context.Context, name string) (jetstream.Consumer, error) {
+	return &memoryConsumer{engine: s.memory.engine, name: name}, s.memory.request(ctx, "consumer", name)
 }
 
 func (s *memoryStream) PauseConsumer(_ context.Context, name string, until time.Time) (*jetstream.ConsumerPauseResponse, error) {

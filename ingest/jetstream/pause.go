@@ -72,6 +72,8 @@ type pauser struct {
 	probe func(ctx context.Context, f failure) error
 	beat  func(ctx context.Context) // says how this worker fails
 
+	resting sync.WaitGroup
+
 	mu      sync.Mutex
 	failing failure
 	count   int           // in a row
@@ -82,17 +84,14 @@ type pauser struct {
 
 // report takes in how a recording ended. The error is of one that failed.
 func (p *pauser) report(ctx context.Context, err error, file string) {
+	if err == nil {
+		p.succeeded(ctx)
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := failure{kind: kindOf(err), file: file}
-	switch {
-	case err == nil:
-		if p.said {
-			p.fleet.logger.InfoContext(ctx, "uploads succeed again")
-		}
-		p.failing, p.count, p.step, p.said = failure{}, 0, 0, false
-		return
-	case f.kind != p.failing.kind:
+	if f.kind != p.failing.kind {
 		p.count = 0
 	}
 	f.reason = redact.Opaque(err).Error()
@@ -101,7 +100,29 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 		return
 	}
 	p.gate = make(chan struct{})
-	go p.rest(ctx, f)
+	p.resting.Go(func() { p.rest(ctx, f) })
+}
+
+// succeeded takes in that a recording has its note: the next pause is a short one again, also of the fleet.
+func (p *pauser) succeeded(ctx context.Context) {
+	p.mu.Lock()
+	paused, said := p.step > 0, p.said
+	p.failing, p.count, p.step, p.said = failure{}, 0, 0, false
+	p.mu.Unlock()
+	if said {
+		p.fleet.logger.InfoContext(ctx, "uploads succeed again")
+	}
+	if !paused {
+		return
+	}
+	_ = within(ctx, func(ctx context.Context) error {
+		latest, revision, err := p.fleet.live.pause(ctx)
+		if err != nil || latest == nil || !latest.Over || latest.Step == 0 {
+			return err
+		}
+		latest.Step = 0
+		return p.fleet.live.setPause(ctx, *latest, revision)
+	})
 }
 
 // pausing reports how all fails, if this worker pauses.

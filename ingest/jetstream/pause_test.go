@@ -184,6 +184,32 @@ func TestAFleetPausesTogether(t *testing.T) {
 	})
 }
 
+// After a success the next pause of the fleet is a short one, whoever leads it.
+func TestASuccessMakesTheNextPauseShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		e := newEngine()
+		a := newResting(e, "a")
+		a.failTimes(ctx, 5)
+		time.Sleep(time.Minute)
+		a.well.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.False(t, a.pausedNow())
+		a.report(ctx, nil, "")
+		a.fleet.live.gone(ctx, "a")
+		b := newResting(e, "b")
+		b.failTimes(ctx, 5)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, seconds(1, 3, 7), b.looks(false))
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // A pause whose leader died is over five seconds after it should have looked. Then another looks.
 func TestAPauseOutlivesNobody(t *testing.T) {
 	t.Parallel()

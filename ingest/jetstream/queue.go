@@ -85,8 +85,6 @@ func newQueue(ctx context.Context, j *Journal) (*queue, error) {
 // consumers opens the consumers of both lanes, and makes those that are not there. One that is made anew forgets how long
 // recordings should rest: they come early, and the journal says that it is too early.
 func (q *queue) consumers(ctx context.Context) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for _, l := range []struct {
 		name     string
 		lane     lane
@@ -106,7 +104,9 @@ func (q *queue) consumers(ctx context.Context) error {
 			return fail("the consumer "+l.name+" of the stream "+q.store.queueName()+
 				" was changed: max deliver and max pending acks must be unlimited, acks explicit", ErrStore)
 		}
+		q.mu.Lock()
 		*l.consumer = consumer
+		q.mu.Unlock()
 	}
 	return nil
 }
@@ -127,6 +127,8 @@ type waiting struct {
 	Name      string `json:"name,omitempty"`
 	PatientID int64  `json:"patient_id,omitempty"`
 	PromptID  int64  `json:"prompt_id,omitempty"`
+
+	Rest time.Duration `json:"rest,omitempty"` // when it first came into the lane of those that failed
 
 	Reason string `json:"reason,omitempty"` // of a dead letter
 	Tries  int    `json:"tries,omitempty"`
@@ -238,9 +240,13 @@ func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery
 	}
 	d := &delivery{queue: q, lane: l, message: message, tries: 1}
 	d.damaged = json.Unmarshal(message.Data(), &d.waiting) != nil || d.waiting.Key == ""
-	if l == againLane && !d.damaged {
-		d.tries += q.tries(ctx, d.waiting.Key)
+	if l == freshLane || d.damaged {
+		return d, nil
 	}
+	if delivered, err := message.Metadata(); err == nil && delivered.NumDelivered == 1 && d.waiting.Rest > 0 {
+		return nil, message.NakWithDelay(d.waiting.Rest) // a message that is published comes at once
+	}
+	d.tries += q.tries(ctx, d.waiting.Key)
 	return d, nil
 }
 
@@ -297,8 +303,13 @@ func (d *delivery) later(ctx context.Context, rest time.Duration) error {
 	if d.lane == againLane {
 		return d.message.NakWithDelay(rest)
 	}
-	key := subjectOf(d.waiting.Key)
-	if err := d.queue.put(ctx, againLane, key, d.message.Data()); err != nil {
+	w := d.waiting
+	w.Rest = rest
+	payload, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	if err := d.queue.put(ctx, againLane, subjectOf(w.Key), payload); err != nil {
 		return errors.Join(err, d.message.NakWithDelay(rest)) // a full queue keeps it where it is
 	}
 	return d.done(ctx)

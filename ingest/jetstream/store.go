@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -59,7 +58,7 @@ type store struct {
 	name   string
 	header storeHeader
 
-	mu         sync.Mutex
+	turn       turn
 	verified   time.Time
 	reconnects uint64
 	sequences  map[string]uint64 // the last one of each stream, as it was seen
@@ -77,7 +76,7 @@ func newStore(conn *nats.Conn, params Params) (*store, error) {
 	if err != nil {
 		return nil, fail(err.Error(), err)
 	}
-	return &store{conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{}}, nil
+	return &store{conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{}, turn: newTurn()}, nil
 }
 
 var fleetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
@@ -240,8 +239,10 @@ var errFormat = fail("the store was written by another version of this program: 
 
 // check verifies the store if that was not done a moment ago, or if the connection was lost since.
 func (s *store) check(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.leave()
 	if s.refused != nil {
 		return s.refused
 	}
@@ -250,7 +251,7 @@ func (s *store) check(ctx context.Context) error {
 		return nil
 	}
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
-		err := s.verifyLocked(ctx, now)
+		err := s.verifyInTurn(ctx, now)
 		if errors.Is(err, ErrStore) {
 			s.refused, err = err, nil
 		}
@@ -270,13 +271,15 @@ func (s *store) reconnected() uint64 {
 }
 
 func (s *store) verify(ctx context.Context, now time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.verifyLocked(ctx, now)
+	if err := s.turn.take(ctx); err != nil {
+		return unreachable(err)
+	}
+	defer s.turn.leave()
+	return s.verifyInTurn(ctx, now)
 }
 
-// verifyLocked compares each stream with what was made.
-func (s *store) verifyLocked(ctx context.Context, now time.Time) error {
+// verifyInTurn compares each stream with what was made.
+func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 	for _, want := range s.streams() {
 		stream, err := s.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {

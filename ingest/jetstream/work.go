@@ -127,13 +127,10 @@ const (
 
 func (w *work) run(ctx context.Context) {
 	defer close(w.results)
-	var all sync.WaitGroup
-	defer w.fleet.live.gone(context.WithoutCancel(ctx), w.id)
-	defer all.Wait()
-	beating, stop := context.WithCancel(ctx)
-	defer stop()
+	living, end := context.WithCancel(context.WithoutCancel(ctx))
+	var beats, all sync.WaitGroup
 	w.beat(ctx)
-	go w.beats(beating)
+	beats.Go(func() { w.beats(living) })
 	workers := cmp.Or(w.uploader.Workers, defaultWorkers)
 	for n := range workers {
 		// Some serve those that failed first, so that they are tried again however many new ones there are.
@@ -143,6 +140,11 @@ func (w *work) run(ctx context.Context) {
 		}
 		all.Go(func() { w.serve(ctx, lanes, workers == 1) })
 	}
+	all.Wait()
+	w.pauser.resting.Wait()
+	end()
+	beats.Wait()
+	w.fleet.live.gone(context.WithoutCancel(ctx), w.id)
 }
 
 // serve takes one recording after the other.
@@ -172,7 +174,7 @@ func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 
 func (w *work) next(ctx context.Context, lanes [2]lane) (*delivery, error) {
 	for _, l := range lanes {
-		if d, err := w.fleet.queue.next(ctx, l, nextWait); d != nil || err != nil {
+		if d, err := w.fleet.queue.next(ctx, l, nextWait); d != nil || err != nil || ctx.Err() != nil {
 			return d, err
 		}
 	}

@@ -1,0 +1,297 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// inBubble runs a test with an engine and a service in virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, e *engine, srv *clinicaldoctest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		test(t, newEngine(), srv)
+	})
+}
+
+func uploader(srv *clinicaldoctest.Server) *ingest.Uploader {
+	return &ingest.Uploader{Client: srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))}
+}
+
+// A worker is alive as long as it works, and gone when it has ended.
+func TestAWorkerIsAliveWhileItWorks(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		ctx, cancel := context.WithCancel(t.Context())
+		f, ended := e.fleet(defaultLease), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for range f.Work(ctx, uploader(srv)) {
+				t.Error("there is nothing to do")
+			}
+		}()
+		alive := func() int {
+			workers, err := f.live.workers(t.Context())
+			require.NoError(t, err)
+			return len(workers)
+		}
+		for range 10 {
+			time.Sleep(29 * time.Second)
+			assert.Equal(t, 1, alive())
+		}
+		cancel()
+		<-ended
+		assert.Zero(t, alive())
+	})
+}
+
+// Of the workers of a process a quarter asks first for what failed, at least one; a worker that is alone takes turns.
+func TestLanesHaveWorkers(t *testing.T) {
+	t.Parallel()
+	for workers, want := range map[int]map[lane]int{
+		0: {freshLane: 3, againLane: 1}, 2: {freshLane: 1, againLane: 1}, 3: {freshLane: 2, againLane: 1}, 4: {freshLane: 3, againLane: 1},
+		7: {freshLane: 6, againLane: 1}, 8: {freshLane: 6, againLane: 2}, 16: {freshLane: 12, againLane: 4},
+	} {
+		inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // half of a first question
+			defer cancel()
+			u := uploader(srv)
+			u.Workers = workers
+			for range e.fleet(defaultLease).Work(ctx, u) { //nolint:revive // there is nothing to do
+			}
+			assert.Equal(t, want, e.asked, workers)
+		})
+	}
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		var order []string
+		e.before = func(_ context.Context, op, name string) error {
+			if op == "next" {
+				order = append(order, name)
+			}
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+		defer cancel()
+		u := uploader(srv)
+		u.Workers = 1
+		for range e.fleet(defaultLease).Work(ctx, u) { //nolint:revive // there is nothing to do
+		}
+		assert.Equal(t, []string{"again", "fresh", "fresh", "again", "again"}, order)
+	})
+}
+
+// A recording that failed is not tried again before it has rested, the first time neither.
+func TestWhatFailedRests(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic").Times(4))
+		f := e.fleet(defaultLease)
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, 1)))
+		u := uploader(srv)
+		var begun []time.Time
+		u.OnEvent = func(event ingest.Event) {
+			if event.State == ingest.StateClaimed {
+				begun = append(begun, time.Now())
+			}
+		}
+		due := time.Now()
+		for result, err := range f.Drain(t.Context(), u) {
+			require.NoError(t, err)
+			last := begun[len(begun)-1]
+			assert.False(t, last.Before(due), "%s too early", due.Sub(last))
+			assert.Less(t, last.Sub(due), time.Second)
+			due = time.Now().Add(result.Rest)
+		}
+		assert.Len(t, begun, 5)
+		require.NoError(t, srv.CreatedOnce(content(1)))
+	})
+}
+
+// A recording in doubt is looked for when it is lost, and when it can be decided, and holds up no worker between.
+func TestADoubtRestsUntilItCanBeDecided(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, fault := range map[string]clinicaldoctest.Fault{"no note": clinicaldoctest.ResetAfterRequest(), "a note": clinicaldoctest.ResetAfterCommit()} {
+		inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+			srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+			f, begun := e.fleet(defaultLease), time.Now()
+			require.NoError(t, f.Publish(t.Context(), filed(t, dir, 1)))
+			var endings []Ending
+			for result, err := range f.Drain(t.Context(), uploader(srv)) {
+				require.NoError(t, err)
+				endings = append(endings, result.Ending)
+			}
+			assert.LessOrEqual(t, len(endings), 2, name)
+			assert.Equal(t, Done, endings[len(endings)-1], name)
+			assert.Less(t, time.Since(begun), 11*time.Minute, name)
+			require.NoError(t, srv.CreatedOnce(content(1)))
+		})
+	}
+}
+
+// What a killed worker left is decided like any other doubt, though nobody looks for longer than five seconds.
+func TestWhatAKilledWorkerLeftIsDecided(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		recording := filed(t, dir, 1)
+		require.NoError(t, f.Publish(t.Context(), recording))
+		dead := uploader(srv)
+		dead.Journal, dead.MaxPause = dying{f.journal}, -1
+		for result, err := range dead.Run(t.Context(), ingest.Recordings(recording)) {
+			require.Error(t, errors.Join(result.Err, err))
+		}
+		require.Empty(t, srv.Notes())
+		time.Sleep(8 * time.Hour) // nobody works at night
+		begun := time.Now()
+		for result, err := range e.fleet(defaultLease).Drain(t.Context(), uploader(srv)) {
+			require.NoError(t, err)
+			require.NotEqual(t, Dead, result.Ending, result)
+		}
+		assert.GreaterOrEqual(t, time.Since(begun), 10*time.Minute)
+		assert.Less(t, time.Since(begun), 11*time.Minute)
+		require.NoError(t, srv.CreatedOnce(content(1)))
+	})
+}
+
+// dying is a journal whose worker ends right after it has written down that a recording is committed.
+type dying struct{ ingest.Journal }
+
+func (j dying) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	c, err := j.Journal.Claim(ctx, key)
+	return &dyingClaim{Claim: c}, err
+}
+
+type dyingClaim struct {
+	ingest.Claim
+	dead bool
+}
+
+func (c *dyingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if c.dead {
+		return nil
+	}
+	c.dead = e.State == ingest.StateCommitting
+	return errors.Join(c.Claim.Save(ctx, e), errors.New("synthetic end"))
+}
+
+// Release leaves the lease as it is.
+func (c *dyingClaim) Release() { c.Claim.(*claim).stopRenewing() }
+
+// Work ends within half a minute after its context, a break or a panic, whatever the service and the engine do, and nothing is
+// lost by it: what has no note is in the queue, or a dead letter.
+func TestWorkAlwaysEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	services := map[string]clinicaldoctest.Fault{
+		"well": clinicaldoctest.Delay(0), "slow": clinicaldoctest.Delay(7 * time.Second), "silent": clinicaldoctest.Silent().Rate(0.3), "gone": clinicaldoctest.Reset().Always(),
+		"failing": clinicaldoctest.Answer(503, "synthetic").Always(), "forgetful": clinicaldoctest.ResetAfterCommit().Every(2),
+		"lossy": clinicaldoctest.ResetAfterRequest().Every(2), "refusing": clinicaldoctest.Answer(422, "{}").Every(3), "forbidding": clinicaldoctest.Answer(401, "").Always(),
+	}
+	engines := map[string]func(ctx context.Context, op string) error{
+		"well":    func(context.Context, string) error { return nil },
+		"failing": func(context.Context, string) error { return errors.New("synthetic") },
+		"silent":  func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
+		"acks are lost": func(ctx context.Context, op string) error {
+			if op == "ack" || op == "publish" {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		},
+	}
+	for service, fault := range services {
+		for state, trouble := range engines {
+			t.Run(fmt.Sprintf("service %s, engine %s", service, state), func(t *testing.T) {
+				t.Parallel()
+				seed := rand.Uint64()
+				inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+					endWork(t, e, srv, dir, fault, trouble, rand.New(rand.NewPCG(seed, 0)))
+				})
+				if t.Failed() {
+					t.Log("seed ", seed)
+				}
+			})
+		}
+	}
+}
+
+func endWork(t *testing.T, e *engine, srv *clinicaldoctest.Server, dir string, fault clinicaldoctest.Fault, trouble func(ctx context.Context, op string) error, random *rand.Rand) {
+	t.Helper()
+	const count = 12
+	f := e.fleet(defaultLease)
+	for n := range count {
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, n)))
+	}
+	srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+	end := []string{"cancel", "break", "panic"}[random.IntN(3)]
+	begun := time.Now()
+	troubled := time.Duration(random.Int64N(int64(20 * time.Second)))
+	ended := troubled + time.Duration(random.Int64N(int64(20*time.Second)))
+	due := func() bool { return time.Since(begun) >= ended }
+	var well atomic.Bool
+	e.before = func(ctx context.Context, op, _ string) error {
+		if well.Load() || time.Since(begun) < troubled {
+			return nil
+		}
+		return trouble(ctx, op)
+	}
+	var told atomic.Pointer[time.Time]
+	tell := func() { told.CompareAndSwap(nil, new(time.Now())) }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cancelled := ended
+	if end != "cancel" {
+		cancelled += time.Minute // if no result, and no event, comes until then
+	}
+	timer := time.AfterFunc(cancelled, func() { tell(); cancel() })
+	defer timer.Stop()
+	u := uploader(srv)
+	u.Workers = 1 + random.IntN(6)
+	u.OnEvent = func(ingest.Event) {
+		if end == "panic" && due() {
+			tell()
+			panic("synthetic")
+		}
+	}
+	func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				assert.Equal(t, "synthetic", fmt.Sprint(cause))
+			}
+		}()
+		for range f.Work(ctx, u) {
+			if end == "break" && due() {
+				tell()
+				break
+			}
+		}
+	}()
+	require.NotNil(t, told.Load(), "it ended by itself")
+	assert.LessOrEqual(t, time.Since(*told.Load()), 30*time.Second)
+
+	well.Store(true)
+	srv.ClearFaults()
+	u.OnEvent = nil
+	for result, err := range e.fleet(defaultLease).Drain(t.Context(), u) {
+		require.NoError(t, err)
+		require.NotEqual(t, Dead, result.Ending, result)
+	}
+	assert.Len(t, srv.Notes(), count-e.count("dead"))
+	assert.Zero(t, doubled(srv))
+}
