@@ -1,27 +1,29 @@
-// Export writes all notes to a file, one as JSON in each line. The file stands under its name only when it is whole; until
-// then the one of the last run does. It only reads from the service.
+// Export keeps a folder with a file for every note, as JSON. The first run writes all; later ones write what is new or
+// different since, and remove what is gone. A file stands under its name only when it is whole, and whatever ends a run, the
+// next one goes on. It only reads from the service.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"syscall"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
 )
 
 func main() {
-	path := flag.String("o", "notes.jsonl", "file to write; it holds patients' data")
+	folder := flag.String("o", "notes", "folder to write to; it holds patients' data")
 	flag.Parse()
 	log.SetFlags(0)
 	client, err := clinicaldoc.NewClientFromEnv()
@@ -30,70 +32,87 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	count := 0
-	err = replace(*path, func(w io.Writer) error {
-		count, err = export(ctx, client, w)
-		return err
-	})
-	if err != nil {
+	if err := run(ctx, client, *folder, os.Stdout); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%d notes exported\n", count)
 }
 
-// export writes every note. Verify makes sure that the list is whole, or it is an error.
-func export(ctx context.Context, client *clinicaldoc.Client, w io.Writer) (count int, err error) {
-	lines := json.NewEncoder(w)
-	for row, err := range client.Notes.All(ctx, clinicaldoc.ListNotesParams{PerPage: 100, Sort: clinicaldoc.SortOldest, Verify: true}) {
-		if err != nil {
-			return count, err
-		}
-		note, err := client.Notes.Get(ctx, row.ID) // rows of a list may leave texts out
-		if errors.Is(err, clinicaldoc.ErrNotFound) {
-			continue // deleted since it was listed
-		}
-		if err != nil {
-			return count, err
-		}
-		if note.Audio != nil {
-			note.Audio.FileURL = "" // whoever has it can listen
-		}
-		if err := lines.Encode(note); err != nil {
-			return count, err
-		}
-		count++
+func run(ctx context.Context, client *clinicaldoc.Client, folder string, out io.Writer) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
 	}
-	return count, nil
-}
-
-// replace writes a file beside the old one and puts it in its place once it is whole and on the disk. What a killed run left
-// half-written is removed.
-func replace(path string, write func(io.Writer) error) (err error) {
-	folder, part := filepath.Dir(path), "."+filepath.Base(path)+".part-"
-	entries, err := os.ReadDir(folder)
+	all := clinicaldoc.ListNotesParams{PerPage: 100, Sort: clinicaldoc.SortOldest, Verify: true}
+	seen, err := snapshot.Open(ctx, client, filepath.Join(folder, "notes.snapshot"), all)
 	if err != nil {
 		return err
 	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), part) {
-			_ = os.Remove(filepath.Join(folder, entry.Name()))
+	defer func() { _ = seen.Close() }()
+	if err := prepare(folder, seen.Begun()); err != nil {
+		return err
+	}
+	counts := map[snapshot.Event]int{}
+	for change, err := range seen.Changes(ctx) {
+		if err == nil {
+			err = apply(ctx, client, folder, change)
+		}
+		if err != nil {
+			return errors.Join(err, seen.Save()) // what came before it is done
+		}
+		counts[change.Event]++
+	}
+	_, _ = fmt.Fprintf(out, "%d new, %d changed, %d gone\n", counts[snapshot.New], counts[snapshot.Changed], counts[snapshot.Gone])
+	return seen.Save()
+}
+
+// prepare removes what a killed run left half-written. Files without a snapshot are nobody knows what of: they are left alone.
+func prepare(folder string, begun bool) error {
+	exported, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil {
+		return err
+	}
+	if len(exported) > 0 && !begun {
+		return errors.New("the folder has files, but no snapshot that says which notes they are of: name another")
+	}
+	parts, err := filepath.Glob(filepath.Join(folder, ".part-*"))
+	for _, part := range parts {
+		err = errors.Join(err, os.Remove(part))
+	}
+	return err
+}
+
+// apply brings the note's file up to date.
+func apply(ctx context.Context, client *clinicaldoc.Client, folder string, change snapshot.Change) error {
+	path := filepath.Join(folder, strconv.FormatInt(change.ID, 10)+".json")
+	if change.Event != snapshot.Gone {
+		note, err := client.Notes.Get(ctx, change.ID) // a row of the list may leave texts out
+		if err == nil {
+			return write(path, note)
+		}
+		if !errors.Is(err, clinicaldoc.ErrNotFound) {
+			return err
 		}
 	}
-	file, err := os.CreateTemp(folder, part+"*") // readable to this user alone
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// write puts a whole file, which is on the disk, in the old one's place. It is readable to this user alone.
+func write(path string, note *clinicaldoc.ProgressNote) (err error) {
+	if note.Audio != nil {
+		note.Audio.FileURL = "" // whoever has it can listen
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".part-*")
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = file.Close()
 			_ = os.Remove(file.Name())
 		}
 	}()
-	buffered := bufio.NewWriter(file)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	if err := errors.Join(buffered.Flush(), file.Sync(), file.Close()); err != nil {
+	if err := errors.Join(json.NewEncoder(file).Encode(note), file.Sync(), file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), path)

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,73 +25,92 @@ func clinic(t *testing.T, notes int, opts ...clinicaldoctest.Option) *clinicaldo
 	return srv
 }
 
-// exported runs an export to the path and returns the notes of the file by their id.
-func exported(t *testing.T, client *clinicaldoc.Client, path string) map[int64]clinicaldoc.ProgressNote {
+// export runs the program once, and returns what it said and the notes of the folder.
+func export(t *testing.T, client *clinicaldoc.Client, folder string) (string, map[int64]clinicaldoc.ProgressNote) {
 	t.Helper()
-	require.NoError(t, replace(path, func(w io.Writer) error {
-		_, err := export(t.Context(), client, w)
-		return err
-	}))
-	content, err := os.ReadFile(path)
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), client, folder, &out))
+	return out.String(), exported(t, folder)
+}
+
+func exported(t *testing.T, folder string) map[int64]clinicaldoc.ProgressNote {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	require.NoError(t, err)
 	notes := map[int64]clinicaldoc.ProgressNote{}
-	for line := range bytes.Lines(content) {
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
 		var note clinicaldoc.ProgressNote
-		require.NoError(t, json.Unmarshal(line, &note))
-		require.NotContains(t, notes, note.ID, "each once")
+		require.NoError(t, json.Unmarshal(content, &note))
+		assert.Equal(t, fmt.Sprint(note.ID, ".json"), filepath.Base(file))
 		notes[note.ID] = note
 	}
 	return notes
 }
 
-func TestEveryNoteIsExportedWhole(t *testing.T) {
+func TestLaterRunsBringWhatChanged(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]clinicaldoctest.Variant{
 		"as it is": {}, "rows without texts": {ListTexts: clinicaldoctest.ListTextsAbsent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := clinic(t, 250, clinicaldoctest.WithVariant(variant))
-			notes := exported(t, srv.Client(), filepath.Join(t.TempDir(), "notes.jsonl"))
-			assert.Len(t, notes, 250)
+			srv, folder := clinic(t, 150, clinicaldoctest.WithVariant(variant)), t.TempDir()
+			client := srv.Client()
+			said, notes := export(t, client, folder)
+			assert.Equal(t, "150 new, 0 changed, 0 gone\n", said)
+			require.Len(t, notes, 150)
 			for _, note := range notes {
 				assert.Equal(t, "synthetic transcription", note.Transcription)
 				require.NotNil(t, note.Audio)
 				assert.Empty(t, note.Audio.FileURL, "a file is no place for signed URLs")
 			}
+
+			added := srv.AddNote(clinicaldoctest.Note{})
+			_, err := client.Notes.Update(t.Context(), 1, clinicaldoc.UpdateNoteParams{Name: new("reviewed")})
+			require.NoError(t, err)
+			_, err = client.Notes.Delete(t.Context(), 2)
+			require.NoError(t, err)
+			said, notes = export(t, client, folder)
+			assert.Equal(t, "1 new, 1 changed, 1 gone\n", said)
+			assert.Len(t, notes, 150)
+			assert.Contains(t, notes, added)
+			assert.NotContains(t, notes, int64(2))
+			assert.Equal(t, "reviewed", notes[1].Name)
 		})
 	}
 }
 
-func TestADeletedNoteIsNotInTheNextExport(t *testing.T) {
+func TestAFailedRunIsGoneOnWith(t *testing.T) {
 	t.Parallel()
-	srv := clinic(t, 3)
-	path := filepath.Join(t.TempDir(), "notes.jsonl")
-	assert.Len(t, exported(t, srv.Client(), path), 3)
-	_, err := srv.Client().Notes.Delete(t.Context(), 2)
-	require.NoError(t, err)
-	assert.NotContains(t, exported(t, srv.Client(), path), int64(2))
+	srv, folder := clinic(t, 20), t.TempDir()
+	killed := filepath.Join(folder, ".part-1")
+	require.NoError(t, os.WriteFile(killed, []byte("synthetic transcription"), 0o600))
+	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(500, "").After(10).Always())
+	client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	require.ErrorIs(t, run(t.Context(), client, folder, new(bytes.Buffer)), clinicaldoc.ErrServer)
+	assert.Len(t, exported(t, folder), 10)
+	assert.NoFileExists(t, killed)
+
+	srv.ClearFaults()
+	said, notes := export(t, client, folder)
+	assert.Equal(t, "10 new, 0 changed, 0 gone\n", said)
+	assert.Len(t, notes, 20)
 }
 
-func TestAFailedRunLeavesTheLastOneAndNothingElse(t *testing.T) {
+// A folder is the mirror of one service, and of nothing that somebody put there.
+func TestAFolderIsOfOneService(t *testing.T) {
 	t.Parallel()
-	srv := clinic(t, 150)
-	path := filepath.Join(t.TempDir(), "notes.jsonl")
-	exported(t, srv.Client(), path)
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	killed := filepath.Join(filepath.Dir(path), ".notes.jsonl.part-1")
-	require.NoError(t, os.WriteFile(killed, []byte("synthetic transcription"), 0o600))
-	srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(500, "").After(1).Always())
+	folder := t.TempDir()
+	_, before := export(t, clinic(t, 1).Client(), folder)
+	require.Error(t, run(t.Context(), clinic(t, 2).Client(), folder, new(bytes.Buffer)))
+	assert.Equal(t, before, exported(t, folder))
 
-	require.ErrorIs(t, replace(path, func(w io.Writer) error {
-		_, err := export(t.Context(), srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})), w)
-		return err
-	}), clinicaldoc.ErrServer)
-	after, err := os.ReadFile(path)
+	foreign := filepath.Join(t.TempDir(), "1.json")
+	require.NoError(t, os.WriteFile(foreign, []byte("somebody's\n"), 0o600))
+	require.ErrorContains(t, run(t.Context(), clinic(t, 1).Client(), filepath.Dir(foreign), new(bytes.Buffer)), "name another")
+	text, err := os.ReadFile(foreign)
 	require.NoError(t, err)
-	assert.Equal(t, before, after)
-	left, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
-	assert.Len(t, left, 1, "nothing half-written, of a killed run neither")
+	assert.Equal(t, "somebody's\n", string(text))
 }
