@@ -174,8 +174,11 @@ const doName = "Do"
 // letters, and {} for each segment behind it: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	_, err := run(ctx, c, doName, opts, func(ctx context.Context, call *scope) (*struct{}, error) {
-		r, err := newRequest(method, path, body, &call.options)
+		r, err := newRequest(method, path, call.options.route)
 		if err != nil {
+			return nil, err
+		}
+		if call.sent.Body, err = newRawBody(body, call.options.contentType); err != nil {
 			return nil, err
 		}
 		if target := reflect.ValueOf(out); out != nil && (target.Kind() != reflect.Pointer || target.IsNil()) {
@@ -191,7 +194,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 	return err
 }
 
-func newRequest(method, path string, body any, options *callOptions) (request, error) {
+func newRequest(method, path, route string) (request, error) {
 	if err := checkPath(method, path); err != nil {
 		return request{}, err
 	}
@@ -202,15 +205,13 @@ func newRequest(method, path string, body any, options *callOptions) (request, e
 	case http.MethodPut, http.MethodDelete:
 		r.op.effect = exchange.Repeatable
 	}
-	if options.route != "" {
-		if !fitsRoute(path, options.route) {
+	if route != "" {
+		if !fitsRoute(path, route) {
 			return request{}, invalid("WithRoute", "does not fit the path; each of its segments must be the path's own or a name in braces")
 		}
-		r.op.route = options.route
+		r.op.route = route
 	}
-	var err error
-	r.body, err = newRawBody(body, options.contentType)
-	return r, err
+	return r, nil
 }
 
 // rawBody is a body as the caller gives it, in memory or as a stream.
@@ -243,12 +244,12 @@ func newRawBody(body any, contentType string) (exchange.Body, error) {
 		}
 		encoded, err := json.Marshal(body)
 		if err != nil {
-			return nil, &argumentError{"Do: the body cannot be encoded as JSON", err}
+			return nil, refuse("Do: the body cannot be encoded as JSON", err)
 		}
 		return exchange.JSON(encoded), nil
 	}
 	if err != nil {
-		return nil, &argumentError{"Do: the body cannot be read", err}
+		return nil, refuse("Do: the body cannot be read", err)
 	}
 	return raw, nil
 }

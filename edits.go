@@ -79,15 +79,14 @@ func (e ConflictError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
 // edit is one Update, Sign or Delete: it overwrites nobody's change, and changes nothing else than what was read.
 type edit struct {
-	service *NotesService
-	op      operation
-	id      int64
-	began   time.Time
-	read    *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
-	options *callOptions     // of the call
-	params  UpdateNoteParams // of an Update
-	body    exchange.JSON    // of an Update
-	done    *ProgressNote    // as an earlier attempt left it
+	*scope
+
+	id     int64
+	began  time.Time
+	read   *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
+	params UpdateNoteParams // of an Update
+	body   exchange.JSON    // of an Update
+	done   *ProgressNote    // as an earlier attempt left it
 }
 
 func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, request, error) {
@@ -98,8 +97,9 @@ func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, requ
 	if read := call.options.unchanged; read != 0 && read != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	e := &edit{service: s, op: op, id: id, began: time.Now(), options: &call.options}
+	e := &edit{scope: call, id: id, began: time.Now()}
 	r.edit = e
+	call.request = r
 	return e, r, nil
 }
 
@@ -119,7 +119,7 @@ func (e *edit) before(ctx context.Context) error {
 	if e.options.version == "" {
 		return nil
 	}
-	current, err := e.service.Get(ctx, e.id, e.options.inherited())
+	current, err := e.client.Notes.Get(ctx, e.id, e.options.inherited())
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return nil // nothing was done, or doing it twice changes nothing
 	}
 	var response Response
-	current, err := e.service.Get(ctx, e.id, e.options.inherited(), WithResponse(&response))
+	current, err := e.client.Notes.Get(ctx, e.id, e.options.inherited(), WithResponse(&response))
 	switch {
 	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound):
 		return errAlreadyDone
@@ -150,7 +150,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
 	case e.read != nil && current.Version() != e.options.version,
-		e.read == nil && !e.service.client.edited.had(current, e.began) && changedSince(current, e.began, &response):
+		e.read == nil && !e.client.edited.had(current, e.began) && changedSince(current, e.began, &response):
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
 	return nil
@@ -179,7 +179,7 @@ func (e *edit) after(note *ProgressNote, err error, want ProgressNote) (*Progres
 	if e.read != nil && !sameTexts(want, *note) {
 		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: the service or somebody changed them", nil)
 	}
-	e.service.client.edited.add(note)
+	e.client.edited.add(note)
 	return note, nil
 }
 

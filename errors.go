@@ -285,28 +285,19 @@ func (e *callError) retryable() bool            { return e.transient }
 func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
-// argumentError is an argument refused before any request. The text of its cause, which may be nil, may name a file.
-type argumentError struct {
-	what  string
-	cause error
-}
-
-// invalid makes an argumentError of a text; its values are the caller's and must not be patients' data.
+// invalid is an argument refused before any request; its values are the caller's and must not be patients' data.
 func invalid(what, format string, args ...any) error {
-	return &argumentError{what: what + ": " + fmt.Sprintf(format, args...)}
+	return refuse(what+": "+fmt.Sprintf(format, args...), nil)
 }
 
-func (e *argumentError) Error() string {
-	text := "clinicaldoc: " + e.what + ": "
-	if e.cause != nil {
-		text += redact.Cause(e.cause) + ": "
+// refuse is an argument refused for a cause, which may be nil, and whose text may name a file.
+func refuse(what string, cause error) error {
+	text := "clinicaldoc: " + what + ": "
+	if cause != nil {
+		text += redact.Cause(cause) + ": "
 	}
-	return text + ErrInvalidArgument.Error()
+	return redact.Fail(text+ErrInvalidArgument.Error(), ErrInvalidArgument, cause)
 }
-
-func (e *argumentError) SafeText() string           { return e.Error() }
-func (e *argumentError) Unwrap() []error            { return opaque(ErrInvalidArgument, e.cause) }
-func (e *argumentError) Format(s fmt.State, _ rune) { printError(s, e) }
 
 // hidden is embedded in structs of which nothing is printed: what they hold is asked for by name.
 type hidden = redact.Hidden

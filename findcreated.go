@@ -16,8 +16,8 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
@@ -242,7 +242,7 @@ func (s *sender) observe(c *Client, o *callOptions) {
 }
 
 // service is what tells this client's service from others.
-func (c *Client) service() string { return header.Service(c.base) }
+func (c *Client) service() string { return origin.Service(c.base) }
 
 // maxControl is the largest recording in memory that a client holds on to.
 const maxControl = 1 << 20
@@ -406,7 +406,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		l.lost.audioType, _ = lost.Params.Audio.mediaType()
 	}
 	if l.lost.Service != "" {
-		l.lost.Service = header.Service(l.lost.Service)
+		l.lost.Service = origin.Service(l.lost.Service)
 	}
 	if !params.WithoutAudio {
 		if l.sum, l.exact = lost.recording(); l.exact {

@@ -67,7 +67,7 @@ func fileError(name string, err error) error {
 	if machineLimit(err) {
 		return &callError{op: operation{name: name}, detail: detail + " now: " + redact.Cause(err), causes: []error{err}, kind: "file", transient: true}
 	}
-	return &argumentError{name + ": " + detail, err}
+	return refuse(name+": "+detail, err)
 }
 
 // openUnchanged opens a file that is still as it was when its size was taken.

@@ -97,7 +97,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "audio":
 			n.Audio = tolerant.Optional(d, room.Second, (*AudioInfo).fill)
 		case "has":
-			tolerant.Nested(d, n, (*ProgressNote).fillHas)
+			tolerant.Optional(d, func() *ProgressNote { return n }, (*ProgressNote).fillHas)
 		case "team_id":
 			n.TeamID = tolerant.ID(d)
 		case "user_id":
@@ -228,7 +228,7 @@ func (n ProgressNote) Version() string {
 
 func (n *ProgressNote) digest() [sha256.Size]byte {
 	patient, _ := n.PatientID()
-	hash, data := sha256.New(), make([]byte, 0, 512)            // the texts may be long: they go by in pieces
+	hash, data := sha256.New(), make([]byte, 0, 256)            // the texts may be long: they go by in pieces
 	data = binary.BigEndian.AppendUint64(data, uint64(n.ID))    //nolint:gosec // no number, but what tells one from another
 	data = binary.BigEndian.AppendUint64(data, uint64(patient)) //nolint:gosec // as above
 	data = binary.BigEndian.AppendUint64(data, uint64(n.UpdatedAt.UnixNano()))

@@ -70,15 +70,15 @@ func (s *NotesService) create(ctx context.Context, call *scope, params CreateNot
 	defer end()
 	var sent sender
 	sent.observe(s.client, &call.options)
-	r := request{op: createNote, path: createNote.route, body: upload, progress: upload.progress(params.OnProgress), beforeCommit: params.BeforeCommit}
+	call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload, upload.progress(params.OnProgress), params.BeforeCommit
 	if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
 		upload.hashed = upload.audio != nil
-		r.beforeCommit = func(ctx context.Context) error {
+		call.sent.BeforeCommit = func(ctx context.Context) error {
 			*sum = upload.sentSum()
 			return params.BeforeCommit(ctx)
 		}
 	}
-	note, err := do(ctx, call, r, call.decodeNote(ctx, createNote, 0))
+	note, err := do(ctx, call, request{op: createNote, path: createNote.route}, call.decodeNote(ctx, createNote, 0))
 	s.client.remember(note, upload, &sent)
 	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
@@ -209,7 +209,7 @@ func (s *NotesService) update(ctx context.Context, call *scope, id int64, params
 	if edit.body, err = edit.params.encode(); err != nil {
 		return nil, err
 	}
-	r.body = &edit.body
+	call.sent.Body = &edit.body
 	if err := edit.before(ctx); err != nil {
 		return nil, err
 	}

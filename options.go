@@ -281,11 +281,10 @@ type callOptions struct {
 // read takes in all options, also after one that is refused: each may have something to clear.
 func (o *callOptions) read(opts []CallOption) (refused error) {
 	for _, opt := range opts {
-		err := invalid("call option", "is nil")
-		if opt != nil {
-			err = opt(o)
+		if opt == nil {
+			opt = func(*callOptions) error { return invalid("call option", "is nil") }
 		}
-		if refused == nil {
+		if err := opt(o); refused == nil {
 			refused = err
 		}
 	}

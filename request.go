@@ -57,12 +57,7 @@ type operation struct {
 // request is one call of an operation.
 type request struct {
 	op   operation
-	path string // under the base URL; {id} in it stands for the record's
-	id   int64
-	body exchange.Body // nil: none
-
-	progress     func(sent int64)
-	beforeCommit func(context.Context) error
+	path string // under the base URL
 	// edit is asked before a request that may have been carried out is retried; nil: nobody. Its error ends the call;
 	// errAlreadyDone means that nothing remains to be done.
 	edit *edit
@@ -72,12 +67,14 @@ const errAlreadyDone = redact.Text("an earlier attempt has done it")
 
 // withID makes a request for the operation on one record, or on none if the route has no place for it.
 func (op operation) withID(id int64) (request, error) {
-	if strings.Contains(op.route, "{id}") {
-		if err := checkID(op.name, id); err != nil {
-			return request{}, err
-		}
+	before, after, found := strings.Cut(op.route, "{id}")
+	if !found {
+		return request{op: op, path: op.route}, nil
 	}
-	return request{op: op, path: op.route, id: id}, nil
+	if err := checkID(op.name, id); err != nil {
+		return request{}, err
+	}
+	return request{op: op, path: before + strconv.FormatInt(id, 10) + after}, nil
 }
 
 func checkID(name string, id int64) error {
@@ -92,22 +89,17 @@ func (s *scope) newCall() *exchange.Request {
 	c, options := s.client, &s.options
 	s.target = *c.baseURL
 	s.target.Path += s.path
-	if before, after, found := strings.Cut(s.path, "{id}"); found && s.id > 0 {
-		s.target.Path = c.baseURL.Path + before + strconv.FormatInt(s.id, 10) + after
-	}
 	s.target.RawQuery = options.query.Encode()
-	s.sent = exchange.Request{
-		Peer: c.peer, Method: s.op.method, URL: &s.target, Header: options.header, Body: s.body, Effect: s.op.effect,
-		MaxRetries: c.config.retry.MaxRetries, Authorization: options.authorization, Renew: options.renew,
-		Progress: s.progress, BeforeCommit: s.beforeCommit, Caller: s,
-	}
+	call := &s.sent // whose body, if it has one, the method gave it
+	call.Peer, call.Caller, call.Method, call.URL, call.Effect = c.peer, s, s.op.method, &s.target, s.op.effect
+	call.Header, call.Authorization, call.Renew = options.header, options.authorization, options.renew
 	if options.authorization == nil {
-		s.sent.Renew = c.renew
+		call.Renew = c.renew
 	}
-	if options.noRetry {
-		s.sent.MaxRetries = 0
+	if !options.noRetry {
+		call.MaxRetries = c.config.retry.MaxRetries
 	}
-	return &s.sent
+	return call
 }
 
 // BeforeRetry implements [exchange.Caller].
@@ -200,7 +192,7 @@ func (s *scope) statusError(a *exchange.Attempt) error {
 		Route:      s.op.route,
 	}
 	decodeErrorBody(a.Body, e)
-	e.explain(a.Header, s.client.baseURL, s.body == nil)
+	e.explain(a.Header, s.client.baseURL, s.sent.Body == nil)
 	return e
 }
 

@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	origins "github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // Server is a running stand-in of the service. Its methods are safe for
@@ -177,12 +177,12 @@ func (s *Server) listen(cfg config) error {
 	if err != nil {
 		return err
 	}
-	s.api = newOrigin(s.scheme(origins.Listening(api.Addr(), cfg.host)), api)
+	s.api = newOrigin(s.scheme(boxlink.Listening(api.Addr(), cfg.host)), api)
 	storage, err := listenTCP(cfg.storageAddr)
 	if err != nil {
 		return err
 	}
-	s.storage = newOrigin(s.scheme(origins.Listening(storage.Addr(), cfg.host)), storage)
+	s.storage = newOrigin(s.scheme(boxlink.Listening(storage.Addr(), cfg.host)), storage)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -173,13 +174,17 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 	if !success(resp.StatusCode) && c.Body != nil && resp.ProtoMajor < 2 {
 		state.Retire()
 	}
-	received, err := c.receiver.Receive(ctx, resp, &state.Watchdog)
-	a.BytesReceived = received
+	var err error
+	if c.Receiver != nil {
+		a.BytesReceived, err = c.Receiver.Receive(ctx, resp, &state.Watchdog)
+	} else {
+		a.BytesReceived, err = c.memory.receive(resp, &state.Watchdog, c.Peer.MaxBody)
+	}
 	state.Close()
 	if success(resp.StatusCode) && err == nil && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)
 	}
-	if err == nil || isUnusable(err) {
+	if err == nil || errors.Is(err, ErrUnusable) {
 		a.Status, a.Header, a.Body = resp.StatusCode, resp.Header, c.memory.bytes()
 	}
 	return err

@@ -119,38 +119,30 @@ type call struct {
 	*Request
 	Result
 
-	policy   Policy
-	receiver Receiver
-	unknown  *Attempt // the first whose outcome is not known, or else the last
-	next     Next     // what the policy said of the last attempt
-	cuts     int      // attempts that ended within the body
-	spread   float64  // of back-off, between 0 and 1
+	unknown *Attempt // the first whose outcome is not known, or else the last
+	next    Next     // what the policy said of the last attempt
+	spread  float64  // of back-off, between 0 and 1
 
 	authorization string // of the last attempt, or of the next if it was renewed
 	renewed       bool
+	cut           bool // an attempt ended within the body
 
-	loop   retryablehttp.Client
-	driven retryablehttp.Request
-	client http.Client
+	loop    retryablehttp.Client
+	driven  retryablehttp.Request
+	client  http.Client
+	request http.Request
 }
 
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success. What the
 // context or Prepare ended is a [*Stopped] around it. The result is never nil, and must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
-	c := &call{Request: r, policy: r.Policy, receiver: r.Receiver, spread: Jitter(ctx)}
-	if c.policy == nil {
-		c.policy = (*byEffect)(c)
+	c := &call{Request: r, spread: Jitter(ctx)}
+	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	if r.Header == nil {
+		c.request.Header = noHeader
 	}
-	if c.receiver == nil {
-		c.memory.limit = r.Peer.MaxBody
-		c.receiver = &c.memory
-	}
-	header := r.Header
-	if header == nil {
-		header = noHeader
-	}
-	req := (&http.Request{Method: r.Method, URL: r.URL, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	if err := c.policy.Prepare(req); err != nil {
+	c.driven.Request = &c.request
+	if err := c.policy().Prepare(&c.request); err != nil {
 		return &c.Result, &Stopped{Reason: err}
 	}
 	c.client = http.Client{Transport: c, CheckRedirect: keepRedirect}
@@ -158,7 +150,6 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 		HTTPClient: &c.client, RetryWaitMin: r.Peer.MinWait, RetryWaitMax: r.Peer.MaxWait, RetryMax: math.MaxInt, // the policy counts
 		CheckRetry: c.checkRetry, ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	c.driven.Request = req
 	_, err := c.loop.Do(&c.driven)                                 //nolint:bodyclose // the attempt has read and closed it
 	if _, attempted := err.(*url.Error); err == nil || attempted { //nolint:errorlint // BeforeRetry's may wrap one
 		return &c.Result, c.Last.Err
@@ -182,12 +173,12 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 	default:
 		return false, nil // a success, or a Location that net/http cannot read
 	}
-	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy.Prepare // a success does without them
+	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy().Prepare // a success does without them
 	if resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx) {
 		c.next = Next{Retry: true, AtOnce: true}
 		return true, nil
 	}
-	if c.next = c.policy.Next(failed); !c.next.Retry {
+	if c.next = c.policy().Next(failed); !c.next.Retry {
 		return false, nil
 	}
 	if ctx.Err() != nil {
@@ -224,6 +215,13 @@ func (c *call) renew(ctx context.Context) bool {
 	return true
 }
 
+func (c *call) policy() Policy {
+	if c.Policy != nil {
+		return c.Policy
+	}
+	return (*byEffect)(c)
+}
+
 // byEffect is the policy of a call that has none of its own.
 type byEffect call
 
@@ -246,10 +244,9 @@ func (c *byEffect) Next(a *Attempt) Next {
 	case next.Failures > c.MaxRetries, !c.Effect.MayRetry(outcome), c.Body != nil && !c.Body.Replayable():
 		return next
 	case c.Effect == Creates && outcome.Status == 0 && outcome.Sent == Partly:
-		// A server that cuts an upload often means to refuse it; one more try tells.
-		if c.cuts++; c.cuts > 1 {
-			return next
-		}
+		next.Retry = !c.cut // a server that cuts an upload often means to refuse it; one more try tells
+		c.cut = true
+		return next
 	}
 	next.Retry = true
 	return next

@@ -244,7 +244,7 @@ func TestReceive(t *testing.T) {
 			t.Parallel()
 			c := &call{Request: newRequest(Reads, nil)}
 			defer c.Release()
-			c.memory.limit, c.receiver = tc.max, &c.memory
+			c.Peer.MaxBody = tc.max
 			a, state := new(Attempt), new(SendState)
 			state.Watchdog.Guard(t.Context(), time.Minute)
 			defer state.Watchdog.Stop()
@@ -347,7 +347,6 @@ func TestCheckRetry(t *testing.T) {
 func after(r *Request, a *Attempt) *call {
 	a.Err = errors.New("synthetic")
 	c := &call{Request: r, Result: Result{Attempts: 1, Last: a}, spread: 0.5}
-	c.policy = (*byEffect)(c)
 	c.loop.RetryWaitMin, c.loop.RetryWaitMax = r.Peer.MinWait, r.Peer.MaxWait
 	return c
 }

@@ -2,8 +2,6 @@ package exchange
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -14,36 +12,26 @@ import (
 var ErrUnusable = redact.New("the response is not what was asked for")
 
 // The judgements of a call that has no receiver of its own. All match [ErrUnusable].
-const (
-	ErrStatus     = unusable("the status is no success")
-	ErrTooLong    = unusable("it is longer than the limit of WithMaxResponseSize")
-	ErrCompressed = unusable("it is compressed although that was not asked for; does a proxy in between do that?")
+var (
+	ErrStatus     = redact.Fail("the status is no success", ErrUnusable)
+	ErrTooLong    = redact.Fail("it is longer than the limit of WithMaxResponseSize", ErrUnusable)
+	ErrCompressed = redact.Fail("it is compressed although that was not asked for; does a proxy in between do that?", ErrUnusable)
 )
-
-type unusable string
-
-func (e unusable) Error() string        { return string(e) }
-func (e unusable) SafeText() string     { return string(e) }
-func (e unusable) Is(target error) bool { return target == ErrUnusable }
-
-func isUnusable(err error) bool { return errors.Is(err, ErrUnusable) }
 
 const (
 	maxErrorBody = 64 << 10 // of a response that is no success; what is beyond is cut off
 	maxReadTime  = 10       // stall timeouts that reading a response may take
 )
 
-// memory is the receiver of a call that has none of its own: it keeps the body, up to a limit.
+// memory takes the responses of a call that has no receiver.
 type memory struct {
-	limit  int64
 	buffer *bytes.Buffer
 	reader WatchedReader
-	length int // of what is kept
 }
 
-// Receive reads the body. A refusal that breaks off or is too long is a refusal all the same.
-func (m *memory) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
-	succeeded, limit := success(resp.StatusCode), m.limit
+// receive keeps the body, up to a limit. A refusal that breaks off or is too long is a refusal all the same.
+func (m *memory) receive(resp *http.Response, watch Watch, limit int64) (int64, error) {
+	succeeded := success(resp.StatusCode)
 	if !succeeded {
 		limit = min(limit, maxErrorBody)
 	}
@@ -56,7 +44,7 @@ func (m *memory) Receive(_ context.Context, resp *http.Response, watch Watch) (i
 	m.reader = WatchedReader{Reader: resp.Body, Watch: watch, Left: max(limit, limit+1)}
 	read, err := m.buffer.ReadFrom(&m.reader)
 	n := min(read, limit)
-	m.length = int(n)
+	m.buffer.Truncate(int(n))
 	switch coding := resp.Header.Get("Content-Encoding"); {
 	case !succeeded:
 		return n, ErrStatus
@@ -74,7 +62,7 @@ func (m *memory) bytes() []byte {
 	if m.buffer == nil {
 		return nil
 	}
-	return m.buffer.Bytes()[:m.length]
+	return m.buffer.Bytes()
 }
 
 func (m *memory) release() {

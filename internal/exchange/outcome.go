@@ -2,7 +2,12 @@ package exchange
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -63,7 +68,7 @@ func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err erro
 	refused, failed := state.Failure()
 	cause := context.Cause(watched)
 	switch {
-	case isUnusable(err):
+	case errors.Is(err, ErrUnusable):
 		a.Step, a.Cause = Content, err
 	case refused != nil:
 		a.Step, a.Cause, a.Sent, a.permanent = Commit, refused, Partly, true
@@ -77,3 +82,27 @@ func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err erro
 		a.Step, a.Cause, a.permanent = Network, err, Permanent(err)
 	}
 }
+
+// Permanent reports whether a transport error is a matter of configuration and will be the same next time: an
+// untrusted certificate, TLS spoken to a plain port, a host name that does not exist.
+func Permanent(err error) bool {
+	var verification *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var authority x509.UnknownAuthorityError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &verification), errors.As(err, &authority), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return true
+	case errors.As(err, &dns):
+		return dns.IsNotFound
+	}
+	return false
+}
+
+// refusal matches HTTP/2's errors for a request that the server has not taken: REFUSED_STREAM, and a graceful GOAWAY that
+// names an earlier stream as the last one. net/http exports no types for them. Anchored, because other texts can quote
+// what a server sent.
+var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?(http2: Transport received Server's graceful shutdown GOAWAY|stream error: stream ID \d+; REFUSED_STREAM)`)
+
+// Refused reports whether the error says that the server took nothing of the request.
+func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -117,4 +118,27 @@ func ServerTime(h http.Header, now time.Time) time.Time {
 		return date
 	}
 	return now.Round(0) // without the monotonic clock, which is of no use to the server
+}
+
+type sourceKey struct{}
+
+// WithJitter makes the calls of a context take their randomness from source, which gives numbers from 0 to below 1. Several
+// goroutines may ask it at once.
+func WithJitter(ctx context.Context, source func() float64) context.Context {
+	return context.WithValue(ctx, sourceKey{}, source)
+}
+
+// Jitter returns a number from 0 to below 1.
+func Jitter(ctx context.Context) float64 {
+	if source, ok := ctx.Value(sourceKey{}).(func() float64); ok {
+		return source()
+	}
+	return rand.Float64() //nolint:gosec // nobody gains by guessing a pause
+}
+
+// Shuffle brings n elements into a random order.
+func Shuffle(ctx context.Context, n int, swap func(i, j int)) {
+	for i := n - 1; i > 0; i-- {
+		swap(i, int(Jitter(ctx)*float64(i+1)))
+	}
 }

@@ -3,11 +3,10 @@
 package header
 
 import (
-	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -23,7 +22,7 @@ var (
 type Header struct {
 	Kind    string // a word for what follows, such as clinicaldoc-ingest
 	Version int    // of its format, from 1 on
-	Service string // its name as [Service] gives it
+	Service string // its name as [origin.Service] gives it
 	UserID  int64  // who made it; 0: not known
 }
 
@@ -69,33 +68,10 @@ func (h Header) Check(own Header) error {
 		return redact.Fail("it has no header of "+own.Kind, ErrNoHeader)
 	case h.Version > own.Version:
 		return redact.Fail("a later version of this program wrote it; update this program", ErrLaterVersion)
-	case Service(h.Service) != Service(own.Service):
+	case origin.Service(h.Service) != origin.Service(own.Service):
 		return redact.Fail("it belongs to "+h.Service+", and this is "+own.Service, ErrOtherService)
 	case h.UserID != 0 && own.UserID != 0 && h.UserID != own.UserID:
 		return redact.Fail("it belongs to user "+strconv.FormatInt(h.UserID, 10)+", and this is user "+strconv.FormatInt(own.UserID, 10), ErrOtherUser)
 	}
 	return nil
-}
-
-// Service is the one name of a service, however its base URL is written: in lower case, without the default port, a dot or
-// slashes at the end, user, query and fragment; this machine is localhost. What is no URL is returned as it is.
-func Service(baseURL string) string {
-	u, err := url.Parse(strings.TrimSpace(baseURL))
-	if err != nil || u.Host == "" {
-		return baseURL
-	}
-	scheme, host, port := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
-	if ip, err := netip.ParseAddr(host); err == nil {
-		host = ip.Unmap().String()
-	}
-	switch {
-	case host == "127.0.0.1" || host == "::1":
-		host = "localhost"
-	case strings.Contains(host, ":"):
-		host = "[" + host + "]"
-	}
-	if port != "" && (scheme != "https" || port != "443") && (scheme != "http" || port != "80") {
-		host += ":" + port
-	}
-	return scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
 }

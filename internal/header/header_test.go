@@ -9,29 +9,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
-func TestServiceHasOneName(t *testing.T) {
-	t.Parallel()
-	for want, spellings := range map[string][]string{
-		"https://api.example.test": {
-			"https://api.example.test", "https://API.example.TEST/", "HTTPS://api.example.test:443", "https://api.example.test.", "https://api.example.test///",
-			"https://user:secret@api.example.test?x=1#y", " https://api.example.test ", "https://api.example.test.:443/",
-		},
-		"https://api.example.test/A%20b": {"https://api.example.test/A%20b", "https://api.example.test/A%20b/"},
-		"https://api.example.test:8443":  {"https://api.example.test:8443/"},
-		"http://localhost":               {"http://localhost:80", "http://127.0.0.1", "http://[::1]/", "http://LOCALHOST.", "http://[::ffff:127.0.0.1]:80"},
-		"http://localhost:443":           {"http://localhost:443", "http://127.0.0.1:443"},
-		"http://localhost:8790":          {"http://Localhost:8790/", "http://127.0.0.1:8790", "http://[0:0:0:0:0:0:0:1]:8790"},
-		"http://127.0.0.2:8790":          {"http://127.0.0.2:8790"},
-		"http://[2001:db8::1]:8790":      {"http://[2001:DB8:0::1]:8790"},
-		"no url":                         {"no url"},
-	} {
-		for _, spelling := range spellings {
-			assert.Equal(t, want, header.Service(spelling), spelling)
-		}
-		assert.Equal(t, want, header.Service(want))
-	}
-}
-
 func TestAHeaderIsReadBack(t *testing.T) {
 	t.Parallel()
 	for _, h := range []header.Header{

@@ -1,4 +1,4 @@
-// Package origin compares web origins: scheme, host and port together.
+// Package origin compares web origins, scheme, host and port together, and names services.
 package origin
 
 import (
@@ -52,4 +52,27 @@ func Redirect(resp *http.Response, req *http.Request, home *url.URL) *url.URL {
 		return nil
 	}
 	return target
+}
+
+// Service is the one name of a service, however its base URL is written: in lower case, without the default port, a dot or
+// slashes at the end, user, query and fragment; this machine is localhost. What is no URL is returned as it is.
+func Service(baseURL string) string {
+	u, err := url.Parse(strings.TrimSpace(baseURL))
+	if err != nil || u.Host == "" {
+		return baseURL
+	}
+	scheme, host, port := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.Unmap().String()
+	}
+	switch {
+	case host == "127.0.0.1" || host == "::1":
+		host = "localhost"
+	case strings.Contains(host, ":"):
+		host = "[" + host + "]"
+	}
+	if port != "" && (scheme != "https" || port != "443") && (scheme != "http" || port != "80") {
+		host += ":" + port
+	}
+	return scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
 }

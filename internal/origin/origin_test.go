@@ -115,3 +115,26 @@ func TestRedirectWithoutAnOriginLeadsNowhere(t *testing.T) {
 	assert.Nil(t, origin.Redirect(resp, req, nil))
 	assert.Equal(t, "https://api.clinic.test/2", origin.Redirect(resp, req, req.URL).String())
 }
+
+func TestServiceHasOneName(t *testing.T) {
+	t.Parallel()
+	for want, spellings := range map[string][]string{
+		"https://api.example.test": {
+			"https://api.example.test", "https://API.example.TEST/", "HTTPS://api.example.test:443", "https://api.example.test.", "https://api.example.test///",
+			"https://user:secret@api.example.test?x=1#y", " https://api.example.test ", "https://api.example.test.:443/",
+		},
+		"https://api.example.test/A%20b": {"https://api.example.test/A%20b", "https://api.example.test/A%20b/"},
+		"https://api.example.test:8443":  {"https://api.example.test:8443/"},
+		"http://localhost":               {"http://localhost:80", "http://127.0.0.1", "http://[::1]/", "http://LOCALHOST.", "http://[::ffff:127.0.0.1]:80"},
+		"http://localhost:443":           {"http://localhost:443", "http://127.0.0.1:443"},
+		"http://localhost:8790":          {"http://Localhost:8790/", "http://127.0.0.1:8790", "http://[0:0:0:0:0:0:0:1]:8790"},
+		"http://127.0.0.2:8790":          {"http://127.0.0.2:8790"},
+		"http://[2001:db8::1]:8790":      {"http://[2001:DB8:0::1]:8790"},
+		"no url":                         {"no url"},
+	} {
+		for _, spelling := range spellings {
+			assert.Equal(t, want, origin.Service(spelling), spelling)
+		}
+		assert.Equal(t, want, origin.Service(want))
+	}
+}

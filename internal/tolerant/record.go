@@ -5,18 +5,13 @@ import (
 	"strconv"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// fixedError is a constant text without data.
-type fixedError string
-
-func (e fixedError) Error() string    { return string(e) }
-func (e fixedError) SafeText() string { return string(e) }
-
-// Errors of documents that are no record. Their texts hold no data.
+// Errors of documents that are no record.
 const (
-	ErrEmpty = fixedError("it is empty")
-	ErrNoID  = fixedError("it holds no id")
+	ErrEmpty = redact.Text("it is empty")
+	ErrNoID  = redact.Text("it holds no id")
 )
 
 // Record decodes a document that is one record, bare or wrapped in "data", and returns which values were passed over too.
@@ -164,17 +159,6 @@ func (p *Pair[A, B]) make() {
 		second B
 	})
 	p.first, p.second = &both.first, &both.second
-}
-
-// Nested reads an object that may be absent into a part of its record.
-func Nested[T any](d *jsonscan.Decoder, part *T, fill func(*T, *jsonscan.Decoder)) {
-	next, ok := objectNext(d)
-	if !ok {
-		d.Warn(anObject)
-	}
-	if next {
-		fill(part, d)
-	}
 }
 
 // objectNext reports whether an object comes next, and whether what comes can be read as one. It consumes what stands for

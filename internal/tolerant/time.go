@@ -9,22 +9,10 @@ import (
 
 // Time reads a time in any of the forms a PHP service writes; the result is in UTC, and zero for null, "" and a
 // database's zero date.
-func Time(d *jsonscan.Decoder) time.Time {
-	value, ok := moment(d)
-	if !ok {
-		d.Warn(aMomentInTime)
-	}
-	return value
-}
+func Time(d *jsonscan.Decoder) time.Time { return optional(d, aMomentInTime, moment) }
 
 // RequiredTime is Time for a record that is of no use without it.
-func RequiredTime(d *jsonscan.Decoder) time.Time {
-	value, ok := moment(d)
-	if !ok {
-		d.Fail(aMomentInTime)
-	}
-	return value
-}
+func RequiredTime(d *jsonscan.Decoder) time.Time { return required(d, aMomentInTime, moment) }
 
 func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	if d.Null() {

@@ -28,23 +28,29 @@ const (
 	aMomentInTime = "a date-time"
 )
 
-// Text reads a text; "" for null.
-func Text(d *jsonscan.Decoder) string {
-	value, ok := text(d)
+// optional reads a value that counts as absent if it has none of the forms that its reader knows.
+func optional[T any](d *jsonscan.Decoder, want string, read func(*jsonscan.Decoder) (T, bool)) T {
+	value, ok := read(d)
 	if !ok {
-		d.Warn(aText)
+		d.Warn(want)
 	}
 	return value
 }
 
-// RequiredText is Text for a record that is of no use without it.
-func RequiredText(d *jsonscan.Decoder) string {
-	value, ok := text(d)
+// required reads a value without which its record is of no use.
+func required[T any](d *jsonscan.Decoder, want string, read func(*jsonscan.Decoder) (T, bool)) T {
+	value, ok := read(d)
 	if !ok {
-		d.Fail(aText)
+		d.Fail(want)
 	}
 	return value
 }
+
+// Text reads a text; "" for null.
+func Text(d *jsonscan.Decoder) string { return optional(d, aText, text) }
+
+// RequiredText is Text for a record that is of no use without it.
+func RequiredText(d *jsonscan.Decoder) string { return required(d, aText, text) }
 
 func text(d *jsonscan.Decoder) (value string, ok bool) {
 	if d.Null() {
@@ -82,45 +88,7 @@ func keepText(d *jsonscan.Decoder, to *string) (ok bool) {
 func nothing(b []byte) []byte { return b }
 
 // Integer reads a whole number; 0 for null and "".
-func Integer(d *jsonscan.Decoder) int64 {
-	value, ok := integer(d)
-	if !ok {
-		d.Warn(aWholeNumber)
-	}
-	return value
-}
-
-// ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's. 0 for
-// null and "".
-func ID(d *jsonscan.Decoder) int64 {
-	value, ok := id(d)
-	if !ok {
-		d.Warn(aWholeNumber)
-	}
-	return value
-}
-
-// RequiredID is ID for a record that is of no use without it.
-func RequiredID(d *jsonscan.Decoder) int64 {
-	value, ok := id(d)
-	if !ok {
-		d.Fail(aWholeNumber)
-	}
-	return value
-}
-
-func id(d *jsonscan.Decoder) (value int64, ok bool) {
-	digits, ok := literal(d)
-	if len(digits) == 0 {
-		return 0, ok
-	}
-	return exactID(digits)
-}
-
-func exactID(digits []byte) (value int64, ok bool) {
-	n, err := strconv.ParseUint(string(digits), 10, 63)
-	return int64(n), err == nil
-}
+func Integer(d *jsonscan.Decoder) int64 { return optional(d, aWholeNumber, integer) }
 
 // IntegerOrZero reads a whole number where anything else may stand as well, which then counts as none.
 func IntegerOrZero(d *jsonscan.Decoder) int64 {
@@ -128,12 +96,29 @@ func IntegerOrZero(d *jsonscan.Decoder) int64 {
 	return value
 }
 
-func integer(d *jsonscan.Decoder) (value int64, ok bool) {
+// ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's. 0 for
+// null and "".
+func ID(d *jsonscan.Decoder) int64 { return optional(d, aWholeNumber, id) }
+
+// RequiredID is ID for a record that is of no use without it.
+func RequiredID(d *jsonscan.Decoder) int64 { return required(d, aWholeNumber, id) }
+
+func integer(d *jsonscan.Decoder) (int64, bool) { return number(d, wholeNumber) }
+
+func id(d *jsonscan.Decoder) (int64, bool) { return number(d, exactID) }
+
+// number reads digits; 0 where there are none.
+func number(d *jsonscan.Decoder, parse func([]byte) (int64, bool)) (value int64, ok bool) {
 	digits, ok := literal(d)
 	if len(digits) == 0 {
 		return 0, ok
 	}
-	return wholeNumber(digits)
+	return parse(digits)
+}
+
+func exactID(digits []byte) (value int64, ok bool) {
+	n, err := strconv.ParseUint(string(digits), 10, 63)
+	return int64(n), err == nil
 }
 
 func wholeNumber(digits []byte) (value int64, ok bool) {

@@ -52,7 +52,7 @@ BODIES ARE SHOWN: the inspector holds what patients said, in memory and on its p
 	server.RegisterOnShutdown(way.faults.Close) // which ends delays and silence
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	address := origin.Listening(listener.Addr(), set.host)
+	address := boxlink.Listening(listener.Addr(), set.host)
 	if _, err := fmt.Fprintf(stdout, `Passing requests on to %s://%s. Interrupt for the summary.
 
   base URL  %s

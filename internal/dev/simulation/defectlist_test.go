@@ -13,7 +13,7 @@ var defects = []defect{
 	{name: "a success without a note is taken for a refusal", file: "request.go", old: "return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))", with: "return nil, s.unexpected(result.Last, err)"},
 	{name: "a body that has left whole counts as cut", file: "internal/exchange/sendstate.go", old: "case body != nil && body.whole.Load():\n\t\treturn Wholly", with: "case body != nil && body.whole.Load():\n\t\treturn Partly"},
 	{name: "a body that was cut counts as whole", file: "internal/exchange/retry.go", old: "return o.Sent == Wholly", with: "return o.Sent != Never"},
-	{name: "a cut upload is retried again and again", attempts: 3, file: "internal/exchange/exchange.go", old: "c.cuts > 1", with: "c.cuts > 9"},
+	{name: "a cut upload is retried again and again", attempts: 3, file: "internal/exchange/exchange.go", old: "next.Retry = !c.cut", with: "next.Retry = true"},
 	{name: "BeforeCommit cannot refuse", file: "internal/exchange/streamed.go", old: "return <-reply", with: "<-reply\n\t\treturn nil"},
 	{name: "the created note may be another patient's", file: "notes.go", old: "if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {", with: "if false {"},
 	{name: "a renamed note does not forbid to say not created", file: "internal/creates/evidence.go", old: "|| about && n.Patient && n.User != UserOther", with: "|| about && false"},
@@ -193,11 +193,11 @@ var defects = []defect{
 	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", old: "params.Settle = max(r.settle(), t.took())", with: "params.Settle = 1"},
 
 	// Patience, manners, privacy.
-	{name: "nine retries", file: "request.go", old: "MaxRetries: c.config.retry.MaxRetries,", with: "MaxRetries: 3 * c.config.retry.MaxRetries,"},
+	{name: "nine retries", file: "request.go", old: "call.MaxRetries = c.config.retry.MaxRetries", with: "call.MaxRetries = 3 * c.config.retry.MaxRetries"},
 	{name: "no pauses", file: "internal/exchange/retry.go", old: "return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)", with: "return max(0*(shortest+time.Duration(spread*float64(longest-shortest))), retryAfter)"},
 	{name: "the service's words are printed", file: "errors.go", old: "if advice := e.whatToDo(); advice != \"\" {", with: "b.WriteString(e.Message)\n\tif advice := e.whatToDo(); advice != \"\" {"},
 	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = RetryAfter(resp.Header, time.Now())", with: "_ = time.Now"},
 	{name: "a wait polls without a pause", file: "internal/poll/poll.go", old: "return max(s.interval, longest-longest/5), longest", with: "return 0, 0"},
 	{name: "a silent connection is waited for", file: "internal/exchange/attempt.go", old: "Guard(timed, c.Peer.StallTimeout)", with: "Guard(timed, 100*c.Peer.StallTimeout)"},
-	{name: "a goroutine is left behind", file: "internal/exchange/exchange.go", old: "if c.policy == nil {", with: "go func() { select {} }()\n\tif c.policy == nil {"},
+	{name: "a goroutine is left behind", file: "internal/exchange/exchange.go", old: "c.driven.Request = &c.request", with: "go func() { select {} }()\n\tc.driven.Request = &c.request"},
 }

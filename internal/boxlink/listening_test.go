@@ -1,4 +1,4 @@
-package origin_test
+package boxlink_test
 
 import (
 	"net"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 func TestListeningIsWhereClientsReachIt(t *testing.T) {
@@ -20,7 +20,7 @@ func TestListeningIsWhereClientsReachIt(t *testing.T) {
 		{"::", "box", "http://box:8790"},
 		{"::", "::1", "http://[::1]:8790"},
 	} {
-		assert.Equal(t, test.want, origin.Listening(&net.TCPAddr{IP: net.ParseIP(test.ip), Port: 8790}, test.host))
+		assert.Equal(t, test.want, boxlink.Listening(&net.TCPAddr{IP: net.ParseIP(test.ip), Port: 8790}, test.host))
 	}
-	assert.Equal(t, "http://pipe", origin.Listening(&net.UnixAddr{Name: "pipe"}, ""))
+	assert.Equal(t, "http://pipe", boxlink.Listening(&net.UnixAddr{Name: "pipe"}, ""))
 }

@@ -1,4 +1,4 @@
-package origin
+package boxlink
 
 import "net"
 
