@@ -29,7 +29,7 @@ import (
 func TestFindCreatedFindsTheNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		s.keep(
@@ -76,7 +76,7 @@ func TestFindCreatedSaysNotCreatedOnlyAfterTheSettleTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				if tt.change != nil {
@@ -116,17 +116,17 @@ func recipe(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.
 
 func TestFindCreatedSurvivesALateCommit(t *testing.T) {
 	t.Parallel()
-	gatewayTimeout := func(s *shelf, r *http.Request) (*http.Response, error) {
+	gatewayTimeout := func(s *fakeService, r *http.Request) (*http.Response, error) {
 		time.Sleep(59 * time.Second)
 		return s.respond(r, http.StatusGatewayTimeout, ""), nil
 	}
-	silence := func(_ *shelf, r *http.Request) (*http.Response, error) {
+	silence := func(_ *fakeService, r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	reset := func(*shelf, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
+	reset := func(*fakeService, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
 	for name, tt := range map[string]struct {
-		lose   func(*shelf, *http.Request) (*http.Response, error)
+		lose   func(*fakeService, *http.Request) (*http.Response, error)
 		commit time.Duration
 	}{
 		"504 after 59 s, committed after 95 s":                {gatewayTimeout, 95 * time.Second},
@@ -141,9 +141,9 @@ func TestFindCreatedSurvivesALateCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				s.keep(visited().ago(30 * time.Hour))
-				s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 					time.AfterFunc(tt.commit, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
 					return tt.lose(s, r)
 				}
@@ -161,8 +161,8 @@ func TestFindCreatedSurvivesALateCommit(t *testing.T) {
 func TestFindCreatedGivesALongUploadItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
-		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+		s := newFakeService(t)
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 			time.AfterFunc(15*time.Minute, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
 			return nil, io.ErrUnexpectedEOF
 		}
@@ -181,48 +181,48 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 	composed, decomposed := "Größe", "Gro\u0308ße"
 	for name, tt := range map[string]struct {
 		sent   string // the name; "" stands for Visit
-		made   func(*shelf, *lostCreate)
+		made   func(*fakeService, *lostCreate)
 		reason string
 	}{
-		"renamed": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("Other")) }},
-		"shortened": {sent: "Visit of Monday morning", made: func(s *shelf, _ *lostCreate) {
+		"renamed": {made: func(s *fakeService, _ *lostCreate) { s.keep(visited().named("Other")) }},
+		"shortened": {sent: "Visit of Monday morning", made: func(s *fakeService, _ *lostCreate) {
 			s.keep(visited().named("Visit of Mon").sized(0).by(5))
 		}},
-		"another case":           {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("VISIT").sized(0).by(5)) }},
-		"decomposed":             {sent: composed, made: func(s *shelf, _ *lostCreate) { s.keep(visited().named(decomposed).sized(0).by(5)) }},
-		"composed":               {sent: decomposed, made: func(s *shelf, _ *lostCreate) { s.keep(visited().named(composed).sized(0).by(5)) }},
-		"re-encoded":             {made: func(s *shelf, _ *lostCreate) { s.keep(visited().sized(3).by(5)) }},
-		"renamed and re-encoded": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("Other").sized(3)) }},
-		"renamed, of nobody":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited().named("Other").sized(3).by(-1)) }},
-		"renamed, a clock behind": {made: func(s *shelf, _ *lostCreate) {
+		"another case":           {made: func(s *fakeService, _ *lostCreate) { s.keep(visited().named("VISIT").sized(0).by(5)) }},
+		"decomposed":             {sent: composed, made: func(s *fakeService, _ *lostCreate) { s.keep(visited().named(decomposed).sized(0).by(5)) }},
+		"composed":               {sent: decomposed, made: func(s *fakeService, _ *lostCreate) { s.keep(visited().named(composed).sized(0).by(5)) }},
+		"re-encoded":             {made: func(s *fakeService, _ *lostCreate) { s.keep(visited().sized(3).by(5)) }},
+		"renamed and re-encoded": {made: func(s *fakeService, _ *lostCreate) { s.keep(visited().named("Other").sized(3)) }},
+		"renamed, of nobody":     {made: func(s *fakeService, _ *lostCreate) { s.keep(visited().named("Other").sized(3).by(-1)) }},
+		"renamed, a clock behind": {made: func(s *fakeService, _ *lostCreate) {
 			s.keep(visited().named("Other").sized(3).ago(14 * time.Minute))
 		}},
-		"without a time": {made: func(s *shelf, _ *lostCreate) {
+		"without a time": {made: func(s *fakeService, _ *lostCreate) {
 			n := visited().by(5)
 			n.made = time.Time{}
 			s.keep(n)
 		}},
-		"Date 10 s ahead": {made: func(s *shelf, _ *lostCreate) {
+		"Date 10 s ahead": {made: func(s *fakeService, _ *lostCreate) {
 			s.keep(visited().ago(10 * time.Second))
 			s.ahead = 10 * time.Second
 		}, reason: "not enough of it is known"},
-		"service behind":        {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.ahead = -time.Hour }, reason: "sent in the future"},
-		"no Date":               {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "not enough of it is known"},
-		"local times, east":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "not enough of it is known"},
-		"local times, west":     {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.zone = -12 * time.Hour }, reason: "resembles"},
-		"sent by a clock ahead": {made: func(s *shelf, e *lostCreate) { s.keep(visited()); ago(e, -time.Hour) }, reason: "sent in the future"},
-		"sent by a clock ahead, asked later": {made: func(s *shelf, e *lostCreate) {
+		"service behind":        {made: func(s *fakeService, _ *lostCreate) { s.keep(visited()); s.ahead = -time.Hour }, reason: "sent in the future"},
+		"no Date":               {made: func(s *fakeService, _ *lostCreate) { s.keep(visited()); s.noDate = true }, reason: "not enough of it is known"},
+		"local times, east":     {made: func(s *fakeService, _ *lostCreate) { s.keep(visited()); s.zone = 14 * time.Hour }, reason: "not enough of it is known"},
+		"local times, west":     {made: func(s *fakeService, _ *lostCreate) { s.keep(visited()); s.zone = -12 * time.Hour }, reason: "resembles"},
+		"sent by a clock ahead": {made: func(s *fakeService, e *lostCreate) { s.keep(visited()); ago(e, -time.Hour) }, reason: "sent in the future"},
+		"sent by a clock ahead, asked later": {made: func(s *fakeService, e *lostCreate) {
 			s.keep(visited().ago(-time.Second))
 			ago(e, -time.Hour)
 			time.Sleep(3 * time.Hour)
 		}, reason: "resembles"},
-		"user not known": {made: func(s *shelf, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "not enough of it is known"},
-		"/user fails":    {made: func(s *shelf, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is known"},
-		"found and gone": {made: func(s *shelf, _ *lostCreate) {
+		"user not known": {made: func(s *fakeService, _ *lostCreate) { s.keep(visited().by(-1)) }, reason: "not enough of it is known"},
+		"/user fails":    {made: func(s *fakeService, _ *lostCreate) { s.keep(visited()); s.noUser = true }, reason: "not enough of it is known"},
+		"found and gone": {made: func(s *fakeService, _ *lostCreate) {
 			id := s.keep(visited().named("Visit 2"))
 			s.onList = func() {
 				if s.lists == 2 {
-					s.change(id, func(n *shelved) { n.id = 0 })
+					s.change(id, func(n *fakeNote) { n.id = 0 })
 				}
 			}
 		}, reason: "resembles"},
@@ -230,7 +230,7 @@ func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				params := visit()
 				params.Name = cmp.Or(tt.sent, params.Name)
@@ -249,25 +249,29 @@ func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		params func(*clinicaldoc.CreateNoteParams)
-		made   func(*shelf)
+		made   func(*fakeService)
 		reason string
 	}{
-		"made before it was sent":         {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)) }},
-		"before, with a stale Date":       {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.ahead = -time.Minute; s.zone = time.Minute }, reason: "not enough of it is known"},
-		"before, from a cache":            {made: func(s *shelf) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
-		"a colleague's":                   {made: func(s *shelf) { s.keep(visited().by(5)) }},
-		"a colleague's, no patient sent":  {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited().by(5)) }},
-		"a patient's, no patient sent":    {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *shelf) { s.keep(visited()) }},
-		"no size on either side":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
-		"no recording was sent":           {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *shelf) { s.keep(visited()) }, reason: "not enough of it is known"},
-		"no name was sent, no size known": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *shelf) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
-		"two fit":                         {made: func(s *shelf) { s.keep(visited(), visited()) }, reason: "several notes fit"},
-		"one fits, one may":               {made: func(s *shelf) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
+		"made before it was sent": {made: func(s *fakeService) { s.keep(visited().ago(2 * time.Second)) }},
+		"before, with a stale Date": {made: func(s *fakeService) {
+			s.keep(visited().ago(2 * time.Second))
+			s.ahead = -time.Minute
+			s.zone = time.Minute
+		}, reason: "not enough of it is known"},
+		"before, from a cache":            {made: func(s *fakeService) { s.keep(visited().ago(2 * time.Second)); s.age = time.Minute }},
+		"a colleague's":                   {made: func(s *fakeService) { s.keep(visited().by(5)) }},
+		"a colleague's, no patient sent":  {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *fakeService) { s.keep(visited().by(5)) }},
+		"a patient's, no patient sent":    {params: func(p *clinicaldoc.CreateNoteParams) { p.PatientID = 0 }, made: func(s *fakeService) { s.keep(visited()) }},
+		"no size on either side":          {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *fakeService) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
+		"no recording was sent":           {params: func(p *clinicaldoc.CreateNoteParams) { p.Audio = nil }, made: func(s *fakeService) { s.keep(visited()) }, reason: "not enough of it is known"},
+		"no name was sent, no size known": {params: func(p *clinicaldoc.CreateNoteParams) { p.Name = "" }, made: func(s *fakeService) { s.keep(visited().sized(0)) }, reason: "not enough of it is known"},
+		"two fit":                         {made: func(s *fakeService) { s.keep(visited(), visited()) }, reason: "several notes fit"},
+		"one fits, one may":               {made: func(s *fakeService) { s.keep(visited(), visited().by(-1)) }, reason: "several notes fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				params := visit()
 				if tt.params != nil {
@@ -289,7 +293,7 @@ func TestFindCreatedReturnsNoOtherNote(t *testing.T) {
 func TestFindCreatedOfACreateWithoutAPatient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		params := visit()
 		params.PatientID = 0
@@ -307,7 +311,7 @@ func TestFindCreatedOfACreateWithoutAPatient(t *testing.T) {
 func TestFindCreatedOfAStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		params := visit()
 		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
@@ -323,7 +327,7 @@ func TestFindCreatedOfAStream(t *testing.T) {
 func TestFindCreatedOfAStreamWhereTheServiceTellsNoSize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		params := visit()
 		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
@@ -339,10 +343,10 @@ func TestFindCreatedOfAStreamWhereTheServiceTellsNoSize(t *testing.T) {
 func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
-		s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
 		_, err := client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
 		_, err = client.Notes.FindCreated(t.Context(), lost, likeness)
@@ -368,7 +372,7 @@ func TestFindCreatedTwoEqualLostCreates(t *testing.T) {
 		t.Run(fmt.Sprint(made), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				first := lose(t, client, visit())
 				time.Sleep(time.Millisecond)
@@ -398,7 +402,7 @@ func TestFindCreatedTwoLostCreatesOfDifferentSizes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				other := visit()
@@ -425,9 +429,9 @@ func TestFindCreatedTwoLostCreatesOfDifferentSizes(t *testing.T) {
 func TestFindCreatedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
-		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 			s.commit(r, sent)
 			return nil, io.ErrUnexpectedEOF
 		}
@@ -447,11 +451,11 @@ func TestFindCreatedOneAfterTheOther(t *testing.T) {
 func TestFindCreatedOfASecondTry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 			s.commit(r, sent)
 			return nil, io.ErrUnexpectedEOF
 		}
@@ -466,7 +470,7 @@ func TestFindCreatedWaitsForTheUser(t *testing.T) {
 	t.Parallel()
 	for busy, found := range map[int]bool{0: true, 1: true, 9: true, 400: false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShelf(t)
+			s := newFakeService(t)
 			s.busy = busy
 			lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
 			s.keep(visited())
@@ -485,7 +489,7 @@ func TestFindCreatedWaitsForTheUser(t *testing.T) {
 func TestFindCreatedHoursLaterIsNotFooledByLocalTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		s.zone = 2 * time.Hour
 		s.keep(visited().ago(time.Hour))
 		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
@@ -501,7 +505,7 @@ func TestFindCreatedHoursLaterIsNotFooledByLocalTimes(t *testing.T) {
 func TestFindCreatedRemembersWhatItWasAskedAbout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		first := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
 		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
@@ -519,7 +523,7 @@ func TestFindCreatedRemembersWhatItWasAskedAbout(t *testing.T) {
 func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		first := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
 		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
 		s.keep(visited())
@@ -541,7 +545,7 @@ func TestFindCreatedNeverGivesOneNoteToTwo(t *testing.T) {
 func TestFindCreatedRemembersWhatItWasAskedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		first := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
 		second := &lostCreate{Params: visit(), SentAt: time.Now().Add(time.Millisecond), LostAt: time.Now()}
@@ -562,7 +566,7 @@ func TestFindCreatedOfAnotherSizeWhereNoneIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				longer := visit()
@@ -585,13 +589,13 @@ func TestFindCreatedOfAnotherSizeWhereNoneIsTold(t *testing.T) {
 func TestFindCreatedReturnsNoNoteThatIsGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		id := s.keep(visited())
-		s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+		s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
 			time.Sleep(40 * time.Second)
-			s.change(id, func(n *shelved) { n.id = 0 })
+			s.change(id, func(n *fakeNote) { n.id = 0 })
 			return s.respond(r, http.StatusUnprocessableEntity, `{}`), nil
 		}
 		var workers sync.WaitGroup
@@ -613,13 +617,13 @@ func TestFindCreatedWaitsForCreatesUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				if also {
 					s.keep(visited())
 				}
-				s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 					response := s.commit(r, sent)
 					time.Sleep(40 * time.Second) // the response is on its way
 					return response, nil
@@ -650,9 +654,9 @@ func TestFindCreatedAmongFortyEqualDictations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				var posts int64
-				s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 					s.mu.Lock()
 					posts++
 					n := posts
@@ -708,9 +712,9 @@ func TestFindCreatedAmongFortyEqualDictations(t *testing.T) {
 func TestFindCreatedAmongEqualDictationsInARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		posts := 0
-		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 			time.Sleep(300 * time.Millisecond)
 			if posts++; posts%15 == 0 {
 				return nil, io.ErrUnexpectedEOF
@@ -733,29 +737,29 @@ func TestFindCreatedAmongEqualDictationsInARow(t *testing.T) {
 func TestFindCreatedByItsUniqueName(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		made   func(*shelf)
+		made   func(*fakeService)
 		found  bool
 		reason string // of an undecided end; "" and not found: not created
 	}{
-		"whatever else does not fit": {made: func(s *shelf) { s.keep(visited().sized(3).by(5).ago(100 * time.Hour)) }, found: true},
-		"no user is known":           {made: func(s *shelf) { s.keep(visited().by(-1)); s.noUser = true }, found: true},
-		"no Date":                    {made: func(s *shelf) { s.keep(visited()); s.noDate = true }, found: true},
-		"local times":                {made: func(s *shelf) { s.keep(visited()); s.zone = -5 * time.Hour }, found: true},
-		"a list without an end": {made: func(s *shelf) {
+		"whatever else does not fit": {made: func(s *fakeService) { s.keep(visited().sized(3).by(5).ago(100 * time.Hour)) }, found: true},
+		"no user is known":           {made: func(s *fakeService) { s.keep(visited().by(-1)); s.noUser = true }, found: true},
+		"no Date":                    {made: func(s *fakeService) { s.keep(visited()); s.noDate = true }, found: true},
+		"local times":                {made: func(s *fakeService) { s.keep(visited()); s.zone = -5 * time.Hour }, found: true},
+		"a list without an end": {made: func(s *fakeService) {
 			s.keep(visited())
 			s.list = func(rows []string, _ *http.Request) string { return `{"data":[` + cut(rows, 0, 15) + `]}` }
 		}, found: true},
-		"others do not matter": {made: func(s *shelf) { s.keep(visited().named("Other")) }},
-		"twice":                {made: func(s *shelf) { s.keep(visited(), visited().ago(time.Hour)) }, reason: "several notes fit"},
-		"one that begins it":   {made: func(s *shelf) { s.keep(visited().named("Vis")) }},
-		"one that it begins":   {made: func(s *shelf) { s.keep(visited().named("Visit 10")) }},
-		"of another case":      {made: func(s *shelf) { s.keep(visited().named("VISIT")) }},
-		"sent in the future":   {made: func(*shelf) {}, reason: "sent in the future"},
+		"others do not matter": {made: func(s *fakeService) { s.keep(visited().named("Other")) }},
+		"twice":                {made: func(s *fakeService) { s.keep(visited(), visited().ago(time.Hour)) }, reason: "several notes fit"},
+		"one that begins it":   {made: func(s *fakeService) { s.keep(visited().named("Vis")) }},
+		"one that it begins":   {made: func(s *fakeService) { s.keep(visited().named("Visit 10")) }},
+		"of another case":      {made: func(s *fakeService) { s.keep(visited().named("VISIT")) }},
+		"sent in the future":   {made: func(*fakeService) {}, reason: "sent in the future"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				if name == "sent in the future" {
@@ -793,7 +797,7 @@ func TestFindCreatedByItsUniqueNameNeedsNoUser(t *testing.T) {
 func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		made   func() shelved // nil: it is gone
+		made   func() fakeNote // nil: it is gone
 		params findParams
 		sentTo int64 // patient
 		found  bool
@@ -801,21 +805,21 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 		also   error
 		took   time.Duration
 	}{
-		"there":                      {made: func() shelved { return visited().named("Whatever").by(5) }, sentTo: shelfPatient, found: true},
-		"there, naming no patient":   {made: func() shelved { return shelved{name: "Visit"} }, sentTo: shelfPatient, found: true},
+		"there":                      {made: func() fakeNote { return visited().named("Whatever").by(5) }, sentTo: fakePatient, found: true},
+		"there, naming no patient":   {made: func() fakeNote { return fakeNote{name: "Visit"} }, sentTo: fakePatient, found: true},
 		"another patient's":          {made: visited, sentTo: 5, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
 		"a patient's, none was sent": {made: visited, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
-		"someone's, none was sent":   {made: func() shelved { return shelved{name: "Visit", patient: -1} }, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
-		"of two patients":            {made: func() shelved { return shelved{name: "Visit", patient: -2} }, sentTo: shelfPatient, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
-		"made long before":           {made: func() shelved { return visited().ago(27 * time.Hour) }, sentTo: shelfPatient, reason: "cannot be it"},
-		"nothing like it":            {made: func() shelved { return visited().ago(5 * time.Hour).named("Other").sized(6) }, sentTo: shelfPatient, reason: "cannot be it"},
-		"excluded":                   {made: visited, sentTo: shelfPatient, params: findParams{WithoutAudio: true, ExcludeIDs: []int64{1}}, reason: "cannot be it"},
-		"gone":                       {sentTo: shelfPatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
+		"someone's, none was sent":   {made: func() fakeNote { return fakeNote{name: "Visit", patient: -1} }, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"of two patients":            {made: func() fakeNote { return fakeNote{name: "Visit", patient: -2} }, sentTo: fakePatient, reason: "cannot be it", also: clinicaldoc.ErrPatientMismatch},
+		"made long before":           {made: func() fakeNote { return visited().ago(27 * time.Hour) }, sentTo: fakePatient, reason: "cannot be it"},
+		"nothing like it":            {made: func() fakeNote { return visited().ago(5 * time.Hour).named("Other").sized(6) }, sentTo: fakePatient, reason: "cannot be it"},
+		"excluded":                   {made: visited, sentTo: fakePatient, params: findParams{WithoutAudio: true, ExcludeIDs: []int64{1}}, reason: "cannot be it"},
+		"gone":                       {sentTo: fakePatient, reason: "not there, or no longer", also: clinicaldoc.ErrNotFound, took: defaultSettle},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				if tt.made != nil {
 					s.keep(tt.made())
 				}
@@ -841,8 +845,8 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 // The id is enough where nothing else is known of the note.
 func TestFindCreatedReadsANamedNoteWithoutANameAndAPatient(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
-	s.keep(shelved{name: "Untitled"})
+	s := newFakeService(t)
+	s.keep(fakeNote{name: "Untitled"})
 	note, err := s.client().Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now(), NoteID: 1}, likeness)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, note.ID)
@@ -851,7 +855,7 @@ func TestFindCreatedReadsANamedNoteWithoutANameAndAPatient(t *testing.T) {
 func TestFindCreatedReadsALaggingReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: 1}
 		time.AfterFunc(5*time.Second, func() { s.keep(visited()) })
 		note, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
@@ -863,7 +867,7 @@ func TestFindCreatedReadsALaggingReplica(t *testing.T) {
 func TestFindCreatedEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		s.keep(visited().ago(100 * time.Hour))
@@ -900,7 +904,7 @@ func TestFindCreatedEndsWithItsContext(t *testing.T) {
 func TestFindCreatedForgetsWhatWasNotCreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
@@ -916,7 +920,7 @@ func TestFindCreatedForgetsWhatWasNotCreated(t *testing.T) {
 func TestFindCreatedLooksSoonAtFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		var looks []time.Time
 		s.onList = func() {
@@ -939,7 +943,7 @@ func TestFindCreatedLooksSoonAtFirst(t *testing.T) {
 func TestFindCreatedWhoseContextEndsWithinALook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -960,7 +964,7 @@ func TestFindCreatedWhoseContextEndsWithinALook(t *testing.T) {
 
 func TestFindCreatedRefusesWhatItCannotUse(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
+	s := newFakeService(t)
 	client := s.client()
 	good := &lostCreate{Params: visit(), SentAt: time.Now()}
 	nameless := &lostCreate{Params: clinicaldoc.CreateNoteParams{Name: " ", PatientID: 7}, SentAt: time.Now()}
@@ -991,7 +995,7 @@ func TestFindCreatedRefusesWhatItCannotUse(t *testing.T) {
 func TestFindCreatedFillsTheCallersResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		s.keep(visited())
@@ -1004,7 +1008,7 @@ func TestFindCreatedFillsTheCallersResponse(t *testing.T) {
 
 func TestOutcomeUnknownErrorInJSON(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
+	s := newFakeService(t)
 	client := s.client()
 	lost := lose(t, client, visit())
 	assert.EqualValues(t, 5, lost.AudioSize)
@@ -1015,7 +1019,7 @@ func TestOutcomeUnknownErrorInJSON(t *testing.T) {
 		require.NoError(t, err)
 		var members map[string]any
 		require.NoError(t, json.Unmarshal(stored, &members))
-		assert.Equal(t, map[string]any{"name": "Visit", "patient_id": float64(shelfPatient), "prompt_id": 3.0}, members["params"])
+		assert.Equal(t, map[string]any{"name": "Visit", "patient_id": float64(fakePatient), "prompt_id": 3.0}, members["params"])
 		assert.Equal(t, lost.SentAt.UTC().Format(time.RFC3339Nano), members["sent_at"])
 		assert.Equal(t, lost.LostAt.UTC().Format(time.RFC3339Nano), members["lost_at"])
 		assert.InDelta(t, 5, members["audio_size"], 0)
@@ -1041,8 +1045,8 @@ func TestOutcomeUnknownErrorInJSON(t *testing.T) {
 // An id in a failure's body is nobody's note.
 func TestOutcomeUnknownErrorTakesNoIDFromAFailure(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
-	s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+	s := newFakeService(t)
+	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
 		return s.respond(r, http.StatusInternalServerError, `{"id":7,"name":"Visit"}`), nil
 	}
 	assert.Zero(t, lose(t, s.client(), visit()).NoteID)
@@ -1066,7 +1070,7 @@ func TestOutcomeUnknownErrorInJSONHoldsOnlySafeWords(t *testing.T) {
 // A stream's size is known once it was sent to its end, which is another thing than no recording.
 func TestOutcomeUnknownErrorOfAStream(t *testing.T) {
 	t.Parallel()
-	client := newShelf(t).client()
+	client := newFakeService(t).client()
 	params := visit()
 	params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
 	assert.EqualValues(t, len("sound"), lose(t, client, params).AudioSize)
@@ -1076,8 +1080,8 @@ func TestOutcomeUnknownErrorOfAStream(t *testing.T) {
 
 func TestOutcomeUnknownErrorGivesOneAdvice(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
-	s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+	s := newFakeService(t)
+	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
 		resp := s.respond(r, http.StatusServiceUnavailable, "")
 		resp.Header.Set("Retry-After", "30")
 		return resp, nil
@@ -1166,22 +1170,22 @@ func TestFindCreatedKnowsTheSizeOfAStream(t *testing.T) {
 // A proxy that asks people to log in responds in the service's place for a while.
 func TestFindCreatedSurvivesALoginPage(t *testing.T) {
 	t.Parallel()
-	page := func(s *shelf, r *http.Request) *http.Response {
+	page := func(s *fakeService, r *http.Request) *http.Response {
 		resp := s.respond(r, http.StatusOK, "<html>")
 		resp.Header.Set("Content-Type", "text/html")
 		return resp
 	}
-	elsewhere := func(s *shelf, r *http.Request) *http.Response {
+	elsewhere := func(s *fakeService, r *http.Request) *http.Response {
 		resp := s.respond(r, http.StatusFound, "")
 		resp.Header.Set("Location", "https://login.example")
 		return resp
 	}
-	for name, login := range map[string]func(*shelf, *http.Request) *http.Response{"page": page, "redirect": elsewhere} {
+	for name, login := range map[string]func(*fakeService, *http.Request) *http.Response{"page": page, "redirect": elsewhere} {
 		for looks, found := range map[int]bool{1: true, 9: true, 10: false} {
 			t.Run(fmt.Sprint(name, looks), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					s := newShelf(t)
+					s := newFakeService(t)
 					s.instead = func(list int, r *http.Request) *http.Response {
 						if list > looks {
 							return nil
@@ -1208,7 +1212,7 @@ func TestFindCreatedSurvivesALoginPage(t *testing.T) {
 func TestFindCreatedHasPatienceWithACache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		lost := lose(t, s.client(), visit())
 		began := time.Now()
 		kept := defaultSettle - time.Second
@@ -1262,24 +1266,24 @@ func cursors(rows []string, r *http.Request) string {
 // "Not created" rests on a list that was seen to its end, or newest first to before the window, and on nothing else.
 func TestFindCreatedNeedsAListWithAProvenEnd(t *testing.T) {
 	t.Parallel()
-	hourly := func(n int) func(*shelf) {
-		return func(s *shelf) {
+	hourly := func(n int) func(*fakeService) {
+		return func(s *fakeService) {
 			for i := range n {
 				s.keep(visited().named("Earlier").sized(6).by(5).ago(time.Duration(n-i) * time.Hour))
 			}
 		}
 	}
-	together := func(s *shelf) { // all in one second, so that no order shows
+	together := func(s *fakeService) { // all in one second, so that no order shows
 		for range 250 {
 			s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
 		}
 	}
 	for name, tt := range map[string]struct {
 		list   func([]string, *http.Request) string
-		fill   func(*shelf)
-		order  func(a, b shelved) int // nil: as asked for
-		pages  int                    // of one look
-		reason string                 // "": proven
+		fill   func(*fakeService)
+		order  func(a, b fakeNote) int // nil: as asked for
+		pages  int                     // of one look
+		reason string                  // "": proven
 	}{
 		"numbered, one page":                 {nil, hourly(20), nil, 1, ""},
 		"numbered, empty":                    {nil, hourly(0), nil, 1, ""},
@@ -1309,7 +1313,7 @@ func TestFindCreatedNeedsAListWithAProvenEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				s.list, s.order = tt.list, tt.order
 				client := s.client()
 				tt.fill(s)
@@ -1352,8 +1356,8 @@ func TestFindCreatedReadsOnWhereTheOrderIsByAccident(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
-				s.order = func(a, b shelved) int { return cmp.Compare(a.id, b.id) }
+				s := newFakeService(t)
+				s.order = func(a, b fakeNote) int { return cmp.Compare(a.id, b.id) }
 				client := s.client()
 				for i := range 120 {
 					s.keep(visited().named("Earlier").sized(6).by(5).ago(time.Duration(i+1) * 24 * time.Hour))
@@ -1381,7 +1385,7 @@ func TestFindCreatedReadsOnWhereTheOrderIsByAccident(t *testing.T) {
 func TestFindCreatedPausesWhenTheOtherOrderIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		for i := range 120 {
 			s.keep(visited().named("Earlier").sized(6).by(5).ago(time.Duration(120-i) * 24 * time.Hour))
@@ -1391,7 +1395,7 @@ func TestFindCreatedPausesWhenTheOtherOrderIsRefused(t *testing.T) {
 		var last time.Time
 		s.onList = func() {
 			if s.fail(s.lists) != 0 {
-				assert.GreaterOrEqual(t, time.Since(last), shelfRetryAfter, "after list %d", s.lists)
+				assert.GreaterOrEqual(t, time.Since(last), fakeRetryAfter, "after list %d", s.lists)
 			}
 			last = time.Now()
 		}
@@ -1411,7 +1415,7 @@ func TestFindCreatedPausesWhenTheOtherOrderIsRefused(t *testing.T) {
 func TestFindCreatedIsNotFooledByRowsThatMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		s.order = oldestFirst
 		client := s.client()
 		first := s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
@@ -1424,7 +1428,7 @@ func TestFindCreatedIsNotFooledByRowsThatMove(t *testing.T) {
 		s.keep(visited().named("Later").sized(6).by(5))
 		s.onList = func() {
 			if s.lists == 1 {
-				s.change(first, func(n *shelved) { n.id = 0 })
+				s.change(first, func(n *fakeNote) { n.id = 0 })
 				s.keep(visited().named("Later").sized(6).by(5)) // so that the total does not tell
 			}
 		}
@@ -1438,7 +1442,7 @@ func TestFindCreatedIsNotFooledByRowsThatMove(t *testing.T) {
 func TestFindCreatedSeesAllThatWasThereWhenRowsComeIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		for range 150 {
 			s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
@@ -1456,7 +1460,7 @@ func TestFindCreatedSeesAllThatWasThereWhenRowsComeIn(t *testing.T) {
 func TestFindCreatedReadsOnWhereTheOrderIsNotKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		for i := range 150 {
@@ -1488,7 +1492,7 @@ func TestFindCreatedNeedsRowsOfThePatient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client(clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "filter"})) // which it does not know
 				lost := lose(t, client, visit())
 				n := visited()
@@ -1524,7 +1528,7 @@ func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				s.fail = func(list int) int {
 					if list <= tt.times {
 						return tt.status
@@ -1537,7 +1541,7 @@ func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
 				note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 				assert.Equal(t, tt.lists, s.lists)
 				if tt.status == http.StatusTooManyRequests {
-					assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*shelfRetryAfter)
+					assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*fakeRetryAfter)
 				}
 				if tt.want == nil {
 					require.NoError(t, err)
@@ -1556,7 +1560,7 @@ func TestFindCreatedSurvivesAListThatFails(t *testing.T) {
 func TestFindCreatedSurvivesAListThatFailsNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		failures := 0
 		s.fail = func(list int) int {
 			if list%3 == 0 {
@@ -1577,13 +1581,13 @@ func TestFindCreatedSurvivesAListThatFailsNowAndThen(t *testing.T) {
 func TestFindCreatedReturnsNothingThatIsGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		id := s.keep(visited())
-		s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+		s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
 			time.Sleep(20 * time.Second)
-			s.change(id, func(n *shelved) { n.id = 0 })
+			s.change(id, func(n *fakeNote) { n.id = 0 })
 			return s.respond(r, http.StatusUnprocessableEntity, `{"message":"The given data was invalid"}`), nil
 		}
 		var workers sync.WaitGroup
@@ -1616,18 +1620,18 @@ func TestFindCreatedEndsWithAListThatNeverWorks(t *testing.T) {
 func TestFindCreatedCountsFailedListsAnewAfterOneThatWorks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		sent, lists := time.Now(), 0
 		client := s.client(clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path != notesPath {
-				return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+				return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, fakeUser)), nil
 			}
 			if lists++; lists%10 != 0 {
 				return s.respond(r, http.StatusBadGateway, `{}`), nil
 			}
 			return s.page(r)
 		})}))
-		_, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent, Service: testBase, UserID: shelfUser}, likeness)
+		_, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent, Service: testBase, UserID: fakeUser}, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		assert.GreaterOrEqual(t, lists, 20, "nine in a row failed twice")
 	})
@@ -1640,13 +1644,13 @@ func TestFindCreatedWaitsAsLongAsTheListAsks(t *testing.T) {
 		t.Run(asked, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				sent := time.Now()
 				id := s.keep(visited())
 				lists := 0
 				client := s.client(clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Path != notesPath {
-						return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+						return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, fakeUser)), nil
 					}
 					if lists++; lists > 1 {
 						return s.page(r)
@@ -1655,7 +1659,7 @@ func TestFindCreatedWaitsAsLongAsTheListAsks(t *testing.T) {
 					refusal.Header.Set("Retry-After", asked)
 					return refusal, nil
 				})}))
-				note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent, Service: testBase, UserID: shelfUser}, likeness)
+				note, err := client.Notes.FindCreated(t.Context(), &lostCreate{Params: visit(), SentAt: sent, LostAt: sent, Service: testBase, UserID: fakeUser}, likeness)
 				require.NoError(t, err)
 				assert.Equal(t, id, note.ID)
 				assert.Equal(t, want, time.Since(sent))
@@ -1668,7 +1672,7 @@ func TestFindCreatedWaitsAsLongAsTheListAsks(t *testing.T) {
 func TestFindCreatedKnowsThatACacheIsOld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		s.age = 2 * time.Minute
 		client := s.client()
 		lost := lose(t, client, visit())
@@ -1682,7 +1686,7 @@ func TestFindCreatedKnowsThatACacheIsOld(t *testing.T) {
 func TestFindCreatedGoesByTheOldestPage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		for range 101 {
 			s.keep(visited().named("Other").sized(9).by(5))
@@ -1707,7 +1711,7 @@ func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
 		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now()}
 		fresh := map[string]string{"Cache-Control": "no-cache"}
 		now := map[string]string{"Date": time.Now().UTC().Format(http.TimeFormat)}
-		s := newShelf(t)
+		s := newFakeService(t)
 		n := visited()
 		n.id = 7
 		client := serve(t,
@@ -1734,7 +1738,7 @@ func TestFindCreatedNeedsAClockOnlyOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				s.ahead = tt.ahead
 				client := s.client()
 				lost := lose(t, client, visit())
@@ -1761,7 +1765,7 @@ func TestFindCreatedHoldsBothNamesOfTheUserAgainstTheTokens(t *testing.T) {
 		t.Run(user, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				s.keep(visited())
@@ -1788,7 +1792,7 @@ func TestFindCreatedWithoutAPatientTakesNoRowThatNamesOne(t *testing.T) {
 		t.Run(patient, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				params := visit()
 				params.PatientID = 0
@@ -1822,7 +1826,7 @@ func TestFindCreatedWithoutAPatientTakesNoNamedNoteOfOne(t *testing.T) {
 func TestFindCreatedAfterMoreLossesThanItRemembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -1851,7 +1855,7 @@ func TestFindCreatedAfterMoreCreatesThanItRemembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				other := visit()
@@ -1860,7 +1864,7 @@ func TestFindCreatedAfterMoreCreatesThanItRemembers(t *testing.T) {
 					time.Sleep(time.Microsecond)
 					lose(t, client, other)
 				}
-				s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
 				for range tt.made {
 					_, err := client.Notes.Create(t.Context(), other)
 					require.NoError(t, err)
@@ -1909,7 +1913,7 @@ func TestANoteOfATimeWithoutAZoneMayBeIt(t *testing.T) {
 func TestFindCreatedDoesNotTrustAFewSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		s.ahead = -3 * time.Second
 		client := s.client()
 		time.Sleep(950 * time.Millisecond)
@@ -1932,7 +1936,7 @@ const otherToken = "synthetic-token-of-a-clinician"
 func TestNotCreatedIsSaidOnlyToWhomItWasSentBy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		_, err := client.Notes.Create(t.Context(), visit(), clinicaldoc.WithToken(otherToken))
 		var lost *lostCreate
@@ -1948,14 +1952,14 @@ func TestNotCreatedIsSaidOnlyToWhomItWasSentBy(t *testing.T) {
 func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
-		s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
 		_, err := client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
 		s.post = nil
 		lost := lose(t, client, visit())
-		assert.EqualValues(t, shelfUser, lost.UserID)
+		assert.EqualValues(t, fakeUser, lost.UserID)
 		assert.NotEmpty(t, lost.ID)
 		assert.Equal(t, testBase, lost.Service)
 		for _, unique := range []bool{false, true} {
@@ -1985,7 +1989,7 @@ func restored(t *testing.T, lost *lostCreate, change func(map[string]any)) *lost
 
 func TestNothingIsSaidAtAnotherService(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
+	s := newFakeService(t)
 	lost := lose(t, s.client(), visit())
 	elsewhere, err := clinicaldoc.NewClient("https://elsewhere.clinic.test", "synthetic-token")
 	require.NoError(t, err)
@@ -2008,14 +2012,14 @@ func TestALossWithoutIdentityIsNeverSaidNotToBeThere(t *testing.T) {
 	}{
 		"as it is":         {func(*lostCreate) {}, false},
 		"only a service":   {func(e *lostCreate) { e.Service = testBase }, false},
-		"only a user":      {func(e *lostCreate) { e.UserID = shelfUser }, false},
+		"only a user":      {func(e *lostCreate) { e.UserID = fakeUser }, false},
 		"another user":     {func(e *lostCreate) { e.Service, e.UserID = testBase, 77 }, false},
-		"service and user": {func(e *lostCreate) { e.Service, e.UserID = testBase, shelfUser }, true},
+		"service and user": {func(e *lostCreate) { e.Service, e.UserID = testBase, fakeUser }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				old := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
 					for _, key := range []string{"id", "service", "user_id", "audio_sha256", "token_fingerprint", "audio_type", "clock_read_at", "service_clock"} {
 						delete(members, key)
@@ -2037,7 +2041,7 @@ func TestALossWithoutIdentityIsNeverSaidNotToBeThere(t *testing.T) {
 func TestFindCreatedNoticesACacheThatDoesNotSayHowOldItIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		time.AfterFunc(2*time.Minute, func() { s.keep(visited()) })
@@ -2076,8 +2080,8 @@ func TestSettleIsCountedByBothClocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
-				s.post = func(r *http.Request, _ shelved) (*http.Response, error) {
+				s := newFakeService(t)
+				s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
 					return s.respond(r, http.StatusGatewayTimeout, ""), nil
 				}
 				lost := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
@@ -2105,7 +2109,7 @@ func TestSettleIsCountedByBothClocks(t *testing.T) {
 func TestTheClocksThatALookShowedAreKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		lost := restored(t, lose(t, s.client(), visit()), nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 		defer cancel()
@@ -2121,7 +2125,7 @@ func TestTheClocksThatALookShowedAreKept(t *testing.T) {
 func TestFindCreatedWaitsForTheTimeOfANote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		id := s.keep(visited().ago(-2 * time.Second))
@@ -2139,9 +2143,9 @@ func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
 	t.Run("the id of a note that this client made", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := newShelf(t)
+			s := newFakeService(t)
 			client := s.client()
-			s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+			s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
 			_, err := client.Notes.Create(t.Context(), visit())
 			require.NoError(t, err)
 			s.post, s.notes = nil, nil
@@ -2155,7 +2159,7 @@ func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
 	t.Run("the id of a note that was found", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := newShelf(t)
+			s := newFakeService(t)
 			client := s.client()
 			lost := lose(t, client, visit())
 			s.keep(visited())
@@ -2175,7 +2179,7 @@ func TestALossIsKnownByItsID(t *testing.T) {
 	t.Run("kept with less precision", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := newShelf(t)
+			s := newFakeService(t)
 			client := s.client()
 			time.Sleep(123456789)
 			lost := lose(t, client, visit())
@@ -2192,7 +2196,7 @@ func TestALossIsKnownByItsID(t *testing.T) {
 	t.Run("two at one instant", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			s := newShelf(t)
+			s := newFakeService(t)
 			client := s.client()
 			first, second := lose(t, client, visit()), lose(t, client, visit())
 			require.Equal(t, first.SentAt, second.SentAt)
@@ -2212,7 +2216,7 @@ func TestAUniqueNameThatWasCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				params := visit()
 				params.Name = "Encounter of Monday 10"
@@ -2236,7 +2240,7 @@ func TestAUniqueNameThatWasCut(t *testing.T) {
 const remade = "noise"
 
 // twoVisits are two notes that look the same; the second one's recording is what was sent.
-func twoVisits(s *shelf) (other, own int64) {
+func twoVisits(s *fakeService) (other, own int64) {
 	other = s.keep(visited().of(remade))
 	return other, s.keep(visited())
 }
@@ -2244,7 +2248,7 @@ func twoVisits(s *shelf) (other, own int64) {
 func TestTheRecordingProvesTheNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		_, own := twoVisits(s)
@@ -2269,7 +2273,7 @@ func TestTheRecordingProvesTheNote(t *testing.T) {
 func TestNoRecordingIsReadWhereLikenessDecides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		var result clinicaldoc.FindCreatedResult
@@ -2291,7 +2295,7 @@ func TestNoRecordingIsReadWhereLikenessDecides(t *testing.T) {
 func TestANoteThatWasFoundCanBeExcludedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		s.keep(visited())
@@ -2309,7 +2313,7 @@ func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
 		control    bool // this client has made a note before
 		reencodes  bool // and the service has changed its recording
 		change     func(*lostCreate)
-		rival      shelved
+		rival      fakeNote
 		notCreated bool
 	}{
 		"nothing is known of the service":  {rival: visited().of(remade)},
@@ -2318,7 +2322,7 @@ func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
 		"it keeps bytes, another length":   {control: true, rival: visited().of("longer than that").sized(3), notCreated: true},
 		"it re-encodes":                    {control: true, reencodes: true, rival: visited().of(remade)},
 		"the hash may be of another recording": {control: true, rival: visited().of("sound"), change: func(e *lostCreate) {
-			*e = lostCreate{Params: visit(), SentAt: e.SentAt, LostAt: e.LostAt, AudioSize: 5, Service: e.Service, UserID: shelfUser}
+			*e = lostCreate{Params: visit(), SentAt: e.SentAt, LostAt: e.LostAt, AudioSize: 5, Service: e.Service, UserID: fakeUser}
 			e.Params.Audio = clinicaldoc.AudioBytes("a.wav", []byte("other"))
 		}},
 		"the bytes can be read at any place, and be any": {control: true, rival: visited().of("sound"), change: func(e *lostCreate) {
@@ -2328,15 +2332,15 @@ func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				exclude := []int64{}
 				if tt.control {
-					s.post = func(r *http.Request, sent shelved) (*http.Response, error) { return s.commit(r, sent), nil }
+					s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
 					note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Control", PatientID: 8, Audio: clinicaldoc.AudioBytes("b.wav", []byte("control"))})
 					require.NoError(t, err)
 					s.post, exclude = nil, []int64{note.ID}
-					s.change(note.ID, func(n *shelved) {
+					s.change(note.ID, func(n *fakeNote) {
 						if tt.reencodes {
 							n.recording = "CONTROL"
 						}
@@ -2362,19 +2366,19 @@ func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
 func TestTheRecordingAloneIsNotAlwaysProof(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		made   func(*shelf)
+		made   func(*fakeService)
 		reason string
 	}{
-		"somebody uploads it again":           {func(s *shelf) { s.keep(visited().by(-1), visited().by(5)) }, ""},
-		"the note is renamed, another is not": {func(s *shelf) { s.keep(visited().named("Other"), visited().by(5)) }, ""},
-		"it was uploaded hours before":        {func(s *shelf) { s.keep(visited().ago(5 * time.Hour)) }, "has the very recording"},
-		"another may be it, and cannot be read": {func(s *shelf) {
+		"somebody uploads it again":           {func(s *fakeService) { s.keep(visited().by(-1), visited().by(5)) }, ""},
+		"the note is renamed, another is not": {func(s *fakeService) { s.keep(visited().named("Other"), visited().by(5)) }, ""},
+		"it was uploaded hours before":        {func(s *fakeService) { s.keep(visited().ago(5 * time.Hour)) }, "has the very recording"},
+		"another may be it, and cannot be read": {func(s *fakeService) {
 			s.keep(visited(), visited().of(remade))
 			s.audio = fails(2, http.StatusServiceUnavailable) //nolint:bodyclose // it is the server's
 		}, ""},
-		"it is under another name":                {func(s *shelf) { s.keep(visited().named("Other")) }, ""},
-		"it is compressed, which is another form": {func(s *shelf) { twoVisits(s); s.audio = compressed }, ""},
-		"a page of a proxy": {func(s *shelf) {
+		"it is under another name":                {func(s *fakeService) { s.keep(visited().named("Other")) }, ""},
+		"it is compressed, which is another form": {func(s *fakeService) { twoVisits(s); s.audio = compressed }, ""},
+		"a page of a proxy": {func(s *fakeService) {
 			twoVisits(s)
 			s.audio = func(_ int64, r *http.Request) *http.Response {
 				return madeResponse(r, http.StatusOK, "<html>welcome</html>")
@@ -2384,7 +2388,7 @@ func TestTheRecordingAloneIsNotAlwaysProof(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
 				tt.made(s)
@@ -2408,7 +2412,7 @@ func fails(id int64, status int) func(int64, *http.Request) *http.Response {
 }
 
 func compressed(_ int64, r *http.Request) *http.Response {
-	resp := (*shelf)(nil).stored(r, "sound")
+	resp := (*fakeService)(nil).stored(r, "sound")
 	resp.Header.Set("Content-Encoding", "gzip")
 	return resp
 }
@@ -2417,7 +2421,7 @@ func compressed(_ int64, r *http.Request) *http.Response {
 func TestRecordingsAreReadWithinBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		for i := range 6 {
@@ -2444,7 +2448,7 @@ func TestRecordingsAreReadWithinBounds(t *testing.T) {
 func TestRetryAfterOfStorageEndsTheReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		_, own := twoVisits(s)
@@ -2470,7 +2474,7 @@ func TestRetryAfterOfStorageEndsTheReading(t *testing.T) {
 func TestARecordingThatIsReadyLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		_, own := twoVisits(s)
@@ -2493,7 +2497,7 @@ func TestTwinLossesAreToldApartByTheirRecordings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(t)
+				s := newFakeService(t)
 				client := s.client()
 				first := lose(t, client, visit())
 				params := visit()
@@ -2523,11 +2527,11 @@ func TestTwinLossesAreToldApartByTheirRecordings(t *testing.T) {
 func TestACreateUnderWayMayHaveSentTheSameRecording(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		twoVisits(s)
-		s.post = func(r *http.Request, sent shelved) (*http.Response, error) {
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 			resp := s.commit(r, sent) // its note is there, and its response under way
 			time.Sleep(30 * time.Second)
 			return resp, nil
@@ -2538,7 +2542,7 @@ func TestACreateUnderWayMayHaveSentTheSameRecording(t *testing.T) {
 			assert.NoError(t, err)
 		})
 		synctest.Wait()
-		s.change(2, func(n *shelved) { n.id = 0 }) // so that the only one that has the recording is the other's
+		s.change(2, func(n *fakeNote) { n.id = 0 }) // so that the only one that has the recording is the other's
 		begin := time.Now()
 		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the note that has the recording is the other's")
@@ -2551,7 +2555,7 @@ func TestACreateUnderWayMayHaveSentTheSameRecording(t *testing.T) {
 func TestAStreamIsKnownByItsHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		params := visit()
 		params.Audio = clinicaldoc.AudioReader("a.wav", strings.NewReader("sound"))
@@ -2569,7 +2573,7 @@ func TestAFileThatChangedIsNotWhatWasSent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.wav")
 	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
-	s := newShelf(t)
+	s := newFakeService(t)
 	client := s.client()
 	params := visit()
 	var err error
@@ -2595,7 +2599,7 @@ func modTime(t *testing.T, path string) time.Time {
 func TestARecordingWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newFakeService(t)
 		client := s.client()
 		lost := lose(t, client, visit())
 		twoVisits(s)
@@ -2617,7 +2621,7 @@ func TestARecordingWithoutAnEnd(t *testing.T) {
 
 func TestAnAudioSHA256ThatIsNone(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t)
+	s := newFakeService(t)
 	lost := &lostCreate{Params: visit(), SentAt: time.Now(), AudioSHA256: "sound"}
 	_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)

@@ -1269,23 +1269,23 @@ var stagesInOrder = []clinicaldoc.Stage{
 	clinicaldoc.StageAnalysing, clinicaldoc.StageComplete, clinicaldoc.StageSigned,
 }
 
-// shelf is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered, newest first.
-type shelf struct {
+// fakeService is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered, newest first.
+type fakeService struct {
 	t     *testing.T
 	mu    sync.Mutex
-	notes []shelved // in the order of their making
-	lists int       // pages that were asked for
-	users int       // how often the user was
+	notes []fakeNote // in the order of their making
+	lists int        // pages that were asked for
+	users int        // how often the user was
 
-	post    func(r *http.Request, sent shelved) (*http.Response, error) // nil: the response is lost, nothing is kept
-	list    func(rows []string, r *http.Request) string                 // nil: numbered pages
-	onList  func()                                                      // before each page
-	fail    func(list int) int                                          // status of the list of that number; 0: it succeeds
-	instead func(list int, r *http.Request) *http.Response              // of the list of that number; nil: it is given
-	order   func(a, b shelved) int                                      // of its lists, whatever is asked for; nil: as asked for, by time
-	ahead   time.Duration                                               // of its clock
-	zone    time.Duration                                               // its times are local, given as if they were UTC
-	age     time.Duration                                               // in a cache, of every list
+	post    func(r *http.Request, sent fakeNote) (*http.Response, error) // nil: the response is lost, nothing is kept
+	list    func(rows []string, r *http.Request) string                  // nil: numbered pages
+	onList  func()                                                       // before each page
+	fail    func(list int) int                                           // status of the list of that number; 0: it succeeds
+	instead func(list int, r *http.Request) *http.Response               // of the list of that number; nil: it is given
+	order   func(a, b fakeNote) int                                      // of its lists, whatever is asked for; nil: as asked for, by time
+	ahead   time.Duration                                                // of its clock
+	zone    time.Duration                                                // its times are local, given as if they were UTC
+	age     time.Duration                                                // in a cache, of every list
 	noDate  bool
 	noUser  bool                                           // GET /user fails
 	urls    int                                            // of recordings that were asked for
@@ -1294,8 +1294,8 @@ type shelf struct {
 	busy    int                                            // so often GET /user fails before it succeeds, in a way that passes
 }
 
-// shelved is a note of the shelf; what is zero is not told, but for the user, who is the client's.
-type shelved struct {
+// fakeNote is a note of the fake service; what is zero is not told, but for the user, who is the client's.
+type fakeNote struct {
 	id            int64
 	name          string
 	patient, size int64 // -1: a patient without an id, -2: two patients
@@ -1305,39 +1305,39 @@ type shelved struct {
 }
 
 const (
-	shelfUser    = 2
-	shelfPatient = 4711
+	fakeUser    = 2
+	fakePatient = 4711
 
-	shelfRetryAfter = 30 * time.Second
+	fakeRetryAfter = 30 * time.Second
 )
 
-func newShelf(t *testing.T) *shelf {
+func newFakeService(t *testing.T) *fakeService {
 	t.Helper()
-	return &shelf{t: t}
+	return &fakeService{t: t}
 }
 
 // visit is the note that the tests create: a name, a patient, five bytes of a recording.
 func visit() clinicaldoc.CreateNoteParams {
-	return clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: shelfPatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
+	return clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: fakePatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
 }
 
 // visited is the note that visit makes, now.
-func visited() shelved {
-	return shelved{name: "Visit", patient: shelfPatient, size: 5, made: time.Now()}
+func visited() fakeNote {
+	return fakeNote{name: "Visit", patient: fakePatient, size: 5, made: time.Now()}
 }
 
-func (n shelved) ago(d time.Duration) shelved { n.made = n.made.Add(-d); return n }
+func (n fakeNote) ago(d time.Duration) fakeNote { n.made = n.made.Add(-d); return n }
 
-func (n shelved) named(name string) shelved { n.name = name; return n }
+func (n fakeNote) named(name string) fakeNote { n.name = name; return n }
 
-func (n shelved) sized(size int64) shelved { n.size = size; return n }
+func (n fakeNote) sized(size int64) fakeNote { n.size = size; return n }
 
-func (n shelved) by(user int64) shelved { n.user = user; return n }
+func (n fakeNote) by(user int64) fakeNote { n.user = user; return n }
 
-func (n shelved) of(recording string) shelved { n.recording = recording; return n }
+func (n fakeNote) of(recording string) fakeNote { n.recording = recording; return n }
 
-// keep puts notes on the shelf and returns the last one's id.
-func (s *shelf) keep(notes ...shelved) int64 {
+// keep adds notes and returns the last one's id.
+func (s *fakeService) keep(notes ...fakeNote) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range notes {
@@ -1348,7 +1348,7 @@ func (s *shelf) keep(notes ...shelved) int64 {
 }
 
 // change changes a note, or removes it.
-func (s *shelf) change(id int64, how func(*shelved)) {
+func (s *fakeService) change(id int64, how func(*fakeNote)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.notes {
@@ -1358,7 +1358,7 @@ func (s *shelf) change(id int64, how func(*shelved)) {
 	}
 }
 
-func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
+func (s *fakeService) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	s.t.Helper()
 	transport := httpmock.NewMockTransport()
 	transport.RegisterNoResponder(httpmock.NewNotFoundResponder(s.t.Error))
@@ -1370,9 +1370,9 @@ func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 		defer s.mu.Unlock()
 		s.urls++
 		id := httpmock.MustGetSubmatchAsInt(r, 1)
-		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"url":"%s/%d?signature=%s"}`, shelfStorage, id, canary)), nil
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"url":"%s/%d?signature=%s"}`, fakeStorage, id, canary)), nil
 	})
-	transport.RegisterResponder(http.MethodGet, `=~^`+shelfStorage+`/(\d+)`, s.recordingOf)
+	transport.RegisterResponder(http.MethodGet, `=~^`+fakeStorage+`/(\d+)`, s.recordingOf)
 	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
 		s.users++
 		if s.users <= s.busy {
@@ -1381,15 +1381,15 @@ func (s *shelf) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 		if s.noUser {
 			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
 		}
-		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, shelfUser)), nil
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, fakeUser)), nil
 	})
 	return clientOn(s.t, &http.Client{Transport: transport}, opts...)
 }
 
-const shelfStorage = "https://storage.clinic.test"
+const fakeStorage = "https://storage.clinic.test"
 
 // recordingOf is what storage gives.
-func (s *shelf) recordingOf(r *http.Request) (*http.Response, error) {
+func (s *fakeService) recordingOf(r *http.Request) (*http.Response, error) {
 	assert.Empty(s.t, r.Header.Get("Authorization"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -1409,14 +1409,14 @@ func (s *shelf) recordingOf(r *http.Request) (*http.Response, error) {
 }
 
 // stored is a recording as storage gives it.
-func (s *shelf) stored(r *http.Request, recording string) *http.Response {
+func (s *fakeService) stored(r *http.Request, recording string) *http.Response {
 	resp := httpmock.NewStringResponse(http.StatusOK, recording)
 	resp.Request, resp.ContentLength = r, int64(len(recording))
 	resp.Header.Set("Content-Type", "audio/wav")
 	return resp
 }
 
-func (s *shelf) respond(r *http.Request, status int, body string) *http.Response {
+func (s *fakeService) respond(r *http.Request, status int, body string) *http.Response {
 	resp := httpmock.NewStringResponse(status, body)
 	resp.Request = r
 	resp.Header.Set("Content-Type", "application/json")
@@ -1429,8 +1429,8 @@ func (s *shelf) respond(r *http.Request, status int, body string) *http.Response
 	return resp
 }
 
-func (s *shelf) create(r *http.Request) (*http.Response, error) {
-	sent := shelved{}
+func (s *fakeService) create(r *http.Request) (*http.Response, error) {
+	sent := fakeNote{}
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return nil, err
@@ -1459,19 +1459,19 @@ func (s *shelf) create(r *http.Request) (*http.Response, error) {
 }
 
 // commit keeps a note that was sent and returns the response of its create.
-func (s *shelf) commit(r *http.Request, sent shelved) *http.Response {
+func (s *fakeService) commit(r *http.Request, sent fakeNote) *http.Response {
 	sent.made = time.Now()
 	sent.id = s.keep(sent)
 	return s.respond(r, http.StatusCreated, s.json(sent))
 }
 
-func (s *shelf) json(n shelved) string {
+func (s *fakeService) json(n fakeNote) string {
 	fields := []string{fmt.Sprintf(`"id":%d,"name":%q`, n.id, n.name)}
 	switch {
 	case n.patient == -1:
 		fields = append(fields, `"patient":{"name":"not told"}`)
 	case n.patient == -2:
-		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d},"patient_id":5`, shelfPatient))
+		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d},"patient_id":5`, fakePatient))
 	case n.patient > 0:
 		fields = append(fields, fmt.Sprintf(`"patient":{"id":%d}`, n.patient))
 	}
@@ -1479,7 +1479,7 @@ func (s *shelf) json(n shelved) string {
 		fields = append(fields, fmt.Sprintf(`"audio":{"size":%d}`, n.size))
 	}
 	if n.user >= 0 {
-		fields = append(fields, fmt.Sprintf(`"user_id":%d`, cmp.Or(n.user, shelfUser)))
+		fields = append(fields, fmt.Sprintf(`"user_id":%d`, cmp.Or(n.user, fakeUser)))
 	}
 	if !n.made.IsZero() {
 		fields = append(fields, fmt.Sprintf(`"created_at":%q`, n.made.Add(s.ahead+s.zone).UTC().Format("2006-01-02T15:04:05.000000Z")))
@@ -1487,7 +1487,7 @@ func (s *shelf) json(n shelved) string {
 	return "{" + strings.Join(fields, ",") + "}"
 }
 
-func (s *shelf) read(r *http.Request) (*http.Response, error) {
+func (s *fakeService) read(r *http.Request) (*http.Response, error) {
 	id := httpmock.MustGetSubmatchAsInt(r, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -1499,7 +1499,7 @@ func (s *shelf) read(r *http.Request) (*http.Response, error) {
 	return s.respond(r, http.StatusNotFound, `{"message":"Resource not found"}`), nil
 }
 
-func (s *shelf) page(r *http.Request) (*http.Response, error) {
+func (s *fakeService) page(r *http.Request) (*http.Response, error) {
 	if s.onList != nil {
 		s.onList()
 	}
@@ -1514,15 +1514,15 @@ func (s *shelf) page(r *http.Request) (*http.Response, error) {
 	if s.fail != nil {
 		if status := s.fail(s.lists); status != 0 {
 			resp := s.respond(r, status, `{"message":"Canary"}`)
-			resp.Header.Set("Retry-After", strconv.Itoa(int(shelfRetryAfter.Seconds())))
+			resp.Header.Set("Retry-After", strconv.Itoa(int(fakeRetryAfter.Seconds())))
 			return resp, nil
 		}
 	}
 	notes := slices.Clone(s.notes)
 	if patient := r.URL.Query().Get("patient_id"); patient != "" {
-		notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
+		notes = slices.DeleteFunc(notes, func(n fakeNote) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
 	}
-	notes = slices.DeleteFunc(notes, func(n shelved) bool { return n.id == 0 })
+	notes = slices.DeleteFunc(notes, func(n fakeNote) bool { return n.id == 0 })
 	slices.SortStableFunc(notes, oldestFirst)
 	switch {
 	case s.order != nil:
@@ -1540,9 +1540,9 @@ func (s *shelf) page(r *http.Request) (*http.Response, error) {
 	return s.respond(r, http.StatusOK, s.list(rows, r)), nil
 }
 
-func oldestFirst(a, b shelved) int { return a.made.Compare(b.made) }
+func oldestFirst(a, b fakeNote) int { return a.made.Compare(b.made) }
 
-func newestFirst(a, b shelved) int { return b.made.Compare(a.made) }
+func newestFirst(a, b fakeNote) int { return b.made.Compare(a.made) }
 
 func pageOf(r *http.Request) int {
 	page, _ := strconv.Atoi(r.URL.Query().Get("page"))

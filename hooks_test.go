@@ -130,7 +130,7 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			var told hookLog
-			s := newShelf(t)
+			s := newFakeService(t)
 			client := s.client(told.option())
 			lost := lose(t, client, visit())
 			ago(lost, time.Hour)

@@ -109,7 +109,7 @@ func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T
 			case string(key) == "links" && d.Kind() == jsonscan.Object:
 				for key := range d.Fields() {
 					if string(key) == "next" {
-						page.fillNextURL(d)
+						page.fillMeta("next_page_url", d)
 					}
 				}
 			default:
@@ -144,22 +144,18 @@ func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 			p.Meta.NextCursor = d.Text()
 		}
 	case "next_page_url":
-		p.fillNextURL(d)
-	}
-}
-
-func (p *Page[T]) fillNextURL(d *jsonscan.Decoder) {
-	p.saysIfMore = true
-	if d.Kind() == jsonscan.String {
-		p.nextURL = d.Text()
+		p.saysIfMore = true
+		if d.Kind() == jsonscan.String {
+			p.nextURL = d.Text()
+		}
 	}
 }
 
 // findNext finds out whether a page follows. Of the service's own link only the cursor's value is taken, never the
 // address.
 func (p *Page[T]) findNext(names QueryNames) {
-	if p.Meta.NextCursor == "" && p.nextURL != "" {
-		p.Meta.NextCursor = linkParameter(p.nextURL, names.Cursor)
+	if link, err := url.Parse(p.nextURL); err == nil && p.Meta.NextCursor == "" {
+		p.Meta.NextCursor = link.Query().Get(names.Cursor)
 	}
 	switch {
 	case p.Meta.NextCursor != "":
@@ -172,14 +168,6 @@ func (p *Page[T]) findNext(names QueryNames) {
 	default:
 		p.more = len(p.Items) > 0
 	}
-}
-
-func linkParameter(link, name string) string {
-	u, err := url.Parse(link)
-	if err != nil {
-		return ""
-	}
-	return u.Query().Get(name)
 }
 
 // LogValue lists what may be logged of the page: how many rows it has and where it stands.
@@ -216,32 +204,44 @@ type fetchedPage struct {
 	response Response
 }
 
+// ranged is one range over what a call yields. The error of the body, if any, is yielded at its end.
+func ranged[T any](ctx context.Context, c *Client, name string, opts []CallOption, yield func(*T, error) bool, body func(context.Context, *scope) error) {
+	ctx, call, err := c.begin(ctx, name, opts)
+	if err == nil {
+		defer call.finishRange(ctx)
+		err = call.noted(body(ctx, call))
+	}
+	if err != nil {
+		yield(nil, err)
+	}
+}
+
 func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 	return func(yield func(*ProgressNote, error) bool) {
-		ctx, call, err := l.service.client.begin(ctx, "Notes.All", l.opts)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer call.finishRange(ctx)
-		l := noteList{l.service, l.params, []CallOption{call.options.inherited()}, call.options.response} // each range has its own
-		for visit, err := range list.Through(ctx, list.List[fetchedPage]{
-			Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
-			Rule: l.params.rule(), MaxSize: maxPerPage, Orders: l.params.Sort.orders(),
-		}) {
-			if l.response != nil {
-				*l.response = visit.Value.response
+		ranged(ctx, l.service.client, "Notes.All", l.opts, yield, func(ctx context.Context, call *scope) error {
+			rule := list.Complete
+			if l.params.Verify {
+				rule = list.Verified
 			}
-			if err != nil {
-				yield(nil, call.noted(listError(err)))
-				return
-			}
-			for _, i := range visit.New {
-				if !yield(&visit.Value.Items[i], nil) {
-					return
+			l := noteList{l.service, l.params, []CallOption{call.options.inherited()}, call.options.response} // each range has its own
+			for visit, err := range list.Through(ctx, list.List[fetchedPage]{
+				Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
+				Rule: rule, MaxSize: maxPerPage, Orders: l.params.Sort.orders(),
+			}) {
+				if l.response != nil {
+					*l.response = visit.Value.response
+				}
+				if err != nil {
+					return listError(err)
+				}
+				for _, i := range visit.New {
+					if !yield(&visit.Value.Items[i], nil) {
+						return nil
+					}
 				}
 			}
-		}
+			return nil
+		})
 	}
 }
 
@@ -264,14 +264,6 @@ func (l noteList) fetch(ctx context.Context, at list.Position, responded func())
 		read.Rows[i] = page.Items[i].ID
 	}
 	return read, got, nil
-}
-
-// rule is what ends a walk through all pages.
-func (p ListNotesParams) rule() list.Rule {
-	if p.Verify {
-		return list.Verified
-	}
-	return list.Complete
 }
 
 // orders are both orders of a list, the one that is not wanted first.

@@ -142,41 +142,37 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 
 func (s *NotesService) watch(ctx context.Context, name string, id int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
 	return func(yield func(*ProgressNote, error) bool) {
-		ctx, call, err := s.client.begin(ctx, name, opts) // of this range
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer call.finishRange(ctx)
-		p, err := s.newPoller(call, params)
-		if err == nil {
-			err = checkID(name, id)
-		}
-		if err != nil {
-			yield(nil, call.noted(err))
-			return
-		}
-		ctx, cancel := poll.WithMaxWait(ctx)
-		defer cancel()
-		w := &watched{id: id}
-		for {
-			note, err := p.get(ctx, id)
-			if err == nil {
-				changed := w.see(p, note)
-				over, failed := w.outcome(p)
-				if (changed || failed != nil) && !yield(note, p.call.noted(failed)) || over {
-					return
+		ranged(ctx, s.client, name, opts, yield, func(ctx context.Context, call *scope) error {
+			if err := checkID(name, id); err != nil {
+				return err
+			}
+			p, err := s.newPoller(call, params)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := poll.WithMaxWait(ctx)
+			defer cancel()
+			w := &watched{id: id}
+			for {
+				note, err := p.get(ctx, id)
+				if err == nil {
+					changed := w.see(p, note)
+					over, failed := w.outcome(p)
+					if (changed || failed != nil) && !yield(note, call.noted(failed)) || over {
+						return nil
+					}
 				}
-			} else if w.miss(p, err) {
-				yield(w.note, p.call.noted(w.waitError(p, err)))
-				return
+				over := err != nil && w.miss(p, err)
+				p.schedule.SetFailures(w.failures)
+				if !over {
+					err = p.sleep(ctx)
+				}
+				if over || err != nil {
+					yield(w.note, call.noted(w.waitError(p, err)))
+					return nil
+				}
 			}
-			p.schedule.SetFailures(w.failures)
-			if err := p.sleep(ctx); err != nil {
-				yield(w.note, p.call.noted(w.waitError(p, err)))
-				return
-			}
-		}
+		})
 	}
 }
 
@@ -345,34 +341,30 @@ const (
 func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Clone(ids)
 	return func(yield func(*ProgressNote, error) bool) {
-		ctx, call, err := s.client.begin(ctx, "Notes.WaitAll", opts)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer call.finishRange(ctx)
-		p, err := s.newPoller(call, params)
-		if err == nil && slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {
-			err = invalid("Notes.WaitAll: ids", "one is not a valid id; ids start at 1")
-		}
-		if err != nil {
-			yield(nil, call.noted(err))
-			return
-		}
-		ctx, cancel := poll.WithMaxWait(ctx)
-		defer cancel()
-		all := &waitAllState{poller: p, yield: yield}
-		var seen list.IDSet
-		for _, id := range ids {
-			if seen.Add(id) {
-				all.pending = append(all.pending, &awaited{watched: watched{id: id}})
+		ranged(ctx, s.client, "Notes.WaitAll", opts, yield, func(ctx context.Context, call *scope) error {
+			if slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {
+				return invalid("Notes.WaitAll: ids", "one is not a valid id; ids start at 1")
 			}
-		}
-		for all.tick(ctx); all.goesOn(); all.tick(ctx) {
-			if err := p.sleep(ctx); err != nil {
-				all.endAll(err)
+			p, err := s.newPoller(call, params)
+			if err != nil {
+				return err
 			}
-		}
+			ctx, cancel := poll.WithMaxWait(ctx)
+			defer cancel()
+			all := &waitAllState{poller: p, yield: yield}
+			var seen list.IDSet
+			for _, id := range ids {
+				if seen.Add(id) {
+					all.pending = append(all.pending, &awaited{watched: watched{id: id}})
+				}
+			}
+			for all.tick(ctx); all.goesOn(); all.tick(ctx) {
+				if err := p.sleep(ctx); err != nil {
+					all.endAll(err)
+				}
+			}
+			return nil
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ func TestDefects(t *testing.T) {
 	if *plant == "" {
 		t.Skip("takes minutes; -plant . runs it")
 	}
-	n := newNursery(t)
+	n := newPlanting(t)
 	binary := n.build()
 	if *keep != "" {
 		require.NoError(t, os.Rename(binary, *keep))
@@ -84,11 +84,11 @@ func TestDefects(t *testing.T) {
 // changes that text changes the defect with it, and not a night later.
 func TestEachDefectFindsItsPlace(t *testing.T) {
 	t.Parallel()
-	newNursery(t).plantAll()
+	newPlanting(t).plantAll()
 }
 
 // try runs the simulation with the defect and returns its row of the table.
-func (d defect) try(t *testing.T, n *nursery, binary string, number int) string {
+func (d defect) try(t *testing.T, n *planting, binary string, number int) string {
 	t.Helper()
 	sequences := d.caught(t, binary, number, 0, "TestSequences"+d.only, `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
 	limit := 2000
@@ -134,9 +134,9 @@ func (d defect) caught(t *testing.T, binary string, number, limit int, test, pat
 	return []string{"", fmt.Sprintf("panic or hang after %s", time.Since(began).Round(time.Second)), "?"}
 }
 
-// nursery makes one binary of all defects. Each lies in a copy of its function, to which the function itself leads when the
+// planting makes one binary of all defects. Each lies in a copy of its function, to which the function itself leads when the
 // environment says so. The sources stay as they are: the go command takes the others in their place.
-type nursery struct {
+type planting struct {
 	t       *testing.T
 	folder  string
 	overlay map[string]string
@@ -155,12 +155,12 @@ type source struct {
 
 const root = "../../.."
 
-func newNursery(t *testing.T) *nursery {
+func newPlanting(t *testing.T) *planting {
 	t.Helper()
-	return &nursery{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
+	return &planting{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
 }
 
-func (n *nursery) plantAll() {
+func (n *planting) plantAll() {
 	n.t.Helper()
 	for i, d := range defects {
 		for _, p := range append([]patch{{d.file, d.old, d.with}}, d.also...) {
@@ -169,7 +169,7 @@ func (n *nursery) plantAll() {
 	}
 }
 
-func (n *nursery) build() (binary string) {
+func (n *planting) build() (binary string) {
 	n.t.Helper()
 	n.plantAll()
 	for _, s := range n.sources {
@@ -195,7 +195,7 @@ func (n *nursery) build() (binary string) {
 }
 
 // held runs the test that notices a defect which worlds and sequences cannot show, and says so.
-func (n *nursery) held(d defect, number int) string {
+func (n *planting) held(d defect, number int) string {
 	n.t.Helper()
 	folder, test, _ := strings.Cut(d.held, " ")
 	run := exec.CommandContext(n.t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", n.overlayPath(), "-run", "^"+test+"$", "./"+folder)
@@ -206,9 +206,9 @@ func (n *nursery) held(d defect, number int) string {
 	return test + " holds it"
 }
 
-func (n *nursery) overlayPath() string { return filepath.Join(n.folder, "overlay.json") }
+func (n *planting) overlayPath() string { return filepath.Join(n.folder, "overlay.json") }
 
-func (n *nursery) write(path, text string) {
+func (n *planting) write(path, text string) {
 	n.t.Helper()
 	n.written++
 	instead := filepath.Join(n.folder, strconv.Itoa(n.written)+".go")
@@ -217,7 +217,7 @@ func (n *nursery) write(path, text string) {
 }
 
 // plant adds a copy of the function with the defect, and the detour to it.
-func (n *nursery) plant(number int, defect string, d patch) {
+func (n *planting) plant(number int, defect string, d patch) {
 	n.t.Helper()
 	s := n.sources[d.file]
 	if s == nil {

@@ -50,7 +50,7 @@ type design struct {
 	patientless     bool // the first of two programs names no patient
 	yesterday       bool // notes of the same names and sizes are there already
 	recent          bool // only minutes old
-	archive         bool // and many more, which are complete
+	manyOlder       bool // and many more, which are complete
 	dictates        bool // clinicians make notes too
 	doubles         bool // and others of the same names, soon after those of the programs
 	prefetch        bool // programs fetch pages ahead
@@ -94,7 +94,7 @@ func newDesign(seed uint64) design {
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.6), shared: d.chance(0.4), twins: d.chance(0.5), secondUser: d.chance(0.3), restarts: d.chance(0.3),
 		skew:      time.Duration(mix(seed, 77)%121)*time.Second - time.Minute,
 		precision: time.Duration(pick(drawsAt(seed, hashOf("precision")), 1, 1, 1000, 1_000_000)),
-		dictates:  true, yesterday: d.chance(0.2), archive: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
+		dictates:  true, yesterday: d.chance(0.2), manyOlder: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
 	}
 	for kind := range faultKinds {
 		if d.chance(0.5) && (kind != bloated || d.chance(0.1)) {
@@ -252,7 +252,7 @@ func (w *design) editSpecially(steps int, faults ...faultKind) {
 
 // calmDown makes it a good day in a clinic of many patients.
 func (w *design) calmDown() {
-	w.focus, w.alike, w.meddling, w.patientless, w.yesterday, w.archive = onAll, false, false, false, false, false
+	w.focus, w.alike, w.meddling, w.patientless, w.yesterday, w.manyOlder = onAll, false, false, false, false, false
 	w.manners, w.storage, w.apart, w.strange = manners{}, storage{}, false, false
 	w.variant.Pagination, w.variant.OldestFirst, w.variant.DefaultPageSize, w.variant.Query = clinicaldoctest.PaginationLengthAware, false, 0, clinicaldoctest.QueryNames{}
 	w.variant.Patient = clinicaldoctest.PatientObject
@@ -300,7 +300,7 @@ func (w design) sizeCount() int {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, archive %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
+	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, many older %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
 		w.quiet, w.focus, w.protocol, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
-		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.archive, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.manners, w.faults)
+		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.manyOlder, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.manners, w.faults)
 }

@@ -54,7 +54,7 @@ var errFullDisk = errors.New("the journal cannot be written")
 func newProgram(w *world, number int, team []*program) *program {
 	p := &program{being: being{world: w, name: fmt.Sprintf("p%d", number), number: number}, group: number, token: firstToken}
 	p.network = &network{being: &p.being, asked: map[string]int{}}
-	p.known = slices.Clone(w.service.shelf)
+	p.known = slices.Clone(w.service.editable)
 	if w.design.patientless {
 		p.group = 0 // only the patient tells their notes apart
 	}

@@ -63,7 +63,7 @@ func (p *program) waitAll(ctx context.Context) {
 	c.limit = time.Hour
 	ctx, cancel := c.context(ctx)
 	defer cancel()
-	ids := append(slices.Clip(p.known), p.world.service.archived...)
+	ids := append(slices.Clip(p.known), p.world.service.older...)
 	finished := !slices.ContainsFunc(ids, func(id int64) bool {
 		stage := p.world.service.look(id).Stage
 		return stage != clinicaldoctest.StageComplete && stage != clinicaldoctest.StageSigned

@@ -47,8 +47,8 @@ type service struct {
 	busy     int64 // the note that a program wrote to last, or tried to
 	notes    map[int64]*fact
 	cache    cache
-	shelf    []int64          // notes to work on
-	archived []int64          // notes of long ago, all complete
+	editable []int64          // notes to work on
+	older    []int64          // notes of long ago, all complete
 	births   map[string]*fact // of the programs, by the recording's fingerprint; the last one that lives, or died last
 }
 
@@ -89,12 +89,12 @@ func newService(w *world) *service {
 	}
 	if w.design.focus == onEdits {
 		for i := range 3 {
-			s.shelf = append(s.shelf, s.seed(d, fmt.Sprintf("%s shelved %d", nameMark, i), 3*day))
+			s.editable = append(s.editable, s.seed(d, fmt.Sprintf("%s to edit %d", nameMark, i), 3*day))
 		}
 	}
-	if w.design.archive {
+	if w.design.manyOlder {
 		for i := range 45 {
-			s.archived = append(s.archived, s.seed(d, fmt.Sprintf("%s archived %d", nameMark, i), 7*day+time.Duration(i)*time.Minute))
+			s.older = append(s.older, s.seed(d, fmt.Sprintf("%s of before %d", nameMark, i), 7*day+time.Duration(i)*time.Minute))
 		}
 	}
 	return s
