@@ -210,7 +210,7 @@ function drawText(text, isJSON) {
 }
 
 // indent lays JSON out as it is written: numbers that a script cannot hold stay as they are, and a text may end anywhere.
-export function indent(text) {
+function indent(text) {
   let out = "";
   let depth = 0;
   const line = () => `\n${"  ".repeat(depth)}`;
@@ -237,7 +237,7 @@ export async function replay(id, change) {
   list.select(sent.id);
 }
 
-export async function edit(r) {
+async function edit(r) {
   const text = r.request_body?.text && r.request_body.whole && r.request_body.kept <= more;
   const body = text && r.request_body.kept ? await fetch(`requests/${r.id}/request/body?raw`).then((response) => response.text(), () => "") : "";
   const facts = pane.querySelector(".facts");
@@ -316,7 +316,7 @@ async function showDifference(id) {
 }
 
 // difference is the shortest way from one list of lines to another, for lists of a bearable length.
-export function difference(one, other) {
+function difference(one, other) {
   const limit = 1500;
   const [a, b] = [one.slice(0, limit), other.slice(0, limit)];
   const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
