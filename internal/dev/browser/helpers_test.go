@@ -210,10 +210,16 @@ func (p *page) wait(expression string) {
 	}
 }
 
-// click clicks on an element as a user does, with a mouse.
+// click clicks on an element as a user does, with a mouse. One that is drawn anew meanwhile is looked for once more.
 func (p *page) click(selector string) {
 	p.t.Helper()
-	p.do(chromedp.Click(chromedp.CSS(selector)))
+	for end := time.Now().Add(patience); ; {
+		err := chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS(selector)))
+		if err == nil {
+			return
+		}
+		require.True(p.t, time.Now().Before(end), "%s: %v", selector, err)
+	}
 }
 
 // keys presses keys, one after the other.
