@@ -25,7 +25,8 @@ type engine struct {
 	before  func(ctx context.Context, op, key string) error
 	pauses  map[string]time.Time // of consumers
 	asked   map[lane]int         // how often
-	waiting []*memoryMessage     // of the queue, and dead letters
+	watched chan jetstream.KeyValueEntry
+	waiting []*memoryMessage // of the queue, and dead letters
 	store   *store
 }
 
@@ -305,6 +306,15 @@ func (m *memory) Purge(_ context.Context, key string, _ ...jetstream.KVDeleteOpt
 	delete(m.entries, key)
 	return nil
 }
+
+// Watch brings what the test has for it.
+func (m *memory) Watch(context.Context, string, ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
+	return m, nil
+}
+
+func (m *memory) Updates() <-chan jetstream.KeyValueEntry { return m.engine.watched }
+func (m *memory) Stop() error                             { return nil }
+func (m *memory) Error() <-chan error                     { return nil }
 
 // memoryStream is the stream below it, or another one.
 type memoryStream struct {

@@ -272,8 +272,27 @@ func TestAWorkerSaysEvery10SecondsThatItLives(t *testing.T) {
 		synctest.Wait()
 		assert.Zero(t, alive())
 	})
-	assert.Equal(t, 10*time.Minute, liveFor)
-	assert.Equal(t, 10*time.Second, probeTimeout)
+}
+
+// A look that gets no answer ends after ten seconds.
+func TestALookHas10Seconds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := newResting(newEngine(), "a")
+		r.probe = func(ctx context.Context, _ failure) error {
+			r.probes = append(r.probes, time.Since(r.begun))
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		r.failTimes(ctx, 5)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, seconds(1, 13, 27), r.looks(false))
+		cancel()
+		synctest.Wait()
+	})
 }
 
 func TestKinds(t *testing.T) {

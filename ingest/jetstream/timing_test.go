@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,6 +42,138 @@ func TestALeaseLasts30Seconds(t *testing.T) {
 		assert.Equal(t, 30*time.Second, time.Since(asked))
 		other.Release()
 		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)), ingest.ErrTaken)
+	})
+}
+
+// Shorter leases are taken down to 200 ms. What is uploaded within a third of one, or 0.1 s, is not leased.
+func TestTheShortestLease(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, startServer(t))
+	openFleet(t, conn, Params{Lease: 200 * time.Millisecond})
+	_, err := Join(t.Context(), conn, Params{Lease: 199 * time.Millisecond})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		j := e.fleet(240 * time.Millisecond).Journal()
+		begun := time.Now()
+		c := claimed(t, j, 1)
+		time.Sleep(79 * time.Millisecond)
+		assert.Empty(t, e.writesOf(j, key(1), begun))
+		time.Sleep(11 * time.Millisecond)
+		assert.Equal(t, []time.Duration{80 * time.Millisecond}, e.writesOf(j, key(1), begun))
+		c.Release()
+	})
+}
+
+// What is in the journal already is leased at once, and renewed like any other.
+func TestAKnownRecordingIsLeasedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		j := e.fleet(defaultLease).Journal()
+		leased(t, j, 1).Release()
+		begun, before := time.Now(), len(e.writesOf(j, key(1), time.Now()))
+		c := claimed(t, j, 1)
+		time.Sleep(25 * time.Second)
+		assert.Equal(t, []time.Duration{0, 10 * time.Second, 20 * time.Second}, e.writesOf(j, key(1), begun)[before:])
+		c.Release()
+	})
+}
+
+// An engine that is silent is not waited for any longer than the lease allows: half of it for what leads from the patient, a
+// third for a renewal, and for the end of the claim.
+func TestASilentEngineHoldsUpNoClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			lease time.Duration
+			do    func(*claim)
+			want  time.Duration
+		}{
+			"mark":    {12 * time.Second, func(c *claim) { assert.ErrorIs(t, c.mark(t.Context(), 7), errEngine) }, 10100 * time.Millisecond}, // the second request begins after 5.1 s
+			"renewal": {30 * time.Second, func(c *claim) { c.renew(t.Context()) }, 10 * time.Second},
+			"release": {6 * time.Second, (*claim).Release, 2 * time.Second},
+		} {
+			e := newEngine()
+			j := e.fleet(c.lease).Journal()
+			held := leased(t, j, 1)
+			if name != "release" {
+				held.stopRenewing()
+			}
+			e.before = func(ctx context.Context, _, _ string) error { <-ctx.Done(); return ctx.Err() }
+			begun := time.Now()
+			c.do(held)
+			assert.Equal(t, c.want, time.Since(begun), name)
+		}
+	})
+}
+
+// A server shows in half a second that it is back, and in a few seconds that it is gone; one in this process is waited for ten
+// seconds. Workers ask it for 200 ms, and it waits for them as long as for a lease. What they say of themselves it keeps for ten minutes.
+func TestWhatTheServerIsTold(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	conn := connect(t, s)
+	assert.Equal(t, 500*time.Millisecond, conn.Opts.ReconnectWait)
+	assert.Equal(t, 3*time.Second, conn.Opts.PingInterval)
+	f := openFleet(t, conn, Params{})
+	for _, l := range []lane{freshLane, againLane} {
+		assert.Equal(t, 30*time.Second, f.queue.consumer(l).CachedInfo().Config.AckWait)
+	}
+	bucket, err := f.live.kv.Status(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 10*time.Minute, bucket.TTL())
+
+	asked, err := connect(t, s).SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.>")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, err := range f.Work(ctx, &ingest.Uploader{}) {
+			assert.NoError(t, err)
+		}
+	}()
+	for range 8 {
+		request, err := asked.NextMsgWithContext(ctx)
+		require.NoError(t, err)
+		assert.Contains(t, string(request.Data), `"expires":200000000,`)
+	}
+	cancel()
+	<-ended
+}
+
+// A server that does not start is given up after ten seconds.
+func TestAServerHas10SecondsToStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "store"), nil, 0o600)) // where its folder should be
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, err := Embed(t.Context(), dir)
+		require.Error(t, err)
+		assert.Equal(t, 10*time.Second, time.Since(begun).Round(time.Second))
+	})
+}
+
+// The doubts are read to their end, or it is an error: after 20 seconds in which nothing comes, and when the connection is lost.
+func TestDoubtsThatDoNotComeAreAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		begun := time.Now()
+		for _, err := range e.fleet(defaultLease).Journal().Doubts(t.Context()) {
+			require.ErrorIs(t, err, errEngine)
+		}
+		assert.Equal(t, 20*time.Second, time.Since(begun))
+		e.watched = make(chan jetstream.KeyValueEntry)
+		close(e.watched)
+		failed := false
+		for _, err := range e.fleet(defaultLease).Journal().Doubts(t.Context()) {
+			require.ErrorIs(t, err, errEngine)
+			failed = true
+		}
+		assert.True(t, failed)
 	})
 }
 
@@ -165,7 +299,6 @@ func TestHowLongRecordingsRest(t *testing.T) {
 		assert.Equal(t, time.Second, judge(ingest.Result{}, errStopped, 7, 0.5, defaultLease).Rest)
 		assert.Equal(t, 8*time.Second, judge(ingest.Result{}, errors.New("synthetic"), 3, 0.5, defaultLease).Rest)
 	})
-	assert.Equal(t, 10, maxTries)
 }
 
 // message is one of a lane.
