@@ -43,7 +43,7 @@ func assertShown(t *testing.T, pattern, text string) {
 
 //nolint:paralleltest // with -update they write to one file
 func TestThePageShowsTheTrace(t *testing.T) {
-	d := newDesk(t)
+	d := newTracedBox(t)
 	ctx, span := d.tracer.Start(t.Context(), "encounter")
 	require.NoError(t, d.encounter(ctx, clinicaldoc.CreateNoteParams{
 		Name: canary, PatientID: canaryPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes(canary+".wav", recording(5000)),
@@ -55,7 +55,8 @@ func TestThePageShowsTheTrace(t *testing.T) {
 
 //nolint:paralleltest // with -update they write to one file
 func TestThePageListsTheMetrics(t *testing.T) {
-	d := newDesk(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
+	d := newTracedBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
+	d.ingested(t)
 	canaries(t, d)
 	counted := d.metrics(t)
 	table := "| Name, kind, unit | What it is | Attributes |\n|---|---|---|\n" // five columns do not fit a page

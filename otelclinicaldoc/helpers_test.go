@@ -25,37 +25,38 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-// desk is the service in a box, a client with hooks, and what came of these.
-type desk struct {
+// tracedBox is the service in a box, a client with hooks, and what came of these.
+type tracedBox struct {
 	*clinicaldoctest.Server
 
 	client *clinicaldoc.Client
 	tracer trace.Tracer
 	spans  *tracetest.InMemoryExporter
 	reader *sdkmetric.ManualReader
+	meters *sdkmetric.MeterProvider
 }
 
 // retries make no test wait.
 var retries = clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 2 * time.Second})
 
-func newDesk(tb testing.TB, opts ...clinicaldoctest.Option) *desk {
+func newTracedBox(tb testing.TB, opts ...clinicaldoctest.Option) *tracedBox {
 	tb.Helper()
-	d := &desk{spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
+	d := &tracedBox{spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
 	d.Server = clinicaldoctest.NewServer(append([]clinicaldoctest.Option{clinicaldoctest.WithFrozenClock(time.Now().Add(-time.Hour))}, opts...)...)
 	tb.Cleanup(d.Close)
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(d.spans))
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(d.reader))
+	d.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(d.reader))
 	d.tracer = tracers.Tracer("test")
 	transport := &http.Transport{}
 	tb.Cleanup(transport.CloseIdleConnections)
 	d.client = d.Client(retries, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}), clinicaldoc.WithHooks(otelclinicaldoc.Hooks(
-		otelclinicaldoc.WithTracerProvider(tracers), otelclinicaldoc.WithMeterProvider(meters),
+		otelclinicaldoc.WithTracerProvider(tracers), otelclinicaldoc.WithMeterProvider(d.meters),
 	)))
 	return d
 }
 
 // encounter creates a note, waits for it and signs it, while each of the three meets a fault.
-func (d *desk) encounter(ctx context.Context, params clinicaldoc.CreateNoteParams) error {
+func (d *tracedBox) encounter(ctx context.Context, params clinicaldoc.CreateNoteParams) error {
 	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0))
 	d.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(http.StatusBadGateway, "<html>Bad Gateway").After(1))
 	d.Inject(clinicaldoctest.RouteSignNote, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
@@ -72,7 +73,7 @@ func (d *desk) encounter(ctx context.Context, params clinicaldoc.CreateNoteParam
 }
 
 // download gets the recording, in two parts.
-func (d *desk) download(ctx context.Context, id int64) error {
+func (d *tracedBox) download(ctx context.Context, id int64) error {
 	d.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Truncate(1000))
 	_, err := d.client.Notes.DownloadAudio(ctx, id, io.Discard, clinicaldoc.DownloadParams{})
 	return err
@@ -87,7 +88,7 @@ func recording(size int) []byte {
 var shortened = strings.NewReplacer("http.response.", "", "http.request.", "", "clinicaldoc.", "")
 
 // tree prints the spans as a tree: each with what makes it different from others of its name.
-func (d *desk) tree() string {
+func (d *tracedBox) tree() string {
 	spans := d.spans.GetSpans()
 	slices.SortStableFunc(spans, func(a, b tracetest.SpanStub) int { return a.StartTime.Compare(b.StartTime) })
 	var b strings.Builder
@@ -123,7 +124,7 @@ func attributes(span tracetest.SpanStub) map[attribute.Key]attribute.Value {
 }
 
 // metrics returns what was counted, by its name.
-func (d *desk) metrics(tb testing.TB) map[string]metricdata.Metrics {
+func (d *tracedBox) metrics(tb testing.TB) map[string]metricdata.Metrics {
 	tb.Helper()
 	var collected metricdata.ResourceMetrics
 	require.NoError(tb, d.reader.Collect(context.WithoutCancel(tb.Context()), &collected))

@@ -23,7 +23,7 @@ const (
 	outcomeUnknownKey = attribute.Key("clinicaldoc.outcome_unknown") // true where the service may have acted although the call failed
 )
 
-// Option configures [Hooks].
+// Option configures [Hooks] and [OnEvent].
 type Option func(*config)
 
 type config struct {

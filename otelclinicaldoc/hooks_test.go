@@ -29,7 +29,7 @@ import (
 
 func TestSpansFollowTheConventions(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTracedBox(t)
 	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
 	_, err := d.client.Users.Me(t.Context())
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestSpansFollowTheConventions(t *testing.T) {
 
 func TestOddMethodsAreNotRepeated(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTracedBox(t)
 	require.Error(t, d.client.Do(t.Context(), "CANARY", "/v1/other", nil, nil))
 	span := d.spans.GetSpans()[0]
 	assert.Equal(t, "HTTP /v1/other", span.Name)
@@ -75,7 +75,7 @@ func TestOddMethodsAreNotRepeated(t *testing.T) {
 
 func TestALostCreateIsMarked(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTracedBox(t)
 	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 	_, err := d.client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", recording(10))})
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -89,7 +89,7 @@ func TestALostCreateIsMarked(t *testing.T) {
 func TestTheServiceLearnsOfTheTraceAlone(t *testing.T) {
 	t.Parallel()
 	otel.SetTextMapPropagator(propagation.Baggage{}) // the program's own, for services that it trusts
-	d := newDesk(t)
+	d := newTracedBox(t)
 	id := d.AddNote(clinicaldoctest.Note{PatientID: 4, AudioSize: 5000})
 	member, err := baggage.NewMember("patient", "CANARY")
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestPropagationCanBeLeftOut(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	d := newDesk(t)
+	d := newTracedBox(t)
 	client := srv.Client(clinicaldoc.WithHooks(otelclinicaldoc.Hooks(otelclinicaldoc.WithoutPropagation())))
 	ctx, span := d.tracer.Start(t.Context(), "test")
 	defer span.End()
@@ -157,7 +157,7 @@ const (
 )
 
 // canaries makes every call there is with something in it that nobody may read, and lets it fail in every way.
-func canaries(t *testing.T, d *desk) {
+func canaries(t *testing.T, d *tracedBox) {
 	t.Helper()
 	ctx, span := d.tracer.Start(t.Context(), "test")
 	defer span.End()
@@ -208,7 +208,7 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New(canary) }
 
 func TestNoCanaryIsInSpansOrMetrics(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, clinicaldoctest.WithToken(canary+"token"), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
+	d := newTracedBox(t, clinicaldoctest.WithToken(canary+"token"), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
 	canaries(t, d)
 	spans := d.spans.GetSpans()
 	assert.Greater(t, len(spans), 30)

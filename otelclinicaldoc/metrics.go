@@ -30,8 +30,12 @@ var callBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 // sizeBuckets reach from an empty body to a long recording.
 var sizeBuckets = []float64{0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30}
 
+func meter(provider metric.MeterProvider) metric.Meter {
+	return provider.Meter(scope, metric.WithInstrumentationVersion(clinicaldoc.Version), metric.WithSchemaURL(semconv.SchemaURL))
+}
+
 func newInstruments(provider metric.MeterProvider) instruments {
-	m := provider.Meter(scope, metric.WithInstrumentationVersion(clinicaldoc.Version), metric.WithSchemaURL(semconv.SchemaURL))
+	m := meter(provider)
 	return instruments{
 		requestDuration: made(httpconv.NewClientRequestDuration(m)),
 		requestSize:     made(httpconv.NewClientRequestBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),

@@ -17,7 +17,7 @@ import (
 
 func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 100, RateWindow: time.Hour}))
+	d := newTracedBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 100, RateWindow: time.Hour}))
 	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Times(2))
 	for range 2 {
 		_, err := d.client.Users.Me(t.Context())
@@ -56,7 +56,7 @@ func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
 // However many patients, notes and recordings there are, there are as many series.
 func TestMetricsHaveFewSeries(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTracedBox(t)
 	count := func() (n int) {
 		for patient := range int64(5) {
 			id := d.AddNote(clinicaldoctest.Note{PatientID: 1000 + patient, Name: fmt.Sprint("Visit ", patient), AudioSize: 5000})

@@ -87,7 +87,7 @@ func TestRecipeSlog(t *testing.T) {
 
 func TestRecipeCrashReports(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newTracedBox(t)
 	ctx, span := d.tracer.Start(t.Context(), "test")
 	defer span.End()
 	failures := map[string]error{"error": errors.New(canary), "url": fmt.Errorf("%s: %w", canary, errors.New(canary))}

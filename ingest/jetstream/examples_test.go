@@ -80,6 +80,10 @@ func TestThePageShowsThePrograms(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/fleets.md")
 	require.NoError(t, err)
+	worker, err := os.ReadFile(filepath.Join("examples", "worker", "main.go"))
+	require.NoError(t, err)
+	_, code, _ := strings.Cut(strings.ReplaceAll(string(worker), "\n\n", "\n"), "\nfunc main")
+	assert.LessOrEqual(t, strings.Count(code, "\n"), 21, "some twenty lines, imports aside, as the page says")
 	var programs strings.Builder
 	for _, name := range []string{"worker", "operator"} {
 		source, err := os.ReadFile(filepath.Join("examples", name, "main.go"))

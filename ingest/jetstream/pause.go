@@ -11,6 +11,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -71,6 +72,7 @@ type pauser struct {
 	id    string
 	probe func(ctx context.Context, f failure) error
 	beat  func(ctx context.Context) // says how this worker fails
+	event func(ingest.Event)        // of the caller's; nil: nobody is told
 
 	resting sync.WaitGroup
 
@@ -88,19 +90,32 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 		p.succeeded(ctx)
 		return
 	}
+	f := failure{kind: kindOf(err), file: file, reason: redact.Opaque(err).Error()}
+	begins, first, next := p.failed(f)
+	if !begins {
+		return
+	}
+	p.resting.Go(func() { p.rest(ctx, f, first) })
+	if first && p.event != nil {
+		p.event(ingest.Event{Pause: &ingest.Pause{Why: err, Next: next}})
+	}
+}
+
+// failed counts a failure. It reports whether a pause begins with it, whether that is the first since the last success, and when
+// it is tried again.
+func (p *pauser) failed(f failure) (begins, first bool, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := failure{kind: kindOf(err), file: file}
 	if f.kind != p.failing.kind {
 		p.count = 0
 	}
-	f.reason = redact.Opaque(err).Error()
 	p.failing = f
 	if p.count++; p.count < sameFailures || p.gate != nil || f.kind == kindEngine {
-		return
+		return false, false, time.Time{}
 	}
 	p.gate = make(chan struct{})
-	p.resting.Go(func() { p.rest(ctx, f) })
+	first, p.said = !p.said, true
+	return true, first, time.Now().Add(probeAfter(p.step))
 }
 
 // succeeded takes in that a recording has its note: the next pause is a short one again, also of the fleet.
@@ -111,6 +126,9 @@ func (p *pauser) succeeded(ctx context.Context) {
 	p.mu.Unlock()
 	if said {
 		p.fleet.logger.InfoContext(ctx, "uploads succeed again")
+	}
+	if said && p.event != nil {
+		p.event(ingest.Event{Pause: &ingest.Pause{}})
 	}
 	if !paused {
 		return
@@ -152,24 +170,30 @@ func (p *pauser) wait(ctx context.Context) bool {
 }
 
 // rest is a pause, with a look from time to time whether things are well.
-func (p *pauser) rest(ctx context.Context, f failure) {
+func (p *pauser) rest(ctx context.Context, f failure, say bool) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		close(p.gate)
 		p.gate, p.count = nil, 0
 	}()
+	warn := func(then string) {
+		if say {
+			p.fleet.logger.WarnContext(ctx, "all uploads fail the same way; "+then, slog.String("reason", f.reason))
+		}
+		say = false
+	}
 	p.beat(ctx)
 	lead := false
 	for ctx.Err() == nil {
 		step := p.next()
 		var other *livePause
 		if lead, other = p.together(ctx, f, step); other != nil {
-			p.say(ctx, f, "another worker looks when the fleet can go on")
+			warn("another worker looks when the fleet can go on")
 			p.follow(ctx)
 			return
 		}
-		p.say(ctx, f, "it is tried again from time to time")
+		warn("it is tried again from time to time")
 		if !pause(ctx, probeAfter(step)) {
 			break
 		}
@@ -191,16 +215,6 @@ func (p *pauser) next() int {
 	defer p.mu.Unlock()
 	p.step++
 	return p.step - 1
-}
-
-func (p *pauser) say(ctx context.Context, f failure, then string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.said {
-		return
-	}
-	p.said = true
-	p.fleet.logger.WarnContext(ctx, "all uploads fail the same way; "+then, slog.String("reason", f.reason))
 }
 
 // together pauses the whole fleet if all its workers fail this way. It reports whether this worker leads the pause, or who

@@ -90,6 +90,8 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 		defer cancel()
 		e := newEngine()
 		r := newResting(e, "a")
+		var told []ingest.Pause
+		r.event = func(event ingest.Event) { told = append(told, *event.Pause) }
 		r.failTimes(ctx, 4)
 		r.report(ctx, nil, "")
 		r.failTimes(ctx, 4)
@@ -99,6 +101,9 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 		assert.Empty(t, e.paused())
 		r.failTimes(ctx, 1)
 		assert.True(t, r.pausedNow())
+		require.Len(t, told, 1)
+		require.ErrorIs(t, told[0].Why, clinicaldoc.ErrServer)
+		assert.Equal(t, time.Second, time.Until(told[0].Next))
 		assert.Equal(t, map[string]time.Time{"fresh": time.Now().Add(6 * time.Second), "again": time.Now().Add(6 * time.Second)}, e.paused(), "five seconds beyond the next look")
 
 		time.Sleep(5 * time.Minute)
@@ -122,6 +127,8 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 		r.report(ctx, nil, "")
 		synctest.Wait()
 		assert.Contains(t, r.log.String(), "succeed again")
+		require.Len(t, told, 2, "it is told once, and when it is over")
+		require.NoError(t, told[1].Why)
 
 		r.looks(true)
 		r.failTimes(ctx, 5)

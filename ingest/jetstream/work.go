@@ -65,9 +65,10 @@ func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result
 //
 // What fails and may succeed later is tried again after growing pauses, on any machine; what is refused for good becomes a
 // dead letter. A recording in doubt is looked for once and then rests until it can be decided. When all fail the same way the
-// worker pauses, and the fleet when all its workers do. When the context ends, uploads under way end, and their recordings stay
-// in the queue: that is no error. An error is yielded once, last: the fleet's store cannot be trusted, or belongs to another
-// service or user.
+// worker pauses, and the fleet when all its workers do. OnEvent is told of each try of a recording and of this worker's pauses, by
+// several goroutines at once. When the context ends, uploads under way end, and their recordings stay in the queue: that is no
+// error, and takes half a minute at most. An error is yielded once, last: the fleet's store cannot be trusted, or belongs to
+// another service or user.
 func (f *Fleet) Work(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
 	return f.work(ctx, uploader, false)
 }
@@ -81,7 +82,7 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 	return func(yield func(Result, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		w := &work{fleet: f, uploader: uploader, drain: drain, id: rand.Text(), since: time.Now(), results: make(chan Result), cancel: cancel}
-		w.pauser = &pauser{fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat}
+		w.pauser = &pauser{fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat, event: uploader.OnEvent}
 		go w.run(ctx)
 		wanted := true
 		for result := range w.results { // to the end: what is under way has to be put back

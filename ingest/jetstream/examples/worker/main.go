@@ -19,34 +19,22 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := work(ctx); err != nil {
-		log.Fatal(err)
+	conn, err := jetstream.Connect(os.Getenv("CLINICALDOC_NATS"))
+	check(err)
+	fleet, err := jetstream.Join(ctx, conn, jetstream.Params{Logger: slog.Default()})
+	check(err)
+	limiter, err := fleet.Limiter(20) // requests a second of all workers
+	check(err)
+	client, err := clinicaldoc.NewClientFromEnv(clinicaldoc.WithLimiter(limiter))
+	check(err)
+	for result, err := range fleet.Work(ctx, &ingest.Uploader{Client: client, Workers: 8}) {
+		check(err)
+		slog.Info("a recording", "result", result) // without patients' data
 	}
 }
 
-func work(ctx context.Context) error {
-	conn, err := jetstream.Connect(os.Getenv("CLINICALDOC_NATS"))
+func check(err error) {
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	defer conn.Close()
-	fleet, err := jetstream.Join(ctx, conn, jetstream.Params{Logger: slog.Default()})
-	if err != nil {
-		return err
-	}
-	limiter, err := fleet.Limiter(20) // requests a second of all workers
-	if err != nil {
-		return err
-	}
-	client, err := clinicaldoc.NewClientFromEnv(clinicaldoc.WithLimiter(limiter))
-	if err != nil {
-		return err
-	}
-	for result, err := range fleet.Work(ctx, &ingest.Uploader{Client: client, Workers: 8}) {
-		if err != nil {
-			return err
-		}
-		slog.Info("a recording", "result", result) // without patients' data
-	}
-	return nil
 }

@@ -1,0 +1,59 @@
+package otelclinicaldoc
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+const statusKey = attribute.Key("clinicaldoc.ingest.status") // how a recording ended: created, already_there, refused, in_doubt
+
+// recordingBuckets go on to the ten minutes after which a recording in doubt is decided, and beyond.
+var recordingBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 900, 3600}
+
+// OnEvent is for [ingest.Uploader].OnEvent, also in a fleet: it counts how recordings end and how long they took, which are in
+// doubt, and pauses. Of the options only [WithMeterProvider] matters here. What it returns may be called by several goroutines, and
+// serves any number of runs. The requests of a run are told by the client's own hooks.
+func OnEvent(opts ...Option) func(ingest.Event) {
+	c := config{meters: otel.GetMeterProvider()}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	m := meter(c.meters)
+	duration := made(m.Float64Histogram("clinicaldoc.ingest.recording.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from the beginning of a recording to its end in a run."), metric.WithExplicitBucketBoundaries(recordingBuckets...)))
+	doubts := made(m.Int64Counter("clinicaldoc.ingest.doubts", metric.WithUnit("{recording}"),
+		metric.WithDescription("Times that nobody knew whether a recording had a note, and the service was asked.")))
+	pauses := made(m.Int64Counter("clinicaldoc.ingest.pauses", metric.WithUnit("{pause}"),
+		metric.WithDescription("Times that everything failed in the same way, so that nothing more was begun for a while.")))
+	return func(e ingest.Event) {
+		ctx := context.Background()
+		switch {
+		case e.Result != nil:
+			duration.Record(ctx, e.Result.Took.Seconds(), metric.WithAttributes(statusKey.String(status(e.Result.Status))))
+		case e.Pause != nil && e.Pause.Why != nil:
+			pauses.Add(ctx, 1)
+		case e.State == ingest.StateInDoubt:
+			doubts.Add(ctx, 1)
+		}
+	}
+}
+
+// status is one of few words, also of a version to come.
+func status(s ingest.Status) string {
+	switch s {
+	case ingest.Created:
+		return "created"
+	case ingest.AlreadyThere:
+		return "already_there"
+	case ingest.Refused:
+		return "refused"
+	case ingest.InDoubt:
+		return "in_doubt"
+	}
+	return "other"
+}
