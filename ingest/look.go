@@ -48,7 +48,7 @@ type notesCache map[int64]*patientNotes
 func (r *run) notesOf(ctx context.Context, patient int64) ([]noteRow, error) {
 	r.mu.Lock()
 	n := r.notes[patient]
-	if n == nil || isReady(n) && (n.err != nil || time.Now().After(n.until)) {
+	if n == nil || isReady(n) && (n.err != nil && !lasting(n.err) || time.Now().After(n.until)) {
 		if len(r.notes) >= maxPatients {
 			clear(r.notes)
 		}

@@ -282,6 +282,41 @@ func TestOneFailureIsNoTrouble(t *testing.T) {
 	assert.Empty(t, pauses)
 }
 
+// A list that cannot be shown to be whole is how this service is, and no trouble that could pass: each recording is a doubt, and
+// the run goes on to its end.
+func TestAListThatIsNeverWholeIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationBare}),
+			clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Query().Has("patient_id") {
+						r.URL.RawQuery = "patient_id=7" // the other parameters have other names there
+					}
+					next.ServeHTTP(w, r)
+				})
+			}))
+		defer srv.Close()
+		for range 2 {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Synthetic"})
+		}
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, OnEvent: func(e ingest.Event) { assert.Nil(t, e.Pause) }}
+		var all []ingest.Recording
+		for n := range 10 {
+			all = append(all, onePatient(n))
+		}
+		results, err := collect(t.Context(), u, ingest.Recordings(all...))
+		require.NoError(t, err)
+		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 10}, statuses(results), results)
+		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrIncompleteList)
+		assert.Less(t, len(srv.Requests()), 10, "one look is enough for a patient")
+		require.NoError(t, journal.Close())
+	})
+}
+
 func TestAShareThatIsNotMountedIsTrouble(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)

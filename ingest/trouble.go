@@ -217,10 +217,15 @@ func troubleKind(err error) string {
 	switch {
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument) && errors.Is(err, fs.ErrNotExist):
 		return kindFiles
-	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, ErrKeyReused), errors.Is(err, errBeforeCommit):
+	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, ErrKeyReused), errors.Is(err, errBeforeCommit), lasting(err):
 		return ""
 	}
 	return "no response"
+}
+
+// lasting reports whether a list is what it is because of the service's own manner: it answers, and waiting changes nothing.
+func lasting(err error) bool {
+	return (errors.Is(err, clinicaldoc.ErrIncompleteList) || errors.Is(err, clinicaldoc.ErrPatientMismatch)) && !clinicaldoc.Retryable(err)
 }
 
 // folderGone reports whether the folder of a file cannot be read, or holds nothing: a share that is not mounted.

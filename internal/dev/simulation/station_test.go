@@ -160,9 +160,8 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 		case err != nil:
 			s.world.say(s.name, "   run: %v", err)
 			s.world.checkText(fmt.Sprintf("%v %+v", err, err))
-			strange := s.world.design.strange && errors.Is(err, clinicaldoc.ErrIncompleteList) // where no list is whole, nothing can be looked for
 			trouble := errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "everything fails in the same way")
-			if (calm || !trouble) && !strange {
+			if calm || !trouble {
 				s.world.violate("journal", "the run ends: %v", err)
 			}
 		default:
