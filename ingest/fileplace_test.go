@@ -122,6 +122,24 @@ func TestAMovedJournalTakesNoMoreLines(t *testing.T) {
 	}
 }
 
+// Two mounts of one folder may not see each other's locks. What another writes is seen before anything is sent.
+func TestAJournalThatAnotherWritesToTakesNoMoreLines(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	journal := openJournal(t, srv.URL, path)
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+	results, err := collect(t.Context(), u, recordings(0, 3))
+	require.NoError(t, err)
+	require.Equal(t, map[ingest.Status]int{ingest.Created: 3}, statuses(results))
+	other, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = other.WriteString("0")
+	require.NoError(t, errors.Join(err, other.Close()))
+	_, err = collect(t.Context(), u, recordings(0, 6))
+	require.ErrorIs(t, err, ingest.ErrJournalInUse)
+	assert.Len(t, srv.Notes(), 3)
+}
+
 func TestBeginningAJournalIsAnActOfItsOwn(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)

@@ -155,7 +155,7 @@ func (j *FileJournal) append(b *batch) error {
 }
 
 // put writes whole lines and syncs them, if the name still leads to the file: lines in a file that nobody will open again are
-// worth nothing. A full disk may take a part of a line; that is cut off, so that the next who opens
+// worth nothing. Where a lock is not seen by all, as on two mounts of one folder, what another has written is. A full disk may take a part of a line; that is cut off, so that the next who opens
 // the file finds it whole. A failed sync is not tried again: the system may have dropped what it could not write. Nobody has
 // acted on lines that were not synced, so that they are cut off as well.
 func (j *FileJournal) put(lines []byte) error {
@@ -167,6 +167,9 @@ func (j *FileJournal) put(lines []byte) error {
 		return fail("the journal's file was moved or removed, or another stands in its place; put it back and open it anew", ErrJournalMoved)
 	case err != nil:
 		return cannot("written", err)
+	}
+	if n, _ := j.file.ReadAt(make([]byte, 1), j.size); n > 0 {
+		return fail("another process writes to the journal's file, which no lock keeps from it; end it, and open the journal anew", ErrJournalInUse)
 	}
 	_, err := j.file.Write(lines)
 	if err == nil {

@@ -1,16 +1,13 @@
 package ingest
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -53,48 +50,36 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 // FileKey is the default key of a file: made of its content, the patient and the note's name, or the file's where the note
 // has none. The same file in another place has the same key; the same content for another patient has another.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
-	content, err := hashFile(path)
+	audio, err := clinicaldoc.AudioFile(path)
 	if err != nil {
 		return "", err
 	}
-	return contentKey(content, path, params), nil
+	sum, err := sumOf(audio)
+	return contentKey(sum, path, params), err
 }
 
-// hashFile returns the SHA-256 of a file's content.
-func hashFile(path string) ([]byte, error) {
-	file, err := openFile(path)
-	if err != nil {
-		return nil, err
+// sumOf reads the recording and returns its SHA-256. What this machine cannot read now may be read later.
+func sumOf(audio *clinicaldoc.AudioSource) (string, error) {
+	sum, err := audio.SHA256()
+	switch {
+	case err == nil || clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrInvalidArgument):
+		return sum, err
 	}
-	defer func() { _ = file.Close() }()
-	content := sha256.New()
-	buffer := buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // nothing else is put there
-	defer buffers.Put(buffer)
-	if _, err := io.CopyBuffer(content, struct{ io.Reader }{file}, *buffer); err != nil {
-		return nil, fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
-	}
-	return content.Sum(nil), nil
+	return "", fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
 }
 
-func openFile(path string) (*os.File, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fail("the file cannot be opened: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
+func contentKey(sum, path string, params clinicaldoc.CreateNoteParams) string {
+	content, err := hex.DecodeString(sum)
+	if err != nil || sum == "" {
+		return ""
 	}
-	return file, nil
-}
-
-func contentKey(content []byte, path string, params clinicaldoc.CreateNoteParams) string {
 	name := params.Name
 	if name == "" {
 		name = filepath.Base(path)
 	}
-	sum := hashOf("file", string(content), strconv.FormatInt(params.PatientID, 10), creates.Compose(name))
-	return hex.EncodeToString(sum[:])
+	key := hashOf("file", string(content), strconv.FormatInt(params.PatientID, 10), creates.Compose(name))
+	return hex.EncodeToString(key[:])
 }
-
-// buffers are what files are read into.
-var buffers = sync.Pool{New: func() any { return new(make([]byte, 64<<10)) }}
 
 const maxKey = 1024
 
@@ -121,12 +106,9 @@ func (r Recording) prepare() (Recording, string, error) {
 	case r.Key != "":
 		return r, "", nil
 	}
-	content, err := hashFile(r.File)
-	if err != nil {
-		return r, "", err
-	}
-	r.Key = contentKey(content, r.File, r.Params)
-	return r, hex.EncodeToString(content), nil
+	sum, err := sumOf(r.Params.Audio)
+	r.Key = contentKey(sum, r.File, r.Params)
+	return r, sum, err
 }
 
 // LogValue lists what may be logged of the recording: key and file may hold a patient's name.
