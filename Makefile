@@ -1,6 +1,6 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults crashes simulate defects rehearse check nightly
+.PHONY: demo test race lint faults crashes places simulate defects rehearse check nightly
 
 # Which worlds to simulate, and how many.
 FROM ?= 1
@@ -26,9 +26,12 @@ faults: ## every fault by every operation, as a table, 50,000 calls that must no
 	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestNothingOfACall -count=1 -v
 	go run -C internal/dev/chaos .
 
-crashes: ## ingest: 500 kills at every transition, stops, a million keys; a fleet on three nodes
-	CLINICALDOC_INGEST_KILLS=500 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes' -count=1 -v
+crashes: ## ingest: 1000 kills at every transition, stops, a million keys; a fleet on three nodes
+	CLINICALDOC_INGEST_KILLS=1000 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes' -count=1 -v
 	CLINICALDOC_JETSTREAM_STOPS=24 CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestAStoppedWorker|TestAFleet' -count=1 -v -timeout 30m
+
+places: ## uploads where a journal has it hard: mounts, full disks, few descriptors, two versions; the mounts as root (SUDO=sudo)
+	$(SUDO) env "PATH=$$PATH" go run ./internal/dev/places
 
 simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every sequence of up to four attempts
 	go test ./internal/dev/simulation -run 'TestWorlds|TestSequences' -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS) -attempts 4
@@ -42,5 +45,5 @@ rehearse: ## a release in a scratch clone, used from outside as others would (VE
 check: ## what a change must pass; .ci/run modules has more for the modules below the root
 	.ci/run
 
-nightly: faults crashes simulate rehearse ## what takes too long for every change
+nightly: faults crashes places simulate rehearse ## what takes too long for every change
 	.ci/run nightly

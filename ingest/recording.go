@@ -61,8 +61,7 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 // sumOf reads the recording and returns its SHA-256. What this machine cannot read now may be read later.
 func sumOf(audio *clinicaldoc.AudioSource) (string, error) {
 	sum, err := audio.SHA256()
-	switch {
-	case err == nil || clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrInvalidArgument):
+	if err == nil || clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrInvalidArgument) {
 		return sum, err
 	}
 	return "", fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)

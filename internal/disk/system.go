@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 )
@@ -20,7 +23,43 @@ func (system) Resolve(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(name)
+	if name, err = filepath.EvalSymlinks(name); err != nil {
+		return "", err
+	}
+	exists := func(name string) bool { _, err := os.Lstat(name); return err == nil }
+	list := func(folder string) []string {
+		entries, _ := os.ReadDir(folder)
+		names := make([]string, len(entries))
+		for n, entry := range entries {
+			names[n] = entry.Name()
+		}
+		return names
+	}
+	return spelled(name, exists, list), nil
+}
+
+// spelled is a path as its folders write it. Where names have no case, a file system in user space may take each spelling for a
+// file of its own, with a lock of its own.
+func spelled(path string, exists func(string) bool, list func(folder string) []string) string {
+	folder, base := filepath.Dir(path), filepath.Base(path)
+	if folder == path {
+		return path
+	}
+	folder = spelled(folder, exists, list)
+	other := strings.Map(func(r rune) rune {
+		if unicode.IsUpper(r) {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, base)
+	if other != base && exists(filepath.Join(folder, other)) {
+		names := list(folder)
+		like := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, base) })
+		if like >= 0 && !slices.Contains(names, base) {
+			base = names[like]
+		}
+	}
+	return filepath.Join(folder, base)
 }
 
 func (system) Open(name string, unlocked bool) (File, error) {

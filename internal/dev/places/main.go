@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -55,7 +56,7 @@ func run(ctx context.Context, only, before string) error {
 		if !strings.Contains(p.name, only) {
 			continue
 		}
-		t := &trial{machine: m, dir: filepath.Join(root, fmt.Sprint(n))}
+		t := &trial{machine: m, dir: filepath.Join(root, strconv.Itoa(n))}
 		begun := time.Now()
 		err := t.run(ctx, p)
 		if _, absent := errors.AsType[absentError](err); absent {
@@ -115,7 +116,7 @@ func buildEarlier(ctx context.Context, root, version string) (program, why strin
 	if err := command(ctx, "bash", "-o", "pipefail", "-c", unpack); err != nil {
 		return "", err.Error()
 	}
-	if err := command(ctx, "go", "build", "-C", filepath.Join(source, "cmd/clinicaldoc"), "-o", program, "."); err != nil {
+	if err := command(ctx, "go", "build", "-C", filepath.Join(source, "cmd", "clinicaldoc"), "-o", program, "."); err != nil {
 		return "", err.Error()
 	}
 	return program, ""
@@ -192,7 +193,7 @@ type process struct {
 }
 
 func (t *trial) command(ctx context.Context, p process) *exec.Cmd {
-	args := append(append([]string{}, p.prefix...), cmp.Or(p.program, t.program), "upload", "--patient", "7", "--prompt", "1", "--settle", "3s", "--workers", fmt.Sprint(cmp.Or(p.workers, 4)))
+	args := append(append([]string{}, p.prefix...), cmp.Or(p.program, t.program), "upload", "--patient", "7", "--prompt", "1", "--settle", "3s", "--workers", strconv.Itoa(cmp.Or(p.workers, 4)))
 	if p.program == "" && !p.patient {
 		args = append(args, "--max-pause", "0")
 	}
