@@ -128,6 +128,14 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	assert.Equal(t, 0, code, said)
 	require.NoError(t, srv.CreatedOnce(recordings...))
 
+	// A file that nobody can send is told at once, and does not wait in the queue.
+	bad := filepath.Join(folder, "visit-bad.wav")
+	require.NoError(t, os.WriteFile(bad, nil, 0o600))
+	said, code = run(upload...)
+	assert.Equal(t, 9, code, said)
+	assert.Contains(t, said, "the recording is empty")
+	require.NoError(t, os.Remove(bad))
+
 	// do: have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"
 	for name := range js.StreamNames(t.Context()).Name() {
 		if strings.HasPrefix(name, "KV_") && strings.HasSuffix(name, "-1") {

@@ -23,4 +23,13 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	}
 	assert.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "130"}, help)
 	assert.Equal(t, help, table)
+
+	// Each is made in a test.
+	script, err := os.ReadFile("../../testdata/once/exitcodes.txtar")
+	require.NoError(t, err)
+	terminal, err := os.ReadFile("../../terminal_test.go")
+	require.NoError(t, err)
+	for _, code := range append(help, "143") {
+		assert.Regexp(t, `(?m)^exits `+code+` |assert\.Equal\(t, `+code+`, x\.ends\(\)`, string(script)+string(terminal), code)
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
@@ -33,6 +34,12 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 			return err
 		}
 		r.numbers[recording.File] = i + 1
+		if _, err := clinicaldoc.AudioFile(recording.File); err != nil { // others could not send it either
+			handed.Refused++
+			r.result(ctx, &ingest.Result{Recording: recording, Status: ingest.Refused, Err: err})
+			i++
+			continue
+		}
 		switch err := fleet.Publish(ctx, recording); {
 		case errors.Is(err, jetstream.ErrQueueFull) && i > drained: // what is there is worked on first
 			drained = i
