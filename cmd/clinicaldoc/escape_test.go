@@ -60,7 +60,7 @@ func TestNoCommandLetsEscapesThrough(t *testing.T) {
 	srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: hostile, Stage: clinicaldoctest.StageFailed, ErrorState: hostile})
 	srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: hostile, Transcription: hostile, Analysis: hostile})
 	folder := t.TempDir()
-	recording, editor, text := filepath.Join(folder, "visits \x1b[31m", "visit.wav"), filepath.Join(folder, "editor"), filepath.Join(folder, "text")
+	recording, editor, text := folder+"/visits \x1b[31m/visit.wav", filepath.Join(folder, "editor"), filepath.Join(folder, "text")
 	require.NoError(t, os.Mkdir(filepath.Dir(recording), 0o700))
 	require.NoError(t, os.WriteFile(recording, []byte("RIFF"), 0o600))
 	require.NoError(t, os.WriteFile(text, []byte(hostile), 0o600))
@@ -78,7 +78,7 @@ func TestNoCommandLetsEscapesThrough(t *testing.T) {
 		{"api", "/v1/progress-notes/1"}, {"api", "/v1/progress-notes/1", "-i"}, {"api", "/v1/progress-notes/1", "--jq", ".data.name"}, {"api", "/v1/progress-notes/1", "--template", "{{.data.name}}"}, {"api", "/v1/progress-notes", "--paginate"}, {"api", "/user", "--silent-bytes"},
 		{"export", "-"}, {"status"}, {"login", srv.URL}, {"doctor"}, {"doctor", "--gaps", "--patient", "7", "--prompt", "1"}, {"watch", "--initial", "--count", "1"},
 		upload, {"upload", "report", "--reveal"}, {"upload", "report", "--reveal", "--json"}, {"upload", "report", "--reveal", "--html"}, {"upload", "status"}, {"upload", "retry", "--reveal"}, {"upload", "resolve", "\x1b[31m", "--none"},
-		append(upload[:len(upload):len(upload)], "--plain"), {"fleet", "status", "--reveal"}, {"fleet", "status", "--reveal", "--json"},
+		append(slices.Clip(upload), "--plain"), {"fleet", "status", "--reveal"}, {"fleet", "status", "--reveal", "--json"},
 	}
 	covered := map[string]bool{}
 	for _, args := range lines {
@@ -87,9 +87,9 @@ func TestNoCommandLetsEscapesThrough(t *testing.T) {
 		own := env
 		switch {
 		case slices.Contains(args, "--plain") || args[0] == "fleet":
-			own = append(env[:len(env):len(env)], fleet)
+			own = slices.Concat(env, []string{fleet})
 		case args[0] == "login":
-			own = append(env[:len(env):len(env)], "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN=")
+			own = slices.Concat(env, []string{"CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN="})
 		}
 		inject := func() {
 			if refused {
@@ -108,7 +108,7 @@ func TestNoCommandLetsEscapesThrough(t *testing.T) {
 		safe(t, string(said), strings.Join(args, " ")+" | cat")
 
 		inject()
-		x := onTerminal(t, append(own[:len(own):len(own)], "NO_COLOR=1", "TERM=dumb"), line...)
+		x := onTerminal(t, append(slices.Clip(own), "NO_COLOR=1", "TERM=dumb"), line...)
 		switch {
 		case args[0] == "login":
 			x.until("Token:")

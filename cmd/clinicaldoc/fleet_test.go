@@ -61,7 +61,7 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	third, said := machine()
 	require.NoError(t, third.Run(), said)
 	assert.Contains(t, said.String(), "0 created, 20 already there")
-	assert.NoError(t, srv.CreatedOnce(recordings...))
+	require.NoError(t, srv.CreatedOnce(recordings...))
 
 	// What is refused for good is a dead letter, which any machine sees and sends again.
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))

@@ -223,7 +223,7 @@ func TestAnExportToAPipeLeavesNothingBehind(t *testing.T) {
 	nothing := func() {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), "grep", "-rl", "canaryText", state).CombinedOutput()
-		assert.Error(t, err, "it is in %s", out)
+		require.Error(t, err, "it is in %s", out)
 		left, err := os.ReadDir(filepath.Join(state, "exports"))
 		require.NoError(t, err)
 		assert.Empty(t, left)

@@ -157,7 +157,7 @@ func TestTwentyLoginsAtOnceAreTwentyContexts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, config.Contexts, 20)
 	for name := range config.Contexts {
-		assert.NoError(t, store.Logout(name))
+		require.NoError(t, store.Logout(name))
 	}
 	left, err := os.ReadDir(filepath.Join(store.Folder, "tokens"))
 	require.NoError(t, err)
@@ -178,7 +178,6 @@ func TestATokenThatOthersCanReadIsNotKept(t *testing.T) {
 	assert.Empty(t, config.Contexts)
 }
 
-//nolint:paralleltest // sets variables
 func TestNoSettingsAreNeededWhereTheVariablesNameAnAccount(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData", account.EnvConfigDir} {
 		t.Setenv(name, "")

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -159,13 +160,14 @@ func (o *apiOptions) call(ctx context.Context, client *clinicaldoc.Client, path 
 }
 
 func (o *apiOptions) showHeader(response *clinicaldoc.Response) error {
-	text := fmt.Sprintf("%d %s\n", response.StatusCode, http.StatusText(response.StatusCode))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d %s\n", response.StatusCode, http.StatusText(response.StatusCode))
 	for _, name := range slices.Sorted(maps.Keys(response.Header)) {
 		for _, value := range response.Header[name] {
-			text += name + ": " + output.Cell(value) + "\n"
+			fmt.Fprintf(&text, "%s: %s\n", name, output.Cell(value))
 		}
 	}
-	_, err := io.WriteString(o.IO.Out, o.IO.Text(text)+"\n")
+	_, err := io.WriteString(o.IO.Out, o.IO.Text(text.String())+"\n")
 	return err
 }
 
@@ -220,7 +222,7 @@ func (o *apiOptions) next(query url.Values, response *clinicaldoc.Response) (url
 	case meta.NextCursor != "":
 		next.Set(cmp.Or(names.Cursor, "cursor"), meta.NextCursor)
 	case meta.CurrentPage > 0 && meta.CurrentPage < meta.LastPage:
-		next.Set(cmp.Or(names.Page, "page"), fmt.Sprint(meta.CurrentPage+1))
+		next.Set(cmp.Or(names.Page, "page"), strconv.Itoa(meta.CurrentPage+1))
 	default:
 		return nil, nil //nolint:nilnil // this was the last one
 	}

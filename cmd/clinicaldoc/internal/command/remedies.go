@@ -114,7 +114,7 @@ func unreachable(err error) bool {
 		return true
 	}
 	e, ok := errors.AsType[net.Error](err)
-	_, number := e.(syscall.Errno) //nolint:errorlint // the number itself, not one inside
+	_, number := e.(syscall.Errno) // the number itself, not one inside
 	return ok && !number
 }
 

@@ -59,7 +59,7 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 		r.result(ctx, &result)
 	}
 	r.show.Close()
-	r.sum()
+	r.sum(ctx)
 	return r.outcome(ctx, ended)
 }
 
@@ -309,7 +309,7 @@ func (r *uploadRun) sumLeftOut() {
 }
 
 // sum says what is done, left and in doubt.
-func (r *uploadRun) sum() {
+func (r *uploadRun) sum(ctx context.Context) {
 	p := r.last
 	left := max(len(r.recordings)-p.Done(), 0)
 	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt)
@@ -321,7 +321,7 @@ func (r *uploadRun) sum() {
 	}
 	r.IO.Note("%s", text)
 	if r.json != "" && r.names() == nil && !r.jq.IsSet() && r.broken == nil {
-		r.broken = r.IO.JSON(context.Background(), map[string]any{"summary": uploadSum{r.record.Run.ID, len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt, left, len(r.left)}}, &r.jq)
+		r.broken = r.IO.JSON(context.WithoutCancel(ctx), map[string]any{"summary": uploadSum{r.record.Run.ID, len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt, left, len(r.left)}}, &r.jq)
 	}
 	r.sumLeftOut()
 	if len(r.doubts) > 0 {
