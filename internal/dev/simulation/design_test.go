@@ -36,7 +36,7 @@ type design struct {
 	clock   time.Duration // of the service, ahead of the programs'
 	date    dateKind
 	skew    time.Duration // of a proxy's clock, by which it dates responses
-	machine time.Duration // how far the clock of the machine was ahead on which the program lived before it was restarted
+	machine time.Duration // how far the clock was ahead, or behind, that the program lived by before it was restarted
 
 	precision time.Duration // of the times that journals keep
 
@@ -93,7 +93,7 @@ func newDesign(seed uint64) design {
 		rate: pick(d, 0.01, 0.03, 0.1, 0.3), late: pick(d, 10*time.Second, 2*time.Minute, 10*time.Minute),
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.6), shared: d.chance(0.4), twins: d.chance(0.5), secondUser: d.chance(0.3), restarts: d.chance(0.3),
 		skew:      time.Duration(mix(seed, 77)%121)*time.Second - time.Minute,
-		precision: time.Duration(pick(drawsAt(seed, hashOf("precision")), 1, 1, 1000, 1_000_000)),
+		precision: time.Duration(pick(drawsAt(seed, hashOf("precision")), 1, 1000, 1_000_000, 1_000_000_000)),
 		dictates:  true, yesterday: d.chance(0.2), manyOlder: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
 	}
 	for kind := range faultKinds {
@@ -159,7 +159,7 @@ func (w *design) drawClocks(d *draws) {
 	case 4:
 		w.cached = pick(d, time.Minute, 15*time.Minute)
 	case 5:
-		w.machine = pick(d, 5*time.Minute, time.Hour)
+		w.machine = pick(d, 5*time.Minute, time.Hour, -5*time.Minute, -time.Hour)
 	}
 	w.yesterday = w.yesterday || w.clock > 0
 }
@@ -283,7 +283,8 @@ func (w design) tellsDeletions() bool {
 
 // tellsEnd reports whether a list can be shown to be whole: one that comes at once only by its other order.
 func (w design) tellsEnd() bool {
-	return !w.strange && (w.variant.Pagination != clinicaldoctest.PaginationNone || w.variant.Times == clinicaldoctest.TimeMicroseconds)
+	shown := !w.unsorted && w.variant.Times == clinicaldoctest.TimeMicroseconds
+	return !w.strange && (w.variant.Pagination != clinicaldoctest.PaginationNone || shown)
 }
 
 // tellsTotals reports whether that is by their number, which a birth makes up for.

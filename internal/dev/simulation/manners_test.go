@@ -30,6 +30,9 @@ type manners struct {
 	slowly   bool          // it takes minutes to transcribe and to analyse
 	hides    bool          // its lists now and then leave out a row that they count
 	blocks   bool          // its storage begins a part at the next of its blocks
+	unsorted bool          // its lists come in an order of their own, whatever is asked for
+	lists    time.Duration // the longest that a list takes
+	uploads  time.Duration // the longest that an upload takes
 }
 
 // sizeKind is what the service tells of a recording's size.
@@ -48,6 +51,11 @@ func (w *design) drawManners(d *draws) {
 		w.local, w.yesterday = pick(d, 2*time.Hour, -5*time.Hour), false // what was made hours ago looks like what was made since
 	}
 	w.ingest = w.ingest && !w.unnamed
+	more := drawsAt(d.key, hashOf("more manners"))
+	if w.unsorted = more.chance(0.08); w.unsorted {
+		w.variant.Query.Sort, w.variant.OldestFirst = "order", more.chance(0.5)
+	}
+	w.lists, w.uploads = pick(more, 0, 0, 0, 0, 0, 40*time.Second), pick(more, 0, 0, 0, 0, 0, 15*time.Minute)
 	switch d.below(8) {
 	case 0:
 		w.sizes = reencoded

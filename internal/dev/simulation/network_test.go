@@ -159,6 +159,10 @@ func (t *trip) prepare(d *draws) {
 	if t.fault == slow {
 		t.latency = d.within(50 * time.Second)
 	}
+	if longest := t.world.design.lists; t.request.lists() && longest > 0 && t.fault < 0 {
+		t.latency = drawsAt(d.key, hashOf("list")).within(longest)
+		t.world.count("slow lists", 1)
+	}
 	t.late = d.within(t.world.design.late)
 	t.copied = t.world.service.replica != nil && !t.request.writes() && !t.request.storage && !t.request.addresses() && d.chance(0.5)
 	t.copied = t.copied && t.request.call.token != strangerToken
@@ -196,7 +200,7 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 		if t.fault == cut {
 			limit = int64(t.extent % 600)
 		}
-		body, err := io.ReadAll(io.LimitReader(req.Body, limit))
+		body, err := t.read(ctx, io.LimitReader(req.Body, limit))
 		if err != nil {
 			return nil, err
 		}
@@ -208,6 +212,28 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 	}
 	trace.WroteRequest(httptrace.WroteRequestInfo{})
 	return t.travel(ctx)
+}
+
+// read takes in what is sent, a piece at a time where uploads take long.
+func (t *trip) read(ctx context.Context, body io.Reader) (all []byte, err error) {
+	const pieces, size = 20, 64
+	longest := t.world.design.uploads
+	if t.request.method != http.MethodPost || longest == 0 {
+		return io.ReadAll(body)
+	}
+	t.world.count("long uploads", 1)
+	pause := time.Duration(t.extent%pieces) * longest / (pieces * pieces)
+	for range pieces {
+		piece, err := io.ReadAll(io.LimitReader(body, size))
+		if all = append(all, piece...); err != nil || len(piece) < size {
+			return all, err
+		}
+		if err := wait(ctx, pause); err != nil {
+			return all, err
+		}
+	}
+	rest, err := io.ReadAll(body)
+	return append(all, rest...), err
 }
 
 // travel lets the whole request go: from here on nobody can call it back.

@@ -240,6 +240,7 @@ func (c *call) checkBounds() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, b, took := c.program.world, bounds[c.op], time.Since(c.began)
+	took -= time.Duration(c.writes) * w.design.uploads // bytes move all the time
 	switch {
 	case c.writes > b.writes || c.requests > b.requests:
 		w.violate("flood", "%s made %d requests, %d of them writes", c.op, c.requests, c.writes)

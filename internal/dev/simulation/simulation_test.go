@@ -68,6 +68,9 @@ func (s *season) take(w *world) {
 	s.total.add(w.tally)
 	s.total[fmt.Sprintf("worlds of %s", w.design.scale)]++
 	s.total[fmt.Sprintf("worlds over %s", w.design.protocol)]++
+	if w.design.unsorted {
+		s.total["worlds of lists in another order"]++
+	}
 	for _, v := range w.violations {
 		if !slices.Contains(s.broken[v.kind], w.seed) {
 			s.broken[v.kind] = append(s.broken[v.kind], w.seed)
