@@ -1,212 +1,256 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"embed"
 	"errors"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/codes"
+
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-// backend keeps nothing of a note: what a page was shown comes back with its next request, as a version.
+//go:embed page.html page.js page.css
+var files embed.FS
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{"etag": etag}).ParseFS(files, "page.html"))
+
+// backend keeps nothing of a note: what a page shows comes back with its next request, as a version.
 type backend struct {
-	client   *clinicaldoc.Client
-	sessions map[string]string // from a session to the token of the clinician who is logged in
-	timeout  time.Duration     // of one request of the page, all its calls and retries included
-	logger   *slog.Logger
+	client   *clinicaldoc.Client // one for all clinicians, without a token of its own
+	sessions sessions
+	timeout  time.Duration // of a request that is no stream, with all its calls and retries
+	draining atomic.Bool
+	streams  context.Context //nolint:containedctx // ends with the server
+	stop     func()
+}
+
+// newBackend has the options of its client, which is still to be made.
+func newBackend() (*backend, []clinicaldoc.Option) {
+	b := &backend{timeout: 20 * time.Second}
+	b.streams, b.stop = context.WithCancel(context.Background())
+	return b, []clinicaldoc.Option{clinicaldoc.WithTokenSource(&b.sessions), clinicaldoc.WithHooks(otelclinicaldoc.Hooks())}
 }
 
 func (b *backend) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /patients/{id}/queue", b.as(b.queue))
-	mux.Handle("GET /notes/{id}", b.as(b.read))
-	mux.Handle("PUT /notes/{id}", b.as(b.edit))
-	mux.Handle("POST /notes/{id}/sign", b.as(b.sign))
-	return http.NewCrossOriginProtection().Handler(mux) // no other site's page signs with the clinician's cookie
-}
-
-// nobody has no token: a call that forgets in whose name it is made fails, instead of being made in another's.
-type nobody struct{}
-
-func (nobody) Token(context.Context) (string, error) {
-	return "", errors.New("a call of this server needs clinicaldoc.WithToken")
-}
-
-// newClient returns the one client that serves all clinicians.
-func newClient(baseURL string, opts ...clinicaldoc.Option) (*clinicaldoc.Client, error) {
-	return clinicaldoc.NewClient(baseURL, "", append(opts, clinicaldoc.WithTokenSource(nobody{}))...)
-}
-
-// call is what a request of the page does, with an id from its path, in the name of the clinician.
-type call func(ctx context.Context, r *http.Request, id int64, clinician clinicaldoc.CallOption) (any, error)
-
-var (
-	errNotLoggedIn = errors.New("not logged in")
-	errRequest     = errors.New("the request cannot be read")
-	errChanged     = errors.New("the note is not what the page shows")
-)
-
-// as finds out who is logged in, gives the request its deadline, and writes what comes of it.
-func (b *backend) as(do call) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), b.timeout)
-		defer cancel()
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Content-Type", "application/json")
-		result, err := b.run(ctx, r, do)
-		if err != nil {
-			b.logger.WarnContext(ctx, "failed", "pattern", r.Pattern, "error", err) // the SDK's errors print no patient's data
-			status, advice := explain(err)
-			w.WriteHeader(status)
-			result = map[string]string{"error": advice}
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if b.draining.Load() { // the service's own state does not count: it would take all servers away at once
+			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(result)
+	})
+	mux.Handle("GET /page.js", http.FileServerFS(files))
+	mux.Handle("GET /page.css", http.FileServerFS(files))
+	mux.HandleFunc("POST /login", b.login)
+	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) {
+		if c := b.sessions.find(r); c != nil {
+			c.token.Store("")
+		}
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+	})
+	mux.Handle("GET /{$}", b.named(b.timeout, b.queue))
+	mux.Handle("GET /notes/{id}", b.named(b.timeout, b.read))
+	mux.Handle("PUT /notes/{id}", b.named(b.timeout, b.change))
+	mux.Handle("POST /notes/{id}/sign", b.named(b.timeout, b.change))
+	mux.Handle("GET /notes/{id}/audio", b.named(streamLife, b.audio))
+	mux.Handle("GET /notes/{id}/events", b.named(streamLife, b.events))
+	safe := http.NewCrossOriginProtection().Handler(mux) // no other site's page signs with the clinician's cookie
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; form-action 'self'; frame-ancestors 'none'")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		safe.ServeHTTP(w, r)
 	})
 }
 
-func (b *backend) run(ctx context.Context, r *http.Request, do call) (any, error) {
-	cookie, err := r.Cookie("session")
-	if err != nil {
-		return nil, errNotLoggedIn
-	}
-	token, ok := b.sessions[cookie.Value]
-	if !ok {
-		return nil, errNotLoggedIn
-	}
-	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	if err != nil {
-		return nil, errRequest
-	}
-	return do(ctx, r, id, clinicaldoc.WithToken(token))
-}
+// streamLife bounds a stream; a browser comes back for the rest.
+const streamLife = 15 * time.Minute
 
-// explain says what the page is told. The service's own words stay here: they may repeat what was sent.
-func explain(err error) (status int, advice string) {
-	switch {
-	case errors.Is(err, errNotLoggedIn), errors.Is(err, clinicaldoc.ErrUnauthorized):
-		return http.StatusUnauthorized, "log in again"
-	case errors.Is(err, errRequest), errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, clinicaldoc.ErrValidation):
-		return http.StatusUnprocessableEntity, "this cannot be saved"
-	case errors.Is(err, clinicaldoc.ErrOutcomeUnknown):
-		return http.StatusBadGateway, "it may have been saved: open the note again and look"
-	case errors.Is(err, errChanged), errors.Is(err, clinicaldoc.ErrConflict):
-		return http.StatusConflict, "somebody has changed the note: open it again"
-	case errors.Is(err, clinicaldoc.ErrNoteIncomplete):
-		return http.StatusConflict, "the note is not complete yet"
-	case errors.Is(err, clinicaldoc.ErrForbidden):
-		return http.StatusForbidden, "this note is not yours to change"
-	case errors.Is(err, clinicaldoc.ErrNotFound):
-		return http.StatusNotFound, "there is no such note"
-	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout, "the service is slow: try again later"
-	case clinicaldoc.Retryable(err):
-		return http.StatusServiceUnavailable, "try again later"
-	}
-	return http.StatusBadGateway, "this did not work; the log tells more"
-}
+// action is what a request does in the name of the clinician whom its context names, with the number in its path.
+type action func(w http.ResponseWriter, r *http.Request, id int64) error
 
-// waiting is a row of the queue.
-type waiting struct {
-	ID        int64     `json:"id"`
-	Name      string    `json:"name"`
-	CreatedAt time.Time `json:"created_at"`
-}
-
-// queue lists a patient's notes that are complete and not signed, the oldest first.
-func (b *backend) queue(ctx context.Context, _ *http.Request, patient int64, clinician clinicaldoc.CallOption) (any, error) {
-	if patient < 1 {
-		return nil, errRequest // 0 would list everybody's
-	}
-	rows := []waiting{}
-	for note, err := range b.client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: patient, Sort: clinicaldoc.SortOldest}, clinician) {
+// named finds out who is logged in, and shows what an action fails with.
+func (b *backend) named(limit time.Duration, do action) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, span := otel.Tracer("webbackend").Start(r.Context(), r.Pattern)
+		defer span.End()
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		out := http.NewResponseController(w)
+		_ = out.SetWriteDeadline(time.Now().Add(limit + 5*time.Second))
+		if limit == streamLife { // also of a player that pauses
+			defer context.AfterFunc(b.streams, func() { cancel(); _ = out.SetWriteDeadline(time.Now()) })()
+		}
+		err := errNotLoggedIn
+		if c := b.sessions.find(r); c != nil {
+			r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+			id, _ := strconv.ParseInt(cmp.Or(r.PathValue("id"), r.FormValue("patient")), 10, 64) // 0: no number
+			err = do(w, r.WithContext(as(ctx, c)), id)
+		}
 		if err != nil {
-			return nil, err // half a queue would look like all of it
+			span.SetStatus(codes.Error, "")
+			fail(w, r.WithContext(ctx), err)
 		}
-		if note.Stage() == clinicaldoc.StageComplete {
-			rows = append(rows, waiting{note.ID, note.Name, note.CreatedAt})
+	})
+}
+
+// show writes a page, whole or not at all.
+func show(w http.ResponseWriter, status int, name string, data any) error {
+	var page bytes.Buffer
+	if err := pages.ExecuteTemplate(&page, name, data); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = page.WriteTo(w)
+	return nil
+}
+
+var errNoVersion, errSigned = errors.New("the request has no If-Match"), errors.New("the note is signed")
+
+// answers say what the page shows for an error: the first that fits.
+var answers = []struct {
+	err    error
+	status int
+	advice string
+}{
+	{errNotLoggedIn, http.StatusUnauthorized, "Log in with an access token of yours."},
+	{clinicaldoc.ErrUnauthorized, http.StatusUnauthorized, "The service does not know the token, or not any more. Log in with another."},
+	{errNoVersion, http.StatusPreconditionRequired, "Open the note again: the page does not say what it shows."},
+	{errSigned, http.StatusConflict, "The note is signed: it is not changed any more."},
+	{clinicaldoc.ErrOutcomeUnknown, http.StatusBadGateway, "It may have been saved: open the note again and look."},
+	{clinicaldoc.ErrNoteIncomplete, http.StatusConflict, "The note is not complete yet."},
+	{clinicaldoc.ErrInvalidArgument, http.StatusUnprocessableEntity, "This cannot be done."},
+	{clinicaldoc.ErrValidation, http.StatusUnprocessableEntity, "This cannot be saved."},
+	{clinicaldoc.ErrForbidden, http.StatusForbidden, "This note is not yours to change."},
+	{clinicaldoc.ErrNotFound, http.StatusNotFound, "There is no such note."},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout, "The service is slow: try again later."},
+	{nil, http.StatusBadGateway, "This did not work; the log tells more."},
+}
+
+// fail shows what went wrong, of a conflict both texts. The service's own words stay here: they may repeat what was sent.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
+		w.Header().Set("ETag", etag(conflict.Current))
+		_ = show(w, http.StatusPreconditionFailed, "conflict", map[string]any{"Current": conflict.Current, "Yours": r.PostFormValue("analysis")})
+		return
+	}
+	for _, a := range answers {
+		if a.err == nil || errors.Is(err, a.err) {
+			slog.WarnContext(r.Context(), "failed", "pattern", r.Pattern, "status", a.status, "error", err) // the SDK's errors print no patient's data
+			_ = show(w, a.status, "problem", map[string]any{"Advice": a.advice, "Login": a.status == http.StatusUnauthorized})
+			return
 		}
 	}
-	return rows, nil
 }
 
-// shown is a note as the page shows it.
-type shown struct {
-	ID       int64             `json:"id"`
-	Name     string            `json:"name"`
-	Analysis string            `json:"analysis"`
-	Stage    clinicaldoc.Stage `json:"stage"`
-	Version  string            `json:"version"` // comes back with an edit or a signature
+func (b *backend) login(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), b.timeout)
+	defer cancel()
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
+	c := newClinician(strings.TrimSpace(r.PostFormValue("token")))
+	if _, err := b.client.Users.Me(as(ctx, c)); err != nil {
+		fail(w, r, err)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: "session", Value: b.sessions.begin(c), Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-func show(note *clinicaldoc.ProgressNote) shown {
-	return shown{note.ID, note.Name, note.Analysis, note.Stage(), version(note)}
+// queue shows a patient's notes that are not signed, the oldest first.
+func (b *backend) queue(w http.ResponseWriter, r *http.Request, patient int64) error {
+	if r.FormValue("patient") == "" {
+		return show(w, http.StatusOK, "queue", nil)
+	}
+	if patient < 1 { // 0 would list everybody's
+		return clinicaldoc.ErrInvalidArgument
+	}
+	var rows []*clinicaldoc.ProgressNote
+	for note, err := range b.client.Notes.All(r.Context(), clinicaldoc.ListNotesParams{PatientID: patient, Sort: clinicaldoc.SortOldest}) {
+		if err != nil {
+			return err // half a queue would look like all of it
+		}
+		if !note.Has.Signed {
+			rows = append(rows, note)
+		}
+	}
+	return show(w, http.StatusOK, "queue", map[string]any{"Patient": patient, "Notes": rows})
 }
 
-// version is another for any change that a clinician would want to know of.
-func version(note *clinicaldoc.ProgressNote) string {
-	hash := sha256.Sum256(fmt.Appendf(nil, "%d %q %q %q %v %v", note.ID, note.Name, note.Transcription, note.Analysis, note.Has, note.UpdatedAt))
-	return hex.EncodeToString(hash[:])
-}
+// etag is a note's version as HTTP has it.
+func etag(note *clinicaldoc.ProgressNote) string { return `"` + note.Version() + `"` }
 
-func (b *backend) read(ctx context.Context, _ *http.Request, id int64, clinician clinicaldoc.CallOption) (any, error) {
-	note, err := b.client.Notes.Get(ctx, id, clinician)
+func (b *backend) read(w http.ResponseWriter, r *http.Request, id int64) error {
+	note, err := b.client.Notes.Get(r.Context(), id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return show(note), nil
+	w.Header().Set("ETag", etag(note))
+	return show(w, http.StatusOK, "note", note)
 }
 
-// change is what the page sends.
-type change struct {
-	Version  string  `json:"version"`
-	Analysis *string `json:"analysis"`
+// change saves the analysis or signs the note, if that is still what the page shows.
+func (b *backend) change(w http.ResponseWriter, r *http.Request, id int64) error {
+	version := strings.Trim(r.Header.Get("If-Match"), `"`)
+	if version == "" {
+		return errNoVersion
+	}
+	note, err := b.client.Notes.Get(r.Context(), id)
+	switch {
+	case err != nil:
+		return err
+	case note.Has.Signed: // a service may allow to change it
+		return errSigned
+	case r.Method == http.MethodPut:
+		text := clinicaldoc.UpdateNoteParams{Analysis: new(r.PostFormValue("analysis"))}
+		note, err = b.client.Notes.Update(r.Context(), id, text, clinicaldoc.IfVersion(version))
+	default:
+		note, err = b.client.Notes.Sign(r.Context(), id, clinicaldoc.IfVersion(version))
+	}
+	if err == nil {
+		w.Header().Set("ETag", etag(note))
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
 }
 
-func (b *backend) edit(ctx context.Context, r *http.Request, id int64, clinician clinicaldoc.CallOption) (any, error) {
-	note, wanted, err := b.asShown(ctx, r, id, clinician)
+// audio plays the recording: the browser sees neither the token nor the signed URL.
+func (b *backend) audio(w http.ResponseWriter, r *http.Request, id int64) error {
+	stream, err := b.client.Notes.OpenAudio(r.Context(), id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if wanted.Analysis == nil {
-		return nil, errRequest
-	}
-	params := clinicaldoc.UpdateNoteParams{Analysis: wanted.Analysis}
-	if note, err = b.client.Notes.Update(ctx, id, params, clinicaldoc.IfUnchanged(note), clinician); err != nil {
-		return nil, err
-	}
-	return show(note), nil
+	defer func() { _ = stream.Close() }()
+	w.Header().Set("Content-Type", stream.ContentType())
+	w.Header().Set("ETag", stream.ETag())
+	http.ServeContent(w, r, "", time.Time{}, stream)
+	return nil
 }
 
-func (b *backend) sign(ctx context.Context, r *http.Request, id int64, clinician clinicaldoc.CallOption) (any, error) {
-	note, _, err := b.asShown(ctx, r, id, clinician)
-	if err != nil {
-		return nil, err
+// events tells the note's stage whenever that changes, until the note is complete.
+func (b *backend) events(w http.ResponseWriter, r *http.Request, id int64) error {
+	for note, err := range b.client.Notes.Watch(r.Context(), id, clinicaldoc.WaitParams{Interval: time.Second}) {
+		if note == nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", note.Stage())
+		if http.NewResponseController(w).Flush() != nil {
+			break // nobody listens any more
+		}
 	}
-	if note, err = b.client.Notes.Sign(ctx, id, clinicaldoc.IfUnchanged(note), clinician); err != nil {
-		return nil, err
-	}
-	return show(note), nil
-}
-
-// asShown reads the note and makes sure that it is still what the page shows, so that what others changed since is refused.
-func (b *backend) asShown(ctx context.Context, r *http.Request, id int64, clinician clinicaldoc.CallOption) (*clinicaldoc.ProgressNote, change, error) {
-	var wanted change
-	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20)).Decode(&wanted); err != nil {
-		return nil, change{}, errRequest
-	}
-	note, err := b.client.Notes.Get(ctx, id, clinician)
-	if err != nil {
-		return nil, change{}, err
-	}
-	if wanted.Version != version(note) {
-		return nil, change{}, errChanged
-	}
-	return note, wanted, nil
+	return nil
 }

@@ -1,29 +1,67 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// ward is a backend before a box with two clinicians; the sessions are called after their ids.
+// printed is all that the tests log, and spans all that they trace.
+var (
+	printed syncBuffer
+	spans   = tracetest.NewSpanRecorder()
+)
+
+type syncBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(&printed, nil)))
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
+	code := m.Run()
+	for _, secret := range []string{"CANARY", "|"} { // the tokens of the box have one
+		if strings.Contains(printed.String(), secret) {
+			fmt.Println("the log holds", secret)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// ward is a backend before a box with two clinicians.
 type ward struct {
 	*backend
 	srv           *clinicaldoctest.Server
 	first, second clinicaldoctest.User
-	log           bytes.Buffer
 }
 
 func newWard(t *testing.T) *ward {
@@ -31,52 +69,67 @@ func newWard(t *testing.T) *ward {
 	w := &ward{srv: clinicaldoctest.NewServer()}
 	t.Cleanup(w.srv.Close)
 	w.first, w.second = w.srv.AddUser(clinicaldoctest.User{}), w.srv.AddUser(clinicaldoctest.User{})
-	client, err := newClient(w.srv.URL, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Millisecond}))
+	b, options := newBackend()
+	t.Cleanup(b.stop)
+	options = append(options, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 5 * time.Millisecond}))
+	client, err := clinicaldoc.NewClient(w.srv.URL, "", options...)
 	require.NoError(t, err)
-	w.backend = &backend{
-		client: client, timeout: time.Minute, logger: slog.New(slog.NewTextHandler(&w.log, nil)),
-		sessions: map[string]string{session(w.first): w.first.Token, session(w.second): w.second.Token},
-	}
+	w.backend, b.client = b, client
 	return w
 }
 
-func session(u clinicaldoctest.User) string { return fmt.Sprint("session-", u.ID) }
-
-// ask sends a request of the page and decodes the response.
-func (w *ward) ask(t *testing.T, session, method, path string, body, out any) (status int) {
-	t.Helper()
-	sent, err := json.Marshal(body)
-	require.NoError(t, err)
-	request := httptest.NewRequestWithContext(t.Context(), method, path, bytes.NewReader(sent))
+// ask sends a request of the page in a session, with a version and a text.
+func (w *ward) ask(session, method, path, version, text string) *httptest.ResponseRecorder {
+	form := url.Values{"analysis": {text}}
+	request := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("If-Match", version)
 	request.AddCookie(&http.Cookie{Name: "session", Value: session})
 	recorded := httptest.NewRecorder()
 	w.handler().ServeHTTP(recorded, request)
-	assert.Equal(t, "no-store", recorded.Header().Get("Cache-Control"))
-	if out != nil {
-		require.NoError(t, json.Unmarshal(recorded.Body.Bytes(), out), recorded.Body.String())
-	}
-	return recorded.Code
+	return recorded
+}
+
+// login returns the session of somebody who has logged in by the page.
+func (w *ward) login(t *testing.T, token string) string {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	recorded := httptest.NewRecorder()
+	w.handler().ServeHTTP(recorded, request)
+	require.Equal(t, http.StatusSeeOther, recorded.Code, recorded.Body)
+	cookie := recorded.Result().Cookies()[0]
+	assert.True(t, cookie.HttpOnly && cookie.Secure && cookie.SameSite == http.SameSiteStrictMode)
+	return cookie.Value
 }
 
 func TestAClinicianReviewsEditsAndSigns(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	id := w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.first.ID, Name: "Visit", Analysis: "draft"})
-	w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.first.ID, Stage: clinicaldoctest.StageTranscribing, Stuck: true})
-	w.srv.AddNote(clinicaldoctest.Note{PatientID: 8, UserID: w.first.ID})
+	id := w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.first.ID, Name: "Visit <b>", Analysis: "draft"})
+	w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.first.ID, Name: "Signed", Stage: clinicaldoctest.StageSigned})
+	w.srv.AddNote(clinicaldoctest.Note{PatientID: 8, UserID: w.first.ID, Name: "Other"})
+	session := w.login(t, w.first.Token)
 
-	var rows []waiting
-	require.Equal(t, 200, w.ask(t, session(w.first), "GET", "/patients/7/queue", nil, &rows))
-	require.Len(t, rows, 1, "of this patient, and complete")
-	assert.Equal(t, id, rows[0].ID)
+	assert.Equal(t, 200, w.ask(session, "GET", "/", "", "").Code)
+	queue := w.ask(session, "GET", "/?patient=7", "", "")
+	require.Equal(t, 200, queue.Code)
+	assert.Contains(t, queue.Body.String(), "Visit &lt;b&gt;")
+	assert.NotContains(t, queue.Body.String(), "Signed")
+	assert.NotContains(t, queue.Body.String(), "Other")
 
 	path := fmt.Sprint("/notes/", id)
-	var note shown
-	require.Equal(t, 200, w.ask(t, session(w.first), "GET", path, nil, &note))
-	assert.Equal(t, "draft", note.Analysis)
-	require.Equal(t, 200, w.ask(t, session(w.first), "PUT", path, change{note.Version, new("reviewed")}, &note))
-	require.Equal(t, 200, w.ask(t, session(w.first), "POST", path+"/sign", change{Version: note.Version}, &note))
-	assert.Equal(t, clinicaldoc.StageSigned, note.Stage)
+	page := w.ask(session, "GET", path, "", "")
+	require.Equal(t, 200, page.Code)
+	assert.Contains(t, page.Body.String(), "draft")
+	assert.Equal(t, "no-store", page.Header().Get("Cache-Control"))
+	saved := w.ask(session, "PUT", path, page.Header().Get("ETag"), "reviewed")
+	require.Equal(t, 204, saved.Code, saved.Body)
+	signed := w.ask(session, "POST", path+"/sign", saved.Header().Get("ETag"), "")
+	require.Equal(t, 204, signed.Code, signed.Body)
+	assert.Equal(t, "reviewed", w.srv.Notes()[0].Analysis)
+	assert.Equal(t, clinicaldoctest.StageSigned, w.srv.Notes()[0].Stage)
+	assert.Equal(t, 409, w.ask(session, "PUT", path, signed.Header().Get("ETag"), "too late").Code, "a signed note is not changed")
 	assert.Equal(t, "reviewed", w.srv.Notes()[0].Analysis)
 }
 
@@ -84,36 +137,153 @@ func TestAClinicianReviewsEditsAndSigns(t *testing.T) {
 func TestEachActsInTheirOwnName(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	id := w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.second.ID})
-	path := fmt.Sprint("/notes/", id)
-	var note shown
-	require.Equal(t, 200, w.ask(t, session(w.first), "GET", path, nil, &note), "a colleague may read it")
-	assert.Equal(t, 403, w.ask(t, session(w.first), "PUT", path, change{note.Version, new("not mine")}, nil))
-	assert.Equal(t, 200, w.ask(t, session(w.second), "PUT", path, change{note.Version, new("mine")}, nil))
-
-	w.srv.ForgetRequests()
-	for _, nobodys := range []string{"", "session-99", w.first.Token} {
-		assert.Equal(t, 401, w.ask(t, nobodys, "GET", path, nil, nil))
-	}
-	_, err := w.client.Notes.Get(t.Context(), id)
-	require.Error(t, err, "a call that names nobody")
-	assert.Empty(t, w.srv.Requests(), "nothing of this reaches the service")
+	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.second.ID}))
+	first, second := w.login(t, w.first.Token), w.login(t, w.second.Token)
+	version := w.ask(first, "GET", path, "", "").Header().Get("ETag")
+	require.NotEmpty(t, version, "a colleague may read it")
+	assert.Equal(t, 403, w.ask(first, "PUT", path, version, "not mine").Code)
+	assert.Equal(t, 204, w.ask(second, "PUT", path, version, "mine").Code)
 }
 
-func TestNothingIsSignedButWhatThePageShows(t *testing.T) {
+func TestNothingIsSentWithoutALogin(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	id := w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.first.ID, Analysis: "draft"})
+	id := w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID})
 	path := fmt.Sprint("/notes/", id)
-	var old, changed shown
-	require.Equal(t, 200, w.ask(t, session(w.first), "GET", path, nil, &old))
-	require.Equal(t, 200, w.ask(t, session(w.first), "PUT", path, change{old.Version, new("another tab's")}, &changed))
+	w.login(t, w.second.Token) // somebody is there whose token could be taken
+	over := w.login(t, w.first.Token)
+	require.Equal(t, 303, w.ask(over, "POST", "/logout", "", "").Code)
+	w.srv.ForgetRequests()
+	for _, session := range []string{"", "unknown", w.first.Token, over} {
+		for _, request := range []string{"GET /", "GET /?patient=1", "GET " + path, "PUT " + path, "POST " + path + "/sign", "GET " + path + "/audio", "GET " + path + "/events"} {
+			method, path, _ := strings.Cut(request, " ")
+			answer := w.ask(session, method, path, `"x"`, "text")
+			assert.Equal(t, 401, answer.Code, request)
+			assert.Contains(t, answer.Body.String(), "/login")
+		}
+	}
+	// Somebody forgets in whose name a call is made.
+	_, err := w.client.Notes.Sign(t.Context(), id)
+	require.ErrorIs(t, err, errNotLoggedIn)
+	_, err = w.client.Notes.OpenAudio(t.Context(), id)
+	require.ErrorIs(t, err, errNotLoggedIn)
+	assert.Empty(t, w.srv.Requests())
+}
 
-	assert.Equal(t, 409, w.ask(t, session(w.first), "POST", path+"/sign", change{Version: old.Version}, nil))
-	assert.Equal(t, 409, w.ask(t, session(w.first), "PUT", path, change{old.Version, new("lost")}, nil))
-	assert.Equal(t, 409, w.ask(t, session(w.first), "POST", path+"/sign", change{}, nil))
+func TestNothingIsOverwrittenOrSignedButWhatThePageShows(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{PatientID: 7, UserID: w.first.ID, Analysis: "draft"}))
+	session := w.login(t, w.first.Token)
+	old := w.ask(session, "GET", path, "", "").Header().Get("ETag")
+	require.Equal(t, 204, w.ask(session, "PUT", path, old, "another tab's").Code)
+
+	conflict := w.ask(session, "PUT", path, old, "mine <now>")
+	require.Equal(t, 412, conflict.Code)
+	assert.Contains(t, conflict.Body.String(), "another tab&#39;s")
+	assert.Contains(t, conflict.Body.String(), "mine &lt;now&gt;", "what was written is not lost")
+	assert.Equal(t, 412, w.ask(session, "POST", path+"/sign", old, "").Code)
+	assert.Equal(t, 428, w.ask(session, "PUT", path, "", "lost").Code)
+	assert.Equal(t, 428, w.ask(session, "POST", path+"/sign", "", "").Code)
 	assert.Equal(t, "another tab's", w.srv.Notes()[0].Analysis)
 	assert.Equal(t, clinicaldoctest.StageComplete, w.srv.Notes()[0].Stage)
+	assert.Equal(t, 204, w.ask(session, "PUT", path, conflict.Header().Get("ETag"), "mine").Code, "the conflict says what it is about now")
+}
+
+func TestARefusedTokenIsRenewedOrTheSessionEnds(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID}))
+	w.sessions.renew = func(refused string) (string, error) {
+		if refused != w.first.Token {
+			return "", errors.New("synthetic: nobody knows this one")
+		}
+		return w.srv.AddToken(w.first.ID, "renewed").Secret, nil
+	}
+	first, second := w.login(t, w.first.Token), w.login(t, w.second.Token)
+	for _, user := range []clinicaldoctest.User{w.first, w.second} {
+		c := as(t.Context(), newClinician(user.Token))
+		tokens, err := w.client.Tokens.List(c)
+		require.NoError(t, err)
+		_, err = w.client.Tokens.Revoke(c, tokens[0].ID)
+		require.NoError(t, err)
+	}
+	version := w.ask(first, "GET", path, "", "").Header().Get("ETag")
+	require.NotEmpty(t, version, "with the fresh token")
+	assert.Equal(t, 204, w.ask(first, "PUT", path, version, "mine").Code)
+	assert.Equal(t, 401, w.ask(second, "GET", path, "", "").Code)
+	w.srv.ForgetRequests()
+	assert.Equal(t, 401, w.ask(second, "GET", path, "", "").Code)
+	assert.Empty(t, w.srv.Requests(), "it is not tried again")
+}
+
+// Twenty clinicians use the server at once, while the service fails now and then and refuses tokens. The box knows whose each note
+// is: whatever was written by another would show.
+func TestNobodyActsInAnothersNameInAStorm(t *testing.T) {
+	t.Parallel()
+	const clinicians, calls = 20, 100
+	w := newWard(t)
+	users := map[string]int64{} // by token
+	var mu sync.Mutex
+	w.sessions.renew = func(refused string) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		fresh := w.srv.AddToken(users[refused], "renewed").Secret
+		users[fresh] = users[refused]
+		return fresh, nil
+	}
+	type own struct {
+		session, path string
+		note          int64
+	}
+	var all []own
+	for range clinicians {
+		user := w.srv.AddUser(clinicaldoctest.User{})
+		users[user.Token] = user.ID
+		note := w.srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Analysis: "draft"})
+		all = append(all, own{w.login(t, user.Token), fmt.Sprint("/notes/", note), note})
+	}
+	w.srv.ForgetRequests()
+	w.srv.Inject("", clinicaldoctest.Answer(503, "").Every(13))
+	w.srv.Inject("", clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`).Every(17))
+	w.srv.Inject(clinicaldoctest.RouteUpdateNote, clinicaldoctest.ResetAfterCommit().Every(11))
+	var group sync.WaitGroup
+	var done, refused, failed int
+	for i, me := range all {
+		group.Go(func() {
+			colleague := all[(i+1)%clinicians]
+			for n := range calls / 4 {
+				text := fmt.Sprintf("by %d, the %d.", me.note, n)
+				for _, path := range []string{me.path, colleague.path} {
+					version := w.ask(me.session, "GET", path, "", "").Header().Get("ETag")
+					code := w.ask(me.session, "PUT", path, version, text).Code
+					mu.Lock()
+					switch {
+					case code == 204:
+						done++
+						assert.Equal(t, me.path, path, "nobody may change a colleague's note")
+					case code == 403:
+						refused++
+						assert.Equal(t, colleague.path, path, "everybody may change their own")
+					default:
+						failed++
+					}
+					mu.Unlock()
+				}
+				w.ask("", "PUT", me.path, `"x"`, "by nobody")
+			}
+		})
+	}
+	group.Wait()
+	for _, note := range w.srv.Notes() {
+		assert.True(t, strings.HasPrefix(note.Analysis, fmt.Sprintf("by %d, ", note.ID)) || note.Analysis == "draft", note.Analysis)
+	}
+	for _, request := range w.srv.Requests() {
+		assert.True(t, request.Authorized, request.Route)
+	}
+	assert.Greater(t, done, clinicians*calls/8, "most of it works")
+	assert.Positive(t, refused)
+	t.Logf("%d written, %d refused, %d failed otherwise", done, refused, failed)
 }
 
 func TestFailuresHaveAStatusAndPrintNothing(t *testing.T) {
@@ -122,39 +292,33 @@ func TestFailuresHaveAStatusAndPrintNothing(t *testing.T) {
 		route        string
 		fault        clinicaldoctest.Fault
 		method, path string
-		body         any
 		want         int
 	}{
-		"revoked token":    {clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(401, `{"message":"CANARY"}`), "GET", "/notes/1", nil, 401},
-		"unknown note":     {"", clinicaldoctest.Fault{}, "GET", "/notes/99", nil, 404},
-		"no number":        {"", clinicaldoctest.Fault{}, "GET", "/notes/CANARY", nil, 422},
-		"everybody's":      {"", clinicaldoctest.Fault{}, "GET", "/patients/0/queue", nil, 422},
-		"no analysis":      {"", clinicaldoctest.Fault{}, "PUT", "/notes/1", change{}, 422},
-		"refused text":     {clinicaldoctest.RouteUpdateNote, clinicaldoctest.Answer(422, `{"message":"CANARY"}`), "PUT", "/notes/1", change{Analysis: new("CANARY")}, 422},
-		"failing for ever": {clinicaldoctest.RouteUpdateNote, clinicaldoctest.Answer(500, `CANARY`).Always(), "PUT", "/notes/1", change{Analysis: new("CANARY")}, 502},
-		"silence":          {clinicaldoctest.RouteGetNote, clinicaldoctest.Silent().Always(), "GET", "/notes/1", nil, 504},
+		"unknown note":     {"", clinicaldoctest.Fault{}, "GET", "/notes/99", 404},
+		"no number":        {"", clinicaldoctest.Fault{}, "GET", "/notes/CANARY", 422},
+		"everybody's":      {"", clinicaldoctest.Fault{}, "GET", "/?patient=0", 422},
+		"nobody's":         {"", clinicaldoctest.Fault{}, "GET", "/?patient=CANARY", 422},
+		"refused text":     {clinicaldoctest.RouteUpdateNote, clinicaldoctest.Answer(422, `{"message":"CANARY"}`), "PUT", "/notes/1", 422},
+		"failing for ever": {clinicaldoctest.RouteUpdateNote, clinicaldoctest.Answer(500, `CANARY`).Always(), "PUT", "/notes/1", 502},
+		"no storage":       {clinicaldoctest.RouteAudio, clinicaldoctest.Answer(500, `CANARY`).Always(), "GET", "/notes/1/audio", 502},
+		"silence":          {clinicaldoctest.RouteGetNote, clinicaldoctest.Silent().Always(), "GET", "/notes/1", 504},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWard(t)
 			w.srv.AddNote(clinicaldoctest.Note{Name: "CANARY", UserID: w.first.ID})
-			if sent, ok := test.body.(change); ok {
-				var note shown
-				require.Equal(t, 200, w.ask(t, session(w.first), "GET", "/notes/1", nil, &note))
-				sent.Version = note.Version
-				test.body = sent
-			}
+			session := w.login(t, w.first.Token)
+			version := w.ask(session, "GET", "/notes/1", "", "").Header().Get("ETag")
 			if test.want == 504 {
 				w.timeout = 50 * time.Millisecond
 			}
 			if test.route != "" {
 				w.srv.Inject(test.route, test.fault)
 			}
-			var told map[string]string
-			assert.Equal(t, test.want, w.ask(t, session(w.first), test.method, test.path, test.body, &told), told)
-			assert.NotContains(t, told["error"]+w.log.String(), "CANARY")
-			assert.NotEmpty(t, w.log.String())
+			answer := w.ask(session, test.method, test.path, version, "CANARY")
+			assert.Equal(t, test.want, answer.Code, answer.Body)
+			assert.NotContains(t, answer.Body.String(), "CANARY")
 		})
 	}
 }
@@ -162,12 +326,109 @@ func TestFailuresHaveAStatusAndPrintNothing(t *testing.T) {
 func TestAnotherSitesPageCannotSign(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
-	id := w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID})
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("/notes/%d/sign", id), strings.NewReader("{}"))
-	request.AddCookie(&http.Cookie{Name: "session", Value: session(w.first)})
+	session := w.login(t, w.first.Token)
+	w.srv.ForgetRequests()
+	request := httptest.NewRequest(http.MethodPost, "/notes/1/sign", nil)
+	request.AddCookie(&http.Cookie{Name: "session", Value: session})
 	request.Header.Set("Sec-Fetch-Site", "cross-site")
 	recorded := httptest.NewRecorder()
 	w.handler().ServeHTTP(recorded, request)
 	assert.Equal(t, 403, recorded.Code)
 	assert.Empty(t, w.srv.Requests())
+}
+
+// served starts the server as main does, and returns its address and what ends it.
+func (w *ward) served(t *testing.T) (address string, end func() error) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.serve(ctx, listener, 0) }()
+	return "http://" + listener.Addr().String(), func() error { cancel(); return <-ended }
+}
+
+func (w *ward) get(t *testing.T, session, address, asked string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	require.NoError(t, err)
+	request.Header.Set("Cookie", "session="+session)
+	request.Header.Set("Range", asked)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func TestARecordingIsPlayedByRanges(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	recording := bytes.Repeat([]byte("RIFF synthetic audio \x00\x01"), 100_000)
+	id := w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID, Audio: recording})
+	session := w.login(t, w.first.Token)
+	address, end := w.served(t)
+	w.srv.ForgetRequests()
+	response := w.get(t, session, fmt.Sprintf("%s/notes/%d/audio", address, id), "bytes=1000000-1000099")
+	var part bytes.Buffer
+	_, err := part.ReadFrom(response.Body)
+	require.NoError(t, err)
+	assert.Equal(t, 206, response.StatusCode)
+	assert.Equal(t, recording[1_000_000:1_000_100], part.Bytes())
+	for _, request := range w.srv.Requests() {
+		if request.Storage {
+			assert.NotEmpty(t, request.Header.Get("Range"))
+			assert.False(t, request.Authorized)
+			assert.LessOrEqual(t, request.BytesSent, int64(70_000), "only what is asked for")
+		}
+	}
+	require.NoError(t, end())
+}
+
+func TestProgressIsToldUntilTheServerEnds(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	id := w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID, Stage: clinicaldoctest.StageTranscribing, Stuck: true})
+	complete := w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID})
+	session := w.login(t, w.first.Token)
+	address, end := w.served(t)
+	response := w.get(t, session, fmt.Sprintf("%s/notes/%d/events", address, complete), "")
+	assert.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(response.Body)
+	require.True(t, lines.Scan())
+	assert.Equal(t, "data: complete", lines.Text())
+	for lines.Scan() {
+		assert.Empty(t, lines.Text())
+	}
+	assert.Equal(t, 404, w.get(t, session, address+"/notes/99/events", "").StatusCode)
+
+	lines = bufio.NewScanner(w.get(t, session, fmt.Sprintf("%s/notes/%d/events", address, id), "").Body)
+	require.True(t, lines.Scan())
+	assert.Equal(t, "data: transcribing", lines.Text())
+	assert.Equal(t, 200, w.get(t, "", address+"/healthz", "").StatusCode)
+	assert.Equal(t, 200, w.get(t, "", address+"/readyz", "").StatusCode)
+	require.NoError(t, end(), "though somebody listens")
+	recorded := httptest.NewRecorder()
+	w.handler().ServeHTTP(recorded, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	assert.Equal(t, 503, recorded.Code)
+}
+
+func TestCallsStandInTheSpanOfTheirRequest(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	id := w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID, Name: "CANARY"})
+	session := w.login(t, w.first.Token)
+	require.Equal(t, 200, w.ask(session, "GET", fmt.Sprint("/notes/", id), "", "").Code)
+	requests, calls := map[any]bool{}, 0
+	for _, span := range spans.Ended() {
+		if span.Name() == "GET /notes/{id}" {
+			requests[span.SpanContext().SpanID()] = true
+		}
+		assert.NotContains(t, fmt.Sprint(span.Name(), span.Attributes(), span.Events()), "CANARY")
+	}
+	for _, span := range spans.Ended() {
+		if span.Name() == "clinicaldoc.Notes.Get" && requests[span.Parent().SpanID()] {
+			calls++
+		}
+	}
+	assert.Positive(t, calls)
 }

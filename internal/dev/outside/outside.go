@@ -65,7 +65,7 @@ func write(root, folder string, files map[string]string) error {
 	all := map[string]string{"go.mod": own, "go.sum": string(sums)}
 	maps.Copy(all, files)
 	own = regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(all["go.mod"], "module outside.test/user")
-	all["go.mod"] = regexp.MustCompile(`(?m)^(replace `+regexp.QuoteMeta(thisModule)+` =>) \S+$`).ReplaceAllString(own, "${1} "+place)
+	all["go.mod"] = regexp.MustCompile(`(?m)^(replace `+regexp.QuoteMeta(thisModule)+`(/\S+)? =>) \S+$`).ReplaceAllString(own, "${1} "+place+"${2}")
 	for name, content := range all {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

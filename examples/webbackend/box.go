@@ -1,0 +1,53 @@
+package main
+
+// Delete this file when you copy the program: it is for trying it without a service.
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+func init() {
+	flag.BoolFunc("box", "run on the service in a box, which lives as long as this program", func(on string) error {
+		if on != "true" {
+			return nil
+		}
+		if os.Getenv(clinicaldoc.EnvBaseURL)+os.Getenv(clinicaldoc.EnvToken) != "" {
+			return errors.New("a service is configured: unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", or leave -box out")
+		}
+		srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: 20 * time.Second, Analysing: 20 * time.Second}))
+		fmt.Println("using the service in a box at", srv.URL)
+		for range 2 {
+			user := srv.AddUser(clinicaldoctest.User{})
+			srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Visit", Analysis: "A synthetic analysis.", Transcription: "A synthetic transcription.", Audio: tone(time.Minute)})
+			srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Follow-up", Stage: clinicaldoctest.StageTranscribing, Analysis: "A synthetic analysis."})
+			fmt.Println("a clinician's token, for patient 7:", user.Token)
+		}
+		return errors.Join(os.Setenv(clinicaldoc.EnvBaseURL, srv.URL), flag.Set("yes", "true"))
+	})
+}
+
+// tone is a WAV file: a synthetic tone that rises once a second, so that one hears where it is.
+func tone(length time.Duration) []byte {
+	const rate = 8000
+	samples := int(length.Seconds() * rate)
+	wav := append(make([]byte, 0, 44+samples), "RIFF"...)
+	wav = binary.LittleEndian.AppendUint32(wav, uint32(36+samples))
+	wav = append(wav, "WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"...) // PCM, one channel
+	wav = binary.LittleEndian.AppendUint32(wav, rate)
+	wav = binary.LittleEndian.AppendUint32(wav, rate)
+	wav = append(wav, "\x01\x00\x08\x00data"...) // 8 bits
+	wav = binary.LittleEndian.AppendUint32(wav, uint32(samples))
+	for i := range samples {
+		wav = append(wav, byte(128+60*math.Sin(2*math.Pi*float64(i)/rate*float64(300+i/rate%60*10))))
+	}
+	return wav
+}

@@ -1,0 +1,41 @@
+// A change is sent with the version that the page shows. What comes back for a conflict is a page with both texts.
+const note = document.querySelector("[data-etag]");
+
+async function send(method, path, body) {
+  const buttons = document.querySelectorAll("main button");
+  buttons.forEach((button) => (button.disabled = true));
+  const response = await fetch(path, { method, body, headers: { "If-Match": note.dataset.etag } });
+  if (response.ok) {
+    location.reload();
+  } else {
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    document.querySelector("main").replaceWith(page.querySelector("main"));
+  }
+}
+
+if (note) {
+  note.querySelector("form")?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send("PUT", location.pathname, new URLSearchParams(new FormData(event.target)));
+  });
+  note.querySelector("#sign")?.addEventListener("click", () => {
+    const text = note.querySelector("textarea");
+    if (text.value !== text.defaultValue) {
+      document.querySelector("#hint").textContent = "Save the text first: you sign what is saved.";
+    } else {
+      send("POST", location.pathname + "/sign");
+    }
+  });
+  const stage = note.querySelector(".stage[data-live]");
+  if (stage) {
+    const events = new EventSource(location.pathname + "/events");
+    events.onmessage = (event) => {
+      stage.textContent = event.data;
+      if (event.data === "complete") {
+        location.reload();
+      } else if (event.data === "failed") {
+        events.close();
+      }
+    };
+  }
+}
