@@ -28,6 +28,7 @@
 //   - Retries: [RetryPolicy] says what is tried again, and what is not. A create whose response was lost is an
 //     [*OutcomeUnknownError]; [NotesService.FindCreated] finds out what became of it.
 //   - Lists: [NotesService.All] yields every row, or ends with an error ([ErrIncompleteList], [ErrPatientMismatch]).
+//   - Users: a client has a token, or a [TokenSource], by which a server acts for whoever is logged in ([WithTokenSource]).
 //   - Privacy: the token goes to the origin of the base URL and nowhere else. Values that hold patients' data print as
 //     ids, flags and stages, in fmt and slog; encoding them as JSON is explicit and gives everything.
 //
