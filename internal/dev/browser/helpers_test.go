@@ -280,7 +280,7 @@ func (p *page) computed(act func()) []time.Duration {
 		Events []struct {
 			thread
 			Name string
-			CPU  time.Duration `json:"tdur"` // in microseconds
+			CPU  float64 `json:"tdur"` // microseconds
 			Args struct{ Name string }
 		} `json:"traceEvents"`
 	}
@@ -292,7 +292,7 @@ func (p *page) computed(act func()) []time.Duration {
 	var tasks []time.Duration
 	for _, event := range trace.Events {
 		if event.Name == "RunTask" && mains[event.thread] {
-			tasks = append(tasks, event.CPU*time.Microsecond)
+			tasks = append(tasks, time.Duration(event.CPU*float64(time.Microsecond)))
 		}
 	}
 	require.NotEmpty(p.t, tasks)
