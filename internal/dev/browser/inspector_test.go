@@ -196,6 +196,7 @@ func TestRequestsAreFound(t *testing.T) {
 	page.visit(box.inspector() + "#id=3")
 	page.wait(detail + `.textContent.includes("2: 200") && ` + detail + `.textContent.includes("all 2 attempts")`)
 	page.visit(box.inspector())
+	page.shows(everything)
 	page.click("#clear")
 	page.wait(`document.getElementById("request-count").textContent === "0" && !document.getElementById("no-requests").hidden`)
 	_, err = client.Notes.Get(t.Context(), 1)
