@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -43,6 +44,16 @@ func (e *Env) client(options ...clinicaldoc.Option) (*clinicaldoc.Client, error)
 		return nil, err
 	}
 	return a.Client(append(e.options(), options...)...)
+}
+
+// me returns a client for the account, and whose it is.
+func (e *Env) me(ctx context.Context) (*clinicaldoc.Client, *clinicaldoc.User, error) {
+	client, err := e.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	user, err := client.Users.Me(ctx)
+	return client, user, err
 }
 
 func (e *Env) options() []clinicaldoc.Option {
@@ -141,6 +152,16 @@ func parseIDs(texts []string) ([]int64, error) {
 		ids = append(ids, id)
 	}
 	return ids, nil
+}
+
+// withID is for commands whose argument is an id.
+func withID(of string, id *int64, run func(context.Context) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) (err error) {
+		if *id, err = parseID(args[0], of); err != nil {
+			return err
+		}
+		return run(c.Context())
+	}
 }
 
 // hostOf is the host of a base URL, which is safe to print; a URL may hold a password.

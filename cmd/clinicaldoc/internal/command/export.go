@@ -53,11 +53,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if err := checkTarget(o.path); err != nil {
 		return err
 	}
-	client, err := o.client()
-	if err != nil {
-		return err
-	}
-	user, err := client.Users.Me(ctx)
+	client, user, err := o.me(ctx)
 	if err != nil {
 		return err
 	}

@@ -91,11 +91,7 @@ func (r *uploadRun) drain(ctx context.Context, fleet *jetstream.Fleet, uploader 
 
 // redrive puts the fleet's dead letters back into its queue.
 func (o *uploadOptions) redrive(ctx context.Context) error {
-	client, err := o.client()
-	if err != nil {
-		return err
-	}
-	user, err := client.Users.Me(ctx)
+	client, user, err := o.me(ctx)
 	if err != nil {
 		return err
 	}
@@ -143,11 +139,7 @@ a queue that is gone has to be uploaded again. End all uploads before.`,
 }
 
 func (o *uploadOptions) repair(ctx context.Context) error {
-	client, err := o.client()
-	if err != nil {
-		return err
-	}
-	user, err := client.Users.Me(ctx)
+	client, user, err := o.me(ctx)
 	if err != nil {
 		return err
 	}
@@ -209,11 +201,7 @@ sends dead letters again.`,
 }
 
 func (o *fleetOptions) run(ctx context.Context) error {
-	client, err := o.client()
-	if err != nil {
-		return err
-	}
-	user, err := client.Users.Me(ctx)
+	client, user, err := o.me(ctx)
 	if err != nil {
 		return err
 	}

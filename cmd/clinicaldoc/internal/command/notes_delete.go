@@ -22,12 +22,7 @@ func newNotesDelete(e *Env) *cobra.Command {
 		Long:              "Delete a note and its recording, after asking. Without a terminal, --yes names the id once more.",
 		Example:           "  clinicaldoc notes delete 42\n  clinicaldoc notes delete 42 --yes=42",
 		ValidArgsFunction: e.completeNotes,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if o.id, err = parseID(args[0], "note"); err != nil {
-				return err
-			}
-			return o.run(c.Context())
-		},
+		RunE:              withID("note", &o.id, o.run),
 	}
 	c.Flags().StringVar(&o.yes, "yes", "", "delete without asking the note with this `ID`, once more")
 	return c

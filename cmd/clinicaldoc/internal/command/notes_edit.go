@@ -35,12 +35,7 @@ If somebody did, both texts are shown and yours is kept in a file. A text left a
 signed note shall be changed is asked first; without a terminal --signed says so.`,
 		Example:           "  clinicaldoc notes edit 42\n  clinicaldoc notes edit 42 --field transcription",
 		ValidArgsFunction: e.completeNotes,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if o.id, err = parseID(args[0], "note"); err != nil {
-				return err
-			}
-			return o.run(c.Context())
-		},
+		RunE:              withID("note", &o.id, o.run),
 	}
 	c.Flags().StringVar(&o.field, "field", editable[0], "what to edit: `FIELD` analysis, transcription or name")
 	c.Flags().BoolVar(&o.signed, "signed", false, "change also a note that is signed")

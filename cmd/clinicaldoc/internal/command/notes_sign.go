@@ -26,12 +26,7 @@ func newNotesSign(e *Env) *cobra.Command {
 Without a terminal, --yes says which version you have read, by its updated_at: "clinicaldoc notes show ID --jq .updated_at".`,
 		Example:           "  clinicaldoc notes sign 42\n  clinicaldoc notes sign 42 --yes=2026-03-01T09:00:00Z",
 		ValidArgsFunction: e.completeNotes,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if o.id, err = parseID(args[0], "note"); err != nil {
-				return err
-			}
-			return o.run(c.Context())
-		},
+		RunE:              withID("note", &o.id, o.run),
 	}
 	c.Flags().StringVar(&o.yes, "yes", "", "sign without asking the version last changed at this `TIME`")
 	return c

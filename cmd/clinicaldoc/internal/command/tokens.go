@@ -59,12 +59,7 @@ func newTokensRevoke(e *Env) *cobra.Command {
 		Use: "revoke ID", Short: "Revoke an access token", Args: exactly(1, "a token's id"),
 		Long:    "Revoke an access token, after asking. The one in use, or one that may be, needs to be told twice: --in-use besides.",
 		Example: "  clinicaldoc tokens revoke 12\n  clinicaldoc tokens revoke 12 --yes=12\n  clinicaldoc tokens revoke 12 --yes=12 --in-use",
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if o.id, err = parseID(args[0], "token"); err != nil {
-				return err
-			}
-			return o.run(c.Context())
-		},
+		RunE:    withID("token", &o.id, o.run),
 	}
 	c.Flags().StringVar(&o.yes, "yes", "", "revoke without asking the token with this `ID`, once more")
 	c.Flags().BoolVar(&o.inUse, "in-use", false, "revoke also the token that this command uses")

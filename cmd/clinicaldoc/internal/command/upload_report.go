@@ -232,11 +232,7 @@ func (o *resolveOptions) run(ctx context.Context) error {
 
 // openDoubts opens the journal and lists what is in doubt.
 func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []ingest.Key, *clinicaldoc.Client, func(), error) {
-	client, err := o.client()
-	if err != nil {
-		return nil, nil, nil, nil, err
-	}
-	user, err := client.Users.Me(ctx)
+	client, user, err := o.me(ctx)
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}

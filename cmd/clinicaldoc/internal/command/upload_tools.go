@@ -134,11 +134,7 @@ the patients' that it says: otherwise it is another service's, and stays as it i
 }
 
 func (o *uploadOptions) rename(ctx context.Context, from string) error {
-	client, err := o.client()
-	if err != nil {
-		return err
-	}
-	user, err := client.Users.Me(ctx)
+	client, user, err := o.me(ctx)
 	if err != nil {
 		return err
 	}

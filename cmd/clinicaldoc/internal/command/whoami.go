@@ -20,11 +20,7 @@ func newWhoami(e *Env) *cobra.Command {
 }
 
 func (e *Env) whoami(ctx context.Context, f *format) error {
-	client, err := e.client()
-	if err != nil {
-		return err
-	}
-	user, err := client.Users.Me(ctx)
+	_, user, err := e.me(ctx)
 	if err != nil {
 		return err
 	}
