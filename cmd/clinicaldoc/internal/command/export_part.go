@@ -248,7 +248,10 @@ func (p *exportPart) copyTo(rows []exportRow, to io.Writer) (written int, err er
 		}
 		written++
 	}
-	return written, out.Flush()
+	if err := out.Flush(); err != nil {
+		return written, fmt.Errorf("only a part was written: %w", err)
+	}
+	return written, nil
 }
 
 // close lets go of the part; that of standard output is of no use to anybody.
