@@ -268,7 +268,7 @@ func findsALostCreate(t *testing.T, p program) {
 }
 
 // patience is how long a program may take to end: ingest takes up to 20 seconds of it when a service keeps silent.
-const patience = 40 * time.Second
+const patience = 90 * time.Second
 
 // A signal in the middle of anything ends a program: with a failure that a script sees, soon, whatever the service does
 // meanwhile, and without a patient's text in a file.
