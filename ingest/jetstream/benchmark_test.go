@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,13 +64,18 @@ func boxClient(tb testing.TB) *clinicaldoc.Client {
 func benchmarkedService(tb testing.TB, latency time.Duration) *clinicaldoc.Client {
 	tb.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseMultipartForm(1 << 20); err != nil { // as any service does
-			w.WriteHeader(http.StatusBadRequest)
-			return
+		body := `{"id":1,"name":"Synthetic","created_at":"2026-01-02T03:04:05Z"}`
+		if r.Method == http.MethodPost {
+			if err := r.ParseMultipartForm(1 << 20); err != nil { // as any service does
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+		} else if !strings.HasSuffix(r.URL.Path, "/user") { // the patient has no notes
+			body = `{"data":[],"meta":{"current_page":1,"last_page":1,"per_page":100,"total":0}}`
 		}
 		time.Sleep(latency)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":1,"name":"Synthetic","created_at":"2026-01-02T03:04:05Z"}`)
+		_, _ = io.WriteString(w, body)
 	}))
 	tb.Cleanup(srv.Close)
 	client, err := clinicaldoc.NewClient(srv.URL, "synthetic")

@@ -111,6 +111,121 @@ func stopOnce(t *testing.T, place string) {
 	assert.Len(t, box.Notes(), 1)
 }
 
+// A worker that dies, or stops for longer than its lease, between two writes to the queue, or while it pauses the fleet: what it
+// left, others finish, and when it goes on it does no harm.
+func TestAWorkerThatEndsBetweenTwoWrites(t *testing.T) {
+	t.Parallel()
+	runs, _ := strconv.Atoi(os.Getenv(stopsVariable))
+	for _, place := range []string{
+		"before the letter", "after the letter", "before the other lane", "after the other lane",
+		"before the pause", "after the pause", "before it goes on", "when it goes on",
+	} {
+		for run := range max(runs, 1) {
+			dies := (run+len(place))%2 == 0
+			t.Run(fmt.Sprintf("%s %d, dies: %v", place, run, dies), func(t *testing.T) {
+				t.Parallel()
+				endBetween(t, place, dies)
+			})
+		}
+	}
+}
+
+func endBetween(t *testing.T, place string, dies bool) {
+	t.Helper()
+	const count = 16
+	box, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(box.Close)
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(8))
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "{}").Every(4))
+	f := openFleet(t, connect(t, s), Params{Lease: time.Second})
+	publish(t, f, t.TempDir(), count)
+	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: time.Second, Settle: 4 * time.Second, Queue: true, StopAt: place, Dies: dies}
+	process, lines := start(t, job{Worker: &w})
+	for stopped := false; !stopped && lines.Scan(); {
+		stopped = lines.Text() == "stopped"
+	}
+	if !dies {
+		timer := time.AfterFunc(1500*time.Millisecond, func() { _ = process.Process.Signal(syscall.SIGCONT) })
+		defer timer.Stop()
+	}
+	drain(t, f, &ingest.Uploader{Client: box.Client(), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}})
+	for lines.Scan() { //nolint:revive // to its end
+	}
+	err := process.Wait()
+	assert.Equal(t, dies, err != nil, err)
+	ended := map[string]int{}
+	for _, note := range box.Notes() {
+		ended[note.Name]++
+	}
+	for _, letter := range letters(t, f) { // also of one that another worker had a note for meanwhile
+		ended[letter.Recording.Params.Name] = max(ended[letter.Recording.Params.Name], 1)
+	}
+	for n := range count {
+		assert.Equal(t, 1, ended[name(n)], n)
+	}
+	assert.Zero(t, messages(t, f))
+}
+
+// A person's word that is taken down by a process that dies, or stops, on the way: another takes it down again, and the recording
+// is uploaded once.
+func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	runs, _ := strconv.Atoi(os.Getenv(stopsVariable))
+	for _, place := range []string{"after the claim", "before its note is written down", "after it is written down"} {
+		for run := range max(runs, 1) {
+			dies := (run+len(place))%2 == 0
+			t.Run(fmt.Sprintf("%s %d, dies: %v", place, run, dies), func(t *testing.T) {
+				t.Parallel()
+				resolveTwice(t, place, dies)
+			})
+		}
+	}
+}
+
+func resolveTwice(t *testing.T, place string, dies bool) {
+	t.Helper()
+	const count = 3
+	box, s := clinicaldoctest.NewServer(), startServer(t)
+	t.Cleanup(box.Close)
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(count))
+	f, dir := openFleet(t, connect(t, s), Params{Lease: time.Second}), t.TempDir()
+	publish(t, f, dir, count)
+	u := &ingest.Uploader{Client: box.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))}
+	work := func(until Ending) {
+		left := count
+		for result, err := range f.Work(t.Context(), u) {
+			require.NoError(t, err)
+			if result.Ending == until {
+				left--
+			}
+			if left == 0 {
+				break
+			}
+		}
+	}
+	work(Later)
+	require.Empty(t, box.Notes())
+	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: time.Second, Resolve: true, StopAt: place, Dies: dies}
+	process, lines := start(t, job{Worker: &w})
+	for stopped := false; !stopped && lines.Scan(); {
+		stopped = lines.Text() == "stopped"
+	}
+	second := w
+	second.StopAt = ""
+	require.NoError(t, second.run(t.Context()))
+	publish(t, f, dir, count) // they rest until they can be decided by themselves
+	work(Done)
+	if !dies {
+		require.NoError(t, process.Process.Signal(syscall.SIGCONT))
+	}
+	for lines.Scan() { //nolint:revive // to its end
+	}
+	_ = process.Wait() // one that went on finds that it is not its own any more, or that there is no doubt
+	publish(t, f, dir, count)
+	work(Done)
+	require.NoError(t, box.CreatedOnce(contents(count)...))
+}
+
 // Workers are killed and stopped at random, and nodes killed where there are several, while the service loses responses, refuses
 // some recordings for good, and is gone for a while: each recording becomes one note, or a dead letter if it is refused.
 func TestAFleetMakesOneNoteOfEach(t *testing.T) {
