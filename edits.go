@@ -67,7 +67,7 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) SafeText() string { return e.Error() }
 
 // Unwrap makes [errors.Is] and [errors.As] see [ErrConflict] and Err.
-func (e *ConflictError) Unwrap() []error { return opaque(ErrConflict, e.Err) }
+func (e *ConflictError) Unwrap() []error { return redact.OpaqueAll(ErrConflict, e.Err) }
 
 // LogValue lists what may be logged of the error.
 func (e ConflictError) LogValue() slog.Value {

@@ -231,7 +231,7 @@ func (e *maybeDoneError) Error() string {
 	return text(e.err) + "; an attempt may have had its effect: read the record before trying again"
 }
 func (e *maybeDoneError) SafeText() string           { return e.Error() }
-func (e *maybeDoneError) Unwrap() []error            { return opaque(ErrOutcomeUnknown, e.err) }
+func (e *maybeDoneError) Unwrap() []error            { return redact.OpaqueAll(ErrOutcomeUnknown, e.err) }
 func (e *maybeDoneError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *maybeDoneError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
@@ -280,7 +280,7 @@ func machineLimit(err error) bool {
 }
 
 func (e *callError) SafeText() string           { return e.detail }
-func (e *callError) Unwrap() []error            { return opaque(e.causes...) }
+func (e *callError) Unwrap() []error            { return redact.OpaqueAll(e.causes...) }
 func (e *callError) retryable() bool            { return e.transient }
 func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
 func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
@@ -301,17 +301,6 @@ func refuse(what string, cause error) error {
 
 // hidden is embedded in structs of which nothing is printed: what they hold is asked for by name.
 type hidden = redact.Hidden
-
-// opaque makes causes fit for a chain that others walk and print.
-func opaque(causes ...error) []error {
-	var kept []error
-	for _, cause := range causes {
-		if cause != nil {
-			kept = append(kept, redact.Opaque(cause))
-		}
-	}
-	return kept
-}
 
 func printError(s fmt.State, err error) { _, _ = s.Write([]byte(text(err))) }
 

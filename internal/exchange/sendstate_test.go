@@ -334,8 +334,7 @@ func TestSendStreamedEndsWithItsContext(t *testing.T) {
 				sender(ctx, body)
 				return nil, errors.New("synthetic")
 			})
-			var stalled *exchange.StallError
-			require.ErrorAs(t, err, &stalled, name)
+			require.ErrorIs(t, err, exchange.ErrStalled, name)
 			state.Conclude(err)
 			assert.Equal(t, 61*time.Second, time.Since(start), "the stall and a moment of grace: %s", name)
 			_ = feed.Close()

@@ -28,13 +28,13 @@ type Watch interface {
 	Err() error      // why the work was ended; nil: it was not
 }
 
-// Guard returns a context that is cancelled, with an *Error as its cause, once Progress has not been called for the
+// Guard returns a context that is cancelled, with a cause that matches [ErrStalled], once Progress has not been called for the
 // given time. It is called once, before everything else; Stop must be called when the work is over.
 func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
 	w.after = after
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	cancel := w.cancel // not w, which may be a part of something large: a stopped timer is not let go before its time
-	w.timer = time.AfterFunc(after, func() { cancel(&StallError{After: after}) })
+	w.timer = time.AfterFunc(after, func() { cancel(timeoutError{redact.Text("no byte moved for " + after.String()), ErrStalled}) })
 	return w.ctx
 }
 
@@ -104,32 +104,22 @@ func (w *Watchdog) Stop() {
 
 const errDrips = redact.Text("it comes too slowly to be of use")
 
-// StallError is the cause of a context that a Watchdog cancelled.
-type StallError struct{ After time.Duration }
-
-func (e *StallError) Error() string { return "no byte moved for " + e.After.String() }
-
-// SafeText is the error's text: it holds a duration only.
-func (e *StallError) SafeText() string { return e.Error() }
-
-// ErrStalled is matched by every Error.
+// ErrStalled is matched by the cause of a context that a Watchdog cancelled because nothing moved.
 var ErrStalled = redact.New("stalled")
-
-// Is matches ErrStalled.
-func (e *StallError) Is(target error) bool { return target == ErrStalled }
-
-// Timeout marks the error as a timeout for callers that ask net.Error's question.
-func (e *StallError) Timeout() bool { return true }
 
 // WithTimeout limits the whole work to d, unless that is 0. Its end matches [context.DeadlineExceeded].
 func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, d, timeoutError{"the Timeout of the http.Client given to WithHTTPClient passed"})
+	return context.WithTimeoutCause(ctx, d, timeoutError{"the Timeout of the http.Client given to WithHTTPClient passed", context.DeadlineExceeded})
 }
 
-type timeoutError struct{ redact.Text }
+// timeoutError is a timeout for callers that ask net.Error's question, and matches what it is.
+type timeoutError struct {
+	redact.Text
+	is error
+}
 
-func (timeoutError) Timeout() bool        { return true }
-func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+func (timeoutError) Timeout() bool          { return true }
+func (e timeoutError) Is(target error) bool { return target == e.is }

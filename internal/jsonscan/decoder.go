@@ -1,6 +1,5 @@
-// Package jsonscan is a validating pull decoder for one JSON document held in
-// memory. It accepts the documents encoding/json accepts, nested up to 1000
-// levels, and allocates only the strings its caller asks for.
+// Package jsonscan is a validating pull decoder for one JSON document held in memory. It accepts the documents encoding/json
+// accepts, nested up to 1000 levels, and allocates only the strings its caller asks for.
 package jsonscan
 
 import "iter"
@@ -31,8 +30,8 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Decoder reads a document value by value; New makes one. The first error is
-// kept: from then on every method returns a zero value and every loop ends.
+// Decoder reads a document value by value; New makes one. The first error is kept: from then on every method returns a zero
+// value and every loop ends.
 type Decoder struct {
 	data    []byte
 	pos     int      // the next byte to read
@@ -49,8 +48,7 @@ type Decoder struct {
 	Zoneless bool
 }
 
-// New returns a Decoder positioned at the value of the document data, which
-// must not change while the Decoder is in use.
+// New returns a Decoder positioned at the value of the document data, which must not change while the Decoder is in use.
 func New(data []byte) *Decoder {
 	d := &Decoder{data: data}
 	d.skipSpace()
@@ -58,8 +56,8 @@ func New(data []byte) *Decoder {
 	return d
 }
 
-// Kind returns the kind of the next value without consuming it; it is Invalid
-// when there is none, as when the loop body has consumed it already.
+// Kind returns the kind of the next value without consuming it; it is Invalid when there is none, as when the loop body has
+// consumed it already.
 func (d *Decoder) Kind() Kind {
 	if d.pos != d.value {
 		return Invalid
@@ -90,17 +88,14 @@ func (d *Decoder) kindAt(offset int) Kind {
 	}
 }
 
-// Fields loops over the keys of the next value, which must be an object. A key
-// is valid until the next call. The loop body consumes the key's value or
-// leaves it to be skipped; leaving the loop early skips the rest of the object.
+// Fields loops over the keys of the next value, which must be an object. A key is valid until the next call. The loop body
+// consumes the key's value or leaves it to be skipped; leaving the loop early skips the rest of the object.
 func (d *Decoder) Fields() iter.Seq[[]byte] {
-	// This wrapper is small enough to be inlined, which keeps the closure and
-	// the loop body off the heap.
+	// This wrapper is small enough to be inlined, which keeps the closure and the loop body off the heap.
 	return func(yield func([]byte) bool) { d.fields(yield) }
 }
 
-// Elements loops over the indexes of the next value, which must be an array,
-// under the rules of Fields.
+// Elements loops over the indexes of the next value, which must be an array, under the rules of Fields.
 func (d *Decoder) Elements() iter.Seq[int] {
 	return func(yield func(int) bool) { d.elements(yield) }
 }
@@ -195,8 +190,7 @@ func (d *Decoder) key(keep bool) []byte {
 	return key
 }
 
-// ready makes the value at pos the current one and reports whether it exists,
-// so that a loop body never meets a missing value.
+// ready makes the value at pos the current one and reports whether it exists, so that a loop body never meets a missing value.
 func (d *Decoder) ready() bool {
 	if d.kindAt(d.pos) == Invalid {
 		d.failSyntax(d.pos, unexpected)
@@ -217,8 +211,7 @@ func (d *Decoder) Text() string {
 	return string(d.TextBytes())
 }
 
-// TextBytes consumes the next value, which must be a string. The result is
-// valid until the next call and must not be changed.
+// TextBytes consumes the next value, which must be a string. The result is valid until the next call and must not be changed.
 func (d *Decoder) TextBytes() []byte {
 	if !d.expect(String) {
 		return nil
@@ -226,8 +219,7 @@ func (d *Decoder) TextBytes() []byte {
 	return d.scanString(true)
 }
 
-// NumberBytes consumes the next value, which must be a number, and returns its
-// literal as a view of the document.
+// NumberBytes consumes the next value, which must be a number, and returns its literal as a view of the document.
 func (d *Decoder) NumberBytes() []byte {
 	if !d.expect(Number) {
 		return nil
@@ -274,16 +266,16 @@ func (d *Decoder) Skip() {
 	}
 }
 
-// Raw consumes and validates the next value and returns its literal, without
-// surrounding white space, as a view of the document.
+// Raw consumes and validates the next value and returns its literal, without surrounding white space, as a view of the
+// document.
 func (d *Decoder) Raw() []byte {
 	start := d.pos
 	d.Skip()
 	return d.since(start)
 }
 
-// RawMember is Raw for a member of the object that Fields loops over: with its
-// key and colon. The value must not have been read yet.
+// RawMember is Raw for a member of the object that Fields loops over: with its key and colon. The value must not have been read
+// yet.
 func (d *Decoder) RawMember() []byte {
 	start := d.member
 	d.Skip()

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// pathDepth is how many levels of a path errors show; no document of the
-	// API comes near it.
+	// pathDepth is how many levels of a path errors show; no document of the API comes near it.
 	pathDepth = 8
 	// maxKeyLength and plainKeyChars tell which keys errors show.
 	maxKeyLength  = 40
@@ -57,8 +56,7 @@ func (e *TypeError) Error() string {
 // SafeText is the error's text: it may be printed.
 func (e *TypeError) SafeText() string { return e.Error() }
 
-// Fail records that the current value, be it consumed or not, is not what its
-// reader wants. It has no effect after an error.
+// Fail records that the current value, be it consumed or not, is not what its reader wants. It has no effect after an error.
 func (d *Decoder) Fail(want string) {
 	if d.err != nil {
 		return
@@ -74,8 +72,7 @@ func (d *Decoder) Fail(want string) {
 // maxWarnings bounds what is kept of a document that is wrong throughout.
 const maxWarnings = 10
 
-// Warn records, as Fail does, that the current value is not what its reader
-// wants, but lets the reading go on behind it.
+// Warn records, as Fail does, that the current value is not what its reader wants, but lets the reading go on behind it.
 func (d *Decoder) Warn(want string) {
 	got := d.kindAt(d.value)
 	if d.err != nil || got == Invalid {
@@ -88,16 +85,14 @@ func (d *Decoder) Warn(want string) {
 	d.skipUnread()
 }
 
-// Warnings returns the first of the values that were passed over; nil when there
-// were none.
+// Warnings returns the first of the values that were passed over; nil when there were none.
 func (d *Decoder) Warnings() []*TypeError {
 	return d.warnings
 }
 
 var errStopped = errors.New("reading was stopped")
 
-// Stop leaves the rest of the document unread and unchecked: every loop ends,
-// and End returns an error.
+// Stop leaves the rest of the document unread and unchecked: every loop ends, and End returns an error.
 func (d *Decoder) Stop() {
 	if d.err == nil {
 		d.fail(errStopped)
@@ -109,9 +104,8 @@ func (d *Decoder) Err() error {
 	return d.err
 }
 
-// End returns the first error, or an error unless the value of the document has
-// been consumed and only white space follows. It is the last call: views that
-// were returned are not valid afterwards.
+// End returns the first error, or an error unless the value of the document has been consumed and only white space follows. It
+// is the last call: views that were returned are not valid afterwards.
 func (d *Decoder) End() error {
 	d.Flush()
 	d.putBack()
@@ -122,8 +116,7 @@ func (d *Decoder) End() error {
 	return d.err
 }
 
-// expect reports whether the next value is of kind want and records the error
-// if it is not.
+// expect reports whether the next value is of kind want and records the error if it is not.
 func (d *Decoder) expect(want Kind) bool {
 	switch d.Kind() {
 	case want:
@@ -142,8 +135,7 @@ func (d *Decoder) failSyntax(offset int, problem string) {
 	}
 }
 
-// fail records err and leaves nothing to read, so that no other method needs to
-// look for an error first.
+// fail records err and leaves nothing to read, so that no other method needs to look for an error first.
 func (d *Decoder) fail(err error) {
 	d.err, d.pos = err, len(d.data)
 }
@@ -174,8 +166,7 @@ func (d *Decoder) currentPath() string {
 	return path.String()
 }
 
-// presentableKey returns the key at offset, or "?" if it may hold anything but
-// a plain identifier.
+// presentableKey returns the key at offset, or "?" if it may hold anything but a plain identifier.
 func (d *Decoder) presentableKey(offset int) string {
 	start := offset + 1
 	end, _ := plainRun(d.data, start)

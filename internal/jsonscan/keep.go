@@ -36,9 +36,8 @@ func (d *Decoder) putBack() {
 	d.scratch = nil
 }
 
-// Intern makes *to hold what add appends, once Flush was called. What is kept
-// between two calls of Flush shares one allocation: the texts of a record cost
-// one, and live as long as any of them.
+// Intern makes *to hold what add appends, once Flush was called. What is kept between two calls of Flush shares one allocation:
+// the texts of a record cost one, and live as long as any of them.
 func (d *Decoder) Intern(to *string, add func([]byte) []byte) {
 	s := d.borrow()
 	if len(s.kept) == maxKept {
@@ -59,8 +58,7 @@ func (d *Decoder) AppendText(b []byte) []byte {
 	return d.scanRuns(d.grow(b, start, end), start, end, ascii, true)
 }
 
-// Flush stores what Intern was given. A text that was kept twice is the
-// later one. End does it too.
+// Flush stores what Intern was given. A text that was kept twice is the later one. End does it too.
 func (d *Decoder) Flush() {
 	if d.scratch == nil || len(d.scratch.kept) == 0 {
 		return

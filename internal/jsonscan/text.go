@@ -14,9 +14,8 @@ var escapedChars = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// scanString consumes the string literal at pos. If keep is set it returns the
-// text, as a view of the document when it equals the literal and otherwise of
-// the scratch buffer.
+// scanString consumes the string literal at pos. If keep is set it returns the text, as a view of the document when it equals
+// the literal and otherwise of the scratch buffer.
 func (d *Decoder) scanString(keep bool) []byte {
 	start := d.pos + 1
 	end, ascii := plainRun(d.data, start)
@@ -36,14 +35,14 @@ func (d *Decoder) scanString(keep bool) []byte {
 	return scratch.text
 }
 
-// grow makes room for a text whose first run of plain bytes is from start to
-// end. The next quote is mostly the closing one, so one time is mostly enough.
+// grow makes room for a text whose first run of plain bytes is from start to end. The next quote is mostly the closing one, so
+// one time is mostly enough.
 func (d *Decoder) grow(text []byte, start, end int) []byte {
 	return slices.Grow(text, end-start+max(0, bytes.IndexByte(d.data[end:], '"')))
 }
 
-// scanRuns consumes a string literal whose first run of plain bytes is from
-// start to end. If keep is set it appends the text to what is there.
+// scanRuns consumes a string literal whose first run of plain bytes is from start to end. If keep is set it appends the text to
+// what is there.
 func (d *Decoder) scanRuns(text []byte, start, end int, ascii, keep bool) []byte {
 	for {
 		if keep {
@@ -71,8 +70,7 @@ func (d *Decoder) scanRuns(text []byte, start, end int, ascii, keep bool) []byte
 	}
 }
 
-// plainRun returns the end of the bytes that stand for themselves in a string
-// literal, and whether all of them are ASCII.
+// plainRun returns the end of the bytes that stand for themselves in a string literal, and whether all of them are ASCII.
 func plainRun(data []byte, pos int) (end int, ascii bool) {
 	const (
 		ones = 0x0101010101010101
@@ -82,10 +80,9 @@ func plainRun(data []byte, pos int) (end int, ascii bool) {
 	rest := data[pos:]
 	for ; len(rest) >= 8; rest = rest[8:] {
 		word := binary.LittleEndian.Uint64(rest)
-		// Each term sets the top bit of the bytes it looks for, and by borrowing
-		// perhaps that of higher bytes, so only the lowest is exact. Flipping
-		// bit 1 swaps quote and space, so that one comparison finds the quote
-		// and the control characters.
+		// Each term sets the top bit of the bytes it looks for, and by borrowing perhaps that of higher bytes, so only the
+		// lowest is exact. Flipping bit 1 swaps quote and space, so that one comparison finds the quote and the control
+		// characters.
 		quoteOrControl := (word ^ ones*0x02) - ones*0x21
 		backslash := (word ^ ones*'\\') - ones
 		stops := (quoteOrControl | backslash) &^ word & tops
@@ -119,8 +116,7 @@ func appendValid(text, run []byte, ascii bool) []byte {
 	return text
 }
 
-// decodeEscape decodes the escape sequence, or pair of them, that literal
-// starts with; size is 0 if it is not valid.
+// decodeEscape decodes the escape sequence, or pair of them, that literal starts with; size is 0 if it is not valid.
 func decodeEscape(literal []byte) (char rune, size int) {
 	if len(literal) < 2 {
 		return 0, 0

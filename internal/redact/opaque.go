@@ -83,19 +83,9 @@ func ContextErr(ctx context.Context) error {
 	if err == nil || cause == err { //nolint:errorlint // the very same
 		return err
 	}
-	return &ended{err, cause}
-}
-
-type ended struct{ err, cause error }
-
-func (e *ended) Error() string {
-	text := Cause(e.err)
-	if safe, ok := errors.AsType[Safe](e.cause); ok {
+	text := Cause(err)
+	if safe, ok := errors.AsType[Safe](cause); ok {
 		text += ": " + safe.SafeText()
 	}
-	return text
+	return Fail(text, err, cause)
 }
-
-func (e *ended) SafeText() string           { return e.Error() }
-func (e *ended) Unwrap() []error            { return []error{e.err, Opaque(e.cause)} }
-func (e *ended) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, e.Error()) }

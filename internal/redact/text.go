@@ -22,14 +22,17 @@ type sentinel struct{ Text }
 
 // Fail returns an error with a text that is safe to print, for which the caller answers. Causes that are not nil are there for
 // errors.Is and errors.As, and are not printed.
-func Fail(text string, causes ...error) error {
-	f := &failure{text: text}
+func Fail(text string, causes ...error) error { return &failure{text, OpaqueAll(causes...)} }
+
+// OpaqueAll makes the causes that are not nil fit for a chain that others walk and print.
+func OpaqueAll(causes ...error) []error {
+	var kept []error
 	for _, cause := range causes {
 		if cause != nil {
-			f.causes = append(f.causes, Opaque(cause))
+			kept = append(kept, Opaque(cause))
 		}
 	}
-	return f
+	return kept
 }
 
 type failure struct {

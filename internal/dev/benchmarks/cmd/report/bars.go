@@ -85,9 +85,9 @@ func (r *report) requestBars() []bar {
 		own, floor cost
 		limits     limits
 	}{
-		{"GET one note", sdk.get, floor.get, limits{[2]float64{0.85, 0.95}, [2]float64{0.75, 0.80}, [2]float64{0.65, 0.80}}},
-		{"page of 100", sdk.page, floor.page, limits{[2]float64{0.20, 0.25}, [2]float64{0.55, 0.55}, [2]float64{0.24, 0.38}}},
-		{"PUT an update", sdk.put, floor.put, limits{[2]float64{0.87, 0.97}, [2]float64{0.80, 0.85}, [2]float64{0.74, 0.90}}},
+		{"GET one note", sdk.get, floor.get, limits{[2]float64{0.98, 1.08}, [2]float64{0.80, 0.80}, [2]float64{0.78, 0.98}}},
+		{"page of 100", sdk.page, floor.page, limits{[2]float64{0.22, 0.27}, [2]float64{0.58, 0.58}, [2]float64{0.30, 0.48}}},
+		{"PUT an update", sdk.put, floor.put, limits{[2]float64{1.00, 1.10}, [2]float64{0.85, 0.85}, [2]float64{0.82, 0.98}}},
 		{"Sign", sdk.sign, floor.sign, limits{[2]float64{1.00, 1.10}, [2]float64{0.85, 0.90}, [2]float64{0.80, 0.95}}},
 		{"Delete", sdk.deletion, floor.deletion, limits{[2]float64{1.00, 1.10}, [2]float64{0.85, 0.90}, [2]float64{0.80, 0.95}}},
 	} {
