@@ -56,39 +56,35 @@ type CreateNoteParams struct {
 // Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, createNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		return s.create(ctx, call, params)
-	})
-}
-
-func (s *NotesService) create(ctx context.Context, call *scope, params CreateNoteParams) (*ProgressNote, error) {
-	upload, err := newUpload(params)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = upload.closer.Close() }()
-	end := s.client.creates.Begin(params.fingerprint())
-	defer end()
-	var sent sender
-	sent.observe(s.client, &call.options)
-	call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload, upload.progress(params.OnProgress), params.BeforeCommit
-	if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
-		upload.hashed = upload.audio != nil
-		call.sent.BeforeCommit = func(ctx context.Context) error {
-			*sum = upload.sentSum()
-			return params.BeforeCommit(ctx)
+		upload, err := newUpload(params)
+		if err != nil {
+			return nil, err
 		}
-	}
-	note, err := do(ctx, call, request{op: createNote, path: createNote.route}, call.decodeNote(ctx, createNote, 0))
-	s.client.remember(note, upload, &sent)
-	if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
-		return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
-	}
-	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
-		unknown.Params = params
-		s.client.identify(unknown, upload, &sent)
-		s.client.creates.Unresolved(unknown.loss())
-	}
-	return note, err
+		defer func() { _ = upload.closer.Close() }()
+		end := s.client.creates.Begin(params.fingerprint())
+		defer end()
+		var sent sender
+		sent.observe(s.client, &call.options)
+		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload, upload.progress(params.OnProgress), params.BeforeCommit
+		if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
+			upload.hashed = upload.audio != nil
+			call.sent.BeforeCommit = func(ctx context.Context) error {
+				*sum = upload.sentSum()
+				return params.BeforeCommit(ctx)
+			}
+		}
+		note, err := do(ctx, call, request{op: createNote, path: createNote.route}, call.decodeNote(ctx, createNote, 0))
+		s.client.remember(note, upload, &sent)
+		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
+			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
+		}
+		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
+			unknown.Params = params
+			s.client.identify(unknown, upload, &sent)
+			s.client.creates.Unresolved(unknown.loss())
+		}
+		return note, err
+	})
 }
 
 // Sort is the order of a list.
@@ -125,36 +121,32 @@ type ListNotesParams struct {
 // than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
 func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
 	return run(ctx, s.client, listNotes.name, opts, func(ctx context.Context, call *scope) (*Page[ProgressNote], error) {
-		return s.list(ctx, call, params)
+		query, err := params.query(s.client.config.listParams)
+		if err != nil {
+			return nil, err
+		}
+		for key, list := range call.options.query {
+			query[key] = append(query[key], list...)
+		}
+		call.options.query = query
+		r := request{op: listNotes, path: listNotes.route}
+		page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], error) {
+			page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, call.fillNote, (*ProgressNote).id)
+			s.client.warnOfUnreadable(ctx, listNotes, unreadable)
+			return page, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := params.check(page); err != nil {
+			return nil, &callError{op: listNotes, detail: redact.Cause(err), causes: []error{err}}
+		}
+		if page.Meta.PerPageIgnored && s.client.config.logger != nil {
+			s.client.config.logger.WarnContext(ctx, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
+				"asked", params.PerPage, "rows", len(page.Items))
+		}
+		return page, nil
 	})
-}
-
-func (s *NotesService) list(ctx context.Context, call *scope, params ListNotesParams) (*Page[ProgressNote], error) {
-	query, err := params.query(s.client.config.listParams)
-	if err != nil {
-		return nil, err
-	}
-	for key, list := range call.options.query {
-		query[key] = append(query[key], list...)
-	}
-	call.options.query = query
-	r := request{op: listNotes, path: listNotes.route}
-	page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], error) {
-		page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, call.fillNote, (*ProgressNote).id)
-		s.client.warnOfUnreadable(ctx, listNotes, unreadable)
-		return page, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := params.check(page); err != nil {
-		return nil, &callError{op: listNotes, detail: redact.Cause(err), causes: []error{err}}
-	}
-	if page.Meta.PerPageIgnored && s.client.config.logger != nil {
-		s.client.config.logger.WarnContext(ctx, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
-			"asked", params.PerPage, "rows", len(page.Items))
-	}
-	return page, nil
 }
 
 // All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
@@ -196,25 +188,21 @@ type UpdateNoteParams struct {
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, updateNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		return s.update(ctx, call, id, params)
+		edit, r, err := s.newEdit(updateNote, id, call)
+		if err != nil {
+			return nil, err
+		}
+		edit.params = params
+		if edit.body, err = edit.params.encode(); err != nil {
+			return nil, err
+		}
+		call.sent.Body = &edit.body
+		if err := edit.before(ctx); err != nil {
+			return nil, err
+		}
+		note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
+		return edit.after(note, err, params.applied(edit.read))
 	})
-}
-
-func (s *NotesService) update(ctx context.Context, call *scope, id int64, params UpdateNoteParams) (*ProgressNote, error) {
-	edit, r, err := s.newEdit(updateNote, id, call)
-	if err != nil {
-		return nil, err
-	}
-	edit.params = params
-	if edit.body, err = edit.params.encode(); err != nil {
-		return nil, err
-	}
-	call.sent.Body = &edit.body
-	if err := edit.before(ctx); err != nil {
-		return nil, err
-	}
-	note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
-	return edit.after(note, err, params.applied(edit.read))
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
@@ -236,24 +224,20 @@ func (p *UpdateNoteParams) encode() (exchange.JSON, error) {
 // matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return run(ctx, s.client, deleteNote.name, opts, func(ctx context.Context, call *scope) (*Confirmation, error) {
-		return s.delete(ctx, call, id)
+		edit, r, err := s.newEdit(deleteNote, id, call)
+		if err != nil {
+			return nil, err
+		}
+		if err := edit.before(ctx); err != nil {
+			return nil, err
+		}
+		s.client.creates.Expire(id) // from now on, not finding it is no sign of a lagging replica
+		done, err := do(ctx, call, r, decodeConfirmation)
+		if errors.Is(err, errAlreadyDone) {
+			return new(Confirmation), nil
+		}
+		return done, err
 	})
-}
-
-func (s *NotesService) delete(ctx context.Context, call *scope, id int64) (*Confirmation, error) {
-	edit, r, err := s.newEdit(deleteNote, id, call)
-	if err != nil {
-		return nil, err
-	}
-	if err := edit.before(ctx); err != nil {
-		return nil, err
-	}
-	s.client.creates.Expire(id) // from now on, not finding it is no sign of a lagging replica
-	done, err := do(ctx, call, r, decodeConfirmation)
-	if errors.Is(err, errAlreadyDone) {
-		return new(Confirmation), nil
-	}
-	return done, err
 }
 
 // Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
@@ -263,27 +247,23 @@ func (s *NotesService) delete(ctx context.Context, call *scope, id int64) (*Conf
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, signNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		return s.sign(ctx, call, id)
+		edit, r, err := s.newEdit(signNote, id, call)
+		if err != nil {
+			return nil, err
+		}
+		if err := edit.before(ctx); err != nil {
+			return nil, err
+		}
+		note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
+		if mayBeExplained(err) {
+			note, err = s.explainSign(ctx, edit, err)
+		}
+		want := ProgressNote{}
+		if edit.read != nil {
+			want = *edit.read
+		}
+		return edit.after(note, err, want)
 	})
-}
-
-func (s *NotesService) sign(ctx context.Context, call *scope, id int64) (*ProgressNote, error) {
-	edit, r, err := s.newEdit(signNote, id, call)
-	if err != nil {
-		return nil, err
-	}
-	if err := edit.before(ctx); err != nil {
-		return nil, err
-	}
-	note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
-	if mayBeExplained(err) {
-		note, err = s.explainSign(ctx, edit, err)
-	}
-	want := ProgressNote{}
-	if edit.read != nil {
-		want = *edit.read
-	}
-	return edit.after(note, err, want)
 }
 
 var errOtherPage = redact.Fail("it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse)
