@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type backend struct {
 	client   *clinicaldoc.Client // one for all clinicians, without a token of its own
 	sessions sessions
 	timeout  time.Duration // of a request that is no stream, with all its calls and retries
+	logger   *slog.Logger
 	draining atomic.Bool
 	streams  context.Context //nolint:containedctx // ends with the server
 	stop     func()
@@ -39,7 +41,7 @@ type backend struct {
 
 // newBackend has the options of its client, which is still to be made.
 func newBackend() (*backend, []clinicaldoc.Option) {
-	b := &backend{timeout: 20 * time.Second}
+	b := &backend{timeout: 20 * time.Second, logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	b.streams, b.stop = context.WithCancel(context.Background())
 	return b, []clinicaldoc.Option{clinicaldoc.WithTokenSource(&b.sessions), clinicaldoc.WithHooks(otelclinicaldoc.Hooks())}
 }
@@ -92,7 +94,7 @@ func (b *backend) named(limit time.Duration, do action) http.Handler {
 		out := http.NewResponseController(w)
 		_ = out.SetWriteDeadline(time.Now().Add(limit + 5*time.Second))
 		if limit == streamLife { // also of a player that pauses
-			defer context.AfterFunc(b.streams, func() { cancel(); _ = out.SetWriteDeadline(time.Now()) })()
+			defer context.AfterFunc(b.streams, func() { cancel(); _ = out.SetWriteDeadline(time.Now()) })() //nolint:contextcheck // the server's end
 		}
 		err := errNotLoggedIn
 		if c := b.sessions.find(r); c != nil {
@@ -102,7 +104,7 @@ func (b *backend) named(limit time.Duration, do action) http.Handler {
 		}
 		if err != nil {
 			span.SetStatus(codes.Error, "")
-			fail(w, r.WithContext(ctx), err)
+			b.fail(w, r.WithContext(ctx), err)
 		}
 	})
 }
@@ -142,7 +144,7 @@ var answers = []struct {
 }
 
 // fail shows what went wrong, of a conflict both texts. The service's own words stay here: they may repeat what was sent.
-func fail(w http.ResponseWriter, r *http.Request, err error) {
+func (b *backend) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
 		w.Header().Set("ETag", etag(conflict.Current))
 		_ = show(w, http.StatusPreconditionFailed, "conflict", map[string]any{"Current": conflict.Current, "Yours": r.PostFormValue("analysis")})
@@ -150,7 +152,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	for _, a := range answers {
 		if a.err == nil || errors.Is(err, a.err) {
-			slog.WarnContext(r.Context(), "failed", "pattern", r.Pattern, "status", a.status, "error", err) // the SDK's errors print no patient's data
+			b.logger.WarnContext(r.Context(), "failed", "pattern", r.Pattern, "status", a.status, "error", err) // the SDK's errors print no patient's data
 			_ = show(w, a.status, "problem", map[string]any{"Advice": a.advice, "Login": a.status == http.StatusUnauthorized})
 			return
 		}
@@ -161,9 +163,10 @@ func (b *backend) login(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), b.timeout)
 	defer cancel()
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
-	c := newClinician(strings.TrimSpace(r.PostFormValue("token")))
+	c := new(clinician)
+	c.token.Store(strings.TrimSpace(r.PostFormValue("token")))
 	if _, err := b.client.Users.Me(as(ctx, c)); err != nil {
-		fail(w, r, err)
+		b.fail(w, r, err)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: "session", Value: b.sessions.begin(c), Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
@@ -248,9 +251,7 @@ func (b *backend) events(w http.ResponseWriter, r *http.Request, id int64) error
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = fmt.Fprintf(w, "data: %s\n\n", note.Stage())
-		if http.NewResponseController(w).Flush() != nil {
-			break // nobody listens any more
-		}
+		_ = http.NewResponseController(w).Flush() // when nobody listens any more, the context ends
 	}
 	return nil
 }

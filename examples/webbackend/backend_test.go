@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -45,7 +46,6 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 }
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.NewTextHandler(&printed, nil)))
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 	code := m.Run()
 	for _, secret := range []string{"CANARY", "|"} { // the tokens of the box have one
@@ -71,6 +71,7 @@ func newWard(t *testing.T) *ward {
 	w.first, w.second = w.srv.AddUser(clinicaldoctest.User{}), w.srv.AddUser(clinicaldoctest.User{})
 	b, options := newBackend()
 	t.Cleanup(b.stop)
+	b.logger = slog.New(slog.NewTextHandler(&printed, nil))
 	options = append(options, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 5 * time.Millisecond}))
 	client, err := clinicaldoc.NewClient(w.srv.URL, "", options...)
 	require.NoError(t, err)
@@ -81,7 +82,7 @@ func newWard(t *testing.T) *ward {
 // ask sends a request of the page in a session, with a version and a text.
 func (w *ward) ask(session, method, path, version, text string) *httptest.ResponseRecorder {
 	form := url.Values{"analysis": {text}}
-	request := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(form.Encode()))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("If-Match", version)
 	request.AddCookie(&http.Cookie{Name: "session", Value: session})
@@ -93,7 +94,7 @@ func (w *ward) ask(session, method, path, version, text string) *httptest.Respon
 // login returns the session of somebody who has logged in by the page.
 func (w *ward) login(t *testing.T, token string) string {
 	t.Helper()
-	request := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	recorded := httptest.NewRecorder()
 	w.handler().ServeHTTP(recorded, request)
@@ -202,10 +203,12 @@ func TestARefusedTokenIsRenewedOrTheSessionEnds(t *testing.T) {
 	}
 	first, second := w.login(t, w.first.Token), w.login(t, w.second.Token)
 	for _, user := range []clinicaldoctest.User{w.first, w.second} {
-		c := as(t.Context(), newClinician(user.Token))
-		tokens, err := w.client.Tokens.List(c)
+		c := new(clinician)
+		c.token.Store(user.Token)
+		ctx := as(t.Context(), c)
+		tokens, err := w.client.Tokens.List(ctx)
 		require.NoError(t, err)
-		_, err = w.client.Tokens.Revoke(c, tokens[0].ID)
+		_, err = w.client.Tokens.Revoke(ctx, tokens[0].ID)
 		require.NoError(t, err)
 	}
 	version := w.ask(first, "GET", path, "", "").Header().Get("ETag")
@@ -258,11 +261,11 @@ func TestNobodyActsInAnothersNameInAStorm(t *testing.T) {
 					version := w.ask(me.session, "GET", path, "", "").Header().Get("ETag")
 					code := w.ask(me.session, "PUT", path, version, text).Code
 					mu.Lock()
-					switch {
-					case code == 204:
+					switch code {
+					case 204:
 						done++
 						assert.Equal(t, me.path, path, "nobody may change a colleague's note")
-					case code == 403:
+					case 403:
 						refused++
 						assert.Equal(t, colleague.path, path, "everybody may change their own")
 					default:
@@ -328,7 +331,7 @@ func TestAnotherSitesPageCannotSign(t *testing.T) {
 	w := newWard(t)
 	session := w.login(t, w.first.Token)
 	w.srv.ForgetRequests()
-	request := httptest.NewRequest(http.MethodPost, "/notes/1/sign", nil)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/notes/1/sign", nil)
 	request.AddCookie(&http.Cookie{Name: "session", Value: session})
 	request.Header.Set("Sec-Fetch-Site", "cross-site")
 	recorded := httptest.NewRecorder()
@@ -348,7 +351,14 @@ func (w *ward) served(t *testing.T) (address string, end func() error) {
 	return "http://" + listener.Addr().String(), func() error { cancel(); return <-ended }
 }
 
-func (w *ward) get(t *testing.T, session, address, asked string) *http.Response {
+// answer is a response whose body ends with the test.
+type answer struct {
+	status int
+	header http.Header
+	body   io.Reader
+}
+
+func get(t *testing.T, session, address, asked string) answer {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	require.NoError(t, err)
@@ -357,7 +367,7 @@ func (w *ward) get(t *testing.T, session, address, asked string) *http.Response 
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	return answer{response.StatusCode, response.Header, response.Body}
 }
 
 func TestARecordingIsPlayedByRanges(t *testing.T) {
@@ -368,11 +378,11 @@ func TestARecordingIsPlayedByRanges(t *testing.T) {
 	session := w.login(t, w.first.Token)
 	address, end := w.served(t)
 	w.srv.ForgetRequests()
-	response := w.get(t, session, fmt.Sprintf("%s/notes/%d/audio", address, id), "bytes=1000000-1000099")
+	response := get(t, session, fmt.Sprintf("%s/notes/%d/audio", address, id), "bytes=1000000-1000099")
 	var part bytes.Buffer
-	_, err := part.ReadFrom(response.Body)
+	_, err := part.ReadFrom(response.body)
 	require.NoError(t, err)
-	assert.Equal(t, 206, response.StatusCode)
+	assert.Equal(t, 206, response.status)
 	assert.Equal(t, recording[1_000_000:1_000_100], part.Bytes())
 	for _, request := range w.srv.Requests() {
 		if request.Storage {
@@ -391,24 +401,24 @@ func TestProgressIsToldUntilTheServerEnds(t *testing.T) {
 	complete := w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID})
 	session := w.login(t, w.first.Token)
 	address, end := w.served(t)
-	response := w.get(t, session, fmt.Sprintf("%s/notes/%d/events", address, complete), "")
-	assert.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
-	lines := bufio.NewScanner(response.Body)
+	response := get(t, session, fmt.Sprintf("%s/notes/%d/events", address, complete), "")
+	assert.Equal(t, "text/event-stream", response.header.Get("Content-Type"))
+	lines := bufio.NewScanner(response.body)
 	require.True(t, lines.Scan())
 	assert.Equal(t, "data: complete", lines.Text())
 	for lines.Scan() {
 		assert.Empty(t, lines.Text())
 	}
-	assert.Equal(t, 404, w.get(t, session, address+"/notes/99/events", "").StatusCode)
+	assert.Equal(t, 404, get(t, session, address+"/notes/99/events", "").status)
 
-	lines = bufio.NewScanner(w.get(t, session, fmt.Sprintf("%s/notes/%d/events", address, id), "").Body)
+	lines = bufio.NewScanner(get(t, session, fmt.Sprintf("%s/notes/%d/events", address, id), "").body)
 	require.True(t, lines.Scan())
 	assert.Equal(t, "data: transcribing", lines.Text())
-	assert.Equal(t, 200, w.get(t, "", address+"/healthz", "").StatusCode)
-	assert.Equal(t, 200, w.get(t, "", address+"/readyz", "").StatusCode)
+	assert.Equal(t, 200, get(t, "", address+"/healthz", "").status)
+	assert.Equal(t, 200, get(t, "", address+"/readyz", "").status)
 	require.NoError(t, end(), "though somebody listens")
 	recorded := httptest.NewRecorder()
-	w.handler().ServeHTTP(recorded, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	w.handler().ServeHTTP(recorded, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 	assert.Equal(t, 503, recorded.Code)
 }
 

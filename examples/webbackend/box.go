@@ -38,14 +38,14 @@ func init() {
 // tone is a WAV file: a synthetic tone that rises once a second, so that one hears where it is.
 func tone(length time.Duration) []byte {
 	const rate = 8000
-	samples := int(length.Seconds() * rate)
+	samples := uint32(length.Seconds() * rate)
 	wav := append(make([]byte, 0, 44+samples), "RIFF"...)
-	wav = binary.LittleEndian.AppendUint32(wav, uint32(36+samples))
+	wav = binary.LittleEndian.AppendUint32(wav, 36+samples)
 	wav = append(wav, "WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"...) // PCM, one channel
 	wav = binary.LittleEndian.AppendUint32(wav, rate)
 	wav = binary.LittleEndian.AppendUint32(wav, rate)
 	wav = append(wav, "\x01\x00\x08\x00data"...) // 8 bits
-	wav = binary.LittleEndian.AppendUint32(wav, uint32(samples))
+	wav = binary.LittleEndian.AppendUint32(wav, samples)
 	for i := range samples {
 		wav = append(wav, byte(128+60*math.Sin(2*math.Pi*float64(i)/rate*float64(300+i/rate%60*10))))
 	}

@@ -15,12 +15,6 @@ type clinician struct {
 	token atomic.Value // a string; empty: logged out, or the service refused it and there is no other
 }
 
-func newClinician(token string) *clinician {
-	c := new(clinician)
-	c.token.Store(token)
-	return c
-}
-
 type clinicianKey struct{}
 
 // as is a context whose calls are made in the clinician's name.
@@ -39,11 +33,12 @@ var errNotLoggedIn = errors.New("not logged in")
 
 // Token gives the token of the clinician whom the context names. A call that names nobody fails before anything is sent.
 func (s *sessions) Token(ctx context.Context) (string, error) {
-	c, _ := ctx.Value(clinicianKey{}).(*clinician)
-	if c == nil || c.token.Load() == "" {
-		return "", errNotLoggedIn
+	if c, ok := ctx.Value(clinicianKey{}).(*clinician); ok {
+		if token, _ := c.token.Load().(string); token != "" {
+			return token, nil
+		}
 	}
-	return c.token.Load().(string), nil
+	return "", errNotLoggedIn
 }
 
 // Invalidate is told of a token that the service refused. The refused call is made once more with what Token gives then.
@@ -53,7 +48,9 @@ func (s *sessions) Invalidate(refused string) {
 		fresh, _ = s.renew(refused) // if that fails, the session is over
 	}
 	s.byID.Range(func(_, c any) bool {
-		c.(*clinician).token.CompareAndSwap(refused, fresh)
+		if c, ok := c.(*clinician); ok {
+			c.token.CompareAndSwap(refused, fresh)
+		}
 		return true
 	})
 }
@@ -69,8 +66,9 @@ func (s *sessions) begin(c *clinician) string {
 // find returns who sent the request; nil: nobody who is logged in.
 func (s *sessions) find(r *http.Request) *clinician {
 	if cookie, err := r.Cookie("session"); err == nil {
-		if c, ok := s.byID.Load(cookie.Value); ok && c.(*clinician).token.Load() != "" {
-			return c.(*clinician)
+		known, _ := s.byID.Load(cookie.Value)
+		if c, ok := known.(*clinician); ok && c.token.Load() != "" {
+			return c
 		}
 	}
 	return nil

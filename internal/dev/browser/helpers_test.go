@@ -127,9 +127,17 @@ type page struct {
 	problems []string
 }
 
-// open opens the inspector of a proxy, and fails the test when the console ever holds a warning or an error.
+// open opens the inspector of a proxy.
 func (p *proxy) open() *page {
 	p.t.Helper()
+	opened := newPage(p.t)
+	opened.visit(p.inspector())
+	return opened
+}
+
+// newPage opens a browser, and fails the test when the console ever holds a warning or an error.
+func newPage(t *testing.T) *page {
+	t.Helper()
 	found := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome", "headless-shell"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -138,13 +146,13 @@ func (p *proxy) open() *page {
 		}
 	}
 	if found == "" {
-		p.t.Skip("no Chromium was found: the inspector page is not tested here")
+		t.Skip("no Chromium was found: pages are not tested here")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(found), chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience))
-	ctx, cancel := chromedp.NewExecAllocator(p.t.Context(), options...)
-	p.t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
-	opened := &page{t: p.t, ctx: ctx}
+	opened := &page{t: t, ctx: ctx}
 	messages := chromedp.Console(ctx)
 	var listening sync.WaitGroup
 	listening.Go(func() {
@@ -159,15 +167,14 @@ func (p *proxy) open() *page {
 			}
 		}
 	})
-	p.t.Cleanup(func() {
+	t.Cleanup(func() {
 		cancel()
 		listening.Wait()
 		if !opened.lenient {
-			assert.Empty(p.t, opened.problems, "the console is silent")
+			assert.Empty(t, opened.problems, "the console is silent")
 		}
 	})
 	opened.do(chromedp.EmulateViewport(1280, 900))
-	opened.visit(p.inspector())
 	return opened
 }
 

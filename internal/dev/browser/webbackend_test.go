@@ -1,0 +1,139 @@
+package browser_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// webbackend starts the example on a service, as somebody who copied it would, and returns its address.
+func webbackend(t *testing.T, baseURL string) string {
+	t.Helper()
+	backend := filepath.Join(t.TempDir(), "webbackend")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", backend, ".")
+	build.Dir = "../../../examples/webbackend"
+	build.Env = append(os.Environ(), "GOWORK=off")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), backend, "-addr", "127.0.0.1:0", "-yes")
+	command.Env = append(os.Environ(), clinicaldoc.EnvBaseURL+"="+baseURL)
+	command.Stderr = t.Output()
+	stdout, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		_ = command.Process.Signal(os.Interrupt)
+		_, _ = io.Copy(io.Discard, stdout)
+		assert.NoError(t, command.Wait())
+	})
+	lines := bufio.NewScanner(stdout)
+	require.True(t, lines.Scan())
+	return strings.TrimPrefix(lines.Text(), "open ")
+}
+
+// silence is a WAV file of so many seconds: 8,000 samples a second of one byte.
+func silence(seconds int) []byte {
+	const rate = 8000
+	var wav bytes.Buffer
+	for _, part := range []any{
+		[]byte("RIFF"), uint32(36 + seconds*rate), []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1), uint32(rate), uint32(rate), uint16(1), uint16(8),
+		[]byte("data"), uint32(seconds * rate), bytes.Repeat([]byte{128}, seconds*rate),
+	} {
+		_ = binary.Write(&wav, binary.LittleEndian, part)
+	}
+	return wav.Bytes()
+}
+
+func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	user := srv.AddUser(clinicaldoctest.User{})
+	recording := silence(3600)
+	id := srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Visit", Transcription: "A synthetic transcription.", Analysis: "A synthetic analysis.", Audio: recording})
+	young := srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Follow-up", Stage: clinicaldoctest.StageTranscribing, Analysis: "Another synthetic analysis."})
+	srv.Freeze()
+	p := newPage(t)
+	p.lenient = true // a browser says of each status above 400 that it is one
+	home := webbackend(t, srv.URL)
+	note := fmt.Sprintf("%snotes/%d", home, id)
+
+	p.do(chromedp.Navigate(home))
+	p.wait(`document.querySelector("input[name=token]")`)
+	p.picture("login")
+	p.typeInto("input[name=token]", user.Token)
+	p.click("main button")
+	p.wait(`document.querySelector("input[name=patient]")`)
+	p.typeInto("input[name=patient]", "7")
+	p.click("main button")
+	p.wait(`document.querySelectorAll("td a").length === 2`)
+	p.picture("queue")
+
+	// An hour's recording: what is asked for is the beginning and where the listener goes, not the whole.
+	srv.ForgetRequests()
+	p.do(chromedp.Navigate(note))
+	p.wait(`document.querySelector("audio").readyState >= 1`)
+	assert.InDelta(t, 3600, eval[float64](p, `document.querySelector("audio").duration`), 1)
+	for _, second := range []int{1800, 3500, 600} {
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const a = document.querySelector("audio"); a.muted = true; a.currentTime = %d; a.play(); })()`, second)))
+		p.wait(fmt.Sprintf(`(a => !a.seeking && a.readyState >= 3 && a.currentTime >= %d)(document.querySelector("audio"))`, second))
+	}
+	p.picture("note")
+	eval[bool](p, `(document.querySelector("audio").pause(), true)`)
+	asked, sent, middle := 0, int64(0), false
+	for _, request := range srv.Requests() {
+		if request.Storage {
+			asked, sent = asked+1, sent+request.BytesSent
+			var from, to int64
+			_, err := fmt.Sscanf(request.Header.Get("Range"), "bytes=%d-%d", &from, &to)
+			require.NoError(t, err, "storage is asked for ranges alone")
+			assert.Less(t, to-from, int64(1<<20))
+			assert.False(t, request.Authorized)
+			middle = middle || from > int64(len(recording))/3 && from < int64(len(recording))*2/3
+		}
+	}
+	assert.True(t, middle, "the listener went to the middle")
+	t.Logf("%d ranges, %d of %d bytes", asked, sent, len(recording))
+
+	// A colleague's change is not overwritten.
+	p.typeInto("textarea", "What I think.")
+	_, err := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})).Notes.Update(t.Context(), id,
+		clinicaldoc.UpdateNoteParams{Analysis: new("What another tab saved.")}, clinicaldoc.WithToken(user.Token))
+	require.NoError(t, err)
+	p.click("main form button")
+	p.wait(`document.querySelector("main").innerText.includes("has changed since you opened it")`)
+	assert.Equal(t, "What another tab saved.|What I think.", eval[string](p, `[...document.querySelectorAll("textarea")].map(e => e.value).join("|")`))
+	p.picture("conflict")
+	p.click("main a")
+	p.wait(`document.querySelector("textarea")?.value === "What another tab saved."`)
+	p.typeInto("textarea", "What we think.")
+	p.click("#sign")
+	p.wait(`document.querySelector("#hint").textContent.includes("Save the text first")`)
+	p.click("main form button")
+	p.wait(`document.querySelector("textarea")?.defaultValue === "What we think."`)
+	p.click("#sign")
+	p.wait(`document.querySelector(".stage.signed") && !document.querySelector("textarea")`)
+	p.picture("signed")
+	assert.Equal(t, "What we think.", srv.Notes()[0].Analysis)
+
+	// The page of a note in the making shows its progress.
+	p.do(chromedp.Navigate(fmt.Sprintf("%snotes/%d", home, young)))
+	p.wait(`document.querySelector(".stage").textContent === "transcribing"`)
+	p.picture("progress")
+	srv.Unfreeze()
+	p.wait(`document.querySelector("textarea")?.value === "Another synthetic analysis."`)
+}
