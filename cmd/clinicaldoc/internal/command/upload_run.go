@@ -125,9 +125,11 @@ func (r *uploadRun) move(number int, sent, size int64) {
 	row.Set(sent, size)
 }
 
-// event begins and ends the rows.
+// event begins and ends the rows. A fleet's workers call it at the same time.
 func (r *uploadRun) event(e ingest.Event) {
+	r.mu.Lock()
 	r.last = e.Progress
+	r.mu.Unlock()
 	number := r.numbers[e.Recording.File]
 	switch {
 	case e.Pause != nil:

@@ -5,6 +5,7 @@ package progress
 import (
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
@@ -36,6 +37,7 @@ const totalPause = 30 * time.Second
 // lines is for pipes, logs and screen readers.
 type lines struct {
 	to   *output.IO
+	mu   sync.Mutex
 	told time.Time
 }
 
@@ -44,6 +46,8 @@ func (l *lines) Line(text string)         { l.to.Note("%s", text) }
 func (l *lines) Close()                   {}
 
 func (l *lines) Total(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.told) >= totalPause {
 		l.told = now
 		l.to.Note("%s", text)
