@@ -27,7 +27,7 @@ faults: ## every fault by every operation, as a table, 50,000 calls that must no
 	go run -C internal/dev/chaos .
 
 crashes: ## ingest: 1000 kills at every transition, stops, a million keys; a fleet on three nodes
-	CLINICALDOC_INGEST_KILLS=1000 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes' -count=1 -v
+	CLINICALDOC_INGEST_KILLS=1000 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes|TestDoubtsAmong' -count=1 -v
 	CLINICALDOC_JETSTREAM_STOPS=24 CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestAStoppedWorker|TestAFleet' -count=1 -v -timeout 30m
 
 places: ## uploads where a journal has it hard: mounts, full disks, few descriptors, two versions; the mounts as root (SUDO=sudo)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -30,7 +31,7 @@ func TestAKeyTakesLittleMemory(t *testing.T) { //nolint:paralleltest // as said
 		"created":  {ingest.StateClaimed, ingest.StateCommitting, ingest.StateCreated},
 		"in doubt": {ingest.StateInDoubt},
 	} {
-		path := writeKeys(t, keys, states)
+		path := writeKeys(t, service, keys, states)
 		before := liveHeap()
 		start := time.Now()
 		j, err := ingest.OpenJournal(t.Context(), path)
@@ -50,7 +51,35 @@ func liveHeap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-func writeKeys(t *testing.T, keys int, states []ingest.State) string {
+// A doubt takes no longer the more recordings the journal knows.
+func TestDoubtsAmongManyKeys(t *testing.T) {
+	t.Parallel()
+	const lost = 200
+	wanted, _ := strconv.Atoi(os.Getenv(keysVariable))
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2)) // were all lost, the run would pause
+	path := writeKeys(t, ingest.ServiceName(srv.URL), cmp.Or(wanted, someKeys), []ingest.State{ingest.StateCreated})
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), Workers: 8}
+	start := time.Now()
+	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+		for n := range 2 * lost {
+			r := recording(n)
+			r.Params.PatientID = int64(1 + n/4)
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+	require.NoError(t, err)
+	took := time.Since(start)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2 * lost}, statuses(results))
+	t.Logf("%d lost responses among %d keys: %s", lost, cmp.Or(wanted, someKeys), took.Round(time.Millisecond))
+	if wanted > 0 {
+		assert.Less(t, took, 10*time.Second, "a scan of all keys for each takes half a minute")
+	}
+}
+
+func writeKeys(t *testing.T, service string, keys int, states []ingest.State) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
 	file, err := os.Create(path)
