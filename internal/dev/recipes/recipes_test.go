@@ -56,7 +56,6 @@ func inBox(t *testing.T) *clinicaldoctest.Server {
 	return srv
 }
 
-//nolint:paralleltest // it sets the environment
 func TestTheLimiterIsSharedByGoroutines(t *testing.T) {
 	srv := inBox(t)
 	t.Setenv(clinicaldoc.EnvBaseURL, srv.URL)
