@@ -235,7 +235,7 @@ func (b *bucket) doubts(ctx context.Context, yield func(ingest.Entry, error) boo
 	defer silence.Stop()
 	for {
 		var entry jetstream.KeyValueEntry
-		open := true
+		var open bool
 		select {
 		case entry, open = <-watcher.Updates():
 		case <-silence.C: // a watcher is not told when its server is gone

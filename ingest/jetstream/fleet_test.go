@@ -149,7 +149,7 @@ func endBetween(t *testing.T, place string, dies bool) {
 		defer timer.Stop()
 	}
 	drain(t, f, &ingest.Uploader{Client: box.Client(), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}})
-	for lines.Scan() { //nolint:revive // to its end
+	for lines.Scan() {
 	}
 	err := process.Wait()
 	assert.Equal(t, dies, err != nil, err)
@@ -218,7 +218,7 @@ func resolveTwice(t *testing.T, place string, dies bool) {
 	if !dies {
 		require.NoError(t, process.Process.Signal(syscall.SIGCONT))
 	}
-	for lines.Scan() { //nolint:revive // to its end
+	for lines.Scan() {
 	}
 	_ = process.Wait() // one that went on finds that it is not its own any more, or that there is no doubt
 	publish(t, f, dir, count)

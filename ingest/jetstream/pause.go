@@ -179,7 +179,7 @@ func (p *pauser) rest(ctx context.Context, f failure, say bool) {
 	}()
 	warn := func(then string) {
 		if say {
-			p.fleet.logger.WarnContext(ctx, "all uploads fail the same way; "+then, slog.String("reason", f.reason))
+			p.fleet.logger.WarnContext(ctx, "all uploads fail the same way", slog.String("reason", f.reason), slog.String("then", then))
 		}
 		say = false
 	}
@@ -205,7 +205,7 @@ func (p *pauser) rest(ctx context.Context, f failure, say bool) {
 		}
 	}
 	if lead {
-		p.resume(context.WithoutCancel(ctx), f)
+		p.resume(context.WithoutCancel(ctx))
 	}
 }
 
@@ -275,7 +275,7 @@ func (p *pauser) follow(ctx context.Context) {
 }
 
 // resume ends a pause that this worker leads. Its length is remembered: if nothing succeeds, the next one is longer.
-func (p *pauser) resume(ctx context.Context, f failure) {
+func (p *pauser) resume(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	current, revision, err := p.fleet.live.pause(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -71,7 +72,7 @@ func TestLanesHaveWorkers(t *testing.T) {
 			defer cancel()
 			u := uploader(srv)
 			u.Workers = workers
-			for range e.fleet(defaultLease).Work(ctx, u) { //nolint:revive // there is nothing to do
+			for range e.fleet(defaultLease).Work(ctx, u) {
 			}
 			assert.Equal(t, want, e.asked, workers)
 		})
@@ -88,7 +89,7 @@ func TestLanesHaveWorkers(t *testing.T) {
 		defer cancel()
 		u := uploader(srv)
 		u.Workers = 1
-		for range e.fleet(defaultLease).Work(ctx, u) { //nolint:revive // there is nothing to do
+		for range e.fleet(defaultLease).Work(ctx, u) {
 		}
 		assert.Equal(t, []string{"again", "fresh", "fresh", "again", "again"}, order)
 	})
@@ -103,8 +104,11 @@ func TestWhatFailedRests(t *testing.T) {
 		f := e.fleet(defaultLease)
 		require.NoError(t, f.Publish(t.Context(), filed(t, dir, 1)))
 		u := uploader(srv)
+		var mu sync.Mutex
 		var begun []time.Time
 		u.OnEvent = func(event ingest.Event) {
+			mu.Lock()
+			defer mu.Unlock()
 			if event.State == ingest.StateClaimed {
 				begun = append(begun, time.Now())
 			}
@@ -112,7 +116,9 @@ func TestWhatFailedRests(t *testing.T) {
 		due := time.Now()
 		for result, err := range f.Drain(t.Context(), u) {
 			require.NoError(t, err)
+			mu.Lock()
 			last := begun[len(begun)-1]
+			mu.Unlock()
 			assert.False(t, last.Before(due), "%s too early", due.Sub(last))
 			assert.Less(t, last.Sub(due), time.Second)
 			due = time.Now().Add(result.Rest)
