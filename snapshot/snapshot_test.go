@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,9 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 		_, err := snapshot.Open(t.Context(), client(srv), part, params)
 		require.ErrorIs(t, err, snapshot.ErrDamaged, name)
 	}
+	if runtime.GOOS == "windows" {
+		return // a file's information says nothing of links there
+	}
 	require.NoError(t, os.Link(path, path+"2"))
 	_, err = snapshot.Open(t.Context(), client(srv), path, params)
 	require.Error(t, err, "it has a second name")
@@ -262,6 +266,9 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 
 func TestASnapshotWhoseFileWasMovedIsNotSaved(t *testing.T) {
 	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be moved there")
+	}
 	srv := newServer(t, clinicaldoctest.Variant{})
 	path := filepath.Join(t.TempDir(), "notes.snapshot")
 	s := open(t, srv, path, clinicaldoc.ListNotesParams{})
