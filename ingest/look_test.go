@@ -1,10 +1,12 @@
 package ingest_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -174,6 +176,32 @@ func TestNotesThatOnlyLookAlikeHoldNothingUp(t *testing.T) {
 	assert.Equal(t, ingest.AlreadyThere, run(copied)[0].Status, "the same content, whatever its name")
 	followUp.Key, followUp.Params.Audio = "second follow-up", clinicaldoc.AudioBytes("a.wav", append([]byte("a third"), sound(2)...))
 	assert.Equal(t, ingest.Created, run(followUp)[0].Status, "the journal remembers a note to find it out from")
+}
+
+// A note to compare with that is gone shows nothing: the doubt is said, and not looked into again and again.
+func TestANoteToCompareWithThatIsGoneHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Follow-up", Audio: sound(8)})
+	run := func(r ingest.Recording) ingest.Result {
+		journal := openJournal(t, srv.URL, path)
+		defer func() { _ = journal.Close() }()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		results, err := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}, ingest.Recordings(r))
+		require.NoError(t, err)
+		return results[0]
+	}
+	file := filepath.Join(t.TempDir(), "other.wav")
+	require.NoError(t, os.WriteFile(file, sound(5), 0o600))
+	created := run(ingest.Recording{Key: "other", File: file, Params: clinicaldoc.CreateNoteParams{Name: "Other", PatientID: 8, PromptID: 1}})
+	require.Equal(t, ingest.Created, created.Status)
+	_, err := srv.Client().Notes.Delete(t.Context(), created.NoteID)
+	require.NoError(t, err)
+	followUp := onePatient(9)
+	followUp.Key, followUp.Params.Name = "follow-up", "Follow-up"
+	followUp.Params.Audio = clinicaldoc.AudioBytes("a.wav", append([]byte("another"), sound(2)...))
+	assert.Equal(t, ingest.InDoubt, run(followUp).Status)
 }
 
 // Who knows that all is new need not look.
