@@ -37,8 +37,6 @@ import (
 //
 //	CLINICALDOC_INGEST_KILLS=500 go test ./ingest -run TestCrashMatrix -v
 //	CLINICALDOC_INGEST_SEED=17 go test ./ingest -run TestCrashMatrix -v    one world, told step by step
-//
-// Built with the overlay of internal/dev/clock, processes have clocks that are wrong by up to an hour.
 const (
 	killsVariable = "CLINICALDOC_INGEST_KILLS"
 	seedVariable  = "CLINICALDOC_INGEST_SEED"
@@ -163,7 +161,7 @@ func (w *world) live(t *testing.T) *world {
 	t.Helper()
 	for range 2 + w.rand.IntN(8) {
 		l := w.life
-		l.Link, l.Ahead = w.rand.IntN(2) == 0, w.ahead()
+		l.Link = w.rand.IntN(2) == 0
 		w.gate.killAt(0)
 		switch w.rand.IntN(4) {
 		case 0: // while it is opened and compacted
@@ -184,9 +182,7 @@ func (w *world) live(t *testing.T) *world {
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for range 3 {
-		l := w.life
-		l.Ahead = w.ahead()
-		if w.run(t, l) && !w.undecided() {
+		if w.run(t, w.life) && !w.undecided() {
 			break
 		}
 	}
@@ -198,9 +194,6 @@ func (w *world) settle(t *testing.T) {
 	}
 	w.check(t)
 }
-
-// ahead is how many seconds the next process's clock is ahead, in a test that was built for it.
-func (w *world) ahead() int { return []int{0, 0, 3600, -3600, 20}[w.rand.IntN(5)] }
 
 func (w *world) undecided() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(w.last)), func(o outcome) bool { return o.Status == "in doubt" })
@@ -237,7 +230,7 @@ func start(t *testing.T, l life) (*exec.Cmd, io.Reader) {
 	text, err := json.Marshal(l)
 	require.NoError(t, err)
 	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), lifeVariable+"="+string(text), "CLINICALDOC_CLOCK_AHEAD="+strconv.Itoa(l.Ahead))
+	process.Env = append(os.Environ(), lifeVariable+"="+string(text))
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	require.NoError(t, err)

@@ -434,6 +434,9 @@ func (r *run) takeBack(m message) {
 		r.backlog = append(r.backlog, j)
 	}
 	if len(r.deferred) > 0 && r.content.canTell() {
+		for i := range r.deferred {
+			r.deferred[i].final = true // a note to compare with that cannot be read must not let them come back without end
+		}
 		r.backlog, r.deferred = append(r.backlog, r.deferred...), nil
 	}
 }
