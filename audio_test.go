@@ -1435,7 +1435,7 @@ func TestAStreamIsOverWithCloseAndWithItsContext(t *testing.T) {
 	for name, want := range map[string]error{"close": os.ErrClosed, "context": logout} {
 		a := newAudioServer(t, 200_000)
 		ctx, cancel := context.WithCancelCause(socketContext(t))
-		defer cancel(nil)
+		t.Cleanup(func() { cancel(nil) })
 		stream, err := a.client(t).Notes.OpenAudio(ctx, 7)
 		require.NoError(t, err)
 		begun := make(chan struct{})
