@@ -111,8 +111,14 @@ func TestANoteMovesThroughItsStagesWithoutReload(t *testing.T) {
 	box.create("First visit")
 	for _, stage := range []string{"transcribing", "analysing", "complete"} {
 		page.wait(fmt.Sprintf(`document.querySelector("[data-note='1']")?.dataset.stage === %q`, stage))
-		clock(`{"advance":"1h"}`)
+		eval[bool](page, `document.querySelector("[data-note='1']").same = true`)
+		if stage != "complete" {
+			clock(`{"advance":"1h"}`)
+		}
 	}
+	clock(`{"advance":"1h"}`)
+	page.wait(`document.getElementById("now").dateTime > new Date(Date.now() + 2.5 * 3600e3).toISOString()`)
+	assert.True(t, eval[bool](page, `new Promise((drawn) => requestAnimationFrame(() => drawn(document.querySelector("[data-note='1']").same === true)))`), "what does not change is not drawn anew, under somebody's click")
 	assert.Contains(t, eval[string](page, `document.querySelector("[data-note='1']").textContent`), "First visit")
 	assert.True(t, eval[bool](page, "window.notReloaded"))
 	page.click("[data-note='1'] button")

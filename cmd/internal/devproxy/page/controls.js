@@ -6,6 +6,7 @@ import * as list from "./list.js";
 const stages = ["uploaded", "transcribing", "transcribed", "analysing", "complete"];
 const notes = new Map();
 let drawSoon = false;
+let drawn = ""; // what the list of notes or departures was made from
 
 export function takeNote(note) {
   if (note.gone) notes.delete(note.id);
@@ -29,7 +30,11 @@ function drawThings() {
   $("thing-count").textContent = count;
   $("no-things").hidden = count > 0;
   if ($("notes-panel").hidden) return; // nobody sees them
-  $("thing-list").replaceChildren(...(state.mode === "upstream" ? state.departures.map(drawDeparture) : [...notes.values()].sort((a, b) => b.id - a.id).map(drawNote)));
+  const things = state.mode === "upstream" ? state.departures : [...notes.values()].sort((a, b) => b.id - a.id);
+  const made = JSON.stringify(things);
+  if (drawn === made) return; // so that nobody loses the focus, or half a click
+  drawn = made;
+  $("thing-list").replaceChildren(...things.map(state.mode === "upstream" ? drawDeparture : drawNote));
 }
 
 function drawNote(note) {
