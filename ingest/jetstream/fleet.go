@@ -97,7 +97,7 @@ func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
 }
 
 func (f *Fleet) join(ctx context.Context, params Params, lease time.Duration) (err error) {
-	if err = f.store.open(ctx, params.Replicas); err != nil {
+	if err := f.store.open(ctx, params.Replicas); err != nil {
 		return err
 	}
 	if f.journal, err = newJournal(ctx, f.store, lease); err != nil {

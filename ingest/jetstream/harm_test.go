@@ -30,13 +30,13 @@ func doubled(srv *clinicaldoctest.Server) (count int) {
 func TestAStoreThatIsHarmedEndsTheWork(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(*Fleet) error{
-		"a bucket is deleted":   func(f *Fleet) error { return f.store.js.DeleteStream(context.Background(), f.store.streams()[2].Name) },
-		"the queue is deleted":  func(f *Fleet) error { return f.store.js.DeleteStream(context.Background(), f.store.queueName()) },
-		"the header is deleted": func(f *Fleet) error { return f.store.js.DeleteStream(context.Background(), f.store.streams()[0].Name) },
+		"a bucket is deleted":   func(f *Fleet) error { return f.store.js.DeleteStream(t.Context(), f.store.streams()[2].Name) },
+		"the queue is deleted":  func(f *Fleet) error { return f.store.js.DeleteStream(t.Context(), f.store.queueName()) },
+		"the header is deleted": func(f *Fleet) error { return f.store.js.DeleteStream(t.Context(), f.store.streams()[0].Name) },
 		"a bucket expires": func(f *Fleet) error {
 			config := f.store.streams()[2]
 			config.MaxAge = time.Second
-			_, err := f.store.js.UpdateStream(context.Background(), config)
+			_, err := f.store.js.UpdateStream(t.Context(), config)
 			return err
 		},
 	} {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -77,7 +76,7 @@ func (l *Limiter) take(ctx context.Context) error {
 			return nil
 		case err == nil:
 			begun = time.Now()
-			if !pause(ctx, due+time.Duration(rand.Float64()*spread*float64(l.interval))) {
+			if !pause(ctx, due+time.Duration(random()*spread*float64(l.interval))) {
 				return ctx.Err()
 			}
 		case time.Since(begun) > defaultPatience || !pause(ctx, patientlyEach):
@@ -116,7 +115,7 @@ func (l *Limiter) try(ctx context.Context) (due time.Duration, err error) {
 	if due > 0 {
 		return due, nil
 	}
-	value := binary.BigEndian.AppendUint64(nil, uint64(place.UnixNano())) //nolint:gosec // read back likewise
+	value := binary.BigEndian.AppendUint64(nil, uint64(place.UnixNano()))
 	_, err = l.store.js.Publish(ctx, l.store.subject("limit")+"place", value, jetstream.WithExpectLastSequence(last))
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {

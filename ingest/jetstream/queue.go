@@ -419,4 +419,4 @@ func (q *queue) remove(ctx context.Context, sequence uint64) error {
 }
 
 // random spreads delays.
-func random() float64 { return rand.Float64() }
+func random() float64 { return rand.Float64() } //nolint:gosec // nobody gains by guessing a delay

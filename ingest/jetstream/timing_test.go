@@ -284,10 +284,11 @@ func TestAnOlderCopyIsRefused(t *testing.T) {
 // What failed rests two seconds, then twice as long each time, up to ten minutes, half of it more or less.
 func TestHowLongRecordingsRest(t *testing.T) {
 	t.Parallel()
-	for tries, want := range map[int]time.Duration{0: 2, 1: 2, 2: 4, 3: 8, 8: 256, 9: 512, 10: 600, 100: 600} {
-		assert.Equal(t, want*time.Second, delay(tries, 0.5), tries)
-		assert.Equal(t, want*time.Second/2, delay(tries, 0), tries)
-		assert.Equal(t, want*time.Second*3/2, delay(tries, 1), tries)
+	for tries, want := range map[int]int{0: 2, 1: 2, 2: 4, 3: 8, 8: 256, 9: 512, 10: 600, 100: 600} {
+		want := time.Duration(want) * time.Second
+		assert.Equal(t, want, delay(tries, 0.5), tries)
+		assert.Equal(t, want/2, delay(tries, 0), tries)
+		assert.Equal(t, want*3/2, delay(tries, 1), tries)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		for left, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second, 3 * time.Second: 3 * time.Second, 9 * time.Minute: 9 * time.Minute, time.Hour: 10 * time.Minute} {
@@ -424,8 +425,9 @@ func entryOf(t *testing.T, e *engine) ingest.Entry {
 				require.NoError(t, k.UnmarshalText([]byte(digits)))
 				c, err := j.Claim(t.Context(), k)
 				require.NoError(t, err)
-				defer c.Release()
-				return c.Entry()
+				e := c.Entry()
+				c.Release()
+				return e
 			}
 		}
 	}

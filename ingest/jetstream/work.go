@@ -315,7 +315,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	case errors.Is(o.cause, ingest.ErrJournalDamaged), errors.Is(o.cause, ingest.ErrKeyReused):
 		o.Ending, o.counts = Dead, false
 	case err != nil:
-		o.Result.Status, o.Result.Err = ingest.Refused, err
+		o.Status, o.Err = ingest.Refused, err
 	case result.Status == ingest.Created || result.Status == ingest.AlreadyThere:
 		o.Ending, o.cause = Done, nil
 	case errors.Is(result.Err, ingest.ErrTaken):
