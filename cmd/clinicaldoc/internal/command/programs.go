@@ -37,7 +37,7 @@ func shellWords(program string, args []string) string {
 		if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
 			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./=,:@%+", r)
 		}) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\\''`) + "'"
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
 		line.WriteString(" " + arg)
 	}

@@ -1,0 +1,25 @@
+//go:build unix
+
+package command
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The report's command line can be typed: a shell makes the same words of it.
+func TestAShellReadsTheWordsOfACommandLine(t *testing.T) {
+	t.Parallel()
+	words := []string{"upload", "", "it's", "a b", "--name=x", `back\slash`, "$HOME", "`id`", "*", "two\nlines", "'", "ünïcode/ü.wav", "~", "#x", "a;b", `"`}
+	line := shellWords(`printf '%s\0'`, words)
+	read, err := exec.CommandContext(t.Context(), "sh", "-c", line).Output()
+	require.NoError(t, err, line)
+	want := ""
+	for _, word := range words {
+		want += word + "\x00"
+	}
+	assert.Equal(t, want, string(read))
+}
