@@ -314,6 +314,8 @@ func unlike(is, want jetstream.StreamConfig) string {
 		return "is in memory: file storage is needed"
 	case is.MaxAge != 0:
 		return "forgets what is older than " + is.MaxAge.String() + ": max age must be 0"
+	case is.AllowMsgTTL || is.SubjectDeleteMarkerTTL != 0:
+		return "lets messages expire: that must be off"
 	case is.Replicas < want.Replicas:
 		return fmt.Sprintf("has %d replicas: %d are needed", is.Replicas, want.Replicas)
 	case is.Discard != jetstream.DiscardNew:

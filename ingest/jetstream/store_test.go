@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,6 +108,7 @@ func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 		"a bucket expires":             {change(bucket, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
 		"the header's expires":         {change(0, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
 		"the queue expires":            {change(queue, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "forgets"},
+		"messages may expire":          {change(bucket, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }), "expire"},
 		"a full queue forgets":         {change(queue, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }), "throws away"},
 		"a full bucket forgets":        {change(bucket, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }), "throws away"},
 		"replicas are read":            {change(bucket, func(c *jetstream.StreamConfig) { c.AllowDirect = true }), "lag behind"},
@@ -136,7 +138,8 @@ func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 
 			// What the error names as a remedy is one, and is remembered.
 			assert.Contains(t, refusal.Error(), "Repair")
-			if strings.Contains(c.says, "memory") || strings.Contains(c.says, "purged") {
+			if slices.Contains([]string{"memory", "expire"}, c.says) {
+				require.ErrorContains(t, Repair(t.Context(), connect(t, s), Params{}), "Delete it and repair again")
 				require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[bucket].Name)) // it cannot be changed
 			}
 			require.NoError(t, Repair(t.Context(), connect(t, s), Params{}))
