@@ -16,9 +16,10 @@ func Same(a, b *url.URL) bool {
 		port(a) == port(b)
 }
 
-// Loopback reports whether u names this machine: localhost or a loopback address.
+// Loopback reports whether u names this machine: localhost or a loopback address. With a dot at its end, localhost is asked of
+// a name server, which may say another machine.
 func Loopback(u *url.URL) bool {
-	if strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "localhost") {
+	if strings.EqualFold(u.Hostname(), "localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(u.Hostname())

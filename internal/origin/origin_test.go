@@ -49,7 +49,7 @@ func TestSame(t *testing.T) {
 func TestLoopback(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
-		"http://localhost:8080": true, "http://LOCALHOST": true, "http://localhost.:8080": true, "http://127.0.0.1": true, "http://127.9.9.9:1": true, "http://[::1]:1": true,
+		"http://localhost:8080": true, "http://LOCALHOST": true, "http://localhost.:8080": false, "http://127.0.0.1": true, "http://127.9.9.9:1": true, "http://[::1]:1": true,
 		"http://[::ffff:127.0.0.1]": true, "http://localhost.evil.test": false, "http://127.0.0.1.evil.test": false, "http://10.0.0.1": false,
 		"http://0.0.0.0": false, "http://[fe80::1]": false, "http://clinic.test": false, "/path": false, "http://2130706433": false, "http://127.1": false, "http://127.0.0.1.": false,
 	} {
