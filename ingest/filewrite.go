@@ -155,9 +155,10 @@ func (j *FileJournal) append(b *batch) error {
 }
 
 // put writes whole lines and syncs them, if the name still leads to the file: lines in a file that nobody will open again are
-// worth nothing. Where a lock is not seen by all, as on two mounts of one folder, what another has written is. A full disk may take a part of a line; that is cut off, so that the next who opens
-// the file finds it whole. A failed sync is not tried again: the system may have dropped what it could not write. Nobody has
-// acted on lines that were not synced, so that they are cut off as well.
+// worth nothing. Where a lock is not seen by all, as on two mounts of one folder, what another has written is. A full disk may
+// take a part of a line; that is cut off, so that the next who opens the file finds it whole. A failed sync is not tried again:
+// the system may have dropped what it could not write. Nobody has acted on lines that were not synced, so that they are cut
+// off as well.
 func (j *FileJournal) put(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
