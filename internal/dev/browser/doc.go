@@ -1,2 +1,2 @@
-// Package browser tests the developer proxy's page in a real browser.
+// Package browser tests the developer proxy's page, and that of examples/webbackend, in a real browser.
 package browser
