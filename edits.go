@@ -26,25 +26,13 @@ import (
 //
 // A nil note, a note with another id than the one to change, and any other method are [ErrInvalidArgument].
 func IfUnchanged(note *ProgressNote) CallOption {
-	return func(o *callOptions) error {
-		if note == nil {
-			return invalid("IfUnchanged", "the note is nil")
-		}
-		o.unchanged, o.version = note.ID, note.Version()
-		return nil
-	}
+	return when(note != nil, "IfUnchanged", "the note is nil", func(o *callOptions) { o.unchanged, o.version = note.ID, note.Version() })
 }
 
 // IfVersion is [IfUnchanged] for who kept no more of the note than its [ProgressNote.Version], such as the page of a web
 // application. An empty version, and any other method than Update, Sign and Delete, are [ErrInvalidArgument].
 func IfVersion(version string) CallOption {
-	return func(o *callOptions) error {
-		if version == "" {
-			return invalid("IfVersion", "the version is empty")
-		}
-		o.unchanged, o.version = 0, version
-		return nil
-	}
+	return when(version != "", "IfVersion", "the version is empty", func(o *callOptions) { o.unchanged, o.version = 0, version })
 }
 
 // ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was

@@ -90,10 +90,7 @@ type TraceContext struct {
 
 // WithHooks calls the hooks for every call and attempt. Given twice, the last one counts.
 func WithHooks(hooks Hooks) Option {
-	return func(c *config) error {
-		c.hooks = &hooks
-		return nil
-	}
+	return always(func(c *config) { c.hooks = &hooks })
 }
 
 // scope is one call of a public method, from its door to its end: what its options say, and who learns of it.

@@ -1,12 +1,15 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,14 +36,28 @@ type config struct {
 	maxResponseSize int64
 }
 
+// when is an option that sets something, or is refused for what is wrong with it.
+func when[T any](ok bool, name, wrong string, set func(*T)) func(*T) error {
+	return func(to *T) error {
+		if !ok {
+			return invalid(name, "%s", wrong)
+		}
+		set(to)
+		return nil
+	}
+}
+
+// always is an option that is never refused.
+func always[T any](set func(*T)) func(*T) error { return when(true, "", "", set) }
+
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) (config, error) {
 	c := config{
 		retry:           defaultRetry,
 		names:           defaultQueryNames,
 		userAgent:       "clinicaldoc-go/" + version,
-		stallTimeout:    defaultStallTimeout,
-		maxResponseSize: defaultMaxResponseSize,
+		stallTimeout:    time.Minute,
+		maxResponseSize: 64 << 20,
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -54,12 +71,7 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// The defaults of the options below.
-const (
-	defaultStallTimeout    = time.Minute
-	defaultMaxResponseSize = 64 << 20
-)
-
+// The defaults of the options of these names.
 var (
 	defaultRetry      = RetryPolicy{MaxRetries: 3, MinWait: 500 * time.Millisecond, MaxWait: 30 * time.Second}
 	defaultQueryNames = QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor"}
@@ -73,17 +85,11 @@ var (
 // unknown, so leave retries to this package. Without this option all clients share one
 // pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 func WithHTTPClient(client *http.Client) Option {
-	return func(c *config) error {
-		if client == nil {
-			return invalid("WithHTTPClient", "the client is nil")
-		}
+	return when(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
 		own := *client
-		if own.Transport == nil {
-			own.Transport = http.DefaultTransport
-		}
+		own.Transport = cmp.Or(own.Transport, http.DefaultTransport)
 		c.httpClient = &own
-		return nil
-	}
+	})
 }
 
 // TokenSource provides the token for each attempt, for tokens that change while a program runs. It must be safe for
@@ -99,13 +105,7 @@ type TokenSource interface {
 
 // WithTokenSource asks the source for the token of every attempt; the token given to [NewClient] must then be empty.
 func WithTokenSource(source TokenSource) Option {
-	return func(c *config) error {
-		if source == nil {
-			return invalid("WithTokenSource", "the source is nil")
-		}
-		c.tokenSource = source
-		return nil
-	}
+	return when(source != nil, "WithTokenSource", "the source is nil", func(c *config) { c.tokenSource = source })
 }
 
 // RetryPolicy says how often and how soon a failed attempt is retried. Without [WithRetry] it is 3 retries, waiting
@@ -126,23 +126,11 @@ type RetryPolicy struct {
 
 // WithRetry replaces the retry policy.
 func WithRetry(policy RetryPolicy) Option {
-	return func(c *config) error {
-		policy := policy // an option may serve several clients at once
-		if policy.MaxRetries < 0 || policy.MinWait < 0 || policy.MaxWait < 0 {
-			return invalid("WithRetry", "MaxRetries, MinWait and MaxWait must not be negative")
-		}
-		if policy.MaxWait == 0 {
-			policy.MaxWait = max(defaultRetry.MaxWait, policy.MinWait)
-		}
-		if policy.MinWait == 0 {
-			policy.MinWait = min(defaultRetry.MinWait, policy.MaxWait)
-		}
-		if policy.MinWait > policy.MaxWait {
-			return invalid("WithRetry", "MinWait must not exceed MaxWait")
-		}
-		c.retry = policy
-		return nil
-	}
+	valid := policy.MaxRetries >= 0 && policy.MinWait >= 0 && policy.MaxWait >= 0
+	policy.MaxWait = cmp.Or(policy.MaxWait, max(defaultRetry.MaxWait, policy.MinWait))
+	policy.MinWait = cmp.Or(policy.MinWait, min(defaultRetry.MinWait, policy.MaxWait))
+	return when(valid && policy.MinWait <= policy.MaxWait, "WithRetry",
+		"MaxRetries, MinWait and MaxWait must not be negative, and MinWait must not exceed MaxWait", func(c *config) { c.retry = policy })
 }
 
 // Limiter holds attempts back; *rate.Limiter of golang.org/x/time/rate is one. Wait returns when the attempt may go, or
@@ -154,37 +142,19 @@ type Limiter interface {
 // WithLimiter asks the limiter before every attempt, retries included. Clients may share one. An error of it that means a
 // deadline, as *rate.Limiter says in words, matches [context.DeadlineExceeded].
 func WithLimiter(limiter Limiter) Option {
-	return func(c *config) error {
-		if limiter == nil {
-			return invalid("WithLimiter", "the limiter is nil")
-		}
-		c.limiter = limiter
-		return nil
-	}
+	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.limiter = limiter })
 }
 
 // WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings. A warning
 // also tells which members of a response cannot be read, by their paths.
 func WithLogger(logger *slog.Logger) Option {
-	return func(c *config) error {
-		if logger == nil {
-			return invalid("WithLogger", "the logger is nil")
-		}
-		c.logger = logger
-		return nil
-	}
+	return when(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
 }
 
 // WithObserver calls observe after every attempt, in the goroutine of the call. [WithHooks] is for traces. Pages that are
 // prefetched, and the size of a recording while it is downloaded, are asked for in goroutines of their own.
 func WithObserver(observe func(context.Context, Attempt)) Option {
-	return func(c *config) error {
-		if observe == nil {
-			return invalid("WithObserver", "the function is nil")
-		}
-		c.observer = observe
-		return nil
-	}
+	return when(observe != nil, "WithObserver", "the function is nil", func(c *config) { c.observer = observe })
 }
 
 // QueryNames are the names of the list's query parameters, which the service's description does not tell. An empty
@@ -195,68 +165,40 @@ type QueryNames struct {
 
 // WithQueryNames sets the names of the list's query parameters, such as "filter[patient_id]".
 func WithQueryNames(names QueryNames) Option {
-	return func(c *config) error {
-		filled := defaultQueryNames
-		seen := map[string]bool{}
-		for _, pair := range []struct{ to, from *string }{
-			{&filled.PatientID, &names.PatientID}, {&filled.PerPage, &names.PerPage}, {&filled.Sort, &names.Sort},
-			{&filled.Page, &names.Page}, {&filled.Cursor, &names.Cursor},
-		} {
-			if *pair.from != "" {
-				*pair.to = *pair.from
-			}
-			if hasControl(*pair.to) || strings.Contains(*pair.to, ",") || seen[*pair.to] {
-				return invalid("WithQueryNames", "the names must differ from each other and hold no commas and no control characters")
-			}
-			seen[*pair.to] = true
-		}
-		c.names = filled
-		return nil
-	}
+	names.PatientID = cmp.Or(names.PatientID, defaultQueryNames.PatientID)
+	names.PerPage = cmp.Or(names.PerPage, defaultQueryNames.PerPage)
+	names.Sort = cmp.Or(names.Sort, defaultQueryNames.Sort)
+	names.Page = cmp.Or(names.Page, defaultQueryNames.Page)
+	names.Cursor = cmp.Or(names.Cursor, defaultQueryNames.Cursor)
+	all := []string{names.PatientID, names.PerPage, names.Sort, names.Page, names.Cursor}
+	slices.Sort(all)
+	text := strings.Join(slices.Compact(all), ",")
+	return when(strings.Count(text, ",") == len(all)-1 && !hasControl(text), "WithQueryNames",
+		"the names must differ from each other and hold no commas and no control characters", func(c *config) { c.names = names })
 }
 
 // WithUserAgent replaces the User-Agent header, "clinicaldoc-go/" and the version.
 func WithUserAgent(userAgent string) Option {
-	return func(c *config) error {
-		if userAgent == "" || !redact.IsHeaderValue(userAgent) {
-			return invalid("WithUserAgent", "the text is empty or cannot stand in a header")
-		}
-		c.userAgent = userAgent
-		return nil
-	}
+	return when(userAgent != "" && redact.IsHeaderValue(userAgent), "WithUserAgent", "the text is empty or cannot stand in a header",
+		func(c *config) { c.userAgent = userAgent })
 }
 
 // WithInsecureHTTP allows plain http to other machines than this one. The token and patients' data are then readable to
 // everybody on the way: for isolated test networks only.
 func WithInsecureHTTP() Option {
-	return func(c *config) error {
-		c.insecureHTTP = true
-		return nil
-	}
+	return always(func(c *config) { c.insecureHTTP = true })
 }
 
 // WithStallTimeout sets how long an attempt may go without a byte moving in either direction before it is given up;
 // one minute by default. It bounds every attempt, however long a healthy transfer may take.
 func WithStallTimeout(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return invalid("WithStallTimeout", "the time must be positive")
-		}
-		c.stallTimeout = d
-		return nil
-	}
+	return when(d > 0, "WithStallTimeout", "the time must be positive", func(c *config) { c.stallTimeout = d })
 }
 
 // WithMaxResponseSize sets how many bytes a response may have, decompressed; 64 MiB by default. A larger one is
 // [ErrUnexpectedResponse]. Audio downloads are streamed and not limited by it.
 func WithMaxResponseSize(size int64) Option {
-	return func(c *config) error {
-		if size <= 0 {
-			return invalid("WithMaxResponseSize", "the size must be positive")
-		}
-		c.maxResponseSize = size
-		return nil
-	}
+	return when(size > 0, "WithMaxResponseSize", "the size must be positive", func(c *config) { c.maxResponseSize = size })
 }
 
 // CallOption changes a single call; every method takes any number of them last. Token, headers and query of a call go to
@@ -312,109 +254,80 @@ func (o *callOptions) inherited() CallOption {
 	maps.DeleteFunc(header, func(key string, _ []string) bool {
 		return strings.HasPrefix(key, "If-") || strings.HasPrefix(key, "Content-")
 	})
-	return func(inner *callOptions) error {
+	return always(func(inner *callOptions) {
 		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
 		inner.authorization, inner.renew, inner.noRetry = o.authorization, o.renew, o.noRetry
-		return nil
-	}
+	})
 }
 
 // WithResponse fills r with what came back, also when the call fails. It is emptied first: where nothing came, it is zero.
 // A method that makes several requests fills it for each, so that the last one stays.
 func WithResponse(r *Response) CallOption {
-	return func(o *callOptions) error {
-		if r == nil {
-			return invalid("WithResponse", "the response is nil")
-		}
+	return when(r != nil, "WithResponse", "the response is nil", func(o *callOptions) {
 		*r = Response{}
 		o.response = r
-		return nil
-	}
+	})
 }
 
 // ownHeaders are set by the SDK, or would undo one of its promises: a second host, or net/http retrying a create.
-var ownHeaders = map[string]bool{
-	"Accept": true, "Accept-Encoding": true, "Authorization": true, "Connection": true, "Content-Encoding": true, "Content-Length": true,
-	"Cookie": true, "Expect": true, "Host": true, "Idempotency-Key": true, "If-Range": true, "Proxy-Authorization": true,
-	"Range": true, "Trailer": true,
-	"Transfer-Encoding": true, "Upgrade": true, "User-Agent": true, "X-Idempotency-Key": true, "X-Http-Method-Override": true,
+var ownHeaders = []string{
+	"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Cookie", "Expect", "Host",
+	"Idempotency-Key", "If-Range", "Proxy-Authorization", "Range", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
+	"X-Idempotency-Key", "X-Http-Method-Override",
 }
 
 // WithHeader adds a header to the request. Headers that the SDK is responsible for, such as Authorization, are refused, and so is
 // Range: a part of a response is none. Content-Type is for a body of [Client.Do].
 func WithHeader(key, value string) CallOption {
-	return func(o *callOptions) error {
-		canonical := http.CanonicalHeaderKey(key)
+	key = http.CanonicalHeaderKey(key)
+	wrong := "the key or the value cannot stand in a header"
+	ok := redact.IsIdentifier(key, 128, "!#$%&'*+-.^_`|~") && redact.IsHeaderValue(value)
+	if ok && slices.Contains(ownHeaders, key) {
+		ok, wrong = false, key+" is set by the SDK alone"
+	}
+	return when(ok, "WithHeader", wrong, func(o *callOptions) {
 		switch {
-		case !redact.IsIdentifier(key, 128, "!#$%&'*+-.^_`|~"), !redact.IsHeaderValue(value):
-			return invalid("WithHeader", "the key or the value cannot stand in a header")
-		case ownHeaders[canonical]:
-			return invalid("WithHeader", "%s is set by the SDK alone", canonical)
-		}
-		if canonical == "Content-Type" {
+		case key == "Content-Type":
 			o.contentType = value
-			return nil
-		}
-		if o.header == nil {
+			return
+		case o.header == nil:
 			o.header = http.Header{}
 		}
-		o.header.Add(canonical, value)
-		return nil
-	}
+		o.header.Add(key, value)
+	})
 }
 
 // WithQuery adds a query parameter to the request, beside those of the method. An empty key is refused.
 func WithQuery(key, value string) CallOption {
-	return func(o *callOptions) error {
-		if key == "" {
-			return invalid("WithQuery", "the key is empty")
-		}
+	return when(key != "", "WithQuery", "the key is empty", func(o *callOptions) {
 		if o.query == nil {
 			o.query = url.Values{}
 		}
 		o.query.Add(key, value)
-		return nil
-	}
+	})
 }
 
 // WithRoute gives [Client.Do] the template of its path, such as "/v1/teams/{id}": errors, logs, spans and metrics show it instead of
 // the path, which may hold a name. Each segment is the path's own or a name in braces; any other template, and one for another method
 // than Do, is [ErrInvalidArgument].
 func WithRoute(template string) CallOption {
-	return func(o *callOptions) error {
-		if template == "" {
-			return invalid("WithRoute", "the template is empty")
-		}
-		o.route = template
-		return nil
-	}
+	return when(template != "", "WithRoute", "the template is empty", func(o *callOptions) { o.route = template })
 }
 
 // WithoutRetry sends the request once. A read that a method needs to understand the response, as Sign may, is still made.
 func WithoutRetry() CallOption {
-	return func(o *callOptions) error {
-		o.noRetry = true
-		return nil
-	}
+	return always(func(o *callOptions) { o.noRetry = true })
 }
 
 // WithToken makes the call in another user's name: all its requests carry this token instead of the client's. It is for
 // scripts. In a server a call that forgets it would act as the client's own user; a [TokenSource] that takes the user from
 // the context fails instead. An empty token, or one that cannot stand in a header, is [ErrInvalidArgument].
 func WithToken(token string) CallOption {
-	return func(o *callOptions) error {
-		if err := checkToken(token); err != nil {
-			return invalid("WithToken", "the token %s", err)
-		}
-		o.authorization, o.renew = bearer(token), nil
-		return nil
-	}
+	err := checkToken(token)
+	return when(err == nil, "WithToken", fmt.Sprintf("the token %v", err), func(o *callOptions) { o.authorization, o.renew = bearer(token), nil })
 }
 
 // whenResponded calls f when the response is here, before it is decoded.
 func whenResponded(f func()) CallOption {
-	return func(o *callOptions) error {
-		o.responded = f
-		return nil
-	}
+	return always(func(o *callOptions) { o.responded = f })
 }
