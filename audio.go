@@ -48,7 +48,7 @@ func decodeAudioURL(response []byte) (*AudioURL, error) {
 	d := jsonscan.New(tolerant.Unwrap(response, "url"))
 	tolerant.Object(d, func(key []byte) {
 		if string(key) == "url" {
-			signed = tolerant.RequiredText(d)
+			tolerant.RequiredText(d, &signed)
 		}
 	})
 	if err := d.End(); err != nil {

@@ -73,29 +73,40 @@ const patientID = "patient_id"
 
 func (n *ProgressNote) id() int64 { return n.ID }
 
+// noteParts is room for what most notes have both of: one allocation. A part that comes twice is merged, as encoding/json does.
+type noteParts struct {
+	template Template
+	audio    AudioInfo
+}
+
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
-	var extra tolerant.Members
-	var room tolerant.Pair[Template, AudioInfo]
+	var both *noteParts
+	room := func() *noteParts {
+		if both == nil {
+			both = new(noteParts)
+		}
+		return both
+	}
 	namesPatient := false
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
 			n.ID = tolerant.RequiredID(d)
 		case "name":
-			tolerant.KeepRequiredText(d, &n.Name)
+			tolerant.RequiredText(d, &n.Name)
 		case "transcription":
-			tolerant.KeepText(d, &n.Transcription)
+			tolerant.Text(d, &n.Transcription)
 		case "analysis":
-			tolerant.KeepText(d, &n.Analysis)
+			tolerant.Text(d, &n.Analysis)
 		case "template":
-			n.Template = tolerant.Optional(d, room.First, (*Template).fill)
+			n.Template = tolerant.Optional(d, func() *Template { return &room().template }, (*Template).fill)
 		case "patient":
 			tolerant.KeepRaw(d, &n.Patient.raw)
 		case patientID:
 			namesPatient = true
-			extra.Add(d)
+			d.SetAside()
 		case "audio":
-			n.Audio = tolerant.Optional(d, room.Second, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room().audio }, (*AudioInfo).fill)
 		case "has":
 			tolerant.Optional(d, func() *ProgressNote { return n }, (*ProgressNote).fillHas)
 		case "team_id":
@@ -110,35 +121,24 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			n.CreatedAt = tolerant.RequiredTime(d)
 		case "updated_at":
 			n.UpdatedAt = tolerant.Time(d)
+		case "transcription_started_at":
+			n.TranscriptionStartedAt = tolerant.Time(d)
+		case "transcription_completed_at":
+			n.TranscriptionCompletedAt = tolerant.Time(d)
+		case "analysis_started_at":
+			n.AnalysisStartedAt = tolerant.Time(d)
+		case "analysis_completed_at":
+			n.AnalysisCompletedAt = tolerant.Time(d)
 		default:
-			if !n.fillProcessing(key, d) {
-				extra.Add(d)
-			}
+			d.SetAside()
 		}
 	})
-	extra.Keep(d, &n.Extra.raw)
+	tolerant.KeepAside(d, &n.Extra.raw)
 	d.Flush()
 	n.unflagged = n.unflagged && n.onlyTexts()
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
-}
-
-// fillProcessing reads the boundaries of processing.
-func (n *ProgressNote) fillProcessing(key []byte, d *jsonscan.Decoder) bool {
-	switch string(key) {
-	case "transcription_started_at":
-		n.TranscriptionStartedAt = tolerant.Time(d)
-	case "transcription_completed_at":
-		n.TranscriptionCompletedAt = tolerant.Time(d)
-	case "analysis_started_at":
-		n.AnalysisStartedAt = tolerant.Time(d)
-	case "analysis_completed_at":
-		n.AnalysisCompletedAt = tolerant.Time(d)
-	default:
-		return false
-	}
-	return true
 }
 
 func (t *Template) fill(d *jsonscan.Decoder) {
@@ -147,9 +147,9 @@ func (t *Template) fill(d *jsonscan.Decoder) {
 		case "id":
 			t.ID = tolerant.ID(d)
 		case "name":
-			tolerant.KeepText(d, &t.Name)
+			tolerant.Text(d, &t.Name)
 		case "description":
-			tolerant.KeepText(d, &t.Description)
+			tolerant.Text(d, &t.Description)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func (a *AudioInfo) fill(d *jsonscan.Decoder) {
 		case "expires_at":
 			a.ExpiresAt = tolerant.Time(d)
 		case "file_url":
-			tolerant.KeepText(d, &a.FileURL)
+			tolerant.Text(d, &a.FileURL)
 		}
 	})
 }

@@ -87,7 +87,7 @@ const errNoRows = redact.Text("it holds no list")
 
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.
-func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []*jsonscan.TypeError, error) {
+func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []string, error) {
 	if len(response) == 0 {
 		return nil, nil, tolerant.ErrEmpty
 	}

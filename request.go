@@ -10,7 +10,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
@@ -249,15 +248,11 @@ func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 
 // warnOfUnreadable logs, once for each response, which optional members count as absent because they cannot be read:
 // their paths and kinds, never what they held.
-func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable []*jsonscan.TypeError) {
+func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable []string) {
 	if len(unreadable) == 0 || c.config.logger == nil {
 		return
 	}
-	members := make([]string, len(unreadable))
-	for i, member := range unreadable {
-		members[i] = member.SafeText()
-	}
-	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", members)
+	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", unreadable)
 }
 
 // createdID digs the note's id out of a success that is no note otherwise.

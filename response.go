@@ -194,7 +194,7 @@ func decodeConfirmation(response []byte) (*Confirmation, error) {
 func (c *Confirmation) fill(d *jsonscan.Decoder) {
 	tolerant.Object(d, func(key []byte) {
 		if string(key) == "message" {
-			c.Message = tolerant.Text(d)
+			tolerant.Text(d, &c.Message)
 		}
 	})
 }

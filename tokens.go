@@ -52,7 +52,7 @@ func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption
 }
 
 // decodeTokens reads the list under "tokens", bare or wrapped in "data", under "data" itself, or alone.
-func decodeTokens(response []byte) (*[]Token, []*jsonscan.TypeError, error) {
+func decodeTokens(response []byte) (*[]Token, []string, error) {
 	if len(response) == 0 {
 		return nil, nil, tolerant.ErrEmpty
 	}
@@ -84,7 +84,7 @@ func (t *Token) fill(d *jsonscan.Decoder) {
 		case "id":
 			t.ID = tolerant.RequiredID(d)
 		case "name":
-			t.Name = tolerant.RequiredText(d)
+			tolerant.RequiredText(d, &t.Name)
 		case "created_at":
 			t.CreatedAt = tolerant.RequiredTime(d)
 		case "last_used_at":

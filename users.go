@@ -44,9 +44,9 @@ func (u *User) fill(d *jsonscan.Decoder) {
 		case "id":
 			u.ID = tolerant.RequiredID(d)
 		case "name":
-			u.Name = tolerant.RequiredText(d)
+			tolerant.RequiredText(d, &u.Name)
 		case "email":
-			u.Email = tolerant.Text(d)
+			tolerant.Text(d, &u.Email)
 		case "created_at":
 			u.CreatedAt = tolerant.RequiredTime(d)
 		case "updated_at":

@@ -2,7 +2,12 @@
 // accepts, nested up to 1000 levels, and allocates only the strings its caller asks for.
 package jsonscan
 
-import "iter"
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"strings"
+)
 
 // maxDepth bounds the recursion a hostile document can cause.
 const maxDepth = 1000
@@ -23,11 +28,13 @@ const (
 
 // String returns the name JSON gives to the kind.
 func (k Kind) String() string {
-	names := [...]string{"invalid", "null", "boolean", "number", "string", "array", "object"}
-	if int(k) >= len(names) {
-		k = Invalid
-	}
-	return names[k]
+	return [...]string{"invalid", "null", "boolean", "number", "string", "array", "object"}[k]
+}
+
+// kinds tells the kind of a value from its first byte.
+var kinds = [256]Kind{
+	'n': Null, 't': Bool, 'f': Bool, '"': String, '[': Array, '{': Object, '-': Number,
+	'0': Number, '1': Number, '2': Number, '3': Number, '4': Number, '5': Number, '6': Number, '7': Number, '8': Number, '9': Number,
 }
 
 // Decoder reads a document value by value; New makes one. The first error is kept: from then on every method returns a zero
@@ -42,7 +49,7 @@ type Decoder struct {
 	err     error
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index
 
-	warnings []*TypeError
+	warnings []string
 
 	// Zoneless is for who reads times: one came without a zone.
 	Zoneless bool
@@ -62,30 +69,7 @@ func (d *Decoder) Kind() Kind {
 	if d.pos != d.value {
 		return Invalid
 	}
-	return d.kindAt(d.pos)
-}
-
-// kindAt tells the kind of a value from its first byte.
-func (d *Decoder) kindAt(offset int) Kind {
-	if offset >= len(d.data) {
-		return Invalid
-	}
-	switch d.data[offset] {
-	case 'n':
-		return Null
-	case 't', 'f':
-		return Bool
-	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return Number
-	case '"':
-		return String
-	case '[':
-		return Array
-	case '{':
-		return Object
-	default:
-		return Invalid
-	}
+	return kinds[d.byteAt(d.pos)]
 }
 
 // Fields loops over the keys of the next value, which must be an object. A key is valid until the next call. The loop body
@@ -158,11 +142,10 @@ func (d *Decoder) next(closer byte) bool {
 		return true
 	case closer:
 		d.pos++
-		return false
 	default:
 		d.failSyntax(d.pos, unexpected)
-		return false
 	}
+	return false
 }
 
 // close makes the container that started at start the current, consumed value.
@@ -192,7 +175,7 @@ func (d *Decoder) key(keep bool) []byte {
 
 // ready makes the value at pos the current one and reports whether it exists, so that a loop body never meets a missing value.
 func (d *Decoder) ready() bool {
-	if d.kindAt(d.pos) == Invalid {
+	if kinds[d.byteAt(d.pos)] == Invalid {
 		d.failSyntax(d.pos, unexpected)
 		return false
 	}
@@ -207,9 +190,7 @@ func (d *Decoder) skipUnread() {
 }
 
 // Text consumes the next value, which must be a string, and returns a copy.
-func (d *Decoder) Text() string {
-	return string(d.TextBytes())
-}
+func (d *Decoder) Text() string { return string(d.TextBytes()) }
 
 // TextBytes consumes the next value, which must be a string. The result is valid until the next call and must not be changed.
 func (d *Decoder) TextBytes() []byte {
@@ -230,29 +211,16 @@ func (d *Decoder) NumberBytes() []byte {
 }
 
 // Bool consumes the next value, which must be a boolean.
-func (d *Decoder) Bool() bool {
-	if !d.expect(Bool) {
-		return false
-	}
-	if d.data[d.pos] == 'f' {
-		d.scanLiteral("false")
-		return false
-	}
-	return d.scanLiteral("true")
-}
+func (d *Decoder) Bool() bool { return d.expect(Bool) && d.scanLiteral() == "true" }
 
 // Null consumes the next value if it is null and reports whether it did.
-func (d *Decoder) Null() bool {
-	return d.Kind() == Null && d.scanLiteral("null")
-}
+func (d *Decoder) Null() bool { return d.Kind() == Null && d.scanLiteral() == "null" }
 
 // Skip consumes and validates the next value, whatever its kind.
 func (d *Decoder) Skip() {
 	switch d.Kind() {
-	case Null:
-		d.Null()
-	case Bool:
-		d.Bool()
+	case Null, Bool:
+		d.scanLiteral()
 	case Number:
 		d.scanNumber()
 	case String:
@@ -270,14 +238,6 @@ func (d *Decoder) Skip() {
 // document.
 func (d *Decoder) Raw() []byte {
 	start := d.pos
-	d.Skip()
-	return d.since(start)
-}
-
-// RawMember is Raw for a member of the object that Fields loops over: with its key and colon. The value must not have been read
-// yet.
-func (d *Decoder) RawMember() []byte {
-	start := d.member
 	d.Skip()
 	return d.since(start)
 }
@@ -309,49 +269,27 @@ func (d *Decoder) byteAt(offset int) byte {
 	return 0
 }
 
-func (d *Decoder) scanLiteral(literal string) bool {
-	end := d.pos + len(literal)
-	if end > len(d.data) || string(d.data[d.pos:end]) != literal {
+// scanLiteral consumes a literal of letters, and returns nothing if it is none.
+func (d *Decoder) scanLiteral() string {
+	for _, literal := range [...]string{"null", "true", "false"} {
+		if bytes.HasPrefix(d.data[d.pos:], []byte(literal)) {
+			d.pos += len(literal)
+			return literal
+		}
+	}
+	d.failSyntax(d.pos, unexpected)
+	return ""
+}
+
+// scanNumber takes what can be in a number, and leaves the rules to the standard library.
+func (d *Decoder) scanNumber() {
+	end := d.pos
+	for strings.IndexByte("0123456789.+-eE", d.byteAt(end)) >= 0 {
+		end++
+	}
+	if !json.Valid(d.data[d.pos:end]) {
 		d.failSyntax(d.pos, unexpected)
-		return false
+		return
 	}
 	d.pos = end
-	return true
-}
-
-func (d *Decoder) scanNumber() {
-	pos := d.pos
-	if d.data[pos] == '-' {
-		pos++
-	}
-	if d.byteAt(pos) == '0' {
-		pos++
-	} else {
-		pos = d.scanDigits(pos)
-	}
-	if d.byteAt(pos) == '.' {
-		pos = d.scanDigits(pos + 1)
-	}
-	if d.byteAt(pos)|0x20 == 'e' {
-		pos++
-		if sign := d.byteAt(pos); sign == '+' || sign == '-' {
-			pos++
-		}
-		pos = d.scanDigits(pos)
-	}
-	if d.err == nil {
-		d.pos = pos
-	}
-}
-
-// scanDigits returns the end of the digits at pos, of which there must be one.
-func (d *Decoder) scanDigits(pos int) int {
-	start := pos
-	for '0' <= d.byteAt(pos) && d.byteAt(pos) <= '9' {
-		pos++
-	}
-	if pos == start {
-		d.failSyntax(pos, unexpected)
-	}
-	return pos
 }

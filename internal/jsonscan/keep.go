@@ -4,9 +4,9 @@ import "sync"
 
 // scratch is memory that a decoder borrows when it first needs some.
 type scratch struct {
-	text  []byte // the last text that differs from its literal
-	block []byte // the texts that wait for Flush
+	block []byte // the texts that wait for Flush, and behind them the last one that differs from its literal
 	kept  []kept // where they belong
+	aside []byte // members
 }
 
 type kept struct {
@@ -30,7 +30,8 @@ func (d *Decoder) borrow() *scratch {
 }
 
 func (d *Decoder) putBack() {
-	if s := d.scratch; s != nil && cap(s.text) <= maxKeptScratch && cap(s.block) <= maxKeptScratch {
+	if s := d.scratch; s != nil && max(cap(s.block), cap(s.aside)) <= maxKeptScratch {
+		s.aside = s.aside[:0]
 		scratches.Put(s)
 	}
 	d.scratch = nil
@@ -70,4 +71,26 @@ func (d *Decoder) Flush() {
 	}
 	clear(s.kept) // or the pool would hold on to records
 	s.kept, s.block = s.kept[:0], s.block[:0]
+}
+
+// SetAside consumes the next value, which must be a member of the object that Fields loops over, and keeps it with its key.
+func (d *Decoder) SetAside() {
+	start := d.member
+	d.Skip()
+	if raw := d.since(start); len(raw) > 0 {
+		s := d.borrow()
+		s.aside = append(append(s.aside, ','), raw...)
+	}
+}
+
+// Aside returns the members that were set aside since it was called last, as an object; nil when there were none. It is valid
+// until the next call of SetAside.
+func (d *Decoder) Aside() []byte {
+	if d.scratch == nil || len(d.scratch.aside) == 0 {
+		return nil
+	}
+	object := append(d.scratch.aside, '}')
+	object[0] = '{'
+	d.scratch.aside = object[:0]
+	return object
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -28,11 +29,13 @@ func (d *Decoder) scanString(keep bool) []byte {
 		return nil
 	}
 	scratch := d.borrow()
-	scratch.text = d.scanRuns(d.grow(scratch.text[:0], start, end), start, end, ascii, true)
+	kept := len(scratch.block)
+	text := d.scanRuns(d.grow(scratch.block, start, end), start, end, ascii, true)
+	scratch.block = text[:kept]
 	if d.err != nil {
 		return nil
 	}
-	return scratch.text
+	return text[kept:]
 }
 
 // grow makes room for a text whose first run of plain bytes is from start to end. The next quote is mostly the closing one, so
@@ -142,15 +145,6 @@ func decodeUnit(literal []byte) (unit rune, ok bool) {
 	if len(literal) < 6 || literal[0] != '\\' || literal[1] != 'u' {
 		return 0, false
 	}
-	for _, char := range literal[2:6] {
-		switch lower := char | 0x20; {
-		case '0' <= char && char <= '9':
-			unit = unit<<4 | rune(char-'0')
-		case 'a' <= lower && lower <= 'f':
-			unit = unit<<4 | rune(lower-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return unit, true
+	code, err := strconv.ParseUint(string(literal[2:6]), 16, 16)
+	return rune(code), err == nil
 }

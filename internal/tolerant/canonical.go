@@ -14,34 +14,30 @@ func KeepRaw(d *jsonscan.Decoder, to *string) {
 		return
 	}
 	raw := d.Raw()
-	if isCanonical(raw) {
-		d.Intern(to, func(b []byte) []byte { return append(b, raw...) })
-		return
-	}
-	d.Intern(to, func(b []byte) []byte { return append(b, Canonical(raw)...) })
+	d.Intern(to, func(b []byte) []byte { return appendCanonical(b, raw) })
+}
+
+// KeepAside keeps the members that were set aside, as an object in the form of Canonical; "" when there are none.
+func KeepAside(d *jsonscan.Decoder, to *string) {
+	d.Intern(to, func(b []byte) []byte { return appendCanonical(b, d.Aside()) })
 }
 
 // Canonical gives a JSON value the form that json.Marshal gives it, so that a stored one reads back equal.
-func Canonical(raw []byte) string {
+func Canonical(raw []byte) string { return string(appendCanonical(nil, raw)) }
+
+func appendCanonical(b, raw []byte) []byte {
 	var short, escaped bytes.Buffer
 	if isCanonical(raw) || json.Compact(&short, raw) != nil {
-		return string(raw)
+		return append(b, raw...)
 	}
 	json.HTMLEscape(&escaped, short.Bytes())
-	return escaped.String()
+	return append(b, escaped.Bytes()...)
 }
-
-// notable are the bytes that isCanonical looks at: white space, the ends of texts, and what json.Marshal escapes. The last
-// one begins U+2028 and U+2029.
-var notable = [256]bool{'"': true, '\\': true, ' ': true, '\t': true, '\n': true, '\r': true, '<': true, '>': true, '&': true, 0xe2: true}
 
 // isCanonical spares the usual value, which is compact already, the copies.
 func isCanonical(raw []byte) bool {
 	inText := false
 	for i := 0; i < len(raw); i++ {
-		if !notable[raw[i]] {
-			continue
-		}
 		switch raw[i] {
 		case '\\':
 			i++
@@ -51,9 +47,34 @@ func isCanonical(raw []byte) bool {
 			if !inText {
 				return false
 			}
-		default:
+		case '<', '>', '&', 0xe2: // what json.Marshal escapes; the last one begins U+2028 and U+2029
 			return false
 		}
 	}
 	return true
+}
+
+// Marshal encodes a value that gives an object, and puts the members of another one behind its own. HTML is not escaped:
+// the encoder that calls a MarshalJSON decides on that.
+func Marshal(v any, others string) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return Join(bytes.TrimSpace(b.Bytes()), others), nil
+}
+
+// Join returns an object with the members of another one behind its own.
+func Join(object []byte, others string) []byte {
+	if len(others) <= len("{}") {
+		return object
+	}
+	if len(object) > len("{}") {
+		others = "," + others[1:]
+	} else {
+		others = others[1:]
+	}
+	return append(object[:len(object)-1], others...)
 }

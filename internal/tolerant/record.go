@@ -15,7 +15,7 @@ const (
 )
 
 // Record decodes a document that is one record, bare or wrapped in "data", and returns which values were passed over too.
-func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, []*jsonscan.TypeError, error) {
+func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, []string, error) {
 	if len(document) == 0 {
 		return nil, nil, ErrEmpty
 	}
@@ -128,39 +128,6 @@ func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonsca
 	return value
 }
 
-// Pair is room for two optional objects of a record that mostly has both: they cost one allocation. What was taken is not
-// given out again, because texts may still be on their way to it.
-type Pair[A, B any] struct {
-	first  *A
-	second *B
-}
-
-// First takes the room for the first.
-func (p *Pair[A, B]) First() (room *A) {
-	if p.first == nil {
-		p.make()
-	}
-	room, p.first = p.first, nil
-	return room
-}
-
-// Second takes the room for the second.
-func (p *Pair[A, B]) Second() (room *B) {
-	if p.second == nil {
-		p.make()
-	}
-	room, p.second = p.second, nil
-	return room
-}
-
-func (p *Pair[A, B]) make() {
-	both := new(struct {
-		first  A
-		second B
-	})
-	p.first, p.second = &both.first, &both.second
-}
-
 // objectNext reports whether an object comes next, and whether what comes can be read as one. It consumes what stands for
 // an empty one, and any other list.
 func objectNext(d *jsonscan.Decoder) (next, ok bool) {
@@ -203,6 +170,7 @@ func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jso
 		if fill(row, d); id(row) < 1 {
 			d.Fail("a record with an id")
 		}
+		d.Flush() // before the row may move
 	}
 	return rows
 }

@@ -13,6 +13,7 @@ package tolerant
 import (
 	"bytes"
 	"math"
+	"regexp"
 	"strconv"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -46,37 +47,21 @@ func required[T any](d *jsonscan.Decoder, want string, read func(*jsonscan.Decod
 	return value
 }
 
-// Text reads a text; "" for null.
-func Text(d *jsonscan.Decoder) string { return optional(d, aText, text) }
-
-// RequiredText is Text for a record that is of no use without it.
-func RequiredText(d *jsonscan.Decoder) string { return required(d, aText, text) }
-
-func text(d *jsonscan.Decoder) (value string, ok bool) {
-	if d.Null() {
-		return "", true
-	}
-	if d.Kind() != jsonscan.String {
-		return "", false
-	}
-	return d.Text(), true
-}
-
-// KeepText is Text for a record of several: they are stored by the decoder's Flush, in one piece of memory.
-func KeepText(d *jsonscan.Decoder, to *string) {
-	if !keepText(d, to) {
+// Text reads a text, "" for null. It is stored by the decoder's Flush, those of a record in one piece of memory.
+func Text(d *jsonscan.Decoder, to *string) {
+	if !text(d, to) {
 		d.Warn(aText)
 	}
 }
 
-// KeepRequiredText is RequiredText for a record of several.
-func KeepRequiredText(d *jsonscan.Decoder, to *string) {
-	if !keepText(d, to) {
+// RequiredText is Text for a record that is of no use without it.
+func RequiredText(d *jsonscan.Decoder, to *string) {
+	if !text(d, to) {
 		d.Fail(aText)
 	}
 }
 
-func keepText(d *jsonscan.Decoder, to *string) (ok bool) {
+func text(d *jsonscan.Decoder, to *string) (ok bool) {
 	if d.Kind() == jsonscan.String {
 		d.Intern(to, d.AppendText)
 		return true
@@ -149,21 +134,25 @@ func literal(d *jsonscan.Decoder) (digits []byte, ok bool) {
 }
 
 // Seconds reads a number of seconds, also as hours, minutes and seconds; 0 for null and "".
-func Seconds(d *jsonscan.Decoder) float64 {
+func Seconds(d *jsonscan.Decoder) float64 { return optional(d, aNumber, seconds) }
+
+// clock is 00:03:10. Two parts alone could be hours as well as minutes, and are not read.
+var clock = regexp.MustCompile(`^(\d{1,4}):([0-5]\d):([0-5]\d(?:\.\d*)?)$`)
+
+func seconds(d *jsonscan.Decoder) (value float64, ok bool) {
 	digits, ok := literal(d)
-	if len(digits) > 0 {
-		var seconds float64
-		if seconds, ok = clock(digits); !ok {
-			seconds, ok = finite(digits)
-		}
-		if ok {
-			return seconds
-		}
+	if len(digits) == 0 {
+		return 0, ok
 	}
-	if !ok {
-		d.Warn(aNumber)
+	if value, ok = finite(digits); ok {
+		return value, true
 	}
-	return 0
+	parts := clock.FindSubmatch(digits)
+	for i := 1; i < len(parts); i++ {
+		part, _ := finite(parts[i])
+		value = value*60 + part
+	}
+	return value, parts != nil
 }
 
 func finite(digits []byte) (value float64, ok bool) {
@@ -174,39 +163,16 @@ func finite(digits []byte) (value float64, ok bool) {
 	return f, true
 }
 
-// clock reads 00:03:10. Two parts alone could be hours as well as minutes, and are not read.
-func clock(digits []byte) (seconds float64, ok bool) {
-	if bytes.Count(digits, []byte(":")) != 2 {
-		return 0, false
-	}
-	hours, rest, _ := bytes.Cut(digits, []byte(":"))
-	minutes, rest, _ := bytes.Cut(rest, []byte(":"))
-	whole, fraction, _ := bytes.Cut(rest, []byte("."))
-	for _, part := range [][]byte{hours, minutes, whole, fraction} {
-		if len(bytes.Trim(part, "0123456789")) > 0 {
-			return 0, false
-		}
-	}
-	if len(hours) == 0 || len(hours) > 4 || len(minutes) != 2 || minutes[0] > '5' || len(whole) != 2 || whole[0] > '5' {
-		return 0, false
-	}
-	h, _ := finite(hours)
-	m, _ := finite(minutes)
-	s, ok := finite(rest)
-	return h*3600 + m*60 + s, ok
-}
-
 // Bool reads a flag; false for null and "".
 func Bool(d *jsonscan.Decoder) bool {
 	if d.Kind() == jsonscan.Bool {
 		return d.Bool()
 	}
 	digits, ok := literal(d)
-	switch {
-	case ok && (string(digits) == "1" || string(digits) == "true"):
+	switch text := string(digits); {
+	case text == "1", text == "true":
 		return true
-	case ok && (len(digits) == 0 || string(digits) == "0" || string(digits) == "false"):
-	default:
+	case !ok, text != "" && text != "0" && text != "false":
 		d.Warn(aFlag)
 	}
 	return false

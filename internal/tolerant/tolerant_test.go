@@ -93,7 +93,7 @@ func TestRequiredValuesFailTheDocument(t *testing.T) {
 				if d.Kind() == jsonscan.String {
 					d.Fail("string") // any text is one
 				}
-				tolerant.RequiredText(d)
+				tolerant.RequiredText(d, new(string))
 			},
 		} {
 			d := jsonscan.New([]byte(document))
@@ -107,7 +107,12 @@ func TestRequiredValuesFailTheDocument(t *testing.T) {
 	}
 	for _, document := range []string{`null`, `""`} {
 		assert.Equal(t, "0", read(t, document, tolerant.RequiredID))
-		assert.Empty(t, read(t, document, tolerant.RequiredText))
+		assert.Empty(t, read(t, document, func(d *jsonscan.Decoder) string {
+			text := "before"
+			tolerant.RequiredText(d, &text)
+			d.Flush()
+			return text
+		}))
 		assert.Equal(t, time.Time{}.String(), read(t, document, tolerant.RequiredTime))
 	}
 }
