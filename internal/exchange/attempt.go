@@ -134,7 +134,7 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 	for hops := 0; ; hops++ {
 		resp, err := c.Peer.Transport.RoundTrip(out)
 		switch {
-		case err != nil && state.Skipped(err) && (c.Body == nil || c.Body.Replayable() || state.BytesSent() == 0):
+		case err != nil && out.Context().Err() == nil && state.Skipped(err) && (c.Body == nil || c.Body.Replayable() || state.BytesSent() == 0):
 			out = out.Clone(out.Context())
 			state.Attach(out, c.Body, out.Header.Get("Expect") != "")
 			hops--

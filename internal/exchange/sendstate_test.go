@@ -446,6 +446,36 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 	}
 }
 
+// endedMeanwhile skips its only connection, and ends the call meanwhile. From then on it asks for no connection, as net/http does.
+type endedMeanwhile struct {
+	stale
+	end   context.CancelFunc
+	calls int
+}
+
+func (e *endedMeanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch e.calls++; {
+	case e.calls == 1:
+		defer e.end()
+		return e.stale.RoundTrip(r)
+	case e.calls > 100: // let the test fail instead of going on for ever
+		httptrace.ContextClientTrace(r.Context()).GetConn("")
+	}
+	return nil, r.Context().Err()
+}
+
+func TestACallThatEndsAtASkippedConnectionIsOver(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	transport := &endedMeanwhile{stale: stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}, end: cancel}
+	request := newCall(nil)
+	request.Peer.Transport, request.Method, request.Effect = transport, http.MethodPost, exchange.Creates
+	request.Body = exchange.JSON("{}")
+	_, err := request.Do(ctx)
+	require.Error(t, err)
+	assert.LessOrEqual(t, transport.calls, 2)
+}
+
 type oneShot struct{ streamed }
 
 func (oneShot) Replayable() bool { return false }
