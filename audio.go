@@ -331,7 +331,7 @@ func (s *NotesService) downloadFile(ctx context.Context, call *scope, id int64, 
 	if err := checkID(call.call.Operation, id); err != nil {
 		return 0, err
 	}
-	part, err := download.OpenPart(path, fmt.Sprintf("note %d of %s", id, origin.Service(s.client.base)))
+	part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, origin.Service(s.client.base)))
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}

@@ -1651,7 +1651,7 @@ func leftBehind(t *testing.T, dir string, part []byte, companion string) {
 
 // companion is what stands beside a part; the URL is the service's.
 func companion(url string, note int, etag string, total, size int) string {
-	return fmt.Sprintf(`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%d}`,
+	return fmt.Sprintf(`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%[5]d,"again":%[5]d}`,
 		note, strings.Replace(url, "127.0.0.1", "localhost", 1), etag, total, size)
 }
 
@@ -1762,16 +1762,17 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 		answer    func(a *audioServer, w http.ResponseWriter, r *http.Request)
 		err       error
 	}{
-		"success":                    {answer: (*audioServer).serve},
-		"refusal":                    {answer: refuse, err: clinicaldoc.ErrServer},
-		"cut":                        {answer: cutOnce, err: io.ErrUnexpectedEOF},
-		"a text as companion":        {companion: new("my notes"), err: fs.ErrExist},
-		"another JSON as companion":  {companion: new(`{"part":"0123456789abcdef"}`), err: fs.ErrExist},
-		"a companion of no part":     {companion: new(`{"format":"clinicaldoc-part","part":"../../../visit"}`), err: fs.ErrExist},
-		"a companion without digits": {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdeg"}`), err: fs.ErrExist},
-		"a short companion":          {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdef`), err: fs.ErrExist},
-		"an empty companion":         {companion: new(""), answer: (*audioServer).serve},
-		"zeros as companion":         {companion: new("\x00\x00"), answer: (*audioServer).serve},
+		"success":                     {answer: (*audioServer).serve},
+		"refusal":                     {answer: refuse, err: clinicaldoc.ErrServer},
+		"cut":                         {answer: cutOnce, err: io.ErrUnexpectedEOF},
+		"a text as companion":         {companion: new("my notes"), err: fs.ErrExist},
+		"another JSON as companion":   {companion: new(`{"part":"0123456789abcdef"}`), err: fs.ErrExist},
+		"a companion of no part":      {companion: new(`{"format":"clinicaldoc-part","part":"../../../visit"}`), err: fs.ErrExist},
+		"a companion without digits":  {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdeg"}`), err: fs.ErrExist},
+		"a companion cut in its name": {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdef`), answer: (*audioServer).serve},
+		"a companion cut before that": {companion: new(`{"form`), answer: (*audioServer).serve},
+		"an empty companion":          {companion: new(""), answer: (*audioServer).serve},
+		"zeros as companion":          {companion: new("\x00\x00"), answer: (*audioServer).serve},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

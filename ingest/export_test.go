@@ -2,9 +2,12 @@ package ingest
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"hash/crc32"
 	"io"
 	"iter"
+	"math"
 )
 
 // Checksum is that of a journal's first line.
@@ -36,3 +39,13 @@ func CompactEagerly(j *FileJournal) { j.slack = 0 }
 
 // TogetherWait is how long a line waits for others.
 const TogetherWait = togetherWait
+
+// CompactLazily makes a journal keep outdated lines.
+func CompactLazily(j *FileJournal) { j.slack = math.MaxUint32 }
+
+// Entries are those of a journal's file by key, each key's latest.
+func Entries(content []byte) (map[Key]Entry, error) {
+	j := &FileJournal{index: newFileIndex(), all: map[Key]Entry{}}
+	_, err := j.readAll(context.Background(), bytes.NewReader(content))
+	return j.all, err
+}

@@ -77,7 +77,7 @@ type JournalOption func(*FileJournal)
 func WithoutLock() JournalOption { return func(j *FileJournal) { j.unlocked = true } }
 
 func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
-	j := &FileJournal{fs: disk.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(), slack: defaultSlack}
+	j := &FileJournal{fs: disk.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(), slack: disk.Slack(ctx, defaultSlack)}
 	for _, opt := range opts {
 		opt(j)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"runtime"
@@ -21,6 +20,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
 const service = "https://service.example.test"
@@ -131,8 +131,9 @@ func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
 // open tries a file's content as a journal.
 func open(t *testing.T, content []byte) (*ingest.FileJournal, error) {
 	t.Helper()
-	ctx := disk.With(t.Context(), &memory{files: map[string]*bytes.Buffer{"journal": bytes.NewBuffer(bytes.Clone(content))}})
-	j, err := openOrBegin(ctx, service, "journal")
+	d := disktest.New()
+	d.Put("journal", content)
+	j, err := openOrBegin(disk.With(t.Context(), d.Mount(nil)), service, "journal")
 	if err == nil {
 		t.Cleanup(func() { _ = j.Close() })
 	}
@@ -304,11 +305,11 @@ func many(t *testing.T, count int) []byte {
 
 func TestAFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, failing := range []string{"write", "sync"} {
+	for _, failing := range []string{disktest.Write, disktest.Sync} {
 		t.Run(failing, func(t *testing.T) {
 			t.Parallel()
 			srv := newBox(t)
-			m := &memory{files: map[string]*bytes.Buffer{}}
+			m := newMemory()
 			ctx := disk.With(t.Context(), m)
 			journal, err := openOrBegin(ctx, srv.URL, "journal")
 			require.NoError(t, err)
@@ -348,7 +349,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 
 func TestCompactionKeepsWhatCounts(t *testing.T) {
 	t.Parallel()
-	m := &memory{files: map[string]*bytes.Buffer{}}
+	m := newMemory()
 	ctx := disk.With(t.Context(), m)
 	j, err := openOrBegin(ctx, service, "journal")
 	require.NoError(t, err)
@@ -417,12 +418,29 @@ func TestManySaveAtOnce(t *testing.T) {
 	}
 }
 
-// memory is a disk in memory that can be full.
+// memory is a disk in memory that counts its syncs and can be full.
 type memory struct {
+	*disktest.Disk
+	disk.FS
 	mu      sync.Mutex
-	files   map[string]*bytes.Buffer
 	failing string
 	syncs   int
+}
+
+func newMemory() *memory {
+	m := &memory{Disk: disktest.New()}
+	m.FS = m.Mount(func(op string) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if op == disktest.Sync {
+			m.syncs++
+		}
+		if op == m.failing {
+			return &fs.PathError{Op: op, Path: "journal", Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	return m
 }
 
 func (m *memory) fail(what string) {
@@ -432,94 +450,9 @@ func (m *memory) fail(what string) {
 }
 
 func (m *memory) size(name string) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.files[name] == nil {
+	content, there := m.Content(name)
+	if !there {
 		return -1
 	}
-	return m.files[name].Len()
+	return len(content)
 }
-
-func (m *memory) Resolve(name string) (string, error) {
-	if name != "." && m.size(name) < 0 {
-		return "", fs.ErrNotExist
-	}
-	return name, nil
-}
-
-func (m *memory) Open(name string, _ bool) (disk.File, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return &memoryFile{memory: m, content: m.files[name]}, nil
-}
-
-func (m *memory) Create(name string, _ bool) (disk.File, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.files[name] = new(bytes.Buffer)
-	return &memoryFile{memory: m, content: m.files[name]}, nil
-}
-
-func (m *memory) Replace(made disk.File, from string, _ disk.File, to string) (disk.File, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.files[to] = m.files[from]
-	delete(m.files, from)
-	return made, nil
-}
-
-func (m *memory) Remove(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.files[name] == nil {
-		return fs.ErrNotExist
-	}
-	delete(m.files, name)
-	return nil
-}
-
-func (m *memory) SyncDir(string) error           { return nil }
-func (m *memory) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
-
-type memoryFile struct {
-	memory  *memory
-	content *bytes.Buffer
-}
-
-func (f *memoryFile) IsAt(string) error { return nil }
-
-func (f *memoryFile) ReadAt(p []byte, at int64) (int, error) {
-	f.memory.mu.Lock()
-	defer f.memory.mu.Unlock()
-	return bytes.NewReader(f.content.Bytes()).ReadAt(p, at)
-}
-
-// Write takes a part of what it is given when the disk is full, as disks do.
-func (f *memoryFile) Write(p []byte) (int, error) {
-	f.memory.mu.Lock()
-	defer f.memory.mu.Unlock()
-	if f.memory.failing == "write" {
-		n, _ := f.content.Write(p[:len(p)/3])
-		return n, &fs.PathError{Op: "write", Path: "journal", Err: syscall.ENOSPC}
-	}
-	return f.content.Write(p)
-}
-
-func (f *memoryFile) Truncate(size int64) error {
-	f.memory.mu.Lock()
-	defer f.memory.mu.Unlock()
-	f.content.Truncate(int(size))
-	return nil
-}
-
-func (f *memoryFile) Sync() error {
-	f.memory.mu.Lock()
-	defer f.memory.mu.Unlock()
-	f.memory.syncs++
-	if f.memory.failing == "sync" {
-		return &fs.PathError{Op: "sync", Path: "journal", Err: syscall.ENOSPC}
-	}
-	return nil
-}
-
-func (f *memoryFile) Close() error { return nil }

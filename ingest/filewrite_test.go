@@ -1,7 +1,6 @@
 package ingest_test
 
 import (
-	"bytes"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,7 +16,7 @@ import (
 // desk is a bound journal on a disk that counts, and some claims.
 func desk(t *testing.T, claims int) (*ingest.FileJournal, *memory, []ingest.Claim) {
 	t.Helper()
-	m := &memory{files: map[string]*bytes.Buffer{}}
+	m := newMemory()
 	j, err := openOrBegin(disk.With(t.Context(), m), service, "journal")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })

@@ -1,5 +1,5 @@
-// Package disk is the little of a file system that a journal needs. It stands behind an interface, so that a simulation can
-// put a disk in its place that loses what was not synced.
+// Package disk is the little of a file system that a journal or the part of a download needs. It stands behind an interface, so
+// that tests can put a disk in its place that loses what was not synced: package disktest.
 package disk
 
 import (
@@ -23,6 +23,11 @@ type FS interface {
 	// Replace puts a file that Create made as from in the place of the open file to. It returns the one that is there then, held
 	// all the time where the system can do that; after an error that is the old one, or nil if it is lost to the caller.
 	Replace(made File, from string, old File, to string) (File, error)
+	// Take opens a small file for reading and writing, makes it if need be, for this user alone, and holds it where there are
+	// locks. While another holds it, it is [filelock.ErrHeld].
+	Take(name string) (Record, error)
+	// Rename gives a closed file another name, in the place of the file that had it.
+	Rename(from, to string) error
 	// Remove removes a file; one that is not there is [fs.ErrNotExist].
 	Remove(name string) error
 	// SyncDir makes the names in a folder durable.
@@ -43,10 +48,26 @@ type File interface {
 	IsAt(name string) error
 }
 
+// Record is a small file that is written again and again. It may be anybody's until CheckPrivate says otherwise.
+type Record interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Truncate(size int64) error
+	Sync() error
+	// CheckPrivate is that of package filelock.
+	CheckPrivate() error
+	// Remove removes the file and closes it.
+	Remove() error
+}
+
 // ErrMoved means that the name does not lead to the open file any more.
 var ErrMoved = redact.New("the file was moved or removed, or another stands in its place")
 
-type fsKey struct{}
+type (
+	fsKey    struct{}
+	slackKey struct{}
+)
 
 // With returns a context in which another file system takes the place of the system's own.
 func With(ctx context.Context, fs FS) context.Context { return context.WithValue(ctx, fsKey{}, fs) }
@@ -57,4 +78,18 @@ func From(ctx context.Context) FS {
 		return fs
 	}
 	return system{}
+}
+
+// WithSlack returns a context in which a journal that is opened drops outdated lines when there are more of them than this, so
+// that tests need not write thousands.
+func WithSlack(ctx context.Context, lines uint32) context.Context {
+	return context.WithValue(ctx, slackKey{}, lines)
+}
+
+// Slack returns what [WithSlack] set, or else the usual number.
+func Slack(ctx context.Context, usual uint32) uint32 {
+	if lines, ok := ctx.Value(slackKey{}).(uint32); ok {
+		return lines
+	}
+	return usual
 }

@@ -70,6 +70,22 @@ func (system) Create(name string, unlocked bool) (File, error) {
 	return openOnce(name, unlocked, os.O_CREATE|os.O_EXCL)
 }
 
+func (system) Take(name string) (Record, error) {
+	file, err := filelock.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return record{file}, nil
+}
+
+type record struct{ *os.File }
+
+func (r record) Close() error        { return filelock.Close(r.File) }
+func (r record) CheckPrivate() error { return filelock.CheckPrivate(r.File) }
+func (r record) Remove() error       { return filelock.Remove(r.File) }
+
+func (system) Rename(from, to string) error { return os.Rename(from, to) }
+
 func (system) Remove(name string) error { return os.Remove(name) }
 
 // SyncDir does nothing on Windows, where folders cannot be synced.

@@ -2,6 +2,7 @@ package download
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,11 +10,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -21,12 +21,14 @@ import (
 // what it is a part of, and whoever has that locked owns both. The part's own name is random and stands in the companion:
 // no file is opened, emptied or removed but one that an earlier call made.
 type Part struct {
+	fs        disk.FS
 	path      string // of the whole recording
-	file      *os.File
-	companion *os.File
+	file      disk.File
+	companion disk.Record
 	info      partInfo
 	size      int64
 	head      []byte // the first bytes that an earlier call left, up to headSize
+	every     int64  // how much of it may be lost in a crash
 	finished  bool
 }
 
@@ -39,6 +41,7 @@ type partInfo struct {
 	ETag   string `json:"etag"`
 	Total  int64  `json:"total"` // -1: not known
 	Size   int64  `json:"size"`  // how much of it is surely on disk
+	Again  int64  `json:"again"` // the same: a crash can leave the beginning of one number and the end of another
 }
 
 const (
@@ -46,7 +49,7 @@ const (
 	partPrefix     = `{"format":"` + partFormat + `","part":"`
 	partDigits     = 16
 	maxCompanion   = 4 << 10
-	checkpointSize = 16 << 20 // how much of a part may be lost in a crash
+	checkpointSize = 16 << 20
 )
 
 var (
@@ -56,17 +59,18 @@ var (
 // OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
 // [filelock.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is
 // in the way.
-func OpenPart(path, of string) (*Part, error) {
-	companion, err := filelock.Open(beside(path, ".json"))
+func OpenPart(ctx context.Context, path, of string) (*Part, error) {
+	fsys := disk.From(ctx)
+	companion, err := fsys.Take(beside(path, ".json"))
 	if err != nil {
 		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
 	}
-	p := &Part{path: path, companion: companion, info: partInfo{Format: partFormat, Of: of, Total: -1}}
+	p := &Part{fs: fsys, path: path, companion: companion, every: checkpointSize, info: partInfo{Format: partFormat, Of: of, Total: -1}}
 	if err := p.open(); err != nil {
 		if p.file != nil {
 			_ = p.file.Close()
 		}
-		_ = filelock.Close(companion)
+		_ = companion.Close()
 		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
 	}
 	return p, nil
@@ -90,18 +94,18 @@ func (p *Part) open() error {
 	if err != nil {
 		return err
 	}
-	empty := len(bytes.Trim(text, "\x00")) == 0 // it is new, or a crash left nothing in it
+	fresh := namesNothing(bytes.TrimRight(text, "\x00"))
 	var ours bool
-	if p.info.Part, ours = partName(text); !ours && !empty {
+	if p.info.Part, ours = partName(text); !ours && !fresh {
 		return errNotOurs
 	}
-	if err := filelock.CheckPrivate(p.companion); err != nil {
+	if err := p.companion.CheckPrivate(); err != nil {
 		return err
 	}
-	if empty {
+	if fresh {
 		return p.create()
 	}
-	p.file, err = openRegular(p.partPath())
+	p.file, err = p.fs.Open(p.partPath(), true)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return p.create()
@@ -109,6 +113,12 @@ func (p *Part) open() error {
 		return err
 	}
 	return p.resume(text)
+}
+
+// namesNothing reports whether a companion is new, or a crash left no more than its beginning: no part was made then.
+func namesNothing(text []byte) bool {
+	n := min(len(text), len(partPrefix))
+	return string(text[:n]) == partPrefix[:n] && len(text)-n <= partDigits && len(bytes.Trim(text[n:], "0123456789abcdef")) == 0
 }
 
 // partName reads from a companion what the name of its part ends with, if a download wrote it.
@@ -132,47 +142,20 @@ func (p *Part) create() error {
 		err = p.companion.Sync()
 	}
 	if err == nil {
-		p.file, err = os.OpenFile(p.partPath(), os.O_RDWR|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+		p.file, err = p.fs.Create(p.partPath(), true)
 	}
 	if err != nil {
-		_ = filelock.Remove(p.companion) // it names nothing
+		_ = p.companion.Remove() // it names nothing
 	}
 	return err
 }
 
-// openRegular opens a file that can be continued, not what a link of that name leads to.
-func openRegular(name string) (*os.File, error) {
-	file, err := os.OpenFile(name, os.O_RDWR|noFollow, 0)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := file.Stat()
-	if err == nil {
-		var named fs.FileInfo
-		if named, err = os.Lstat(name); err == nil && !os.SameFile(opened, named) {
-			err = filelock.ErrNotRegular
-		}
-	}
-	if err == nil {
-		err = filelock.CheckPrivate(file)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
 // resume goes on with the part as far as it surely is of the same recording, or empties it.
 func (p *Part) resume(text []byte) error {
-	stat, err := p.file.Stat()
-	if err != nil {
-		return err
-	}
 	var left partInfo
-	err = json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
-	sane := isStrongTag(left.ETag) && left.Size > 0 && (left.Total == -1 || left.Total >= left.Size)
-	if err != nil || left.Of != p.info.Of || !sane || left.Size > stat.Size() {
+	err := json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
+	sane := isStrongTag(left.ETag) && left.Size > 0 && left.Again == left.Size && (left.Total == -1 || left.Total >= left.Size)
+	if err != nil || left.Of != p.info.Of || !sane || !p.reaches(left.Size) {
 		return p.rewind()
 	}
 	p.info, p.size = left, left.Size
@@ -186,8 +169,13 @@ func (p *Part) resume(text []byte) error {
 	if _, err := p.file.ReadAt(p.head, 0); err != nil {
 		return err
 	}
-	_, err = p.file.Seek(p.size, io.SeekStart)
-	return err
+	return nil
+}
+
+// reaches reports whether there is so much of the part.
+func (p *Part) reaches(size int64) bool {
+	n, _ := p.file.ReadAt(make([]byte, 1), size-1)
+	return n == 1
 }
 
 func (p *Part) left() (recording, int64, []byte) {
@@ -197,7 +185,7 @@ func (p *Part) left() (recording, int64, []byte) {
 func (p *Part) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	p.size += int64(n)
-	if err == nil && p.size-p.info.Size >= checkpointSize {
+	if err == nil && p.size-p.info.Size >= p.every {
 		err = p.checkpoint()
 	}
 	return n, err
@@ -208,17 +196,17 @@ func (p *Part) begin(r recording) error {
 	return p.checkpoint()
 }
 
-// rewind forgets the part before it empties it, so that no crash leaves an old description with new bytes.
+// rewind forgets the part before it empties it, and that on the disk too: no crash leaves an old description with new bytes, which
+// may be another patient's.
 func (p *Part) rewind() error {
 	p.size, p.info.ETag, p.info.Total = 0, "", -1
 	if err := p.describe(); err != nil {
 		return err
 	}
-	if err := p.file.Truncate(0); err != nil {
+	if err := p.companion.Sync(); err != nil {
 		return err
 	}
-	_, err := p.file.Seek(0, io.SeekStart)
-	return err
+	return p.file.Truncate(0)
 }
 
 // checkpoint brings the part to disk, then says so.
@@ -231,7 +219,7 @@ func (p *Part) checkpoint() error {
 
 // describe replaces what the companion says without emptying it in between.
 func (p *Part) describe() error {
-	p.info.Size = p.size
+	p.info.Size, p.info.Again = p.size, p.size
 	text, err := json.Marshal(p.info)
 	if err != nil {
 		return err
@@ -250,12 +238,12 @@ func (p *Part) Leave() {
 	}
 	if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
 		_ = p.file.Close()
-		_ = filelock.Close(p.companion)
+		_ = p.companion.Close()
 		return
 	}
 	_ = p.file.Close()
-	_ = os.Remove(p.partPath())
-	_ = filelock.Remove(p.companion)
+	_ = p.fs.Remove(p.partPath())
+	_ = p.companion.Remove()
 }
 
 // Finish gives the complete recording its name.
@@ -266,23 +254,15 @@ func (p *Part) Finish() error {
 		err = closed
 	}
 	if err == nil {
-		err = os.Rename(p.partPath(), p.path)
+		err = p.fs.Rename(p.partPath(), p.path)
 	}
 	if err != nil {
-		_ = filelock.Close(p.companion)
+		_ = p.companion.Close()
 		return failed("the file could not be completed: "+redact.Cause(err), err)
 	}
-	syncDirectory(filepath.Dir(p.path))
-	if err := filelock.Remove(p.companion); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	_ = p.fs.SyncDir(filepath.Dir(p.path)) // where that cannot be done, the name is as durable as it gets
+	if err := p.companion.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed("the file could not be completed: "+redact.Cause(err), err)
 	}
 	return nil
-}
-
-// syncDirectory brings a new name to disk where the system can do that.
-func syncDirectory(path string) {
-	if directory, err := os.Open(path); err == nil {
-		_ = directory.Sync()
-		_ = directory.Close()
-	}
 }

@@ -19,7 +19,7 @@ const of = "note 7 of https://api.clinic.test"
 // begun is a part with some bytes of a recording in it.
 func begun(t *testing.T, path string, content []byte) *Part {
 	t.Helper()
-	p, err := OpenPart(path, of)
+	p, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
 	require.NoError(t, p.begin(recording{`"1"`, 1000}))
 	_, err = p.Write(content)
@@ -32,12 +32,12 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	data := audio(700)
 	p := begun(t, path, data)
-	_, err := OpenPart(path, of)
+	_, err := OpenPart(t.Context(), path, of)
 	require.ErrorIs(t, err, filelock.ErrHeld)
 	name := p.partPath()
 	p.Leave()
 
-	p, err = OpenPart(path, of)
+	p, err = OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
 	assert.Equal(t, name, p.partPath())
 	known, size, head := p.left()
@@ -54,7 +54,7 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	assert.NotEqual(t, name, p.partPath(), "every part has a name of its own")
 	require.NoError(t, os.Remove(p.partPath()))
 	p.Leave()
-	p, err = OpenPart(path, of)
+	p, err = OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
 	_, size, _ = p.left()
 	assert.Zero(t, size, "its companion alone is nothing to go on from")
@@ -68,7 +68,7 @@ func TestACompanionSaysWhoseItIsAtEveryMoment(t *testing.T) {
 	for _, tag := range []string{`"a much longer ETag than the one before"`, `"1"`} {
 		p.info.ETag = tag
 		require.NoError(t, p.describe())
-		text, err := os.ReadFile(p.companion.Name())
+		text, err := os.ReadFile(beside(path, ".json"))
 		require.NoError(t, err)
 		for n := len(partPrefix) + partDigits + 1; n <= len(text); n++ {
 			name, ours := partName(text[:n])
@@ -78,6 +78,34 @@ func TestACompanionSaysWhoseItIsAtEveryMoment(t *testing.T) {
 		assert.True(t, json.Valid(text), "nothing of a longer one before it remains")
 	}
 	p.Leave()
+}
+
+func TestATornCompanionLeadsNowhereWrong(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	p := begun(t, path, audio(39))
+	require.NoError(t, p.checkpoint())
+	old, err := os.ReadFile(beside(path, ".json"))
+	require.NoError(t, err)
+	_, err = p.Write(audio(52)[39:])
+	require.NoError(t, err)
+	require.NoError(t, p.checkpoint())
+	latest, err := os.ReadFile(beside(path, ".json"))
+	require.NoError(t, err)
+	_, err = p.Write(make([]byte, 50)) // which is not on the disk
+	require.NoError(t, err)
+	p.Leave()
+	content, err := os.ReadFile(p.partPath())
+	require.NoError(t, err)
+	for n := range old {
+		require.NoError(t, os.WriteFile(p.partPath(), content, 0o600))
+		require.NoError(t, os.WriteFile(beside(path, ".json"), append(latest[:n:n], old[n:]...), 0o600))
+		p, err := OpenPart(t.Context(), path, of)
+		require.NoError(t, err)
+		assert.Contains(t, []int64{0, 39, 52}, p.size, "%s", latest[:n])
+		_ = p.file.Close()
+		_ = p.companion.Close()
+	}
 }
 
 func TestAPartThatCannotBeMadeLeavesNoCompanion(t *testing.T) {
@@ -94,7 +122,7 @@ func TestAPartThatCannotBeMadeLeavesNoCompanion(t *testing.T) {
 	room := longest - len(dir) - len("/..clinicaldoc-part.json")
 	dir = filepath.Join(dir, strings.Repeat("d", room-100-1))
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	_, err := OpenPart(filepath.Join(dir, strings.Repeat("a", 100)), of) // the part's name is longer than the companion's
+	_, err := OpenPart(t.Context(), filepath.Join(dir, strings.Repeat("a", 100)), of) // the part's name is longer than the companion's
 	require.Error(t, err)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

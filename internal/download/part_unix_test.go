@@ -20,6 +20,6 @@ func TestAPipeIsNoPart(t *testing.T) {
 	p.Leave()
 	require.NoError(t, os.Remove(p.partPath()))
 	require.NoError(t, syscall.Mkfifo(p.partPath(), 0o600))
-	_, err := OpenPart(path, of)
+	_, err := OpenPart(t.Context(), path, of)
 	require.ErrorIs(t, err, filelock.ErrNotRegular)
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
 var attempts = flag.Int("attempts", 2, "most attempts of a sequence, up to 4")
 
 // sequence is one call of one operation on a service of one note, and all that happened to it.
 type sequence struct {
-	*chooser
+	*disktest.Choices
 
 	op        string
 	unchanged bool          // the caller says what he read
@@ -84,7 +85,7 @@ func (s *sequence) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s.writes >= s.attempts && (s.op != "sign" || s.attempts > 2) { // Sign has the most by far
 		list = outcomes
 	}
-	o := list[s.choose(len(list))]
+	o := list[s.Choose(len(list))]
 	if s.op == "revoke" && o.status == http.StatusUnauthorized {
 		o = list[0] // that is the service's own way to say that the token is gone
 	}
@@ -104,7 +105,7 @@ func (s *sequence) turnOfOthers() {
 	if s.others || s.op == "create" || s.op == "revoke" {
 		return
 	}
-	choice := s.choose(4)
+	choice := s.Choose(4)
 	if choice == 0 || !s.note.exists {
 		return
 	}
@@ -121,7 +122,7 @@ func (s *sequence) turnOfOthers() {
 }
 
 func (s *sequence) read() *http.Response {
-	trouble := s.choose(2) == 1
+	trouble := s.Choose(2) == 1
 	s.events = append(s.events, event{failed: trouble, note: s.note})
 	switch {
 	case trouble:
@@ -198,13 +199,13 @@ func (s *sequence) noteOverwriting(at int) {
 func (s *sequence) run(ctx context.Context) string {
 	s.note = record{exists: s.op != "create", complete: true, transcription: original, analysis: original, updated: time.Now().Add(-time.Hour).Truncate(time.Second)}
 	if s.op == "sign" {
-		s.note.complete = s.choose(2) == 0
+		s.note.complete = s.Choose(2) == 0
 	}
 	if s.op != "create" && s.op != "revoke" {
-		s.unchanged = s.choose(2) == 1
+		s.unchanged = s.Choose(2) == 1
 	}
 	if (s.op == "update" || s.op == "sign" && s.attempts > 2) && !s.unchanged {
-		clocks := [][2]time.Duration{{}, {-90 * time.Second}, {0, 90 * time.Second}}[s.choose(3)]
+		clocks := [][2]time.Duration{{}, {-90 * time.Second}, {0, 90 * time.Second}}[s.Choose(3)]
 		s.clock, s.proxy = clocks[0], clocks[1]
 	}
 	client, err := clinicaldoc.NewClient("https://service.test", "token", clinicaldoc.WithHTTPClient(&http.Client{Transport: s}),
@@ -296,7 +297,7 @@ func (s *sequence) judge(said word, atReturn bool) string {
 
 func (s *sequence) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s, unchanged %t, path %v:", s.op, s.unchanged, s.path)
+	fmt.Fprintf(&text, "%s, unchanged %t, path %v:", s.op, s.unchanged, s.Path())
 	for _, e := range s.events {
 		fmt.Fprintf(&text, "\n  %s", e)
 	}
@@ -314,11 +315,11 @@ func TestSequences(t *testing.T) {
 			var count, failed atomic.Int64
 			began := time.Now()
 			complaints := map[string]string{} // the first sequence of each
-			choices := new(chooser)
+			choices := new(disktest.Choices)
 			for more := true; more; {
 				synctest.Test(t, func(t *testing.T) {
 					for range bubbleSize {
-						s := &sequence{chooser: choices, op: op, attempts: *attempts}
+						s := &sequence{Choices: choices, op: op, attempts: *attempts}
 						if complaint := s.run(t.Context()); complaint != "" {
 							failed.Add(1)
 							if complaints[complaint] == "" {
@@ -326,7 +327,7 @@ func TestSequences(t *testing.T) {
 							}
 						}
 						count.Add(1)
-						more = choices.next() && (!*first || failed.Load() == 0)
+						more = choices.Next() && (!*first || failed.Load() == 0)
 						if !more {
 							return
 						}

@@ -15,6 +15,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
 const journalPath = "/journal"
@@ -23,7 +24,7 @@ const journalPath = "/journal"
 // two steps of its own. What it had sent goes on without it, and all that the next life has is the disk.
 type station struct {
 	being
-	platter    *platter
+	disk       *disktest.Disk
 	recordings []ingest.Recording
 	arrivals   []time.Duration
 	prints     map[string]string // fingerprints by key
@@ -34,7 +35,7 @@ type station struct {
 }
 
 func newStation(w *world, number int) *station {
-	s := &station{being: being{world: w, name: "i0", number: number}, platter: newPlatter(), prints: map[string]string{}, refused: map[string]time.Time{}}
+	s := &station{being: being{world: w, name: "i0", number: number}, disk: disktest.New(), prints: map[string]string{}, refused: map[string]time.Time{}}
 	d := drawsAt(w.seed, uint64(number), hashOf("recordings"))
 	apart := int64(d.below(2) * 100) // patients of its own, or the programs'
 	if w.design.quiet {
@@ -76,6 +77,11 @@ func (s *station) live(ctx context.Context) {
 		current.die(s, choices)
 		time.Sleep(choices.within(pick(choices, time.Second, time.Minute, 20*time.Minute)))
 		current = s.begin(ctx, &lives, release)
+		if choices.chance(0.3) { // while it reads and tidies up its journal
+			time.Sleep(choices.within(300 * time.Millisecond))
+			current.die(s, choices)
+			current = s.begin(ctx, &lives, release)
+		}
 	}
 	s.sleepUntil(s.world.calm.Sub(s.world.began) + 2*time.Hour)
 	current.stop()
@@ -115,7 +121,14 @@ func (p *process) die(s *station, d *draws) {
 	powerCut := d.chance(0.5)
 	s.world.slot(s.number)
 	close(p.dead)
-	s.platter.crash(d, powerCut)
+	if _, compacts := s.disk.Content(journalPath + ".new"); compacts && powerCut {
+		s.world.count("power cuts in a compaction", 1)
+	}
+	if powerCut {
+		s.disk.PowerCut(d.below)
+	} else {
+		s.disk.Kill()
+	}
 	s.world.count("crashes", 1)
 	s.world.say(s.name, "   dies, power cut %t", powerCut)
 }
@@ -142,7 +155,8 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 	owner.client = owner.newClient()
 	c := owner.begin("ingest")
 	c.parallel = true
-	ctx, cancel := c.context(disk.With(ctx, mount{s.platter, l}))
+	s.checkFiles()
+	ctx, cancel := c.context(disk.WithSlack(disk.With(ctx, s.disk.Mount(s.use(l))), 1))
 	defer cancel()
 	journal, err := ingest.OpenJournal(ctx, journalPath)
 	if l.isDead() {
@@ -153,6 +167,9 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 		return
 	}
 	defer func() { _ = journal.Close() }()
+	if l.number%2 == 1 {
+		s.wear(ctx, journal)
+	}
 	u := &ingest.Uploader{Client: owner.client, Journal: journal, Workers: 1}
 	for result, err := range u.Run(ctx, s.arriving(ctx)) {
 		switch {
@@ -166,6 +183,63 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 			}
 		default:
 			s.judge(result, calm)
+			s.fetch(ctx, owner, result)
+		}
+	}
+}
+
+// use is a life's use of the disk, where a journal's new file gets its name.
+func (s *station) use(l *life) disktest.Process {
+	return func(op string) error {
+		if _, compacts := s.disk.Content(journalPath + ".new"); compacts && op == disktest.Rename {
+			s.world.count("compactions", 1)
+		}
+		return l.use(op)
+	}
+}
+
+// wear leaves outdated lines in a journal, of a recording that is refused again and again, so that a run drops them.
+func (s *station) wear(ctx context.Context, journal *ingest.FileJournal) {
+	if _, err := journal.Bind(ctx, s.owner()); err != nil {
+		return
+	}
+	for range 12 {
+		claim, err := journal.Claim(ctx, ingest.Key{1})
+		if err != nil {
+			return
+		}
+		_ = claim.Save(ctx, ingest.Entry{State: ingest.StateRefused, At: time.Now(), SentAt: time.Now()})
+		claim.Release()
+	}
+}
+
+func (s *station) owner() ingest.Owner {
+	return ingest.Owner{Service: ingest.ServiceName("https://" + apiHost)}
+}
+
+// fetch brings the recordings of some notes back, into files of their own.
+func (s *station) fetch(ctx context.Context, owner *program, result ingest.Result) {
+	key := result.Recording.Key
+	if result.NoteID == 0 || !drawsAt(s.world.seed, uint64(owner.step), hashOf("fetch"+key)).chance(0.5) {
+		return
+	}
+	c := owner.begin("download").on(result.NoteID)
+	ctx, cancel := c.context(ctx)
+	defer cancel()
+	_, err := owner.client.Notes.DownloadAudioFile(ctx, result.NoteID, "/"+key, clinicaldoc.DownloadParams{IgnoreSize: true})
+	if _, there := s.disk.Content("/" + key); err == nil && !there {
+		s.world.violate("recording", "%s is said to be fetched, and is not", key)
+	}
+	s.world.count("recordings fetched into files", 1)
+	s.checkFiles()
+}
+
+// checkFiles holds what stands under a recording's name against the recording.
+func (s *station) checkFiles() {
+	for key, print := range s.prints {
+		content, there := s.disk.Content("/" + key)
+		if sum := sha256.Sum256(content); there && hex.EncodeToString(sum[:]) != print {
+			s.world.violate("recording", "%s: %d bytes that are not it", key, len(content))
 		}
 	}
 }
@@ -173,8 +247,7 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 // beginJournal is what a person does once.
 func (s *station) beginJournal(ctx context.Context) {
 	first := &life{dead: make(chan struct{}), draws: drawsAt(s.world.seed, uint64(s.number), hashOf("begin"))}
-	owner := ingest.Owner{Service: ingest.ServiceName("https://" + apiHost)}
-	journal, err := ingest.BeginJournal(disk.With(ctx, mount{s.platter, first}), journalPath, owner)
+	journal, err := ingest.BeginJournal(disk.With(ctx, s.disk.Mount(first.use)), journalPath, s.owner())
 	if err == nil {
 		err = journal.Close()
 	}

@@ -1,0 +1,111 @@
+package download
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
+)
+
+const cutPath = "/visits/visit.wav"
+
+// stored is a recording in storage.
+type stored struct {
+	note    int
+	etag    string
+	content []byte
+}
+
+// visit is a call for a recording, which is cut after some bytes.
+type visit struct {
+	stored
+	bytes int
+}
+
+// fetch is what a call to download to the path does with the disk. It reports whether that was successful.
+func (v visit) fetch(t *testing.T, m disktest.Machine) bool {
+	t.Helper()
+	part, err := OpenPart(disk.With(t.Context(), m), cutPath, fmt.Sprintf("note %d", v.note))
+	if err != nil {
+		return false
+	}
+	defer part.Leave()
+	part.every = 13
+	d := newTest(nil)
+	d = New(d.source, part)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://storage.clinic.test/7", nil)
+	require.NoError(t, err)
+	if d.Prepare(req) != nil {
+		return false
+	}
+	from, status, header := 0, http.StatusOK, []string{"ETag", v.etag}
+	if req.Header.Get("If-Range") == v.etag {
+		_, err := fmt.Sscanf(req.Header.Get("Range"), "bytes=%d-", &from)
+		require.NoError(t, err)
+		status, header = http.StatusPartialContent, append(header, "Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(v.content)-1, len(v.content)))
+	}
+	var body io.Reader = bytes.NewReader(v.content[from:max(from, v.bytes)])
+	if v.bytes < len(v.content) {
+		body = io.MultiReader(body, iotest.ErrReader(io.ErrUnexpectedEOF))
+	}
+	_, err = take(t, d, respond(status, slow{body}, int64(len(v.content)-from), header...))
+	return err == nil && part.Finish() == nil && m.Alive()
+}
+
+// slow reads few bytes at a time.
+type slow struct{ io.Reader }
+
+func (s slow) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 13)]) }
+
+// The power is cut at every write, sync and rename of some calls. What then stands under the recording's name is one recording
+// whole; what was said to be there is there; and the next call, for whichever recording, brings that one and leaves nothing behind.
+func TestAPowerCutMixesNoRecordings(t *testing.T) {
+	t.Parallel()
+	mine := stored{7, `"a"`, audio(83)}
+	replaced := stored{7, `"b"`, bytes.Repeat([]byte{1}, 83)}
+	others := stored{8, `"a"`, bytes.Repeat([]byte{2}, 83)}
+	for name, visits := range map[string][]visit{
+		"one":                  {{mine, 83}},
+		"in two":               {{mine, 25}, {mine, 83}},
+		"over another":         {{others, 83}, {mine, 83}},
+		"after another's part": {{mine, 57}, {others, 70}},
+		"replaced":             {{mine, 57}, {replaced, 70}, {mine, 20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// What may be there after each call: first what was said to be there last.
+			run := func(m disktest.Machine) (may [][]byte) {
+				may = [][]byte{nil}
+				for _, v := range visits {
+					if may = append(may, v.content); v.fetch(t, m) {
+						may = [][]byte{v.content}
+					}
+				}
+				return may
+			}
+			count := disktest.Cuts(disktest.New(), run, func(d *disktest.Disk, may [][]byte, place string) {
+				content, there := d.Content(cutPath)
+				is := func(other []byte) bool { return there == (other != nil) && bytes.Equal(content, other) }
+				require.True(t, slices.ContainsFunc(may, is), "%s: %v is there", place, content)
+				for _, next := range []stored{mine, replaced, others} {
+					d := d.Clone()
+					require.True(t, visit{next, 83}.fetch(t, disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }}), place)
+					content, _ := d.Content(cutPath)
+					require.Equal(t, next.content, content, "%s, then %d %s", place, next.note, next.etag)
+					assert.Equal(t, []string{cutPath}, d.Names(), place)
+				}
+			})
+			assert.Greater(t, count, 50)
+			t.Log(count)
+		})
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package download
-
-const noFollow = 0 // openRegular compares what it opened

@@ -1,0 +1,61 @@
+package snapshot_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
+	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
+)
+
+// The power is cut at every write, sync and rename of a look that is saved. The file holds the look before or this one whole, this
+// one if it was said to be saved, and the next look tells what that one lacks.
+func TestAPowerCutLeavesAWholeSnapshot(t *testing.T) {
+	t.Parallel()
+	const path = "/notes.snapshot"
+	srv := newServer(t, clinicaldoctest.Variant{})
+	client := client(srv)
+	saved := func(m disktest.Machine) (changes int, kept bool) {
+		s, err := snapshot.Open(disk.With(t.Context(), m), client, path, clinicaldoc.ListNotesParams{})
+		if err != nil {
+			return 0, false
+		}
+		defer func() { _ = s.Close() }()
+		found, err := look(t.Context(), s)
+		require.NoError(t, err)
+		return len(found), s.Save() == nil && m.Alive()
+	}
+	none := disktest.New()
+	srv.AddNote(clinicaldoctest.Note{})
+	for _, before := range []*disktest.Disk{none, none.Clone()} {
+		if before != none { // there is a look before
+			_, kept := saved(disktest.Machine{FS: before.Mount(nil), Alive: func() bool { return true }})
+			require.True(t, kept)
+			srv.AddNote(clinicaldoctest.Note{})
+		}
+		all := len(srv.Notes())
+		news := all
+		if before != none {
+			news = 1
+		}
+		disks := disktest.Cuts(before, func(m disktest.Machine) bool {
+			_, kept := saved(m)
+			return kept
+		}, func(d *disktest.Disk, kept bool, place string) {
+			found, again := saved(disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }})
+			require.True(t, again, place)
+			if kept {
+				require.Zero(t, found, place)
+			} else {
+				require.Contains(t, []int{0, news}, found, place)
+			}
+			assert.Equal(t, []string{path}, d.Names(), place)
+		})
+		assert.Greater(t, disks, 10)
+	}
+}
