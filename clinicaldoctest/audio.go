@@ -168,7 +168,7 @@ func (s *state) findAudio(key string) *audio {
 		return a
 	}
 	id, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(key, silencePrefix), ".wav"), 10, 64) // 0 is no note
-	if n := s.notes.get(id); n != nil && !n.deleted && n.audio != nil && n.audioKey() == key {
+	if n := s.notes.get(id).read(time.Time{}, 0); n != nil && n.audio != nil && n.audioKey() == key {
 		return n.audio
 	}
 	return nil

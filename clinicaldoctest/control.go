@@ -24,8 +24,9 @@ func (s *Server) SetDelays(d Delays) {
 	now := st.now()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	for _, n := range st.notes.all {
-		if settled := n.settled(now, st.delays); !n.deleted && settled.stage != n.stage {
+	for _, e := range st.notes.all {
+		n := e.note()
+		if settled := n.settled(now, st.delays); !n.deletes && settled.stage != n.stage {
 			st.addVersion(settled, now)
 		}
 	}

@@ -65,15 +65,14 @@ func (s *state) rows(c call, query listQuery) (rows []*note, total int, more boo
 	case v.Pagination == PaginationNone:
 		count = len(list)
 	case v.byCursor() && query.after != nil:
-		start = sorted.after(list, &note{createdAt: query.after.CreatedAt, id: query.after.ID})
+		start = sorted.after(list, &entry{createdAt: query.after.CreatedAt, id: query.after.ID})
 	case !v.byCursor() && query.page-1 > len(list)/query.perPage:
 		start = len(list) // also where the product below would overflow
 	case !v.byCursor():
 		start = (query.page - 1) * query.perPage
 	}
-	rows = sorted.rows(list, start, count)
-	for i, n := range rows {
-		rows[i] = n.settled(c.now.Add(-lag), s.delays)
+	for _, e := range sorted.rows(list, start, count) {
+		rows = append(rows, e.read(c.now, lag).settled(c.now.Add(-lag), s.delays))
 	}
 	return rows, len(list), start+len(rows) < len(list)
 }

@@ -58,7 +58,7 @@ func (s *state) deleteNote(c call) answer {
 		if denied := s.refuseChange(c, n); denied != nil {
 			return denied
 		}
-		n.deleted = true
+		n.deletes = true
 		orphan = n.audio
 		s.dropAudio(orphan)
 		return new(s.variant().confirmation("Progress note deleted"))
@@ -73,9 +73,9 @@ func (s *state) deleteNotes(ids []int64) {
 	var orphans []*audio
 	s.mu.Lock()
 	for _, id := range ids {
-		if n := s.notes.get(id); n != nil && !n.deleted {
+		if n := s.notes.get(id).read(now, 0); n != nil {
 			gone := n.settled(now, s.delays)
-			gone.deleted = true
+			gone.deletes = true
 			s.addVersion(gone, now)
 			s.dropAudio(n.audio)
 			orphans = append(orphans, n.audio)
@@ -120,7 +120,7 @@ func (s *state) withNote(c call, act func(*note) *answer) answer {
 
 // addVersion makes a changed copy the note; the caller holds the lock.
 func (s *state) addVersion(n *note, now time.Time) {
-	n.before = s.notes.get(n.id)
+	n.before = n.note()
 	n.at, n.version = now, n.before.version+1
 	s.notes.add(n)
 }
@@ -132,15 +132,12 @@ func (s *state) noteOf(c call) *note {
 	if err != nil || strconv.FormatInt(id, 10) != c.id {
 		return nil
 	}
-	n, now := s.notes.get(id), c.now
-	if lag := lagOf(c.Request); lag > 0 {
-		now = now.Add(-lag)
-		n = n.asOf(now)
-	}
-	if n == nil || n.deleted || n.teamID != c.user.teamID {
+	lag := lagOf(c.Request)
+	n := s.notes.get(id).read(c.now, lag)
+	if n == nil || n.teamID != c.user.teamID {
 		return nil
 	}
-	return n.settled(now, s.delays)
+	return n.settled(c.now.Add(-lag), s.delays)
 }
 
 // refuseChange tells why a caller may not change or delete a note.

@@ -170,25 +170,28 @@ func (s *state) addNote(n Note) int64 {
 		panic(fmt.Sprintf("clinicaldoctest: AddNote: there is or was a note %d", n.ID))
 	}
 	owner := s.mustKnowUser(or(n.UserID, defaultUserID))
-	added := &note{
-		id: or(n.ID, s.notes.next()), userID: owner.id, teamID: owner.teamID,
-		patientID: or(n.PatientID, 1), promptID: or(n.PromptID, 1), name: n.Name, audio: recording,
-		stage: StageUploaded, stuck: n.Stuck, errorState: n.ErrorState,
-		createdAt: created, updatedAt: created, stageSince: created, at: created,
-	}
-	if n.Transcription != "" || n.Analysis != "" {
-		added.script = &Script{Transcription: n.Transcription, Analysis: n.Analysis}
-	}
-	if added.name == "" {
-		added.name = noteName(added.id)
-	}
-	if err := added.enter(or(n.Stage, StageComplete), created); err != nil {
+	added, err := n.first(&entry{id: or(n.ID, s.notes.next()), teamID: owner.teamID, patientID: or(n.PatientID, 1), createdAt: created}, recording, now)
+	if err != nil {
 		panic("clinicaldoctest: AddNote: " + err.Error())
 	}
-	added.stageSince = now // a note seeded with an old date still starts its stage now
 	s.keepAudio(added)
 	s.notes.add(added)
 	return added.id
+}
+
+// first is the first version of a seeded note.
+func (n Note) first(e *entry, recording *audio, now time.Time) (*note, error) {
+	first := &note{
+		entry: e, userID: or(n.UserID, defaultUserID), promptID: or(n.PromptID, 1), name: or(n.Name, noteName(e.id)), audio: recording,
+		stage: StageUploaded, stuck: n.Stuck, errorState: n.ErrorState,
+		updatedAt: e.createdAt, stageSince: e.createdAt, at: e.createdAt,
+	}
+	if n.Transcription != "" || n.Analysis != "" {
+		first.script = &Script{Transcription: n.Transcription, Analysis: n.Analysis}
+	}
+	err := first.enter(or(n.Stage, StageComplete), e.createdAt)
+	first.stageSince = now // a note seeded with an old date still starts its stage now
+	return first, err
 }
 
 // Notes returns every note the server holds, in the order of their ids.
@@ -201,12 +204,12 @@ func (s *state) newest(count int) []Note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := make([]Note, 0, min(count, len(s.notes.all)-s.notes.gone))
-	for _, last := range slices.Backward(s.notes.all) {
+	for _, e := range slices.Backward(s.notes.all) {
 		if len(seen) == count {
 			break
 		}
-		if !last.deleted {
-			seen = append(seen, last.settled(now, s.delays).seen())
+		if !e.deleted() {
+			seen = append(seen, e.note().settled(now, s.delays).seen())
 		}
 	}
 	slices.Reverse(seen)
@@ -217,6 +220,7 @@ func init() { //nolint:gochecknoinits // so that a proxy can ask what no test ne
 	for _, kind := range allFaultKinds() {
 		boxlink.FaultKinds = append(boxlink.FaultKinds, boxlink.FaultKind{Name: kind.name, Example: kind.example, Usage: kind.usage})
 	}
+	boxlink.Plant = func(server any, count int) { server.(*Server).state().plant(count) } //nolint:forcetypeassert // nothing else has notes
 	boxlink.Newest = func(server any, count int) []boxlink.Note {
 		shown := []boxlink.Note{}
 		box, isBox := server.(*Server)
@@ -260,7 +264,7 @@ func (s *state) patient(id int64) (name string, seeded bool) {
 	if p, ok := s.patients[id]; ok {
 		return p.Name, true
 	}
-	return patientName(id), false
+	return patientName(id), id <= s.planted
 }
 
 // prompt returns a prompt, also one that was never seeded.

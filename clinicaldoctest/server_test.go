@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 func TestRequestsAreListedWithoutSecrets(t *testing.T) {
@@ -350,18 +351,16 @@ func TestUsedNamesAreMistakes(t *testing.T) {
 	c.expect(http.StatusOK, http.MethodGet, "/user")
 }
 
-// BenchmarkListPage lists a page of notes that are few or many, directly at the handler.
+// BenchmarkListPage lists a page of notes that are few or many, planted or added one by one, directly at the handler.
 func BenchmarkListPage(b *testing.B) {
-	for _, count := range []int{10, 1_000, 100_000} {
-		b.Run(fmt.Sprint(count), func(b *testing.B) {
+	for how, add := range map[string]func(srv *clinicaldoctest.Server, count int){"planted": plant, "added": addNotes} {
+		for _, count := range []int{10, 1_000, 100_000} {
 			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 			defer srv.Close()
-			for i := range count {
-				srv.AddNote(clinicaldoctest.Note{PatientID: int64(i/10 + 1), CreatedAt: noon.Add(time.Duration(i) * time.Second)})
-			}
+			add(srv, count)
 			handler := srv.Handler()
 			for _, query := range []string{"per_page=10", "per_page=10&patient_id=1", fmt.Sprintf("per_page=10&page=%d", count/10)} {
-				b.Run(query, func(b *testing.B) {
+				b.Run(fmt.Sprint(how, "/", count, "/", query), func(b *testing.B) {
 					req := httptest.NewRequestWithContext(b.Context(), http.MethodGet, srv.URL+"/v1/progress-notes?"+query, nil)
 					req.Header.Set("Authorization", "Bearer "+srv.Token)
 					req.Header.Set("Accept", "application/json")
@@ -374,23 +373,37 @@ func BenchmarkListPage(b *testing.B) {
 					}
 				})
 			}
-		})
+		}
 	}
 }
 
-// BenchmarkAddNote seeds a box with 100,000 notes, and tells the memory that each takes.
-func BenchmarkAddNote(b *testing.B) {
-	for b.Loop() {
-		srv := clinicaldoctest.NewServer()
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		for i := range 100_000 {
-			srv.AddNote(clinicaldoctest.Note{PatientID: int64(i/3 + 1)})
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/100_000, "B/note")
-		srv.Close()
+func plant(srv *clinicaldoctest.Server, count int) { boxlink.Plant(srv, count) }
+
+func addNotes(srv *clinicaldoctest.Server, count int) {
+	for i := range count {
+		srv.AddNote(clinicaldoctest.Note{PatientID: int64(i/3 + 1)})
+	}
+}
+
+// BenchmarkSeed seeds a box with 100,000 notes, and tells the memory that each takes.
+func BenchmarkSeed(b *testing.B) {
+	for how, add := range map[string]func(srv *clinicaldoctest.Server, count int){"planted": plant, "added": addNotes} {
+		b.Run(how, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				b.StartTimer()
+				add(srv, 100_000)
+				b.StopTimer()
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/100_000, "B/note")
+				srv.Close()
+				b.StartTimer()
+			}
+		})
 	}
 }

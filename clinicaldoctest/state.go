@@ -29,7 +29,8 @@ type state struct {
 	scripts  []Script
 	pending  []pendingCommit
 	lastID   struct{ user, token, patient, prompt int64 }
-	replaced bool // nobody will ask for its audio
+	planted  int64 // patients from 1 on that came with planted notes
+	replaced bool  // nobody will ask for its audio
 }
 
 type user struct {
@@ -49,7 +50,7 @@ func newState(srv *Server, cfg config) *state {
 	s := &state{
 		srv: srv, clock: clock{frozen: cfg.frozen}, delays: cfg.delays,
 		users: map[int64]*user{}, tokens: map[string]*token{}, patients: map[int64]Patient{}, prompts: map[int64]Prompt{},
-		notes: noteLog{lists: map[listKey][]*note{}}, audio: map[string]*audio{},
+		notes: noteLog{lists: map[listKey][]*entry{}}, audio: map[string]*audio{},
 	}
 	s.lastID.prompt = firstPrompts
 	s.faults.setSeed(cfg.seed)

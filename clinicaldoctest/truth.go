@@ -37,9 +37,9 @@ func (s *Server) Created() []Creation {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	var created []Creation
-	for _, n := range st.notes.all {
-		if n.requestID != "" {
-			created = append(created, n.creation())
+	for _, e := range st.notes.all {
+		if e.last != nil && e.last.requestID != "" {
+			created = append(created, e.last.creation())
 		}
 	}
 	return created
@@ -54,7 +54,7 @@ func (n *note) creation() Creation {
 		NoteID: n.id, RequestID: n.requestID, Time: n.createdAt,
 		UserID: n.userID, PatientID: n.patientID, PromptID: n.promptID, Name: first.name,
 	}
-	if n.deleted {
+	if n.deletes {
 		c.DeletedAt = n.at
 	}
 	if n.audio != nil {

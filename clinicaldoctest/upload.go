@@ -43,7 +43,7 @@ func (s *state) createNote(c call) effect {
 	}
 	return func(now time.Time) answer {
 		created := s.storeNote(c, now, note{
-			name: s.variant().storedName(sent.fields.Get("name")), patientID: patientID, promptID: promptID, audio: sent.file,
+			entry: &entry{patientID: patientID}, promptID: promptID, name: s.variant().storedName(sent.fields.Get("name")), audio: sent.file,
 		})
 		a := success(s.variant().wrapped(s.noteObject(created, now)))
 		a.status = s.variant().CreateStatus

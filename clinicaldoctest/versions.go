@@ -13,10 +13,19 @@ const (
 	maxVersions = 1_000   // of one note
 )
 
+// entry is a note in the log: what all of its versions share, and the last one.
+type entry struct {
+	id, teamID, patientID int64
+	createdAt             time.Time
+	last                  *note     // nil: it is still as it was planted
+	planted               *planting // nil: it was not
+}
+
 // note is one version of a note: as a change left it, at a time. It is never
 // changed itself. Processing goes on without changes; see [note.settled].
 type note struct {
-	id, userID, teamID, patientID, promptID int64
+	*entry
+	userID, promptID int64
 
 	name, transcription, analysis       string
 	transcriptionEdited, analysisEdited bool
@@ -31,62 +40,62 @@ type note struct {
 
 	transcriptionStarted, transcriptionCompleted time.Time
 	analysisStarted, analysisCompleted           time.Time
-	createdAt, updatedAt                         time.Time
+	updatedAt                                    time.Time
 
 	requestID string    // of the request that created it; "": seeded
 	at        time.Time // when this version came, by the server's clock
-	deleted   bool      // by this version
+	deletes   bool      // with this version the note is gone
 	version   int       // how many are remembered before it
 	before    *note     // the version before; nil: none is remembered
 }
 
-// noteLog holds every note by the last of its versions. The server's mutex
-// guards it; the notes themselves can be read without.
+// noteLog holds every note. The server's mutex guards it and the entries; the
+// notes themselves can be read without.
 type noteLog struct {
-	all   []*note             // in the order of their ids, deleted ones too
-	lists map[listKey][]*note // those that are there, in the order of their creation
-	gone  int                 // of all, how many are deleted
-
-	byPatient bool // lists has those of single patients: only once one was asked for, so that many notes are added quickly
+	all   []*entry             // in the order of their ids, deleted ones too
+	lists map[listKey][]*entry // those that are there, in the order of their creation
+	gone  int                  // of all, how many are deleted
 }
 
-// listKey names the notes that a team sees, of one patient or, with 0, of all.
+// listKey names the notes that a team sees, of one patient who was asked for
+// or, with 0, of all.
 type listKey struct{ teamID, patientID int64 }
 
-func compareIDs(a, b *note) int { return cmp.Compare(a.id, b.id) }
-func compareCreated(a, b *note) int {
+func compareIDs(a, b *entry) int { return cmp.Compare(a.id, b.id) }
+func compareCreated(a, b *entry) int {
 	return cmp.Or(a.createdAt.Compare(b.createdAt), compareIDs(a, b))
 }
 
-// put places a note in an order where it is, or where it belongs.
-func put(notes []*note, n *note, compare func(a, b *note) int) []*note {
-	if len(notes) > 0 && compare(notes[len(notes)-1], n) < 0 {
-		return append(notes, n) // nearly always
+// put places an entry in an order where it belongs, if it is not there.
+func put(entries []*entry, e *entry, compare func(a, b *entry) int) []*entry {
+	if len(entries) > 0 && compare(entries[len(entries)-1], e) < 0 {
+		return append(entries, e) // nearly always
 	}
-	i, found := slices.BinarySearchFunc(notes, n, compare)
+	i, found := slices.BinarySearchFunc(entries, e, compare)
 	if found {
-		notes[i] = n
-		return notes
+		return entries
 	}
-	return slices.Insert(notes, i, n)
+	return slices.Insert(entries, i, e)
 }
+
+// deleted tells whether a note is not there any more.
+func (e *entry) deleted() bool { return e.last != nil && e.last.deletes }
 
 // add appends the next version of a note, or its first.
 func (l *noteLog) add(n *note) {
-	l.all = put(l.all, n, compareIDs)
-	l.update(listKey{n.teamID, 0}, n)
-	if l.byPatient {
-		l.update(listKey{n.teamID, n.patientID}, n)
-	}
-	if n.deleted {
+	n.last = n
+	l.all = put(l.all, n.entry, compareIDs)
+	l.update(listKey{n.teamID, 0}, n.entry)
+	l.updatePatient(n.entry)
+	if n.deletes {
 		l.gone++
 	}
 	if n.version >= maxVersions {
 		n.forgetOldVersions()
 	}
 	if l.gone > maxGone {
-		l.all = slices.DeleteFunc(l.all, func(old *note) bool {
-			forget := old.deleted && l.gone > maxGone*9/10
+		l.all = slices.DeleteFunc(l.all, func(old *entry) bool {
+			forget := old.deleted() && l.gone > maxGone*9/10
 			if forget {
 				l.gone--
 			}
@@ -95,12 +104,12 @@ func (l *noteLog) add(n *note) {
 	}
 }
 
-// update puts the last version of a note into a list, or takes it out.
-func (l *noteLog) update(key listKey, n *note) {
+// update puts a note into a list, or takes it out.
+func (l *noteLog) update(key listKey, e *entry) {
 	list := l.lists[key]
-	if !n.deleted {
-		list = put(list, n, compareCreated)
-	} else if i, found := slices.BinarySearchFunc(list, n, compareCreated); found {
+	if !e.deleted() {
+		list = put(list, e, compareCreated)
+	} else if i, found := slices.BinarySearchFunc(list, e, compareCreated); found {
 		list = slices.Delete(list, i, i+1)
 	}
 	if len(list) == 0 {
@@ -108,6 +117,13 @@ func (l *noteLog) update(key listKey, n *note) {
 		return
 	}
 	l.lists[key] = list
+}
+
+// updatePatient does the same for the list of its patient, if there is one.
+func (l *noteLog) updatePatient(e *entry) {
+	if key := (listKey{e.teamID, e.patientID}); l.lists[key] != nil {
+		l.update(key, e)
+	}
 }
 
 // forgetOldVersions keeps the newer half.
@@ -120,9 +136,9 @@ func (n *note) forgetOldVersions() {
 	kept.before = nil
 }
 
-// get returns the last version of a note, also of a deleted one, or nil.
-func (l *noteLog) get(id int64) *note {
-	if i, found := slices.BinarySearchFunc(l.all, &note{id: id}, compareIDs); found {
+// get returns a note, also a deleted one, or nil.
+func (l *noteLog) get(id int64) *entry {
+	if i, found := slices.BinarySearchFunc(l.all, &entry{id: id}, compareIDs); found {
 		return l.all[i]
 	}
 	return nil
@@ -136,14 +152,25 @@ func (l *noteLog) next() int64 {
 	return l.all[len(l.all)-1].id + 1
 }
 
-// asOf returns the version of a note that was there at a time, or nil.
-func (n *note) asOf(at time.Time) *note {
-	for ; n != nil; n = n.before {
-		if !n.at.After(at) {
-			break
-		}
+// note returns the last version.
+func (e *entry) note() *note {
+	if e.last == nil {
+		return e.planted.note(e)
 	}
-	if n == nil || n.deleted {
+	return e.last
+}
+
+// read returns the version that a request reads, or nil: the last one, or the
+// one that a replica knows that is so far behind.
+func (e *entry) read(now time.Time, lag time.Duration) *note {
+	if e == nil {
+		return nil
+	}
+	n := e.note()
+	for lag > 0 && n != nil && n.at.After(now.Add(-lag)) {
+		n = n.before
+	}
+	if n == nil || n.deletes {
 		return nil
 	}
 	return n
@@ -151,20 +178,21 @@ func (n *note) asOf(at time.Time) *note {
 
 // list returns the notes that a request reads, oldest first: what is there, or
 // what a replica knows that is so far behind.
-func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*note {
+func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*entry {
 	if lag == 0 {
-		if key.patientID != 0 && !l.byPatient {
-			l.byPatient = true
-			for _, n := range l.all {
-				l.update(listKey{n.teamID, n.patientID}, n)
+		if l.lists[key] == nil { // this patient is asked for the first time
+			for _, e := range l.lists[listKey{key.teamID, 0}] {
+				if e.patientID == key.patientID {
+					l.lists[key] = append(l.lists[key], e)
+				}
 			}
 		}
 		return l.lists[key]
 	}
-	var known []*note
-	for _, last := range l.all {
-		if n := last.asOf(now.Add(-lag)); n != nil && n.teamID == key.teamID && (key.patientID == 0 || n.patientID == key.patientID) {
-			known = append(known, n)
+	var known []*entry
+	for _, e := range l.all {
+		if e.teamID == key.teamID && (key.patientID == 0 || e.patientID == key.patientID) && e.read(now, lag) != nil {
+			known = append(known, e)
 		}
 	}
 	slices.SortFunc(known, compareCreated)
@@ -175,7 +203,7 @@ func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*note {
 // same second come in its own order, either way.
 type order struct{ oldestFirst, wholeSeconds bool }
 
-func (o order) compareTimes(a, b *note) int {
+func (o order) compareTimes(a, b *entry) int {
 	from, to := a.createdAt, b.createdAt
 	if o.wholeSeconds {
 		from, to = from.Truncate(time.Second), to.Truncate(time.Second)
@@ -186,7 +214,7 @@ func (o order) compareTimes(a, b *note) int {
 	return to.Compare(from)
 }
 
-func (o order) compare(a, b *note) int {
+func (o order) compare(a, b *entry) int {
 	byID := compareIDs(a, b)
 	if !o.oldestFirst && !o.wholeSeconds {
 		byID = -byID
@@ -196,7 +224,7 @@ func (o order) compare(a, b *note) int {
 
 // rows returns up to count notes of a list from a position on. The list is
 // sorted by creation, so that only what is shown is looked at.
-func (o order) rows(list []*note, start, count int) []*note {
+func (o order) rows(list []*entry, start, count int) []*entry {
 	start = min(start, len(list))
 	end := start + min(count, len(list)-start)
 	from, to := start, end
@@ -218,8 +246,8 @@ func (o order) rows(list []*note, start, count int) []*note {
 }
 
 // after returns how many notes of a list come up to one that need not be there.
-func (o order) after(list []*note, last *note) int {
-	at := func(i int) *note {
+func (o order) after(list []*entry, last *entry) int {
+	at := func(i int) *entry {
 		if o.oldestFirst {
 			return list[i]
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func newLog() *noteLog { return &noteLog{lists: map[listKey][]*note{}} }
+func newLog() *noteLog { return &noteLog{lists: map[listKey][]*entry{}} }
 
 // TestPagesAreThoseOfTheWholeListSorted holds pages and cursors that look at their own rows alone against a list that is
 // sorted whole.
@@ -25,26 +25,24 @@ func TestPagesAreThoseOfTheWholeListSorted(t *testing.T) {
 				log.list(listKey{1, 1}, time.Time{}, 0)
 			}
 			created := time.UnixMilli(random.Int64N(5000)).UTC()
-			log.add(&note{id: id + 1, teamID: 1, patientID: 1 + random.Int64N(2), createdAt: created, at: created})
+			log.add(&note{entry: &entry{id: id + 1, teamID: 1, patientID: 1 + random.Int64N(2), createdAt: created}, at: created})
 		}
 		for range random.IntN(10) {
-			if n := log.get(1 + random.Int64N(40)); n != nil && !n.deleted {
-				gone := *n
-				gone.before, gone.deleted = n, true
-				log.add(&gone)
+			if n := log.get(1+random.Int64N(40)).read(time.Time{}, 0); n != nil {
+				log.add(&note{entry: n.entry, before: n, deletes: true})
 			}
 		}
 		for _, sorted := range []order{{true, true}, {true, false}, {false, true}, {false, false}} {
 			for patientID := range int64(3) {
 				list := log.list(listKey{1, patientID}, time.Time{}, 0)
-				whole := slices.DeleteFunc(slices.Clone(log.all), func(n *note) bool {
-					return n.deleted || patientID != 0 && n.patientID != patientID
+				whole := slices.DeleteFunc(slices.Clone(log.all), func(n *entry) bool {
+					return n.deleted() || patientID != 0 && n.patientID != patientID
 				})
 				slices.SortFunc(whole, sorted.compare)
 				start, count := random.IntN(45), random.IntN(20)
 				want := whole[min(start, len(whole)):min(start+count, len(whole))]
-				require.Equal(t, append([]*note{}, want...), append([]*note{}, sorted.rows(list, start, count)...))
-				last := &note{id: random.Int64N(45), createdAt: time.UnixMilli(random.Int64N(5000)).UTC()}
+				require.Equal(t, append([]*entry{}, want...), append([]*entry{}, sorted.rows(list, start, count)...))
+				last := &entry{id: random.Int64N(45), createdAt: time.UnixMilli(random.Int64N(5000)).UTC()}
 				if len(whole) > 0 && random.IntN(2) == 0 {
 					last = whole[random.IntN(len(whole))]
 				}
@@ -65,12 +63,11 @@ func TestTheLogOfNotesIsBounded(t *testing.T) {
 	log := newLog()
 	assert.Empty(t, log.list(listKey{1, 1}, time.Time{}, 0))
 	for id := range int64(maxGone + 2) {
-		n := &note{id: id + 1, teamID: 1, patientID: id + 1}
+		n := &note{entry: &entry{id: id + 1, teamID: 1, patientID: id + 1}}
 		log.add(n)
+		assert.Len(t, log.list(listKey{1, id + 1}, time.Time{}, 0), 1)
 		if id > 0 {
-			gone := *n
-			gone.before, gone.deleted = n, true
-			log.add(&gone)
+			log.add(&note{entry: n.entry, before: n, deletes: true})
 		}
 	}
 	assert.Less(t, len(log.all), maxGone)
@@ -80,12 +77,11 @@ func TestTheLogOfNotesIsBounded(t *testing.T) {
 	assert.Len(t, log.lists, 2, "nothing is kept of patients without notes")
 
 	for i := range 3 * maxVersions {
-		next := *log.get(1)
-		next.before, next.version, next.at = log.get(1), log.get(1).version+1, time.Unix(int64(i), 0)
-		log.add(&next)
+		last := log.get(1).last
+		log.add(&note{entry: last.entry, before: last, version: last.version + 1, at: time.Unix(int64(i), 0)})
 	}
 	versions := 0
-	for n := log.get(1); n != nil; n = n.before {
+	for n := log.get(1).last; n != nil; n = n.before {
 		versions++
 	}
 	assert.LessOrEqual(t, versions, maxVersions+1)

@@ -29,6 +29,10 @@ type Note struct {
 	Error     string `json:"error,omitempty"`
 }
 
+// Plant adds made-up notes to a *clinicaldoctest.Server, so many that none is made before somebody looks at it. Package
+// clinicaldoctest sets it.
+var Plant func(server any, count int)
+
 // Newest returns up to count notes of a *clinicaldoctest.Server, those with the highest ids, oldest first, without a look
 // at the others. Package clinicaldoctest sets it.
 var Newest func(server any, count int) []Note

@@ -38,12 +38,10 @@ func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error
 	}
 	defer srv.Close()
 	box.Server = srv
-	if set.seed.madeUp() { // nothing can be wrong with it, so that only requests wait for it
-		go func() { _ = box.start() }()
-	} else if err := box.start(); err != nil {
+	if err := box.fill(); err != nil {
 		return err
 	}
-	defer func() { <-box.started }()
+	close(box.started)
 
 	_, err = fmt.Fprintf(stdout, `The service in a box, variant %s, with synthetic data. Interrupt to end.
 
@@ -78,12 +76,6 @@ type box struct {
 	started chan struct{} // closed once the box is filled
 
 	transport *http.Transport // sends requests again
-}
-
-// start fills the box and lets requests in.
-func (b *box) start() error {
-	defer close(b.started)
-	return b.fill()
 }
 
 // fill puts in what the command line asks for.

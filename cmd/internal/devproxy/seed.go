@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // seed is what the stand-in starts with.
@@ -48,9 +48,6 @@ type seedNote struct {
 	CreatedAt     time.Time             `json:"created_at"`
 }
 
-// madeUp reports whether a seed holds nothing but notes to make up.
-func (s seed) madeUp() bool { return len(s.Users)+len(s.Patients)+len(s.Notes) == 0 }
-
 // readSeed takes the number of notes to make up, or the name of a file.
 func readSeed(text string) (seed, error) {
 	if n, err := strconv.Atoi(text); err == nil {
@@ -72,26 +69,6 @@ func readSeed(text string) (seed, error) {
 	return read, nil
 }
 
-// synthetic makes up one of n notes, an hour apart, three to a patient. Most are
-// complete; the others show what else can be.
-func synthetic(i, n int, now time.Time) clinicaldoctest.Note {
-	patient := int64(i/3 + 1)
-	stage := clinicaldoctest.StageComplete
-	switch i % 10 {
-	case 4:
-		stage = clinicaldoctest.StageFailed
-	case 7:
-		stage = clinicaldoctest.StageSigned
-	case 9:
-		stage = clinicaldoctest.StageTranscribing
-	}
-	return clinicaldoctest.Note{
-		PatientID: patient, Stage: stage,
-		Name:      "Visit " + strconv.Itoa(i%3+1) + " of patient " + strconv.FormatInt(patient, 10),
-		CreatedAt: now.Add(-time.Duration(n-i) * time.Hour),
-	}
-}
-
 // plant puts the seed into a server. The server panics on impossible seeds,
 // which come from a user here and so become an error.
 func (s seed) plant(srv *clinicaldoctest.Server) (err error) {
@@ -100,20 +77,13 @@ func (s seed) plant(srv *clinicaldoctest.Server) (err error) {
 			err = fmt.Errorf("seed: %v", problem)
 		}
 	}()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing of it is garbage
 	for _, u := range s.Users {
 		srv.AddUser(clinicaldoctest.User(u))
 	}
 	for _, p := range s.Patients {
 		srv.AddPatient(clinicaldoctest.Patient(p))
 	}
-	now := time.Now()
-	for i := range s.made {
-		if i%3 == 0 {
-			srv.AddPatient(clinicaldoctest.Patient{ID: int64(i/3 + 1)})
-		}
-		srv.AddNote(synthetic(i, s.made, now))
-	}
+	boxlink.Plant(srv, s.made)
 	for _, n := range s.Notes {
 		srv.AddNote(clinicaldoctest.Note{
 			ID: n.ID, UserID: n.UserID, PatientID: n.PatientID, PromptID: n.PromptID,
