@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -19,10 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	cdpio "github.com/chromedp/cdproto/io"
-	"github.com/chromedp/cdproto/tracing"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,6 +29,7 @@ import (
 
 var (
 	storm       = flag.Duration("storm", 2*time.Second, "how long 200 clients use the box while the page is open")
+	pace        = flag.Int("pace", 0, "of the 20,000 requests so many come in a second; 0: as fast as they can")
 	screenshots = flag.String("screenshots", "", "folder to put pictures of the page into")
 )
 
@@ -174,7 +172,7 @@ func newPage(t *testing.T) *page {
 			assert.Empty(t, opened.problems, "the console is silent")
 		}
 	})
-	opened.do(chromedp.EmulateViewport(1280, 900))
+	opened.do(chromedp.EmulateViewport(1400, 900))
 	return opened
 }
 
@@ -203,6 +201,13 @@ func eval[T any](p *page, expression string) T {
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	require.NoError(p.t, err, expression)
 	return value
+}
+
+// run runs a script now and in each document that is opened later, before the document's own.
+func (p *page) run(script string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: script, RunImmediately: new(true)})
+	require.NoError(p.t, err)
 }
 
 // wait waits until a JavaScript expression is true.
@@ -235,75 +240,6 @@ func (p *page) keys(keys ...string) {
 	for _, key := range keys {
 		p.do(chromedp.KeyEvent(key))
 	}
-}
-
-// watchFrames measures from now on how long a frame takes at most.
-func (p *page) watchFrames() {
-	p.t.Helper()
-	eval[bool](p, `(() => {
-		const watch = window.watch = { longest: 0, above: 0 };
-		let last = performance.now();
-		const frame = (now) => {
-			watch.longest = Math.max(watch.longest, now - last);
-			if (now - last > 50) watch.above++;
-			last = now;
-			if (window.watch === watch) requestAnimationFrame(frame);
-		};
-		requestAnimationFrame(frame);
-		return true;
-	})()`)
-}
-
-// frames tells what watchFrames saw. On a machine that is busy otherwise, a frame waits for a processor.
-func (p *page) frames() string {
-	p.t.Helper()
-	return fmt.Sprintf("longest frame %.0f ms, %d above 50 ms", eval[float64](p, "window.watch.longest"), eval[int](p, "window.watch.above"))
-}
-
-// computed returns how long each task of the page's main thread computed while something happened. It is the
-// processor's time, which is nearly the same on a busy machine.
-func (p *page) computed(act func()) []time.Duration {
-	p.t.Helper()
-	complete := cdp.Events(p.ctx, chromedp.FromContext(p.ctx).Target, tracing.TracingComplete)
-	_, err := chromedp.Call(p.ctx, tracing.Start, tracing.StartParams{
-		TransferMode: tracing.StartTransferModeReturnAsStream,
-		TraceConfig:  &tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline"}},
-	})
-	require.NoError(p.t, err)
-	act()
-	_, err = chromedp.Call(p.ctx, tracing.End, cdp.Empty{})
-	require.NoError(p.t, err)
-	var text []byte
-	for over, err := range complete {
-		require.NoError(p.t, err)
-		for piece := (cdpio.ReadResult{}); !piece.EOF; text = append(text, piece.Data...) {
-			piece, err = chromedp.Call(p.ctx, cdpio.Read, cdpio.ReadParams{Handle: over.Stream})
-			require.NoError(p.t, err)
-		}
-		break
-	}
-	type thread struct{ PID, TID int }
-	var trace struct {
-		Events []struct {
-			thread
-			Name string
-			CPU  float64 `json:"tdur"` // microseconds
-			Args struct{ Name string }
-		} `json:"traceEvents"`
-	}
-	require.NoError(p.t, json.Unmarshal(text, &trace))
-	mains := map[thread]bool{}
-	for _, event := range trace.Events {
-		mains[event.thread] = mains[event.thread] || event.Name == "thread_name" && event.Args.Name == "CrRendererMain"
-	}
-	var tasks []time.Duration
-	for _, event := range trace.Events {
-		if event.Name == "RunTask" && mains[event.thread] {
-			tasks = append(tasks, time.Duration(event.CPU*float64(time.Microsecond)))
-		}
-	}
-	require.NotEmpty(p.t, tasks)
-	return tasks
 }
 
 // scheme makes the browser prefer light or dark.

@@ -82,8 +82,29 @@ document.addEventListener("keydown", (event) => {
 let underWay = 0;
 const held = [];
 
-const chunk = 500; // requests at a time, so that no frame is long
+const chunk = 500; // requests are fetched at a time
+const budget = 5; // milliseconds of a frame for taking requests
 const frame = () => new Promise(requestAnimationFrame);
+
+const waiting = [];
+let taking;
+
+// take takes as many requests as a frame bears, and the others in the frames after it. It ends when all are taken.
+function take(requests) {
+  for (const request of requests) waiting.push(request);
+  return taking ??= takeWaiting();
+}
+
+async function takeWaiting() {
+  do {
+    const end = performance.now() + budget;
+    let taken = 0;
+    while (taken < waiting.length && performance.now() < end) list.take(waiting[taken++]);
+    waiting.splice(0, taken);
+    await frame();
+  } while (waiting.length);
+  taking = undefined;
+}
 
 // fetching holds back what the stream tells until the work is done: what is fetched may be older and would replace it.
 async function fetching(work) {
@@ -148,11 +169,7 @@ const fetchAll = () => fetching(async () => {
   }
   waiting.length = 0; // what was fetched is as new
   list.clear();
-  for (let at = 0; at < fetched.length; at += chunk) {
-    fetched.slice(at, at + chunk).forEach(list.take);
-    await frame();
-  }
-  list.schedule();
+  await take(fetched);
 });
 
 let stream;
@@ -165,25 +182,9 @@ function connect() {
   stream.addEventListener("state", refreshLater);
   stream.addEventListener("note", tell(takeNote));
   stream.addEventListener("requests", tell((requests) => {
-    waiting.push(...requests);
-    if (!taking) takeWaiting();
+    take(requests);
+    if (requests.some((request) => request.fault || request.findings)) refreshLater();
   }));
-}
-
-const waiting = [];
-let taking = false;
-
-// takeWaiting takes as many as a frame bears; a flood is taken over several.
-async function takeWaiting() {
-  taking = true;
-  while (waiting.length) {
-    for (const request of waiting.splice(0, chunk)) {
-      list.take(request);
-      if (request.fault || request.findings) refreshLater();
-    }
-    if (waiting.length) await frame();
-  }
-  taking = false;
 }
 
 function connection(text) {

@@ -36,32 +36,25 @@ function position(requests, id) {
   return low;
 }
 
+// take puts a request where it belongs, in place of what was known of it. It looks at no other one: there may be many.
 export function take(request) {
   const known = byId.get(request.id);
   byId.set(request.id, request);
-  if (known) {
-    all[position(all, request.id)] = request;
-    const i = position(view, request.id);
-    if (view[i]?.id === request.id) view[i] = request;
-    else if (matches(request)) refilter = true;
-  } else {
-    if (all.length && all.at(-1).id > request.id) all.splice(position(all, request.id), 0, request);
-    else all.push(request);
-    if (all.length > maxKept) forgetOld();
-    if (paused) held++;
-    else if (all.at(-1) !== request) refilter = true; // an old one that was forgotten meanwhile
-    else if (matches(request)) {
-      view.push(request);
-      added++;
-    }
-  }
+  all.splice(position(all, request.id), known ? 1 : 0, request);
+  if (all.length > maxKept) forgetOld();
+  const at = position(view, request.id);
+  const there = view[at]?.id === request.id;
+  const stays = paused ? there : matches(request);
+  view.splice(at, there ? 1 : 0, ...(stays ? [request] : []));
+  added += stays - there;
+  if (paused && !known) held++;
   if (known && request.id === selected && known.pending) listeners.change(request);
   schedule();
 }
 
 function forgetOld() {
   for (const old of all.splice(0, maxKept / 10)) byId.delete(old.id);
-  refilter = true;
+  if (!paused) view.splice(0, position(view, all[0].id));
 }
 
 export function clear() {
@@ -89,26 +82,31 @@ let searched = 0; // the last id that was looked through
 function parse() {
   terms = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
     const [, key, value] = word.match(/^(status|route|method|note|call|is):(.+)$/) || [];
-    return key ? { key, value } : { key: "text", value: word };
+    return term(key ?? "text", value ?? word);
   });
-  if ($("status").value) terms.push({ key: "status", value: $("status").value });
-  if ($("route").value) terms.push({ key: "exact", value: $("route").value });
+  if ($("status").value) terms.push(term("status", $("status").value));
+  if ($("route").value) terms.push(term("exact", $("route").value));
 }
+
+const term = (key, value) => ({ key, value, test: tests[key](value) });
 
 const hay = (r) => r.hay ??= [r.method, r.route, r.target, r.fault, ...(r.findings || [])].join(" ").toLowerCase();
 
 const tests = {
-  text: (r, word) => hay(r).includes(word) || `#${r.id}` === word || !!inBodies.get(word)?.has(r.id),
-  status: (r, wanted) => !r.pending && (wanted === "none" ? !r.status : wanted.endsWith("xx") ? String(r.status)[0] === wanted[0] : String(r.status) === wanted),
-  route: (r, word) => (r.route || "").toLowerCase().includes(word),
-  exact: (r, route) => r.route === route,
-  method: (r, word) => r.method.toLowerCase() === word,
-  note: (r, id) => String(r.note) === id || new RegExp(`/progress-notes/${id.replace(/\D/g, "")}(?:[/?]|$)`).test(r.target),
-  call: (r, id) => String(r.call) === id,
-  is: (r, what) => ({ fault: !!r.fault, error: !r.pending && (!r.status || r.status >= 400), pending: !!r.pending, replay: !!r.replays, loaded: !!r.loaded, departure: !!r.findings })[what],
+  text: (word) => (r) => hay(r).includes(word) || `#${r.id}` === word || !!inBodies.get(word)?.has(r.id),
+  status: (wanted) => (r) => !r.pending && (wanted === "none" ? !r.status : wanted.endsWith("xx") ? String(r.status)[0] === wanted[0] : String(r.status) === wanted),
+  route: (word) => (r) => (r.route || "").toLowerCase().includes(word),
+  exact: (route) => (r) => r.route === route,
+  method: (word) => (r) => r.method.toLowerCase() === word,
+  note: (id) => {
+    const path = new RegExp(`/progress-notes/${id.replace(/\D/g, "")}(?:[/?]|$)`);
+    return (r) => String(r.note) === id || path.test(r.target);
+  },
+  call: (id) => (r) => String(r.call) === id,
+  is: (what) => (r) => ({ fault: !!r.fault, error: !r.pending && (!r.status || r.status >= 400), pending: !!r.pending, replay: !!r.replays, loaded: !!r.loaded, departure: !!r.findings })[what],
 };
 
-const matches = (r) => terms.every((term) => tests[term.key](r, term.value));
+const matches = (r) => terms.every(({ test }) => test(r));
 
 let searchSoon;
 let searching = false;
@@ -123,7 +121,7 @@ function search(afresh) {
     searched = 0;
     searching = false;
   }
-  const words = terms.filter((term) => term.key === "text" && term.value.length > 1).map((term) => term.value).slice(0, 3);
+  const words = terms.filter(({ key, value }) => key === "text" && value.length > 1).map(({ value }) => value).slice(0, 3);
   if (searching || !words.length || !page.state.bodies) return;
   searching = true;
   const own = searches;
@@ -178,7 +176,7 @@ function draw() {
     view = terms.length ? all.filter(matches) : all.slice();
     refilter = false;
   }
-  if (terms.some((term) => term.key === "text") && all.length && all.at(-1).id > searched + 1) search(false);
+  if (terms.some(({ key }) => key === "text") && all.length && all.at(-1).id > searched + 1) search(false);
   const count = String(view.length === all.length || paused ? all.length : `${view.length} of ${all.length}`);
   $("request-count").textContent = count;
   $("no-requests").hidden = all.length > 0;
