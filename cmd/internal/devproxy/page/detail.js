@@ -6,6 +6,7 @@ import * as list from "./list.js";
 const first = 256 * 1024; // of a body are fetched at once
 const more = 1024 * 1024;
 const coloured = 64 * 1024; // of JSON are drawn in colours
+const block = 16 * 1024; // of a text are laid out at a time
 const pane = $("detail");
 let shown = 0;
 let answered = 0; // the request that is shown with its answer
@@ -169,12 +170,12 @@ function viewer(r, side, body) {
   if (isJSON) box.firstChild.append(pretty);
   const drawStart = () => {
     const wanted = isJSON && pretty.getAttribute("aria-pressed") === "true";
-    output.replaceChildren(drawText(wanted ? indent(text.start) : text.start, isJSON));
+    output.replaceChildren(...drawText(wanted ? indent(text.start) : text.start, isJSON));
     if (text.at < text.total) output.append(next());
   };
   const next = () => make("button", { type: "button", class: "more", onclick: async (event) => {
     const piece = await fetchPiece(address, text, more);
-    event.target.replaceWith(make("pre", {}, piece), ...(text.at < text.total ? [next()] : []));
+    event.target.replaceWith(...drawText(piece), ...(text.at < text.total ? [next()] : []));
   } }, `${bytes(text.at)} of ${bytes(text.total)} are shown: show more`);
   fetchPiece(address, text, first).then((piece) => {
     text.start = piece;
@@ -193,9 +194,22 @@ async function fetchPiece(address, text, size) {
 
 const token = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d[\d.eE+-]*/g;
 
+// drawText makes a block of each so many lines: the browser lays out those alone that are near what is seen.
 function drawText(text, isJSON) {
+  const blocks = [];
+  for (let at = 0, end; at < text.length; at = end) {
+    end = at + block;
+    const line = text.lastIndexOf("\n", end - 1) + 1;
+    if (end < text.length && line > at) end = line;
+    else if (/^[\uDC00-\uDFFF]/.test(text.slice(end, end + 1))) end++; // the second half of a letter
+    blocks.push(drawBlock(text.slice(at, end).replace(/\n$/, ""), isJSON && text.length <= coloured));
+  }
+  return blocks;
+}
+
+function drawBlock(text, inColours) {
   const pre = make("pre", {});
-  if (!isJSON || text.length > coloured) {
+  if (!inColours) {
     pre.textContent = text;
     return pre;
   }
