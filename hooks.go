@@ -3,6 +3,7 @@ package clinicaldoc
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
@@ -175,35 +176,28 @@ func (s *scope) noted(err error) error {
 	return err
 }
 
-// observed reports whether somebody wants to know of the attempts.
-func (s *scope) observed() bool {
-	config := &s.client.config
-	return config.hooks != nil || config.observer != nil || config.logger != nil
-}
-
 // Begin implements [exchange.Caller].
-func (s *scope) Begin(ctx context.Context, a *exchange.Attempt) *exchange.Trace {
-	if !s.observed() {
-		return nil
-	}
+func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Header) context.Context {
 	s.attempts++
-	trace := &exchange.Trace{Context: ctx}
 	hooks := s.client.config.hooks
 	if hooks == nil || hooks.AttemptStart == nil {
-		return trace
+		return ctx
 	}
-	given, headers := hooks.AttemptStart(ctx, s.info(a))
-	trace.Context = withValues(ctx, given)
-	if headers.valid() && !s.storage() {
-		trace.Parent, trace.State = headers.Traceparent, headers.Tracestate
+	given, trace := hooks.AttemptStart(ctx, s.info(a))
+	if trace.valid() && !s.storage() {
+		header["Traceparent"] = []string{trace.Traceparent}
+		delete(header, "Tracestate") // the caller's own belongs to another parent
+		if trace.Tracestate != "" {
+			header["Tracestate"] = []string{trace.Tracestate}
+		}
 	}
-	return trace
+	return withValues(ctx, given)
 }
 
 // End implements [exchange.Caller]: one report of an attempt, for observer, logger and hooks. The hooks learn only of what
 // was sent, but also of an attempt that a panic ended.
 func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
-	if !s.observed() {
+	if config := &s.client.config; config.hooks == nil && config.observer == nil && config.logger == nil {
 		return
 	}
 	report := Attempt{
@@ -211,7 +205,7 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: s.op.downloadError(a.Err),
 	}
 	defer func() { // whatever observer and logger do
-		if hooks := s.client.config.hooks; a.Begun() && hooks != nil && hooks.AttemptEnd != nil {
+		if hooks := s.client.config.hooks; a.Begun && hooks != nil && hooks.AttemptEnd != nil {
 			hooks.AttemptEnd(ctx, s.info(a), s.result(ctx, report, a))
 		}
 	}()

@@ -25,8 +25,11 @@ type outgoing struct {
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, before := req.Context(), c.Last
 	c.Attempts++
-	a := &Attempt{Number: c.Attempts, Started: time.Now(), permanent: true} // until something is sent
-	defer c.end(ctx, a)
+	a := &Attempt{Number: c.Attempts, Started: time.Now(), permanent: true, ctx: ctx} // permanent until something is sent
+	defer func() {
+		a.Duration = time.Since(a.Started)
+		c.Caller.End(a.ctx, a)
+	}()
 	resp := c.attempt(ctx, req, a)
 	if a.Step != None {
 		a.Err = c.Caller.Explain(a, before)
@@ -55,8 +58,8 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	out := new(outgoing)
 	state := &out.state
 	header := c.header(req.Header)
-	traced := c.begin(ctx, a, header)
-	timed, cancel := WithTimeout(traced, c.Peer.Timeout)
+	a.ctx, a.Begun = c.Caller.Begin(ctx, a, header), true
+	timed, cancel := WithTimeout(a.ctx, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()

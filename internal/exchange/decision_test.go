@@ -28,10 +28,12 @@ func status(r *http.Request, code int) *http.Response {
 // caller gets as errors the attempts themselves.
 type caller struct{}
 
-func (caller) Begin(context.Context, *exchange.Attempt) *exchange.Trace { return nil }
-func (caller) End(context.Context, *exchange.Attempt)                   {}
-func (caller) Explain(a, _ *exchange.Attempt) error                     { return a }
-func (caller) BeforeRetry(context.Context, *exchange.Attempt) error     { return nil }
+func (caller) Begin(ctx context.Context, _ *exchange.Attempt, _ http.Header) context.Context {
+	return ctx
+}
+func (caller) End(context.Context, *exchange.Attempt)               {}
+func (caller) Explain(a, _ *exchange.Attempt) error                 { return a }
+func (caller) BeforeRetry(context.Context, *exchange.Attempt) error { return nil }
 
 // newCall reads something, with three retries that wait a second at first.
 func newCall(send transport) *exchange.Request {

@@ -26,17 +26,17 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 // caller is one that its functions answer for; nil: it does nothing.
 type caller struct {
-	begin       func(context.Context, *Attempt) *Trace
+	begin       func(http.Header)
 	end         func(*Attempt)
 	explain     func(*Attempt) error // nil: the attempt is the error
 	beforeRetry func(*Attempt) error
 }
 
-func (c *caller) Begin(ctx context.Context, a *Attempt) *Trace {
-	if c.begin == nil {
-		return nil
+func (c *caller) Begin(ctx context.Context, _ *Attempt, header http.Header) context.Context {
+	if c.begin != nil {
+		c.begin(header)
 	}
-	return c.begin(ctx, a)
+	return ctx
 }
 
 func (c *caller) End(_ context.Context, a *Attempt) {

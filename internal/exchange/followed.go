@@ -132,7 +132,7 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 		if w.Exited() {
 			b.state.hangUp() // net/http's goroutine ends with it, and nobody else would end the request
 		}
-		b.state.Watchdog.Cancel(errCallOver)
+		b.state.Watchdog.cancel(errCallOver)
 		b.head, n, err = nil, 0, errCallOver
 	})
 	return n, err

@@ -26,7 +26,7 @@ func peerAt(t *testing.T, serve http.HandlerFunc) (*Peer, *url.URL) {
 	return &Peer{Transport: transport, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1 << 20}, target
 }
 
-func traced(ctx context.Context, _ *Attempt) *Trace { return &Trace{Context: ctx, Parent: "synthetic"} }
+func traced(header http.Header) { header["Traceparent"] = []string{"synthetic"} }
 
 // What one request adds to its headers is not seen by another.
 func TestNoHeaderReachesAnotherRequest(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
@@ -23,6 +24,11 @@ const (
 	maxReadTime  = 10       // stall timeouts that reading a response may take
 )
 
+// buffers keeps memory from one response to the next, but for huge ones.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const maxKeptBuffer = 2 << 20
+
 // memory takes the responses of a call that has no receiver.
 type memory struct {
 	buffer *bytes.Buffer
@@ -36,7 +42,7 @@ func (m *memory) receive(resp *http.Response, watch Watch, limit int64) (int64, 
 		limit = min(limit, maxErrorBody)
 	}
 	if m.buffer == nil {
-		m.buffer = getBuffer()
+		m.buffer, _ = buffers.Get().(*bytes.Buffer)
 	}
 	m.buffer.Reset()
 	watch.Bound(maxReadTime)
@@ -66,8 +72,8 @@ func (m *memory) bytes() []byte {
 }
 
 func (m *memory) release() {
-	if m.buffer != nil {
-		putBuffer(m.buffer)
+	if m.buffer != nil && m.buffer.Cap() <= maxKeptBuffer {
+		buffers.Put(m.buffer)
 	}
 	m.buffer = nil
 }

@@ -33,7 +33,8 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Ended error // of the caller's context, if that was over too
 	Err   error // as Explain put it; nil for a success
 
-	trace *Trace // of the caller; nil: none, or nothing was to be sent
+	Begun bool            // only sending remained
+	ctx   context.Context //nolint:containedctx // the caller's, as Begin left it
 }
 
 // Step is where an attempt ended that was no success.
@@ -53,6 +54,9 @@ const (
 
 // Error makes an attempt the error by which the retry loop learns of it.
 func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
+
+// Unfinished reports whether a panic, or the end of the goroutine, left the attempt without a result.
+func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 
 // Outcome is what the retry decision goes by.
 func (a *Attempt) Outcome() Outcome {

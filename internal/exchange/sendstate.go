@@ -149,12 +149,12 @@ func (s *SendState) getConn(string) {
 	s.traced.Store(true)
 	s.ignored.Store(counts)
 	if s.connections.Add(1) > maxConnections {
-		s.Watchdog.Cancel(errManyTries)
+		s.Watchdog.cancel(errManyTries)
 	}
 	body := s.body.Load()
 	if s.Once && s.connections.Load() > 1 && s.wroteHeaders.Load() && (body == nil || body.taken.Load() > 0) {
 		s.twice.Store(true)
-		s.Watchdog.Cancel(errSecondTime)
+		s.Watchdog.cancel(errSecondTime)
 	}
 }
 

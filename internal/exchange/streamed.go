@@ -38,7 +38,7 @@ func (s *SendState) SendStreamed(ctx context.Context, progress func(sent int64),
 
 // abandon lets the work end by itself.
 func (s *SendState) abandon(work *Guarded, resp **http.Response) {
-	s.Watchdog.Cancel(errCallOver)
+	s.Watchdog.cancel(errCallOver)
 	s.Stop()
 	go func() {
 		<-work.Done()

@@ -33,20 +33,15 @@ func NewTransport() *http.Transport {
 	t.MaxResponseHeaderBytes = 1 << 20
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	t.OnProxyConnectResponse = redact.OnProxyConnectResponse
-	t.DialContext = dialer(t.DialContext)
-	return t
-}
-
-type dial func(ctx context.Context, network, address string) (net.Conn, error)
-
-func dialer(next dial) dial {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		inner, err := next(ctx, network, address)
+	dial := t.DialContext
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		inner, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		return &conn{Conn: inner, over: make(chan struct{})}, nil
 	}
+	return t
 }
 
 // writeErrorDelay is how long a failed write is held back at most.

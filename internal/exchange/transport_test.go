@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -137,9 +136,7 @@ func TestFailedWriteWaitsForTheLastWord(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				pipe := brokenPipe{err: tc.err, letter: make(chan string)}
-				dialled, err := dialer(func(context.Context, string, string) (net.Conn, error) { return pipe, nil })(t.Context(), "tcp", "")
-				require.NoError(t, err)
-				c := dialled.(*conn)
+				c := &conn{Conn: pipe, over: make(chan struct{})}
 				got := make(chan string, 1)
 				go func() {
 					all, _ := io.ReadAll(c)
@@ -147,7 +144,7 @@ func TestFailedWriteWaitsForTheLastWord(t *testing.T) {
 				}()
 				go tc.then(c, pipe)
 				start := time.Now()
-				_, err = c.Write([]byte("x"))
+				_, err := c.Write([]byte("x"))
 				assert.Equal(t, tc.err, err)
 				assert.Equal(t, tc.waits, time.Since(start))
 				if tc.waits == 200*time.Millisecond {
@@ -161,9 +158,11 @@ func TestFailedWriteWaitsForTheLastWord(t *testing.T) {
 	}
 	t.Run("a failed dial", func(t *testing.T) {
 		t.Parallel()
-		failure := errors.New("synthetic")
-		_, err := dialer(func(context.Context, string, string) (net.Conn, error) { return nil, failure })(t.Context(), "tcp", "")
-		require.ErrorIs(t, err, failure)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		conn, err := NewTransport().DialContext(ended, "tcp", "127.0.0.1:1")
+		require.Error(t, err)
+		assert.Nil(t, conn)
 	})
 }
 

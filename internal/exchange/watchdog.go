@@ -92,9 +92,6 @@ func (w *Watchdog) Pause() { w.timer.Stop() }
 // Err is why the work was ended, nil while it was not.
 func (w *Watchdog) Err() error { return context.Cause(w.ctx) }
 
-// Cancel ends the work at once for another reason than a stall.
-func (w *Watchdog) Cancel(cause error) { w.cancel(cause) }
-
 // Stop ends the watch and releases the context.
 func (w *Watchdog) Stop() {
 	w.stopped.Store(true)

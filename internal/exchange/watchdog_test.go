@@ -2,7 +2,6 @@ package exchange_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math"
 	"sync"
@@ -62,19 +61,6 @@ func TestStopReleasesTheContextWithoutAStall(t *testing.T) {
 		watchdog.Stop()
 		time.Sleep(time.Hour)
 		assert.NotErrorIs(t, context.Cause(ctx), exchange.ErrStalled)
-	})
-}
-
-func TestCancelGivesItsOwnCause(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("synthetic")
-		watchdog := new(exchange.Watchdog)
-		ctx := watchdog.Guard(t.Context(), time.Minute)
-		defer watchdog.Stop()
-		watchdog.Cancel(cause)
-		time.Sleep(time.Hour)
-		assert.Equal(t, cause, context.Cause(ctx))
 	})
 }
 
