@@ -1,7 +1,6 @@
 package clinicaldoc
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -83,7 +81,7 @@ var (
 // Error returns a text that is safe to log.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(errorPrefix(e.Operation, e.Method, e.Route) + cmp.Or(statusText(e.StatusCode), "no status"))
+	b.WriteString(errorPrefix(e.Operation, e.Method, e.Route) + e.status())
 	if names := e.fieldNames(); len(names) > 0 {
 		fmt.Fprintf(&b, " [fields: %s]", strings.Join(names, ", "))
 	}
@@ -97,6 +95,13 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " (request id %s)", e.RequestID)
 	}
 	return b.String()
+}
+
+func (e *Error) status() string {
+	if e.StatusCode == 0 {
+		return "no status"
+	}
+	return redact.Status(e.StatusCode)
 }
 
 // Is matches the sentinels of this package by status.
@@ -434,13 +439,13 @@ func unexpectedText(base *url.URL, status int, contentType string, body []byte, 
 	case len(body) == 0:
 		kind = "no body"
 	case kind == webPage && pasted != "":
-		return "the response is a web page (" + statusText(status) + " with " + kind + "): the base URL ends in " + pasted + ", which is added to it; leave it out"
+		return "the response is a web page (" + redact.Status(status) + " with " + kind + "): the base URL ends in " + pasted + ", which is added to it; leave it out"
 	case kind == webPage:
-		return "the response is a web page (" + statusText(status) + " with " + kind + "), as of a login, a firewall or another server; check the base URL, and for proxies in between"
+		return "the response is a web page (" + redact.Status(status) + " with " + kind + "), as of a login, a firewall or another server; check the base URL, and for proxies in between"
 	case kind == "":
 		kind = "no content type that is known"
 	}
-	return "the response is " + statusText(status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause)
+	return "the response is " + redact.Status(status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause)
 }
 
 // cutUpload says what it means that the connection ended within an upload. Only a reset shows that it was the server's will.
@@ -504,13 +509,6 @@ func fieldMessages(d *jsonscan.Decoder) []string {
 	default: // tells nothing
 	}
 	return messages
-}
-
-func statusText(status int) string {
-	if status == 0 {
-		return ""
-	}
-	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
 const webPage = "text/html"

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Source is what a download is told of the recording by others than storage.
@@ -153,10 +152,7 @@ func (d *Download) start(r recording) error {
 		return err
 	}
 	d.recording = r
-	if err := d.to.begin(r); err != nil {
-		return failed("the target failed: "+redact.Cause(err), err)
-	}
-	return nil
+	return failed("the target failed", d.to.begin(r))
 }
 
 // restart drops what the target has.

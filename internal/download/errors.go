@@ -3,8 +3,6 @@ package download
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -72,15 +70,17 @@ func Break(err error) *Error {
 // Explain is the error of one attempt, for [Download.Next] to decide by.
 func Explain(a *exchange.Attempt) error {
 	if a.Step == exchange.Context {
-		return failed("the download broke off: "+redact.Cause(a.Cause), a.Cause)
+		return failed("the download broke off", a.Cause)
 	}
 	return Break(a.Cause)
 }
 
-func failed(text string, causes ...error) error { return &Error{Text: text, Causes: causes} }
+// failed is what failed at this end; nil if nothing did.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Text: what + ": " + redact.Cause(err), Causes: []error{err}}
+}
 
 func unexpected(text string) error { return &Error{Kind: Unexpected, Text: text} }
-
-func statusText(status int) string {
-	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
-}

@@ -4,20 +4,20 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // strongTag returns the ETag if it promises the same bytes, not just the same meaning.
 func strongTag(h http.Header) string {
-	tag := h.Get("ETag")
-	if !isStrongTag(tag) {
-		return ""
+	if tag := h.Get("ETag"); isStrongTag(tag) {
+		return tag
 	}
-	return tag
+	return ""
 }
 
 func isStrongTag(tag string) bool {
-	control := func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) }
-	return len(tag) > 2 && strings.HasPrefix(tag, `"`) && strings.HasSuffix(tag, `"`) && !strings.ContainsFunc(tag, control)
+	return len(tag) > 2 && strings.HasPrefix(tag, `"`) && strings.HasSuffix(tag, `"`) && redact.IsHeaderValue(tag)
 }
 
 // contentRange reads "bytes 5-9/10"; what it does not tell is -1.

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Part is the beginning of a recording in a file beside the one that it will become. A companion of a fixed name says
@@ -52,9 +51,7 @@ const (
 	checkpointSize = 16 << 20
 )
 
-var (
-	errNotOurs = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
-)
+var errNotOurs = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
 
 // OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
 // [filelock.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is
@@ -63,7 +60,7 @@ func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 	fsys := disk.From(ctx)
 	companion, err := fsys.Take(beside(path, ".json"))
 	if err != nil {
-		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
+		return nil, failed("the file could not be opened", err)
 	}
 	p := &Part{fs: fsys, path: path, companion: companion, every: checkpointSize, info: partInfo{Format: partFormat, Of: of, Total: -1}}
 	if err := p.open(); err != nil {
@@ -71,7 +68,7 @@ func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 			_ = p.file.Close()
 		}
 		_ = companion.Close()
-		return nil, failed("the file could not be opened: "+redact.Cause(err), err)
+		return nil, failed("the file could not be opened", err)
 	}
 	return p, nil
 }
@@ -258,11 +255,11 @@ func (p *Part) Finish() error {
 	}
 	if err != nil {
 		_ = p.companion.Close()
-		return failed("the file could not be completed: "+redact.Cause(err), err)
+		return failed("the file could not be completed", err)
 	}
 	_ = p.fs.SyncDir(filepath.Dir(p.path)) // where that cannot be done, the name is as durable as it gets
 	if err := p.companion.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return failed("the file could not be completed: "+redact.Cause(err), err)
+		return failed("the file could not be completed", err)
 	}
 	return nil
 }

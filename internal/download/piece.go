@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -76,20 +78,17 @@ func (p *Piece) Prepare(req *http.Request) error {
 }
 
 // Receive takes in the piece, or what is missing of it.
-func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.Watch) (count int64, err error) {
+func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.Watch) (count int64, _ error) {
 	if err := p.accept(resp); err != nil {
 		return 0, err
 	}
-	for end := min(p.from+int64(len(p.into)), p.total); p.received < end; {
-		n, err := resp.Body.Read(p.into[p.received-p.from : end-p.from])
-		if n > 0 {
-			count, p.received = count+int64(n), p.received+int64(n)
-			p.furthest = p.received
-			watch.Progress()
-		}
-		if err != nil && p.received < end {
-			return count, cut(err)
-		}
+	end := min(p.from+int64(len(p.into)), p.total)
+	n, err := io.ReadFull(&exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}, p.into[p.received-p.from:end-p.from])
+	count = int64(n)
+	p.received += count
+	p.furthest = p.received
+	if err != nil {
+		return count, cut(err)
 	}
 	if p.stored.ETag != "" {
 		return count, nil

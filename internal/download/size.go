@@ -28,10 +28,9 @@ func (d *Download) askSize(ctx context.Context) {
 // knownSize is the recording's size as others than storage tell it, -1 when they do not.
 func (d *Download) knownSize(ctx context.Context) int64 {
 	d.askSize(ctx)
-	if d.asked == nil {
-		return -1
+	if d.asked != nil {
+		d.asked.work.Wait()
 	}
-	d.asked.work.Wait()
 	return d.heardSize()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -106,32 +107,22 @@ func (d *Download) restartNext(why string) error {
 func refused(resp *http.Response) error {
 	status := resp.StatusCode
 	if status >= 200 && status <= 299 {
-		return unexpected("storage responded " + statusText(status) + " instead of a recording")
+		return unexpected("storage responded " + redact.Status(status) + " instead of a recording")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
-	err := &Error{
-		Kind: Refused, Text: "storage responded " + statusText(status) + refusalAdvice(status),
-		Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header, time.Now()),
-	}
-	switch {
-	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		err.Then = Renew
-	case exchange.Reads.MayRetry(exchange.Outcome{Status: status}):
-		err.Then = Retry
-	}
-	return err
-}
-
-func refusalAdvice(status int) string {
+	err := &Error{Kind: Refused, Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header, time.Now())}
+	advice := ""
 	switch {
 	case status >= 300 && status <= 399 && status != http.StatusNotModified:
-		return "; redirects of storage are not followed"
+		advice = "; redirects of storage are not followed"
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		return " to the recording's temporary address; it has expired, or the recording is gone, or is not to be had from here"
-	case status >= 500, status == http.StatusTooManyRequests:
-		return "; trying later may help"
+		err.Then = Renew
+		advice = " to the recording's temporary address; it has expired, or the recording is gone, or is not to be had from here"
+	case exchange.Reads.MayRetry(exchange.Outcome{Status: status}):
+		err.Then, advice = Retry, "; trying later may help"
 	}
-	return ""
+	err.Text = "storage responded " + redact.Status(status) + advice
+	return err
 }
 
 // pieces are the buffers of downloads.
@@ -140,25 +131,16 @@ var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 // receive writes the response's body to the target, but for its first bytes if those are to be skipped.
 func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch) (count int64, err error) {
 	d.report()
+	body := &exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}
+	if count, err = io.CopyN(io.Discard, body, skip); err != nil {
+		return count, cut(err)
+	}
 	piece, _ := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)
-	for count < skip {
-		n, err := resp.Body.Read(piece[:min(skip-count, int64(len(piece)))])
-		if n > 0 {
-			count += int64(n)
-			watch.Progress()
-		}
-		if err != nil && count < skip {
-			return count, cut(err)
-		}
-	}
 	held := 0 // bytes of the piece that are not written yet
 	for {
-		n, err := resp.Body.Read(piece[held:])
-		if n > 0 {
-			count, held = count+int64(n), held+n
-			watch.Progress()
-		}
+		n, err := body.Read(piece[held:])
+		count, held = count+int64(n), held+n
 		complete := d.complete(resp, int64(held), err == io.EOF) // the bare one: only that ends a body well
 		if err == nil && !complete && len(d.head)+held < headSize && isText(piece[:held]) {
 			continue // too little to judge it by
@@ -226,8 +208,5 @@ func (d *Download) write(p []byte) error {
 	d.received += int64(max(n, 0))
 	d.furthest = max(d.furthest, d.received)
 	d.report()
-	if err != nil {
-		return failed("the recording could not be written: "+redact.Cause(err), err)
-	}
-	return nil
+	return failed("the recording could not be written", err)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -65,4 +67,9 @@ func IsIdentifier(s string, maxLen int, extra string) bool {
 		}
 	}
 	return true
+}
+
+// Status is a status with its name, as far as it has one.
+func Status(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
 }

@@ -2,7 +2,6 @@ package redact
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -91,7 +90,7 @@ type ProxyError struct{ StatusCode int }
 const proxyRefused = "the proxy in between refused the connection; does it let this host through, and reach it?"
 
 func (e *ProxyError) Error() string {
-	status := strings.TrimSpace(fmt.Sprintf("%d %s", e.StatusCode, http.StatusText(e.StatusCode)))
+	status := Status(e.StatusCode)
 	if e.StatusCode == http.StatusProxyAuthRequired {
 		return "the proxy in between wants credentials (" + status + "); put them into the proxy's URL, in HTTPS_PROXY or WithHTTPClient"
 	}
