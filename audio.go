@@ -35,14 +35,12 @@ var audioURL = operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{
 // AudioURL asks for a temporary URL of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
 // response holds no http or https URL.
 func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOption) (*AudioURL, error) {
-	return runOne(ctx, s.client, audioURL, id, opts, func(_ context.Context, response []byte) (*AudioURL, error) {
-		return decodeAudioURL(response)
-	})
+	return runOne(ctx, s.client, audioURL, id, opts, decodeAudioURL)
 }
 
-func decodeAudioURL(response []byte) (*AudioURL, error) {
+func decodeAudioURL(response []byte) (*AudioURL, []string, error) {
 	if len(response) == 0 {
-		return nil, tolerant.ErrEmpty
+		return nil, nil, tolerant.ErrEmpty
 	}
 	var signed string
 	d := jsonscan.New(tolerant.Unwrap(response, "url"))
@@ -52,13 +50,13 @@ func decodeAudioURL(response []byte) (*AudioURL, error) {
 		}
 	})
 	if err := d.End(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	u, err := url.Parse(signed)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, errNoURL
+		return nil, nil, errNoURL
 	}
-	return &AudioURL{URL: signed, ExpiresAt: urlExpiry(u.Query())}, nil
+	return &AudioURL{URL: signed, ExpiresAt: urlExpiry(u.Query())}, d.Warnings(), nil
 }
 
 // urlExpiry reads the expiry from a signed URL: date plus lifetime as S3 and Google's storage write it, or a Unix time as
@@ -73,23 +71,21 @@ func urlExpiry(query url.Values) time.Time {
 		if err != nil || seconds <= 0 {
 			return time.Time{}
 		}
-		return encodable(signed.Add(time.Duration(seconds) * time.Second))
+		return fromUnix(signed.Unix() + seconds)
 	}
 	for _, name := range []string{"expires", "Expires"} {
-		if unix, err := strconv.ParseInt(query.Get(name), 10, 64); err == nil && unix > 0 && unix < maxUnix {
-			return time.Unix(unix, 0).UTC()
+		if unix, err := strconv.ParseInt(query.Get(name), 10, 64); err == nil && unix > 0 {
+			return fromUnix(unix)
 		}
 	}
 	return time.Time{}
 }
 
-const maxUnix = 253402300800 // the year 10000, which a time's JSON and text cannot hold
-
-func encodable(t time.Time) time.Time {
-	if t.Unix() >= maxUnix {
+func fromUnix(seconds int64) time.Time {
+	if seconds >= 253402300800 { // the year 10000, which a time's JSON and text cannot hold
 		return time.Time{}
 	}
-	return t
+	return time.Unix(seconds, 0).UTC()
 }
 
 // LogValue lists what may be logged of the URL: when it expires.

@@ -184,11 +184,11 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if target := reflect.ValueOf(out); out != nil && (target.Kind() != reflect.Pointer || target.IsNil()) {
 			return nil, invalid("Do: out", "must be nil or a pointer that is not")
 		}
-		return do(ctx, call, r, func(response []byte) (*struct{}, error) {
+		return do(ctx, call, r, func(response []byte) (*struct{}, []string, error) {
 			if out == nil {
-				return new(struct{}), nil
+				return new(struct{}), nil, nil
 			}
-			return new(struct{}), json.Unmarshal(bytes.Clone(response), out) // out may keep it
+			return new(struct{}), nil, json.Unmarshal(bytes.Clone(response), out) // out may keep it
 		})
 	})
 	return err

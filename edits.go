@@ -77,7 +77,8 @@ type edit struct {
 	done   *ProgressNote    // as an earlier attempt left it
 }
 
-func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, request, error) {
+// newEdit begins an edit: the note is what the caller read, if that was said.
+func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call *scope) (*edit, request, error) {
 	r, err := op.withID(id)
 	if err != nil {
 		return nil, r, err
@@ -88,7 +89,7 @@ func (s *NotesService) newEdit(op operation, id int64, call *scope) (*edit, requ
 	e := &edit{scope: call, id: id, began: time.Now()}
 	r.edit = e
 	call.request = r
-	return e, r, nil
+	return e, r, e.before(ctx)
 }
 
 // isDone reports whether the note is as the edit leaves it.
@@ -245,16 +246,12 @@ func (p UpdateNoteParams) presentIn(note *ProgressNote) bool {
 // incomplete is the failure to sign a note that is not complete. It is not signed, but an attempt without a response may
 // still be under way, and sign it when it is.
 func incomplete(refusal error) error {
-	wrapped, unsure := errors.AsType[*maybeDoneError](refusal)
-	if unsure {
-		refusal = wrapped.err
-	}
 	err := &callError{
 		op: signNote, detail: "transcription and analysis are not both complete; wait for the note, then sign",
 		causes: []error{ErrNoteIncomplete, refusal},
 	}
-	if unsure {
-		return &maybeDoneError{err}
+	if errors.Is(refusal, ErrOutcomeUnknown) {
+		return maybeDone(err)
 	}
 	return err
 }

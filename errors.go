@@ -229,16 +229,10 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 // Format prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// maybeDoneError is a failed call after which an attempt may have had its effect.
-type maybeDoneError struct{ err error }
-
-func (e *maybeDoneError) Error() string {
-	return text(e.err) + "; an attempt may have had its effect: read the record before trying again"
+// maybeDone is a failed call after which an attempt may have had its effect.
+func maybeDone(err error) error {
+	return redact.Fail(text(err)+"; an attempt may have had its effect: read the record before trying again", ErrOutcomeUnknown, err)
 }
-func (e *maybeDoneError) SafeText() string           { return e.Error() }
-func (e *maybeDoneError) Unwrap() []error            { return redact.OpaqueAll(ErrOutcomeUnknown, e.err) }
-func (e *maybeDoneError) Format(s fmt.State, _ rune) { printError(s, e) }
-func (e *maybeDoneError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
 // callError is a failure that is not a response of the service: nothing was sent, nothing came back, or what came back
 // is not what was promised.
@@ -273,15 +267,8 @@ func errorPrefix(name, method, route string) string {
 
 // machineLimit reports whether a file failed for what this machine cannot do now: open more files, read its disk, find room.
 func machineLimit(err error) bool {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return false
-	}
-	switch errno { //nolint:exhaustive // the others are for good
-	case syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE, syscall.ENOSPC:
-		return true
-	}
-	return false
+	errno, ok := errors.AsType[syscall.Errno](err)
+	return ok && slices.Contains([]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE, syscall.ENOSPC}, errno)
 }
 
 func (e *callError) SafeText() string           { return e.detail }
@@ -392,7 +379,7 @@ func (e *Error) whatToDo() string {
 func (e *Error) explain(header http.Header, base *url.URL, bodyless bool) {
 	page, pasted := redact.MediaType(header.Get("Content-Type")) == webPage, pastedEnd(base)
 	switch {
-	case bodyless && e.redirectsWithin(header.Get("Location"), base):
+	case bodyless && origin.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base) != nil:
 		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
 	case e.StatusCode == http.StatusNotFound && pasted != "":
 		e.advice = "the base URL ends in " + pasted + ", which is added to it; leave it out"
@@ -415,16 +402,6 @@ func pastedEnd(base *url.URL) string {
 		}
 	}
 	return ""
-}
-
-func (e *Error) redirectsWithin(location string, base *url.URL) bool {
-	switch e.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	default:
-		return false
-	}
-	target, err := base.Parse(location)
-	return location != "" && err == nil && target.User == nil && origin.Same(target, base) && (e.Method == http.MethodGet || e.Method == http.MethodHead)
 }
 
 // namesNoRecord reports whether the call asked for nothing that could be missing.
@@ -472,9 +449,7 @@ func decodeErrorBody(body []byte, e *Error) {
 	for key := range d.Fields() {
 		switch {
 		case string(key) == "message" && d.Kind() == jsonscan.String:
-			if message := d.Text(); d.Err() == nil {
-				e.Message = message
-			}
+			e.Message = d.Text()
 		case string(key) == "errors" && d.Kind() == jsonscan.Object:
 			for key := range d.Fields() {
 				if len(e.Fields) == 0 {
@@ -493,20 +468,19 @@ func decodeErrorBody(body []byte, e *Error) {
 func fieldMessages(d *jsonscan.Decoder) []string {
 	messages := []string{}
 	add := func() {
-		if text := d.Text(); d.Err() == nil && len(messages) < maxFieldMessages {
+		if d.Kind() != jsonscan.String || len(messages) == maxFieldMessages {
+			return
+		}
+		if text := d.Text(); d.Err() == nil {
 			messages = append(messages, text)
 		}
 	}
-	switch d.Kind() {
-	case jsonscan.String:
+	if d.Kind() != jsonscan.Array {
 		add()
-	case jsonscan.Array:
-		for range d.Elements() {
-			if d.Kind() == jsonscan.String {
-				add()
-			}
-		}
-	default: // tells nothing
+		return messages
+	}
+	for range d.Elements() {
+		add()
 	}
 	return messages
 }

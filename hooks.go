@@ -126,13 +126,13 @@ func run[T any](ctx context.Context, c *Client, name string, opts []CallOption, 
 }
 
 // runOne is run for a method that is one request; the id matters where the route has one.
-func runOne[T any](ctx context.Context, c *Client, op operation, id int64, opts []CallOption, decode func(context.Context, []byte) (*T, error)) (*T, error) {
+func runOne[T any](ctx context.Context, c *Client, op operation, id int64, opts []CallOption, decode func([]byte) (*T, []string, error)) (*T, error) {
 	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
 		r, err := op.withID(id)
 		if err != nil {
 			return nil, err
 		}
-		return do(ctx, call, r, func(response []byte) (*T, error) { return decode(ctx, response) })
+		return do(ctx, call, r, decode)
 	})
 }
 

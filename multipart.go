@@ -123,23 +123,17 @@ func (a *AudioSource) sum() (string, error) {
 	if a == nil || a.audioState == nil || a.openAt == nil {
 		return "", errBegunAudio
 	}
-	r, closer, err := a.openAt()
+	at, closer, err := a.openAt()
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = closer.Close() }()
-	h := sha256.New()
-	n, err := io.Copy(h, io.NewSectionReader(r, 0, a.length))
-	file, isFile := r.(audioFile)
-	switch {
-	case err != nil:
+	u := &upload{audio: a, at: at, hashed: true}
+	head, _ := u.Open()
+	if _, err := io.Copy(io.Discard, head); err != nil {
 		return "", err
-	case n != a.length:
-		return "", errCutAudio
-	case isFile && file.changed():
-		return "", errChangedAudio
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return u.sentSum(), nil
 }
 
 // baseName cuts the folders off a path, of this system or another.

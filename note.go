@@ -73,7 +73,7 @@ const patientID = "patient_id"
 
 func (n *ProgressNote) id() int64 { return n.ID }
 
-// noteParts is room for what most notes have both of: one allocation. A part that comes twice is merged, as encoding/json does.
+// noteParts is room for what most notes have both of, in one allocation.
 type noteParts struct {
 	template Template
 	audio    AudioInfo
@@ -81,13 +81,14 @@ type noteParts struct {
 
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var both *noteParts
-	room := func() *noteParts {
-		if both == nil {
+	var hasTemplate, hasAudio, namesPatient bool
+	room := func(given *bool) *noteParts {
+		if both == nil || *given { // texts may still be on their way to one that was given
 			both = new(noteParts)
 		}
+		*given = true
 		return both
 	}
-	namesPatient := false
 	tolerant.Object(d, func(key []byte) {
 		switch string(key) {
 		case "id":
@@ -99,14 +100,14 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "analysis":
 			tolerant.Text(d, &n.Analysis)
 		case "template":
-			n.Template = tolerant.Optional(d, func() *Template { return &room().template }, (*Template).fill)
+			n.Template = tolerant.Optional(d, func() *Template { return &room(&hasTemplate).template }, (*Template).fill)
 		case "patient":
 			tolerant.KeepRaw(d, &n.Patient.raw)
 		case patientID:
 			namesPatient = true
 			d.SetAside()
 		case "audio":
-			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room().audio }, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, (*AudioInfo).fill)
 		case "has":
 			tolerant.Optional(d, func() *ProgressNote { return n }, (*ProgressNote).fillHas)
 		case "team_id":

@@ -73,7 +73,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 				return params.BeforeCommit(ctx)
 			}
 		}
-		note, err := do(ctx, call, request{op: createNote, path: createNote.route}, call.decodeNote(ctx, createNote, 0))
+		note, err := do(ctx, call, request{op: createNote, path: createNote.route}, call.decodeNote(0))
 		s.client.remember(note, upload, &sent)
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
@@ -130,10 +130,8 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		}
 		call.options.query = query
 		r := request{op: listNotes, path: listNotes.route}
-		page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], error) {
-			page, unreadable, err := decodePage(response, s.client.config.names, params.PerPage, call.fillNote, (*ProgressNote).id)
-			s.client.warnOfUnreadable(ctx, listNotes, unreadable)
-			return page, err
+		page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], []string, error) {
+			return decodePage(response, s.client.config.names, params.PerPage, call.fillNote, (*ProgressNote).id)
 		})
 		if err != nil {
 			return nil, err
@@ -165,7 +163,7 @@ func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*
 		if err != nil {
 			return nil, err
 		}
-		return do(ctx, call, r, call.decodeNote(ctx, r.op, id))
+		return do(ctx, call, r, call.decodeNote(id))
 	})
 }
 
@@ -188,19 +186,17 @@ type UpdateNoteParams struct {
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, updateNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		edit, r, err := s.newEdit(updateNote, id, call)
+		body, err := params.encode()
 		if err != nil {
 			return nil, err
 		}
-		edit.params = params
-		if edit.body, err = edit.params.encode(); err != nil {
+		edit, r, err := s.newEdit(ctx, updateNote, id, call)
+		if err != nil {
 			return nil, err
 		}
+		edit.params, edit.body = params, body
 		call.sent.Body = &edit.body
-		if err := edit.before(ctx); err != nil {
-			return nil, err
-		}
-		note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
+		note, err := do(ctx, call, r, call.decodeNote(id))
 		return edit.after(note, err, params.applied(edit.read))
 	})
 }
@@ -224,11 +220,8 @@ func (p *UpdateNoteParams) encode() (exchange.JSON, error) {
 // matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return run(ctx, s.client, deleteNote.name, opts, func(ctx context.Context, call *scope) (*Confirmation, error) {
-		edit, r, err := s.newEdit(deleteNote, id, call)
+		_, r, err := s.newEdit(ctx, deleteNote, id, call)
 		if err != nil {
-			return nil, err
-		}
-		if err := edit.before(ctx); err != nil {
 			return nil, err
 		}
 		s.client.creates.Expire(id) // from now on, not finding it is no sign of a lagging replica
@@ -247,14 +240,11 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, signNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		edit, r, err := s.newEdit(signNote, id, call)
+		edit, r, err := s.newEdit(ctx, signNote, id, call)
 		if err != nil {
 			return nil, err
 		}
-		if err := edit.before(ctx); err != nil {
-			return nil, err
-		}
-		note, err := do(ctx, call, r, call.decodeNote(ctx, r.op, id))
+		note, err := do(ctx, call, r, call.decodeNote(id))
 		if mayBeExplained(err) {
 			note, err = s.explainSign(ctx, edit, err)
 		}
@@ -300,14 +290,13 @@ func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 func mismatch(detail string) error { return redact.Fail(detail, ErrPatientMismatch) }
 
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
-func (s *scope) decodeNote(ctx context.Context, op operation, id int64) func([]byte) (*ProgressNote, error) {
-	return func(response []byte) (*ProgressNote, error) {
+func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, error) {
+	return func(response []byte) (*ProgressNote, []string, error) {
 		note, unreadable, err := tolerant.Record(response, s.fillNote, (*ProgressNote).id)
 		if err == nil && id != 0 && note.ID != id {
-			return nil, errOtherID
+			return nil, nil, errOtherID
 		}
-		s.client.warnOfUnreadable(ctx, op, unreadable)
-		return note, err
+		return note, unreadable, err
 	}
 }
 

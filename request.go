@@ -20,7 +20,9 @@ import (
 //  2. make attempts where that is safe: package exchange has their order;
 //  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (wrapUnknown);
 //  4. decode the response; what does not decode is an error too.
-func do[T any](ctx context.Context, s *scope, r request, decode func(response []byte) (*T, error)) (*T, error) {
+//
+// What decode could not read of a response, and passed over, is logged.
+func do[T any](ctx context.Context, s *scope, r request, decode func(response []byte) (*T, []string, error)) (*T, error) {
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 	}
@@ -40,9 +42,12 @@ func do[T any](ctx context.Context, s *scope, r request, decode func(response []
 	if s.options.responded != nil {
 		s.options.responded()
 	}
-	value, err := decode(result.Last.Body)
+	value, unreadable, err := decode(result.Last.Body)
 	if err != nil {
 		return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))
+	}
+	if logger := s.client.config.logger; len(unreadable) > 0 && logger != nil {
+		logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", r.op.name, "members", unreadable)
 	}
 	return value, nil
 }
@@ -243,16 +248,7 @@ func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 	case s.op.effect == exchange.Creates:
 		return &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), NoteID: s.createdID(result.Last), Err: err}
 	}
-	return &maybeDoneError{err}
-}
-
-// warnOfUnreadable logs, once for each response, which optional members count as absent because they cannot be read:
-// their paths and kinds, never what they held.
-func (c *Client) warnOfUnreadable(ctx context.Context, op operation, unreadable []string) {
-	if len(unreadable) == 0 || c.config.logger == nil {
-		return
-	}
-	c.config.logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", unreadable)
+	return maybeDone(err)
 }
 
 // createdID digs the note's id out of a success that is no note otherwise.

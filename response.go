@@ -174,10 +174,10 @@ type Confirmation struct {
 }
 
 // decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
-func decodeConfirmation(response []byte) (*Confirmation, error) {
+func decodeConfirmation(response []byte) (*Confirmation, []string, error) {
 	c := new(Confirmation)
 	if len(bytes.TrimSpace(response)) == 0 {
-		return c, nil
+		return c, nil, nil
 	}
 	d := jsonscan.New(response)
 	if d.Kind() == jsonscan.Object {
@@ -185,10 +185,7 @@ func decodeConfirmation(response []byte) (*Confirmation, error) {
 	} else {
 		d.Skip()
 	}
-	if err := d.End(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, d.Warnings(), d.End()
 }
 
 func (c *Confirmation) fill(d *jsonscan.Decoder) {

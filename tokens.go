@@ -31,11 +31,7 @@ var (
 
 // List returns the user's access tokens; the result is never nil without an error.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
-	tokens, err := runOne(ctx, s.client, listTokens, 0, opts, func(ctx context.Context, response []byte) (*[]Token, error) {
-		tokens, unreadable, err := decodeTokens(response)
-		s.client.warnOfUnreadable(ctx, listTokens, unreadable)
-		return tokens, err
-	})
+	tokens, err := runOne(ctx, s.client, listTokens, 0, opts, decodeTokens)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +42,7 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 // When an attempt's response was lost and the retry finds no token, the token is revoked and that is no error. Otherwise
 // an unknown id is [ErrNotFound].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
-	return runOne(ctx, s.client, revokeToken, id, opts, func(_ context.Context, response []byte) (*Confirmation, error) {
-		return decodeConfirmation(response)
-	})
+	return runOne(ctx, s.client, revokeToken, id, opts, decodeConfirmation)
 }
 
 // decodeTokens reads the list under "tokens", bare or wrapped in "data", under "data" itself, or alone.

@@ -31,10 +31,8 @@ var getUser = operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
 // Me returns the user whom the token belongs to. It is the cheapest way to find out whether a token works:
 // [ErrUnauthorized] says that it does not.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
-	return runOne(ctx, s.client, getUser, 0, opts, func(ctx context.Context, response []byte) (*User, error) {
-		user, unreadable, err := tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
-		s.client.warnOfUnreadable(ctx, getUser, unreadable)
-		return user, err
+	return runOne(ctx, s.client, getUser, 0, opts, func(response []byte) (*User, []string, error) {
+		return tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
 	})
 }
 

@@ -24,10 +24,36 @@ const (
 	maxReadTime  = 10       // stall timeouts that reading a response may take
 )
 
-// buffers keeps memory from one response to the next, but for huge ones.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// A few buffers are kept for good: a pool hides from one processor what another put there, and the collector empties it, so
+// that a busy program would grow a page's buffer anew for every second call. The pool is for many calls at once.
+var (
+	keptBuffers  = make(chan *bytes.Buffer, 4)
+	spareBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+)
 
 const maxKeptBuffer = 2 << 20
+
+func getBuffer() *bytes.Buffer {
+	select {
+	case b := <-keptBuffers:
+		return b
+	default:
+		b, _ := spareBuffers.Get().(*bytes.Buffer)
+		return b
+	}
+}
+
+// putBuffer keeps the buffer, to which nothing may refer any more, for the next caller, if it is not huge.
+func putBuffer(b *bytes.Buffer) {
+	if b.Cap() > maxKeptBuffer {
+		return
+	}
+	select {
+	case keptBuffers <- b:
+	default:
+		spareBuffers.Put(b)
+	}
+}
 
 // memory takes the responses of a call that has no receiver.
 type memory struct {
@@ -42,7 +68,7 @@ func (m *memory) receive(resp *http.Response, watch Watch, limit int64) (int64, 
 		limit = min(limit, maxErrorBody)
 	}
 	if m.buffer == nil {
-		m.buffer, _ = buffers.Get().(*bytes.Buffer)
+		m.buffer = getBuffer()
 	}
 	m.buffer.Reset()
 	watch.Bound(maxReadTime)
@@ -72,8 +98,8 @@ func (m *memory) bytes() []byte {
 }
 
 func (m *memory) release() {
-	if m.buffer != nil && m.buffer.Cap() <= maxKeptBuffer {
-		buffers.Put(m.buffer)
+	if m.buffer != nil {
+		putBuffer(m.buffer)
 	}
 	m.buffer = nil
 }

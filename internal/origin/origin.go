@@ -38,17 +38,16 @@ func port(u *url.URL) string {
 	return ""
 }
 
-// Redirect returns where the response to a GET or HEAD leads if it leads to the given origin, else nil. Without an origin
-// it is always nil.
-func Redirect(resp *http.Response, req *http.Request, home *url.URL) *url.URL {
-	switch resp.StatusCode {
+// Redirect returns where a response to a GET or HEAD of from leads if it leads to the given origin, else nil. Without an origin it
+// is always nil.
+func Redirect(status int, method, location string, from, home *url.URL) *url.URL {
+	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	default:
 		return nil
 	}
-	location := resp.Header.Get("Location")
-	target, err := req.URL.Parse(location)
-	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
+	target, err := from.Parse(location)
+	reads := method == http.MethodGet || method == http.MethodHead
 	if home == nil || !reads || location == "" || err != nil || target.User != nil || !Same(target, home) {
 		return nil
 	}

@@ -93,10 +93,9 @@ func TestRedirect(t *testing.T) {
 			t.Parallel()
 			base, err := url.Parse(home)
 			require.NoError(t, err)
-			req, err := http.NewRequestWithContext(t.Context(), tc.method, "https://api.clinic.test/v1/a", nil)
+			from, err := url.Parse("https://api.clinic.test/v1/a")
 			require.NoError(t, err)
-			resp := &http.Response{StatusCode: tc.status, Header: http.Header{"Location": {tc.location}}}
-			target := origin.Redirect(resp, req, base)
+			target := origin.Redirect(tc.status, tc.method, tc.location, from, base)
 			if tc.want == "" {
 				assert.Nil(t, target)
 				return
@@ -109,11 +108,10 @@ func TestRedirect(t *testing.T) {
 
 func TestRedirectWithoutAnOriginLeadsNowhere(t *testing.T) {
 	t.Parallel()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.clinic.test/1", nil)
+	from, err := url.Parse("https://api.clinic.test/1")
 	require.NoError(t, err)
-	resp := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"/2"}}}
-	assert.Nil(t, origin.Redirect(resp, req, nil))
-	assert.Equal(t, "https://api.clinic.test/2", origin.Redirect(resp, req, req.URL).String())
+	assert.Nil(t, origin.Redirect(http.StatusFound, http.MethodGet, "/2", from, nil))
+	assert.Equal(t, "https://api.clinic.test/2", origin.Redirect(http.StatusFound, http.MethodGet, "/2", from, from).String())
 }
 
 func TestServiceHasOneName(t *testing.T) {
