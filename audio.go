@@ -150,7 +150,7 @@ const (
 // context is that of all reads too; close the stream when it is not needed any more.
 //
 // Where the recording comes from, and what is retried, is as in [NotesService.DownloadAudio]: storage gets no token, a read
-// that is cut goes on where it was, an expired URL is replaced. The size is storage's own, not the note's audio.size.
+// that is cut goes on where it was, an expired URL is replaced, also with [WithoutRetry]. The size is storage's own, not the note's audio.size.
 //
 // A storage that knows no ranges or gives no strong ETag is [errors.ErrUnsupported]: download the recording instead.
 // [ErrAudioChanged] is a recording that was replaced since it was opened. The other errors are those of DownloadAudio,

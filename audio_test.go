@@ -1300,6 +1300,36 @@ func TestAStreamWhoseURLTellsItsEndAsksForAnotherInTime(t *testing.T) {
 	})
 }
 
+// A stream may be open for hours. That its URL has expired meanwhile, untold, is no failure of a call to be retried: it is found
+// out by a refusal, and replaced without regard to the retry policy. A URL that is refused at once is not.
+func TestAStreamWhoseURLExpiresUntoldAsksForAnotherAlsoWithoutRetries(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 300_000)
+	none := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})
+	stream := a.open(t, none)
+	expire := func() { a.mu.Lock(); a.addresses++; a.mu.Unlock() }
+	for i := range 3 {
+		expire()
+		got := make([]byte, 1000)
+		n, err := stream.ReadAt(got, int64(i)*100_000)
+		require.NoError(t, err, i)
+		assert.Equal(t, a.data[i*100_000:][:1000], got[:n])
+	}
+	assert.Equal(t, 1+3*2, a.addresses, "one for each that has expired")
+	assert.Len(t, a.seen(), 1+3*2)
+
+	a.respond(func(_ int, w http.ResponseWriter, _ *http.Request) bool { expired(w); return true })
+	_, err := stream.ReadAt(make([]byte, 1), 0)
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	assert.Len(t, a.seen(), 1+3*2+2, "nor is the fresh one tried again")
+	_, err = a.client(t, none).Notes.OpenAudio(socketContext(t), 7)
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	assert.Len(t, a.seen(), 1+3*2+2+1, "nothing has expired: once is once")
+	_, err = a.client(t, none).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	assert.Len(t, a.seen(), 1+3*2+2+1+1)
+}
+
 func TestAStreamGoesOnAfterACutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	const size = 40

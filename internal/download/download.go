@@ -62,6 +62,7 @@ type Download struct {
 
 	address  Address // zero: to be asked for
 	tried    bool    // the address was used
+	handedOn bool    // the address is an earlier call's: if it is refused it has expired, and to ask for another is no retry
 	renewed  bool    // a refused address was replaced since the last new byte
 	failures int     // attempts since the last new byte
 }
@@ -136,7 +137,7 @@ func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	d.counted = d.furthest
 	failed, known := errors.AsType[*Error](a.Err)
 	switch {
-	case known && failed.Then == Renew && !d.renewed && d.source.MaxRetries > 0:
+	case known && failed.Then == Renew && !d.renewed && (d.source.MaxRetries > 0 || d.handedOn):
 		d.renewed, d.address = true, Address{}
 		return exchange.Next{Retry: true, AtOnce: true}
 	case !known || failed.Then != Retry || d.failures >= d.source.MaxRetries:

@@ -31,35 +31,35 @@ type Piece struct {
 	stored *Stored
 	into   []byte
 	from   int64
+	used   string // the address that it was given last
 }
 
 // Piece reads what stands at from, and fills into with it, or with all that there is if it opens the recording.
 func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
-	source.Address = s.shared(source.Address)
-	return &Piece{
+	p := &Piece{
 		Download: Download{source: source, recording: recording{s.ETag, s.Size}, received: from, furthest: from, counted: from},
 		stored:   s, into: into, from: from,
 	}
+	p.source.Address = func(ctx context.Context) (Address, error) { return s.share(ctx, p, source.Address) }
+	return p
 }
 
-// shared gives one piece after the other the same address, and asks for a fresh one when that has expired or the piece comes
+// share gives one piece after the other the same address, and asks for a fresh one when that has expired or the piece comes
 // back from it. Pieces that come back together wait for the first of them.
-func (s *Stored) shared(fresh func(context.Context) (Address, error)) func(context.Context) (Address, error) {
-	used := ""
-	return func(ctx context.Context) (Address, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		expires := s.address.ExpiresAt
-		if s.address.URL == used || !expires.IsZero() && !time.Now().Before(expires) {
-			address, err := fresh(ctx)
-			if err != nil {
-				return address, err
-			}
-			s.address = address
+func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context) (Address, error)) (Address, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	expires := s.address.ExpiresAt
+	p.handedOn = s.address.URL != p.used && (expires.IsZero() || time.Now().Before(expires))
+	if !p.handedOn {
+		address, err := fresh(ctx)
+		if err != nil {
+			return address, err
 		}
-		used = s.address.URL
-		return s.address, nil
+		s.address = address
 	}
+	p.used = s.address.URL
+	return s.address, nil
 }
 
 // Prepare is that of a download, for a request with both ends.
