@@ -160,7 +160,7 @@ func (s *NotesService) OpenAudio(ctx context.Context, id int64, opts ...CallOpti
 		if err := checkID(openAudio.name, id); err != nil {
 			return nil, err
 		}
-		a := &AudioStream{service: s, id: id, options: call.options.inherited(), stored: new(download.Stored), ahead: make([]byte, minAhead)}
+		a := &AudioStream{service: s, id: id, options: call.options.inherited(), stored: download.NewStored(), ahead: make([]byte, minAhead)}
 		n, err := a.fetch(inner, call, openAudio, a.ahead, 0)
 		if err != nil {
 			return nil, err

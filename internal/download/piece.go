@@ -7,22 +7,23 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-// Stored is a recording that stays in storage and is read in pieces, several at once. The zero value is one of which nothing is
-// known yet: its first piece opens it.
+// Stored is a recording that stays in storage and is read in pieces, several at once.
 type Stored struct {
 	Size        int64
 	ETag        string // strong; empty: not opened
 	ContentType string
 
-	mu      sync.Mutex
-	address Address // the one in use
+	asking  chan struct{} // holds a value while a piece looks at the address, or asks for one: who waits for it can be cancelled
+	address Address       // the one in use
 }
+
+// NewStored is a recording of which nothing is known yet: its first piece opens it.
+func NewStored() *Stored { return &Stored{asking: make(chan struct{}, 1)} }
 
 // Piece is a part of a stored recording on its way into memory. As a [Download] it is the policy and the receiver of a call.
 type Piece struct {
@@ -47,8 +48,12 @@ func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
 // share gives one piece after the other the same address, and asks for a fresh one when that has expired or the piece comes
 // back from it. Pieces that come back together wait for the first of them.
 func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context) (Address, error)) (Address, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return Address{}, ctx.Err()
+	}
 	expires := s.address.ExpiresAt
 	p.handedOn = s.address.URL != p.used && (expires.IsZero() || time.Now().Before(expires))
 	if !p.handedOn {

@@ -34,6 +34,7 @@ type call struct {
 	stage       clinicaldoctest.Stage // of the note when it began
 
 	knowledge
+	listening
 
 	mu         sync.Mutex
 	begun      int // lists that it began to ask for
@@ -124,6 +125,9 @@ func (c *call) asked(r request, w *world) int {
 		w.violate("flood", "%s asks again after a pause of %s", c.op, pause)
 	}
 	c.requests++
+	if r.addresses() {
+		c.addresses++
+	}
 	if query, err := url.ParseQuery(r.query); err == nil && r.lists() {
 		page, _ := strconv.Atoi(query.Get("page"))
 		c.lastPage = max(c.lastPage, page)

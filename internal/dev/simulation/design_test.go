@@ -54,6 +54,7 @@ type design struct {
 	dictates        bool // clinicians make notes too
 	doubles         bool // and others of the same names, soon after those of the programs
 	prefetch        bool // programs fetch pages ahead
+	listens         bool // programs do little else than to listen to recordings
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 
 	manners
@@ -115,6 +116,7 @@ func newDesign(seed uint64) design {
 	default:
 	}
 	w.storage = newStorage(drawsAt(seed, hashOf("storage")), w.sizes)
+	w.mum, w.blunt = mix(seed, 80)%2 == 0, mix(seed, 81)%2 == 0
 	w.ageless, w.apart = mix(seed, 78)%2 == 0, mix(seed, 79)%4 == 0
 	if w.quiet {
 		w.calmDown()
@@ -234,6 +236,12 @@ func (w *design) makeSpecial(d *draws) {
 	case 8: // a note is made elsewhere that looks more like the lost one than its own, by its time
 		w.searchSpecially(1, unheard)
 		w.clock, w.sizes, w.doubles = -3*time.Second, untold, true
+	case 9, 10, 11: // recordings are listened to while storage fails, URLs expire and recordings are replaced
+		w.focus, w.listens, w.lag, w.rate, w.faults, w.ingest = onWaits, true, 0, pick(d, 0, 0.1, 0.4), []faultKind{breaksOff}, false
+		if choice == 9 {
+			w.faults = append(w.faults, unavailable, tooMany, barred, webPage, unheard, silent, slow)
+		}
+		w.blocks = choice == 11
 	}
 }
 

@@ -77,7 +77,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c := callOf(req.Context())
 	r := request{
-		method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c, storage: req.URL.Host == storageHost,
+		method: req.Method, path: req.URL.Path, query: unmuted(req.URL.RawQuery), header: maps.Clone(req.Header), call: c, storage: req.URL.Host == storageHost,
 	}
 	place := n.place(c, r)
 	d := drawsAt(n.world.seed, uint64(n.number), uint64(c.step), hashOf(place))
@@ -126,6 +126,9 @@ func (t *trip) leave(req *http.Request) (*http.Response, error) {
 func (n *network) place(c *call, r request) string {
 	if r.storage { // its address is never twice the same
 		r.path, r.query = "storage", ""
+		if c.op == "listen" {
+			r.query = r.header.Get("Range")
+		}
 	}
 	if n.life != nil { // equal requests at one instant are alike, in whatever order they come
 		return fmt.Sprintf("%s %s?%s at %s", r.method, strings.TrimPrefix(r.path, "/v1/progress-notes"), r.query, time.Since(n.world.began))
@@ -384,7 +387,7 @@ func (t *trip) serve() *http.Response {
 	t.misplace()
 	resp := t.refusal()
 	if resp == nil {
-		resp = s.serve(t.request)
+		resp = t.played(s.serve)
 	}
 	resp = t.mannered(resp)
 	if t.request.compares() {

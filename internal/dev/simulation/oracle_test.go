@@ -187,7 +187,7 @@ func errorChain(err error) string {
 
 // checkText looks for what nobody may print.
 func (w *world) checkText(text string) {
-	for _, mark := range []string{nameMark, textMark, "Numbat"} {
+	for _, mark := range []string{nameMark, textMark, "Numbat", storageHost} {
 		if strings.Contains(text, mark) {
 			w.violate("printed", "%s in %s", mark, text)
 		}
@@ -228,6 +228,7 @@ var bounds = map[string]struct {
 	"list":   {0, 4000, 0},
 
 	"download": {0, 400, 0},
+	"listen":   {0, 400, 0},
 	"ingest":   {1000, 20000, 0},
 }
 

@@ -65,7 +65,7 @@ func anys[T any](list []T) (all []any) {
 // reachable are the cases that make worlds worth running: a zero after many worlds is a hole in the simulation.
 var reachable = []string{
 	"late commits", "reached: a change between read and write", "reached: deleted before it was found", "reached: found",
-	"reached: not created", "reached: undecided", "reached: conflict", "reached: a late commit after the word", "reads of a replica", "restarts", "lists from a cache", "reached: a recording was fetched", "reached: a recording was fetched in parts", "lists that leave out a row", "recordings uploaded again by others", "reached: the same recording by others", "requests for recordings",
+	"reached: not created", "reached: undecided", "reached: conflict", "reached: a late commit after the word", "reads of a replica", "restarts", "lists from a cache", "reached: a recording was fetched", "reached: a recording was fetched in parts", "reached: a recording was listened to", "reached: a listener got a fresh URL", "reached: a recording was replaced while somebody listened", "lists that leave out a row", "recordings uploaded again by others", "reached: the same recording by others", "requests for recordings",
 	"reached: asked at the wrong place, or as the wrong user", "worlds over HTTP/1.1", "worlds over HTTP/2", "slow lists", "long uploads", "worlds of lists in another order",
 	"compactions", "power cuts in a compaction", "recordings fetched into files",
 }

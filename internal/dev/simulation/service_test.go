@@ -49,6 +49,7 @@ type service struct {
 	cache    cache
 	editable []int64          // notes to work on
 	older    []int64          // notes of long ago, all complete
+	tapes    []int64          // notes with a long recording, and one of nothing but silence
 	births   map[string]*fact // of the programs, by the recording's fingerprint; the last one that lives, or died last
 }
 
@@ -91,6 +92,9 @@ func newService(w *world) *service {
 		for i := range 3 {
 			s.editable = append(s.editable, s.seed(d, fmt.Sprintf("%s to edit %d", nameMark, i), 3*day))
 		}
+	}
+	if w.design.listens {
+		s.tapes = []int64{s.tape(), s.tape(), s.seed(d, nameMark+" in silence", 2*day)}
 	}
 	if w.design.manyOlder {
 		for i := range 45 {
