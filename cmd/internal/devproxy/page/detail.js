@@ -1,6 +1,6 @@
 // One request: what was sent, what was answered, what the SDK makes of it, and the same again.
 
-import { $, make, ask, bytes, clock, copyText, page, say, span, statusOf } from "./page.js";
+import { $, make, ask, bytes, clock, copyText, page, pathOf, say, span, statusOf } from "./page.js";
 import * as list from "./list.js";
 
 const first = 256 * 1024; // of a body are fetched at once
@@ -51,7 +51,7 @@ function show(r) {
   pane.replaceChildren(
     make("div", { class: "top" },
       make("button", { type: "button", class: "back", onclick: close }, "‹ Requests"),
-      make("h2", {}, make("span", { class: "number" }, `#${r.id}`), " ", make("span", { class: "method" }, r.method), " ", make("span", { class: "path" }, r.target || r.route || "(unknown path)"), " ", make("span", { class: `status ${kind}` }, status)),
+      make("h2", {}, make("span", { class: "number" }, `#${r.id}`), " ", make("span", { class: "method" }, r.method), " ", make("span", { class: "path" }, pathOf(r)), " ", make("span", { class: `status ${kind}` }, status)),
       make("div", { class: "bar" },
         canReplay && make("button", { type: "button", class: "main", id: "replay", title: "r", onclick: () => replay(r.id) }, "Send again"),
         canReplay && make("button", { type: "button", id: "edit", title: "e", onclick: () => edit(r) }, "Edit and send"),
@@ -91,7 +91,7 @@ const maxAttempts = 20; // of a call are listed; the filter shows all
 
 function attemptsOf(r, tries) {
   const near = tries.slice(-maxAttempts);
-  const links = near.flatMap((one) => [make("a", { href: `#id=${one.id}`, "aria-current": one.id === r.id }, `${one.attempt}: ${statusOf(one)[0]}`), " "]);
+  const links = near.flatMap((one) => [make("a", { href: `#id=${one.id}`, "aria-current": one.id === r.id && "true" }, `${one.attempt}: ${statusOf(one)[0]}`), " "]);
   return make("span", {}, ...links, make("a", { href: "#", onclick: link(() => list.findText(`call:${r.call}`)) }, `all ${tries.length} attempts`));
 }
 

@@ -1,6 +1,6 @@
 // The list of requests. Only the rows that can be seen are made, however many there are.
 
-import { $, make, ask, clock, page, span, statusOf } from "./page.js";
+import { $, make, ask, clock, page, pathOf, span, statusOf } from "./page.js";
 
 const maxKept = 20000;
 const rows = $("rows");
@@ -209,8 +209,7 @@ function set(element, text) {
 
 function drawRow(row, r, index) {
   const [status, kind] = statusOf(r);
-  const upstream = page.state.mode === "upstream" && !page.state.bodies;
-  const path = upstream ? (r.route ? r.route.split(" ")[1] : "(unknown path)") + r.target : r.target;
+  const path = pathOf(r);
   const { element } = row;
   element.id = `row-${r.id}`;
   element.dataset.id = r.id;

@@ -59,6 +59,11 @@ export function clock(at) {
   return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, "0")}`;
 }
 
+// pathOf is a request's path and query; of a real service the route's, with the names alone.
+export function pathOf(r) {
+  return page.state.mode === "upstream" && !page.state.bodies ? (r.route?.split(" ")[1] ?? "(unknown path)") + r.target : r.target;
+}
+
 // statusOf is a request's status in words, and the class of its colour.
 export function statusOf(r) {
   if (r.pending) return ["...", "wait"];
