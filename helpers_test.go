@@ -21,6 +21,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -449,7 +450,10 @@ func answeredWith(t *testing.T, answer call) *clinicaldoc.Error {
 type contextKey struct{}
 
 // No test may leave a goroutine behind: a leaked one would hold a patient's audio or a connection.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
+	goleak.VerifyTestMain(m)
+}
 
 // audioServer is a service with one recording in a storage of its own, both on real sockets.
 type audioServer struct {

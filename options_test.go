@@ -458,7 +458,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 				Params: clinicaldoc.CreateNoteParams{Name: "Synthetic, lost", PatientID: 8}, AudioSize: 12,
 				SentAt: time.Now().Add(-time.Hour), LostAt: time.Now().Add(-time.Hour),
 			}
-			_, err := c.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{}, opts...)
+			_, err := c.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{Settle: time.Nanosecond}, opts...)
 			if !errors.Is(err, clinicaldoc.ErrNotCreated) && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
 				return 0, fmt.Errorf("got: %w", err)
 			}

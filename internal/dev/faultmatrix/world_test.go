@@ -50,7 +50,6 @@ type world struct {
 	home, storage, elsewhere *front
 	client                   *clinicaldoc.Client
 	outer                    *http.Transport // from the client to the fronts
-	inner                    *http.Transport // from the fronts to the box
 	over                     chan struct{}   // closed when the cell ends
 
 	secret    string // the token in use
@@ -78,7 +77,7 @@ type world struct {
 
 func newWorld(t *testing.T, f fault, op operation) *world {
 	t.Helper()
-	w := &world{setting: f.setting, fault: f, op: op, over: make(chan struct{}), inner: &http.Transport{DisableCompression: true}}
+	w := &world{setting: f.setting, fault: f, op: op, over: make(chan struct{})}
 	if w.policy == (clinicaldoc.RetryPolicy{}) {
 		w.policy = quickly
 	}
@@ -94,7 +93,7 @@ func newWorld(t *testing.T, f fault, op operation) *world {
 	if w.variant != nil {
 		variant = w.variant(w.elsewhere.url)
 	}
-	w.box = clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant))
+	w.box = clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(variant))
 	w.seed()
 	w.newClient(t)
 	for _, front := range []*front{w.home, w.storage, w.elsewhere} {
@@ -110,7 +109,6 @@ func (w *world) close() {
 	for _, front := range []*front{w.home, w.storage, w.elsewhere} {
 		front.stop()
 	}
-	w.inner.CloseIdleConnections()
 	w.box.Close()
 }
 
