@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
@@ -445,5 +446,5 @@ func (op operation) downloadError(err error) error {
 	for _, cause := range failure.Causes {
 		causes = append(causes, op.downloadError(cause))
 	}
-	return &callError{op: op, detail: detail, causes: causes, transient: failure.Then == download.Retry || machineLimit(err)}
+	return &callError{op: op, detail: detail, causes: causes, transient: failure.Then == download.Retry || disk.Limited(err)}
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -265,12 +264,6 @@ func errorPrefix(name, method, route string) string {
 	return prefix
 }
 
-// machineLimit reports whether a file failed for what this machine cannot do now: open more files, read its disk, find room.
-func machineLimit(err error) bool {
-	errno, ok := errors.AsType[syscall.Errno](err)
-	return ok && slices.Contains([]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE, syscall.ENOSPC}, errno)
-}
-
 func (e *callError) SafeText() string           { return e.detail }
 func (e *callError) Unwrap() []error            { return redact.OpaqueAll(e.causes...) }
 func (e *callError) retryable() bool            { return e.transient }
@@ -427,7 +420,7 @@ func unexpectedText(base *url.URL, status int, contentType string, body []byte, 
 
 // cutUpload says what it means that the connection ended within an upload. Only a reset shows that it was the server's will.
 func cutUpload(err error) string {
-	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if exchange.Reset(err) {
 		return "the connection ended within the upload, which often means that the server refuses it (size, token): "
 	}
 	return "the connection ended within the upload: "

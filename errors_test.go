@@ -1084,7 +1084,7 @@ func TestAMissingRecordingIsExplained(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "CANARY.wav")
 	_, err := clinicaldoc.AudioFile(path)
-	assertFriendly(t, err, "AudioFile", "the file cannot be opened", "no such file or directory")
+	assertFriendly(t, err, "AudioFile", "the file cannot be opened", syscall.ENOENT.Error())
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	missing, ok := errors.AsType[*fs.PathError](err)
 	require.True(t, ok)

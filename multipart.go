@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -64,7 +65,7 @@ func AudioFile(path string) (*AudioSource, error) {
 // fileError is a file that cannot be opened: an invalid argument, unless this machine cannot open files now.
 func fileError(name string, err error) error {
 	const detail = "the file cannot be opened"
-	if machineLimit(err) {
+	if disk.Limited(err) {
 		return &callError{op: operation{name: name}, detail: detail + " now: " + redact.Cause(err), causes: []error{err}, kind: "file", transient: true}
 	}
 	return refuse(name+": "+detail, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -173,7 +174,7 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 }
 
 func (s *scope) noResponse(detail, kind string, a *exchange.Attempt) error {
-	return &callError{op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent || machineLimit(a.Cause)}
+	return &callError{op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent || disk.Limited(a.Cause)}
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.

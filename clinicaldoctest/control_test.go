@@ -50,7 +50,7 @@ func TestDelaysCanBeSet(t *testing.T) {
 
 func TestResetLeavesNothingButTheFirstUser(t *testing.T) {
 	temporary := t.TempDir()
-	t.Setenv("TMPDIR", temporary) // so this one test cannot run in parallel
+	setTemporary(t, temporary) // so this one test cannot run in parallel
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 20}))
 	c.create(validForm())
 	c.srv.AddNote(clinicaldoctest.Note{})

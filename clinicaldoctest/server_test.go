@@ -75,9 +75,16 @@ func TestObserverSeesFinishedRequests(t *testing.T) {
 	assert.Positive(t, observed.Duration)
 }
 
+// setTemporary says where temporary files go, in the words of Unix and of Windows.
+func setTemporary(t *testing.T, folder string) {
+	t.Helper()
+	t.Setenv("TMPDIR", folder)
+	t.Setenv("TMP", folder)
+}
+
 func TestCloseLeavesNothingBehind(t *testing.T) {
 	temporary := t.TempDir()
-	t.Setenv("TMPDIR", temporary) // so this one test cannot run in parallel
+	setTemporary(t, temporary) // so this one test cannot run in parallel
 	srv := clinicaldoctest.NewServer()
 	c := caller{t, srv, srv.Token}
 	c.create(validForm())
@@ -162,7 +169,7 @@ func TestHandlerServesBothOriginsWithoutANetwork(t *testing.T) {
 
 func TestInProcessKeepsAudioInMemory(t *testing.T) {
 	temporary := t.TempDir()
-	t.Setenv("TMPDIR", temporary) // so this one test cannot run in parallel
+	setTemporary(t, temporary) // so this one test cannot run in parallel
 	c := start(t, clinicaldoctest.InProcess())
 	c.create(validForm())
 	c.srv.AddNote(clinicaldoctest.Note{Audio: []byte("seeded")})

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -209,12 +209,9 @@ func troubleKind(err error) string {
 		}
 		return ""
 	}
-	for _, limit := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO, syscall.ESTALE} {
-		if errors.Is(err, limit) {
-			return kindMachine
-		}
-	}
 	switch {
+	case disk.Limited(err):
+		return kindMachine
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument) && errors.Is(err, fs.ErrNotExist):
 		return kindFiles
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, ErrKeyReused), errors.Is(err, errBeforeCommit), lasting(err):

@@ -67,7 +67,9 @@ func TestAFileTakesAnothersPlaceAndIsHeldAllTheTime(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "new", string(content))
 	require.ErrorIs(t, d.Remove(path+".new"), fs.ErrNotExist)
-	require.Error(t, d.SyncDir(filepath.Join(dir, "missing")))
+	if runtime.GOOS != "windows" { // where a folder cannot be synced
+		require.Error(t, d.SyncDir(filepath.Join(dir, "missing")))
+	}
 }
 
 func TestALockKeepsOthersOut(t *testing.T) {

@@ -45,8 +45,8 @@ func (h held) Write(p []byte) (int, error) {
 	return h.File.Write(p)
 }
 
-// IsAt need not look: nobody can move or remove the file while it is open.
-func (h held) IsAt(string) error { return nil }
+// IsAt looks for a second name alone: nobody can move or remove the file while it is open.
+func (h held) IsAt(string) error { return filelock.CheckPrivate(h.File) }
 
 // Replace has to close both files: no open file can be replaced. If another takes the file in between, it is that one's.
 func (s system) Replace(made File, from string, old File, to string) (File, error) {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -110,3 +112,12 @@ var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?(http
 
 // Refused reports whether the error says that the server took nothing of the request.
 func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }
+
+// Reset reports whether the peer ended the connection before it had read all. Windows has numbers of its own for that.
+func Reset(err error) bool { return resetOn(runtime.GOOS, err) }
+
+func resetOn(system string, err error) bool {
+	const aborted, reset = syscall.Errno(10053), syscall.Errno(10054) // of Windows
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		system == "windows" && (errors.Is(err, aborted) || errors.Is(err, reset))
+}

@@ -96,7 +96,7 @@ func TestCause(t *testing.T) {
 		{&os.SyscallError{Syscall: "read", Err: errors.New(canary)}, "read: failed with an error of type"},
 		{os.NewSyscallError("write", syscall.EPIPE), "write: broken pipe"},
 		{syscall.ECONNRESET, "connection reset"},
-		{&fs.PathError{Op: "open", Path: "/home/" + canary, Err: syscall.ENOENT}, "no such file"},
+		{&fs.PathError{Op: "open", Path: "/home/" + canary, Err: syscall.ENOENT}, "open of a local file failed: " + syscall.ENOENT.Error()},
 		{&fs.PathError{Op: "read", Path: "/home/" + canary, Err: fs.ErrClosed}, "read of a local file failed"},
 		{&os.LinkError{Op: "rename", Old: canary, New: canary, Err: syscall.EXDEV}, "cross-device"},
 		{io.ErrUnexpectedEOF, "unexpected EOF"},

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -218,7 +219,7 @@ func TestCommandLineMistakes(t *testing.T) {
 	}{
 		{[]string{"-variant", "none"}, "no such variant"},
 		{[]string{"-seed", "-1"}, "cannot make -1 notes"},
-		{[]string{"-seed", "no-such-file"}, "no such file"},
+		{[]string{"-seed", "no-such-file"}, syscall.ENOENT.Error()},
 		{[]string{"-seed", bad}, "unknown field"},
 		{[]string{"-addr", "127.0.0.1:0", "-seed", impossible}, "seed: clinicaldoctest: no user 99"},
 		{[]string{"-addr", "127.0.0.1:99999"}, "invalid port"},

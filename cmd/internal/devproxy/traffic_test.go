@@ -435,10 +435,9 @@ func main() {}
 	}
 	program += "func other(ctx context.Context, client *clinicaldoc.Client, method, path string, out any) error {\n" + goCall{}.text("") + "\nreturn err\n}\n"
 	program += "func another(ctx context.Context, client *clinicaldoc.Client, out any) error {\n" + callOf("", rec).text("") + "\nreturn err\n}\n"
-	folder := t.TempDir()
-	file := filepath.Join(folder, "copied.go")
+	file := filepath.Join(t.TempDir(), "copied.go")
 	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(folder, "copied"), file)
-	out, err := build.CombinedOutput()
+	vet := exec.CommandContext(t.Context(), "go", "vet", file) // which links nothing
+	out, err := vet.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", out, program)
 }

@@ -1,0 +1,29 @@
+package disk
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"syscall"
+)
+
+// Limited reports whether a file failed for what this machine cannot do now: open more files, read its disk, find room or
+// memory, reach a share.
+func Limited(err error) bool { return limitedOn(runtime.GOOS, err) }
+
+func limitedOn(system string, err error) bool {
+	number, ok := errors.AsType[syscall.Errno](err)
+	return ok && (slices.Contains(limits, number) || system == "windows" && slices.Contains(limitsOfWindows, number))
+}
+
+var (
+	limits = []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO, syscall.ESTALE}
+	// limitsOfWindows are what comes there instead: package syscall has the names above on every system, but Windows' own
+	// numbers are others.
+	limitsOfWindows = []syscall.Errno{
+		4, 8, 14, 1450, // too many open files; memory; system resources
+		39, 112, 1295, // no room; a quota
+		21, 23, 1117, // a disk that is not ready, cannot be read, fails
+		53, 59, 64, // a share that is not reached, fails, is gone
+	}
+)
