@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -233,12 +234,8 @@ func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt)
 func (s *scope) info(a *exchange.Attempt) AttemptInfo {
 	info := AttemptInfo{Operation: s.call.Operation, Method: s.op.method, Route: s.op.route, Number: a.Number}
 	if server := s.client.baseURL; !s.storage() {
-		info.ServerAddress, info.ServerPort = server.Hostname(), 443
-		if port, err := strconv.Atoi(server.Port()); err == nil {
-			info.ServerPort = port
-		} else if server.Scheme == "http" {
-			info.ServerPort = 80
-		}
+		info.ServerAddress = server.Hostname()
+		info.ServerPort, _ = strconv.Atoi(origin.Port(server))
 	}
 	return info
 }

@@ -56,7 +56,7 @@ func AudioFile(path string) (*AudioSource, error) {
 	}
 	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
 	a.openAt = func() (io.ReaderAt, io.Closer, error) { return openUnchanged(path, info) }
-	if err := a.check(); err != nil {
+	if _, err := a.check(); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -142,22 +142,21 @@ func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)
 
 const maxFileName = 255
 
-// check refuses what cannot be sent. It changes nothing: several calls may share a source.
-func (a *AudioSource) check() error {
+// check returns the media type, and refuses what cannot be sent. It changes nothing: several calls may share a source.
+func (a *AudioSource) check() (mediaType string, err error) {
 	switch {
 	case a.audioState == nil, a.openAt == nil && a.stream == nil:
-		return invalid("Audio", "has no reader; make it with one of the Audio functions")
+		return "", invalid("Audio", "has no reader; make it with one of the Audio functions")
 	case a.name == "" || a.name == "." || a.name == "..":
-		return invalid("Audio", "has no file name")
+		return "", invalid("Audio", "has no file name")
 	case len(a.name) > maxFileName || !utf8.ValidString(a.name) || hasControl(a.name):
-		return invalid("Audio", "has a file name that is too long, not UTF-8 or holds control characters")
+		return "", invalid("Audio", "has a file name that is too long, not UTF-8 or holds control characters")
 	case a.length == 0:
-		return invalid("Audio", "is empty")
+		return "", invalid("Audio", "is empty")
 	case a.begun.Load():
-		return invalid("Audio", "is a reader that was read from already; make a new source")
+		return "", invalid("Audio", "is a reader that was read from already; make a new source")
 	}
-	_, err := a.mediaType()
-	return err
+	return a.mediaType()
 }
 
 // mediaTypes of recordings; the host's own tables differ too much to rely on.
@@ -246,11 +245,8 @@ func (u *upload) render(p CreateNoteParams) error {
 	w := multipart.NewWriter(&envelope)
 	u.contentType = w.FormDataContentType()
 	if u.audio != nil {
-		if err := u.audio.check(); err != nil {
-			return err
-		}
 		var err error
-		if u.mediaType, err = u.audio.mediaType(); err != nil {
+		if u.mediaType, err = u.audio.check(); err != nil {
 			return err
 		}
 		u.hashed = u.audio.stream != nil

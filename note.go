@@ -100,14 +100,14 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case "analysis":
 			tolerant.Text(d, &n.Analysis)
 		case "template":
-			n.Template = tolerant.Optional(d, func() *Template { return &room(&hasTemplate).template }, (*Template).fill)
+			n.Template = tolerant.Optional(d, func() *Template { return &room(&hasTemplate).template }, templateFields.Fill)
 		case "patient":
 			tolerant.KeepRaw(d, &n.Patient.raw)
 		case patientID:
 			namesPatient = true
 			d.SetAside()
 		case "audio":
-			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, audioFields.Fill)
 		case "has":
 			tolerant.Optional(d, func() *ProgressNote { return n }, (*ProgressNote).fillHas)
 		case "team_id":
@@ -142,36 +142,19 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	}
 }
 
-func (t *Template) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		switch string(key) {
-		case "id":
-			t.ID = tolerant.ID(d)
-		case "name":
-			tolerant.Text(d, &t.Name)
-		case "description":
-			tolerant.Text(d, &t.Description)
-		}
-	})
+var templateFields = tolerant.Fields[Template]{
+	"id":          func(t *Template, d *jsonscan.Decoder) { t.ID = tolerant.ID(d) },
+	"name":        func(t *Template, d *jsonscan.Decoder) { tolerant.Text(d, &t.Name) },
+	"description": func(t *Template, d *jsonscan.Decoder) { tolerant.Text(d, &t.Description) },
 }
 
-func (a *AudioInfo) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		switch string(key) {
-		case "duration":
-			a.Duration = tolerant.Seconds(d)
-		case "bitrate":
-			a.Bitrate = tolerant.Integer(d)
-		case "size":
-			a.Size = tolerant.Integer(d)
-		case "uploaded_at":
-			a.UploadedAt = tolerant.Time(d)
-		case "expires_at":
-			a.ExpiresAt = tolerant.Time(d)
-		case "file_url":
-			tolerant.Text(d, &a.FileURL)
-		}
-	})
+var audioFields = tolerant.Fields[AudioInfo]{
+	"duration":    func(a *AudioInfo, d *jsonscan.Decoder) { a.Duration = tolerant.Seconds(d) },
+	"bitrate":     func(a *AudioInfo, d *jsonscan.Decoder) { a.Bitrate = tolerant.Integer(d) },
+	"size":        func(a *AudioInfo, d *jsonscan.Decoder) { a.Size = tolerant.Integer(d) },
+	"uploaded_at": func(a *AudioInfo, d *jsonscan.Decoder) { a.UploadedAt = tolerant.Time(d) },
+	"expires_at":  func(a *AudioInfo, d *jsonscan.Decoder) { a.ExpiresAt = tolerant.Time(d) },
+	"file_url":    func(a *AudioInfo, d *jsonscan.Decoder) { tolerant.Text(d, &a.FileURL) },
 }
 
 func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
@@ -389,10 +372,12 @@ func (n *ProgressNote) UnmarshalJSON(data []byte) error {
 }
 
 // UnmarshalJSON reads a template as tolerantly as the service's responses are read.
-func (t *Template) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, t, (*Template).fill) }
+func (t *Template) UnmarshalJSON(b []byte) error {
+	return tolerant.Unmarshal(b, t, templateFields.Fill)
+}
 
 // UnmarshalJSON reads audio metadata as tolerantly as the service's responses are read.
-func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, a, (*AudioInfo).fill) }
+func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, a, audioFields.Fill) }
 
 // UnmarshalJSON reads flags as tolerantly as the service's responses are read.
 func (c *Completion) UnmarshalJSON(b []byte) error {

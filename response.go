@@ -180,18 +180,13 @@ func decodeConfirmation(response []byte) (*Confirmation, []string, error) {
 		return c, nil, nil
 	}
 	d := jsonscan.New(response)
-	if d.Kind() == jsonscan.Object {
-		c.fill(d)
-	} else {
+	if d.Kind() != jsonscan.Object {
 		d.Skip()
 	}
-	return c, d.Warnings(), d.End()
-}
-
-func (c *Confirmation) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
+	for key := range d.Fields() {
 		if string(key) == "message" {
 			tolerant.Text(d, &c.Message)
 		}
-	})
+	}
+	return c, d.Warnings(), d.End()
 }

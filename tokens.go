@@ -52,7 +52,7 @@ func decodeTokens(response []byte) (*[]Token, []string, error) {
 	}
 	d := jsonscan.New(tolerant.Unwrap(response, "tokens"))
 	tokens, found := []Token{}, d.Kind() == jsonscan.Array
-	read := func() { tokens = tolerant.Rows(d, tokens, 0, (*Token).fill, func(t *Token) int64 { return t.ID }) }
+	read := func() { tokens = tolerant.Rows(d, tokens, 0, tokenFields.Fill, func(t *Token) int64 { return t.ID }) }
 	if found {
 		read()
 	} else {
@@ -72,23 +72,17 @@ func decodeTokens(response []byte) (*[]Token, []string, error) {
 	return &tokens, d.Warnings(), nil
 }
 
-func (t *Token) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		switch string(key) {
-		case "id":
-			t.ID = tolerant.RequiredID(d)
-		case "name":
-			tolerant.RequiredText(d, &t.Name)
-		case "created_at":
-			t.CreatedAt = tolerant.RequiredTime(d)
-		case "last_used_at":
-			t.LastUsedAt = tolerant.Time(d)
-		}
-	})
+var tokenFields = tolerant.Fields[Token]{
+	"id":           func(t *Token, d *jsonscan.Decoder) { t.ID = tolerant.RequiredID(d) },
+	"name":         func(t *Token, d *jsonscan.Decoder) { tolerant.RequiredText(d, &t.Name) },
+	"created_at":   func(t *Token, d *jsonscan.Decoder) { t.CreatedAt = tolerant.RequiredTime(d) },
+	"last_used_at": func(t *Token, d *jsonscan.Decoder) { t.LastUsedAt = tolerant.Time(d) },
 }
 
 // UnmarshalJSON reads a token record as tolerantly as the service's responses are read.
-func (t *Token) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, t, (*Token).fill) }
+func (t *Token) UnmarshalJSON(data []byte) error {
+	return tolerant.Unmarshal(data, t, tokenFields.Fill)
+}
 
 // LogValue lists what may be logged of the record: the label may be somebody's name.
 func (t Token) LogValue() slog.Value {

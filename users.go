@@ -32,29 +32,20 @@ var getUser = operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
 // [ErrUnauthorized] says that it does not.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
 	return runOne(ctx, s.client, getUser, 0, opts, func(response []byte) (*User, []string, error) {
-		return tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
+		return tolerant.Record(response, userFields.Fill, func(u *User) int64 { return u.ID })
 	})
 }
 
-func (u *User) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) {
-		switch string(key) {
-		case "id":
-			u.ID = tolerant.RequiredID(d)
-		case "name":
-			tolerant.RequiredText(d, &u.Name)
-		case "email":
-			tolerant.Text(d, &u.Email)
-		case "created_at":
-			u.CreatedAt = tolerant.RequiredTime(d)
-		case "updated_at":
-			u.UpdatedAt = tolerant.Time(d)
-		}
-	})
+var userFields = tolerant.Fields[User]{
+	"id":         func(u *User, d *jsonscan.Decoder) { u.ID = tolerant.RequiredID(d) },
+	"name":       func(u *User, d *jsonscan.Decoder) { tolerant.RequiredText(d, &u.Name) },
+	"email":      func(u *User, d *jsonscan.Decoder) { tolerant.Text(d, &u.Email) },
+	"created_at": func(u *User, d *jsonscan.Decoder) { u.CreatedAt = tolerant.RequiredTime(d) },
+	"updated_at": func(u *User, d *jsonscan.Decoder) { u.UpdatedAt = tolerant.Time(d) },
 }
 
 // UnmarshalJSON reads a user as tolerantly as the service's responses are read.
-func (u *User) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, u, (*User).fill) }
+func (u *User) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, u, userFields.Fill) }
 
 // LogValue lists what may be logged of the user.
 func (u User) LogValue() slog.Value { return slog.GroupValue(slog.Int64("id", u.ID)) }

@@ -13,7 +13,7 @@ import (
 func Same(a, b *url.URL) bool {
 	return strings.EqualFold(a.Scheme, b.Scheme) &&
 		strings.EqualFold(a.Hostname(), b.Hostname()) &&
-		port(a) == port(b)
+		Port(a) == Port(b)
 }
 
 // Loopback reports whether u names this machine: localhost or a loopback address. With a dot at its end, localhost is asked of
@@ -26,16 +26,12 @@ func Loopback(u *url.URL) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-func port(u *url.URL) string {
-	switch p := u.Port(); {
-	case p != "":
-		return p
-	case strings.EqualFold(u.Scheme, "https"):
-		return "443"
-	case strings.EqualFold(u.Scheme, "http"):
-		return "80"
+// Port is the effective one: the one that is spelled out, or that of the scheme.
+func Port(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
 	}
-	return ""
+	return map[string]string{"https": "443", "http": "80"}[strings.ToLower(u.Scheme)]
 }
 
 // Redirect returns where a response to a GET or HEAD of from leads if it leads to the given origin, else nil. Without an origin it
@@ -61,7 +57,7 @@ func Service(baseURL string) string {
 	if err != nil || u.Host == "" {
 		return baseURL
 	}
-	scheme, host, port := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	scheme, host := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if ip, err := netip.ParseAddr(host); err == nil {
 		host = ip.Unmap().String()
 	}
@@ -71,7 +67,7 @@ func Service(baseURL string) string {
 	case strings.Contains(host, ":"):
 		host = "[" + host + "]"
 	}
-	if port != "" && (scheme != "https" || port != "443") && (scheme != "http" || port != "80") {
+	if port := u.Port(); port != "" && port != Port(&url.URL{Scheme: scheme}) {
 		host += ":" + port
 	}
 	return scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -137,17 +138,15 @@ func operation(op *net.OpError) string {
 }
 
 // words are the operations that the errors of net and os name.
-var words = map[string]bool{
-	"dial": true, "read": true, "readfrom": true, "write": true, "close": true, "set": true, "connect": true, "connectex": true, "remote error": true, "local error": true,
-	"socks connect": true, "open": true, "openat": true, "stat": true, "lstat": true, "fstat": true, "seek": true, "sync": true, "fsync": true,
-	"truncate": true, "ftruncate": true, "chmod": true, "fchmod": true, "rename": true, "remove": true, "unlink": true, "pread": true, "pwrite": true,
-	"readat": true, "writeat": true, "flock": true, "getsockopt": true, "setsockopt": true, "sendfile": true, "splice": true, "socket": true,
-	"wsarecv": true, "wsasend": true, "CreateFile": true, "GetFileAttributesEx": true,
+var words = []string{
+	"dial", "read", "readfrom", "write", "close", "set", "connect", "connectex", "remote error", "local error", "socks connect", "open", "openat",
+	"stat", "lstat", "fstat", "seek", "sync", "fsync", "truncate", "ftruncate", "chmod", "fchmod", "rename", "remove", "unlink", "pread", "pwrite",
+	"readat", "writeat", "flock", "getsockopt", "setsockopt", "sendfile", "splice", "socket", "wsarecv", "wsasend", "CreateFile", "GetFileAttributesEx",
 }
 
 // word returns the name of an operation if it is one that is known.
 func word(name string) string {
-	if !words[name] {
+	if !slices.Contains(words, name) {
 		return "an operation"
 	}
 	return name

@@ -56,17 +56,9 @@ func IsHeaderValue(s string) bool {
 // IsIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
 // server sent may then stand in a log line.
 func IsIdentifier(s string, maxLen int, extra string) bool {
-	if s == "" || len(s) > maxLen {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune(extra, r):
-		default:
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= maxLen && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(extra, r)
+	})
 }
 
 // Status is a status with its name, as far as it has one.

@@ -114,6 +114,18 @@ func Object(d *jsonscan.Decoder, member func(key []byte)) {
 	}
 }
 
+// Fields reads the members of a record by their names, and passes over all others.
+type Fields[T any] map[string]func(*T, *jsonscan.Decoder)
+
+// Fill reads a record.
+func (f Fields[T]) Fill(to *T, d *jsonscan.Decoder) {
+	Object(d, func(key []byte) {
+		if read := f[string(key)]; read != nil {
+			read(to, d)
+		}
+	})
+}
+
 // Optional reads an object that may be absent, then nil, into the room that it takes for it.
 func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
 	next, ok := objectNext(d)
