@@ -111,21 +111,14 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 
 // DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
 //
-// The recording comes from storage, whose temporary URL it asks the service for, without the token, cookies, the
-// limiter or the client's timeout. Storage must be reached by https; plain http is accepted with [WithInsecureHTTP], and
-// on this machine when the base URL is plain http too. Redirects of storage are not followed.
+// It comes from storage by a temporary URL, without the token, cookies, the limiter or the client's timeout, and by https; plain
+// http is accepted with [WithInsecureHTTP], and on this machine when the base URL is plain http too. A download that is cut goes
+// on where it was, with a fresh URL when the old one has expired; the retry policy counts anew with every new byte. Where storage
+// gives no strong ETag, or another one, it restarts if w has Seek and Truncate, else it fails with [ErrAudioChanged].
 //
-// A download that is cut goes on where it was, and asks for a fresh URL when the old one has expired. The client's
-// retry policy says how often and how soon; it counts anew with every new byte, and so does the one fresh URL. Going
-// on needs a strong ETag that stays the same; where storage knows no ranges, what is there already is skipped. Without such
-// an ETag, or when it has changed, the download restarts if w has Seek and Truncate as an *os.File has and holds
-// nothing behind the recording, else it fails with [ErrAudioChanged].
-//
-// The length is checked against what storage tells and, with one Get meanwhile, against the note's audio.size: [ErrSizeMismatch], if
-// [DownloadParams] does not ignore it. [ErrUnexpectedResponse] is a response that is empty, compressed, longer than it was
-// said to be, XML, HTML or JSON, or text that is not even called audio, and one whose end nothing proves. What storage
-// refuses also matches the status' sentinel, such as [ErrNotFound] or [ErrForbidden]. The call options apply to the
-// requests to the service; with [WithoutRetry] storage too is asked once.
+// [ErrSizeMismatch]: the length is not the note's audio.size, for which the note is read meanwhile. [ErrUnexpectedResponse]: what
+// came is no recording, or nothing proves its end. A refusal of storage also matches its status, as [ErrNotFound]. The call
+// options apply to the requests to the service; with [WithoutRetry] storage too is asked once.
 func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
 	return run(ctx, s.client, downloadAudio.name, opts, func(ctx context.Context, call *scope) (int64, error) {
 		if w == nil {
@@ -150,12 +143,10 @@ const (
 // recording stays in storage, of which only the parts that are read are asked for, in memory of at most 1 MiB. The
 // context is that of all reads too; close the stream when it is not needed any more.
 //
-// Where the recording comes from, and what is retried, is as in [NotesService.DownloadAudio]: storage gets no token, a read
-// that is cut goes on where it was, an expired URL is replaced, also with [WithoutRetry]. The size is storage's own, not the note's audio.size.
-//
-// A storage that knows no ranges or gives no strong ETag is [errors.ErrUnsupported]: download the recording instead.
-// [ErrAudioChanged] is a recording that was replaced since it was opened. The other errors are those of DownloadAudio,
-// [ErrSizeMismatch] apart.
+// Where the recording comes from, what is retried, and the errors are as in [NotesService.DownloadAudio], [ErrSizeMismatch] apart:
+// the size is storage's own. An expired URL is replaced also with [WithoutRetry]. [ErrAudioChanged] is a recording that was
+// replaced since it was opened. A storage that knows no ranges or gives no strong ETag is [errors.ErrUnsupported]: download the
+// recording instead.
 func (s *NotesService) OpenAudio(ctx context.Context, id int64, opts ...CallOption) (*AudioStream, error) {
 	return run(ctx, s.client, openAudio.name, opts, func(inner context.Context, call *scope) (*AudioStream, error) {
 		if err := checkID(openAudio.name, id); err != nil {
@@ -297,18 +288,16 @@ func (a *AudioStream) ended() error {
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
-// can read, and returns its size. An existing file is replaced.
+// can read, and returns its size. An existing file is replaced; where path is a link, the file is the one that it leads to.
 //
 // The recording is collected in a hidden file beside it, such as ".visit.wav.clinicaldoc-part-5e1f...", and gets its name
-// only when it is complete and on disk: nothing half-written ever stands under path. When the download fails, the part
-// stays, with a small ".visit.wav.clinicaldoc-part.json" that says what it is a part of, and the next call for the same
-// note and path goes on from there, also in another process, if the recording's ETag is still the same. After a crash up
-// to 16 MiB are fetched again. Other files are never touched: one that is in the way is [os.ErrExist], and a part that
-// others own, can write to or reach by a hard link is refused. Where path is a link, the file is the one that it leads to.
+// only when it is complete and on disk. When the download fails, the part stays, with a small ".visit.wav.clinicaldoc-part.json"
+// that says what it is a part of, and the next call for the same note and path goes on from there, also in another process;
+// after a crash up to 16 MiB are fetched again. Other files are never touched: one that is in the way is [os.ErrExist], and a
+// part that others own, can write to or reach by a hard link is refused.
 //
-// One call at a time can download to a path: a second one, also in another process, is [ErrInUse]. An empty path and one of
-// a directory are [ErrInvalidArgument]. Errors of the file system match what they are, such as [os.ErrPermission];
-// the others are those of DownloadAudio.
+// One call at a time can download to a path: a second one is [ErrInUse]. An empty path and one of a directory are
+// [ErrInvalidArgument]. Errors of the file system match what they are, such as [os.ErrPermission].
 func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
 	return run(ctx, s.client, "Notes.DownloadAudioFile", opts, func(ctx context.Context, call *scope) (int64, error) {
 		return s.downloadFile(ctx, call, id, path, params)

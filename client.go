@@ -164,14 +164,14 @@ const doName = "Do"
 // typed errors.
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A body of type []byte or
-// [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream; any other body
-// but nil is sent as JSON. A reader that does not tell its Len is sent in chunks, and once. A non-nil out must be a pointer
-// and receives the response as [json.Unmarshal] does; then a response without a JSON body is [ErrUnexpectedResponse]. GET,
-// HEAD, OPTIONS, PUT and DELETE are retried after transient failures; any other method only when the service cannot have
-// acted, else the error is an [*OutcomeUnknownError].
+// [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream, and a reader that
+// does not tell its Len in chunks, and once; any other body but nil is sent as JSON. A non-nil out must be a pointer and receives
+// the response as [json.Unmarshal] does; then a response without a JSON body is [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT
+// and DELETE are retried after transient failures; any other method only when the service cannot have acted, else the error is
+// an [*OutcomeUnknownError].
 //
-// Errors, logs, spans and metrics show the path as [WithRoute] says. Without that they show a version and one segment of lower-case
-// letters, and {} for each segment behind it: a name may stand there.
+// Errors, logs, spans and metrics show the path as [WithRoute] says, else a version, one segment of lower-case letters, and {} for
+// each segment behind it: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	_, err := run(ctx, c, doName, opts, func(ctx context.Context, call *scope) (*struct{}, error) {
 		r, err := newRequest(method, path, call.options.route)

@@ -20,14 +20,12 @@ import (
 // header, no body and no error, from which the service's own words could be had.
 //
 // Every method that talks to the service is a call. Some contain others: Wait, Watch, WaitAll, All and FindCreated consist
-// of calls only; a download asks for a URL and the note's size; a stream asks for a URL now and then, and each of its
-// reads from storage is a call, AudioStream.ReadAt; Update, Sign and Delete may read the note. A call whose
+// of calls only, downloads and edits make some, and each read of a stream from storage is one, AudioStream.ReadAt. A call whose
 // arguments are refused ends with "invalid_argument"; one whose options are refused does not begin. A call that is ranged
 // over lasts as long as the range.
 //
 // Hooks run in the goroutine of the call and must be safe for several goroutines at once. Who blocks in one holds up that
-// call alone: its context counts, the stall timeout does not. A panic comes out of the call, whose ends are told
-// all the same; nothing is sent twice for it.
+// call alone: its context counts, the stall timeout does not. A panic comes out of the call, whose ends are told all the same.
 type Hooks struct {
 	// CallStart is told that a call begins. The context that it returns is used for all that the call does, for its values
 	// only: its end and its deadline stay the caller's, and one with an [httptrace.ClientTrace] is not used at all, since that

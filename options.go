@@ -78,12 +78,11 @@ var (
 )
 
 // WithHTTPClient sets the HTTP client whose transport (proxies, certificates, connection pool) and timeout are used; its
-// cookie jar and redirect policy are not. It is copied, never changed, and its pool is never emptied. A Timeout in it
-// limits each whole attempt, also a long upload: prefer a context's deadline. A nil Transport in it means
-// [http.DefaultTransport]. A transport for HTTP/2 should ping ([http.HTTP2Config]), or a connection that dies silently
-// takes every retry. One that retries by itself is stopped where a create would be sent twice; the outcome is then
-// unknown, so leave retries to this package. Without this option all clients share one
-// pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+// cookie jar and redirect policy are not. It is copied, never changed. A Timeout in it limits each whole attempt, also a long
+// upload: prefer a context's deadline. A nil Transport means [http.DefaultTransport]. A transport for HTTP/2 should ping
+// ([http.HTTP2Config]), or a connection that dies silently takes every retry. One that retries by itself is stopped where a create
+// would be sent twice, and the outcome is then unknown. Without this option all clients share one pool, and proxies come from
+// the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 func WithHTTPClient(client *http.Client) Option {
 	return when(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
 		own := *client
@@ -96,9 +95,8 @@ func WithHTTPClient(client *http.Client) Option {
 // use by several goroutines. What its error says is not printed by this package.
 //
 // A source that also has a method Invalidate(token string) is given each token that the service refused with 401, once, and
-// asked for the token once more. If that is another one, the request is sent once more, creates too: a service that does not
-// know who asks has done nothing. That is no retry; [WithoutRetry] does not matter. A recording from [AudioReader] cannot be
-// sent again.
+// asked for the token once more. If that is another one, the request is sent once more, creates and calls under [WithoutRetry]
+// too: a service that does not know who asks has done nothing. A recording from [AudioReader] cannot be sent again.
 type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 }
