@@ -79,6 +79,26 @@ type noteParts struct {
 	audio    AudioInfo
 }
 
+// noteFields are the described members but for the parts of noteParts.
+var noteFields = tolerant.Fields[ProgressNote]{
+	"id":                         func(n *ProgressNote, d *jsonscan.Decoder) { n.ID = tolerant.RequiredID(d) },
+	"name":                       func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.RequiredText(d, &n.Name) },
+	"transcription":              func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.Text(d, &n.Transcription) },
+	"analysis":                   func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.Text(d, &n.Analysis) },
+	"patient":                    func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &n.Patient.raw) },
+	"has":                        (*ProgressNote).fillHas,
+	"team_id":                    func(n *ProgressNote, d *jsonscan.Decoder) { n.TeamID = tolerant.ID(d) },
+	"user_id":                    func(n *ProgressNote, d *jsonscan.Decoder) { n.UserID = tolerant.ID(d) },
+	"user":                       func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &n.User.raw) },
+	"error_state":                func(n *ProgressNote, d *jsonscan.Decoder) { n.ErrorState = errorState(d) },
+	"created_at":                 func(n *ProgressNote, d *jsonscan.Decoder) { n.CreatedAt = tolerant.RequiredTime(d) },
+	"updated_at":                 func(n *ProgressNote, d *jsonscan.Decoder) { n.UpdatedAt = tolerant.Time(d) },
+	"transcription_started_at":   func(n *ProgressNote, d *jsonscan.Decoder) { n.TranscriptionStartedAt = tolerant.Time(d) },
+	"transcription_completed_at": func(n *ProgressNote, d *jsonscan.Decoder) { n.TranscriptionCompletedAt = tolerant.Time(d) },
+	"analysis_started_at":        func(n *ProgressNote, d *jsonscan.Decoder) { n.AnalysisStartedAt = tolerant.Time(d) },
+	"analysis_completed_at":      func(n *ProgressNote, d *jsonscan.Decoder) { n.AnalysisCompletedAt = tolerant.Time(d) },
+}
+
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var both *noteParts
 	var hasTemplate, hasAudio, namesPatient bool
@@ -90,47 +110,15 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		return both
 	}
 	tolerant.Object(d, func(key []byte) {
-		switch string(key) {
-		case "id":
-			n.ID = tolerant.RequiredID(d)
-		case "name":
-			tolerant.RequiredText(d, &n.Name)
-		case "transcription":
-			tolerant.Text(d, &n.Transcription)
-		case "analysis":
-			tolerant.Text(d, &n.Analysis)
-		case "template":
+		switch read := noteFields[string(key)]; {
+		case read != nil:
+			read(n, d)
+		case string(key) == "template":
 			n.Template = tolerant.Optional(d, func() *Template { return &room(&hasTemplate).template }, templateFields.Fill)
-		case "patient":
-			tolerant.KeepRaw(d, &n.Patient.raw)
-		case patientID:
-			namesPatient = true
-			d.SetAside()
-		case "audio":
+		case string(key) == "audio":
 			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, audioFields.Fill)
-		case "has":
-			tolerant.Optional(d, func() *ProgressNote { return n }, (*ProgressNote).fillHas)
-		case "team_id":
-			n.TeamID = tolerant.ID(d)
-		case "user_id":
-			n.UserID = tolerant.ID(d)
-		case "user":
-			tolerant.KeepRaw(d, &n.User.raw)
-		case "error_state":
-			n.ErrorState = errorState(d)
-		case "created_at":
-			n.CreatedAt = tolerant.RequiredTime(d)
-		case "updated_at":
-			n.UpdatedAt = tolerant.Time(d)
-		case "transcription_started_at":
-			n.TranscriptionStartedAt = tolerant.Time(d)
-		case "transcription_completed_at":
-			n.TranscriptionCompletedAt = tolerant.Time(d)
-		case "analysis_started_at":
-			n.AnalysisStartedAt = tolerant.Time(d)
-		case "analysis_completed_at":
-			n.AnalysisCompletedAt = tolerant.Time(d)
 		default:
+			namesPatient = namesPatient || string(key) == patientID
 			d.SetAside()
 		}
 	})
@@ -157,8 +145,11 @@ var audioFields = tolerant.Fields[AudioInfo]{
 	"file_url":    func(a *AudioInfo, d *jsonscan.Decoder) { tolerant.Text(d, &a.FileURL) },
 }
 
+// fillHas reads the flags, which may be absent.
 func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) { n.unflagged = n.Has.fillFlag(key, d) || n.unflagged })
+	tolerant.Optional(d, func() *ProgressNote { return n }, func(n *ProgressNote, d *jsonscan.Decoder) {
+		tolerant.Object(d, func(key []byte) { n.unflagged = n.Has.fillFlag(key, d) || n.unflagged })
+	})
 }
 
 func (c *Completion) fill(d *jsonscan.Decoder) {
