@@ -57,14 +57,14 @@ const patience = time.Minute
 
 // proxy is a running developer proxy.
 type proxy struct {
-	t          *testing.T
+	t          testing.TB
 	url, token string
 	process    *os.Process
 }
 
 var printed = regexp.MustCompile(`(?m)^  (base URL|token) +(\S+)$`)
 
-func start(t *testing.T, args ...string) *proxy {
+func start(t testing.TB, args ...string) *proxy {
 	t.Helper()
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, append([]string{"-addr", "127.0.0.1:0", "-quiet"}, args...)...)
 	stdout, err := command.StdoutPipe()
@@ -116,7 +116,7 @@ func (p *proxy) peakMemory() int {
 
 // page is the inspector in a browser.
 type page struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context //nolint:containedctx // chromedp's browser is a context
 
 	lenient bool // the console may complain
@@ -134,7 +134,7 @@ func (p *proxy) open() *page {
 }
 
 // newPage opens a browser, and fails the test when the console ever holds a warning or an error.
-func newPage(t *testing.T) *page {
+func newPage(t testing.TB) *page {
 	t.Helper()
 	found := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome", "headless-shell"} {

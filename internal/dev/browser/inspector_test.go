@@ -735,3 +735,12 @@ func (zeros) ReadAt(p []byte, _ int64) (int, error) {
 	clear(p)
 	return len(p), nil
 }
+
+// BenchmarkTheFirstPage starts a box with 100,000 notes and lists a hundred of them.
+func BenchmarkTheFirstPage(b *testing.B) {
+	for b.Loop() {
+		box := start(b, "-seed", "100000")
+		assert.Equal(b, http.StatusOK, box.send(http.MethodGet, "/v1/progress-notes?per_page=100", "", nil))
+		b.ReportMetric(float64(box.peakMemory()), "peak-MiB")
+	}
+}
