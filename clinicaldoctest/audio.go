@@ -2,6 +2,7 @@ package clinicaldoctest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -196,7 +197,7 @@ func (s *state) seededAudio(n Note, now time.Time) (*audio, error) {
 	if n.Audio != nil {
 		return s.saveAudio(bytes.NewReader(n.Audio), "seed.wav", "audio/wav", now)
 	}
-	size := or(n.AudioSize, wavHeaderSize+wavBytesPerSecond)
+	size := cmp.Or(n.AudioSize, wavHeaderSize+wavBytesPerSecond)
 	if size < wavHeaderSize {
 		return nil, fmt.Errorf("audio of %d bytes has no room for a header", size)
 	}

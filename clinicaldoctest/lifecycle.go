@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"sync"
@@ -116,10 +117,10 @@ func (n *note) settled(now time.Time, delays Delays) *note {
 		settled.leaveStage(end)
 	}
 	if id := strconv.FormatInt(n.id, 10); !settled.transcriptionCompleted.IsZero() && !settled.transcriptionEdited {
-		settled.transcription = or(settled.transcription, "Synthetic transcription of note "+id+".")
+		settled.transcription = cmp.Or(settled.transcription, "Synthetic transcription of note "+id+".")
 	}
 	if id := strconv.FormatInt(n.id, 10); !settled.analysisCompleted.IsZero() && !settled.analysisEdited {
-		settled.analysis = or(settled.analysis, "Synthetic analysis of note "+id+".")
+		settled.analysis = cmp.Or(settled.analysis, "Synthetic analysis of note "+id+".")
 	}
 	return &settled
 }
@@ -194,7 +195,7 @@ func (n *note) enter(stage Stage, at time.Time) error {
 		if err := n.enter(failedIn, at); err != nil {
 			return err
 		}
-		n.fail(or(n.errorState, "processing failed"))
+		n.fail(cmp.Or(n.errorState, "processing failed"))
 		return nil
 	case StageSigned:
 		if err := n.enter(StageComplete, at); err != nil {

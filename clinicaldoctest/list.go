@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -106,7 +107,7 @@ func (s *state) readListQuery(sent url.Values) (listQuery, *answer) {
 		if !isInteger {
 			problems[names.PatientID] = []string{fieldMessage(names.PatientID, "must be an integer.")}
 		}
-		query.patientID = or(id, -1) // no patient has such an id
+		query.patientID = cmp.Or(id, -1) // no patient has such an id
 	}
 	if value := get(names.PerPage); value != "" {
 		size, isInteger := parseInteger(value)
@@ -234,7 +235,7 @@ func (s *state) pageLinks(query listQuery, lastPage int, previous, next any) []o
 }
 
 func (s *state) linkBase() string {
-	return or(s.variant().LinkOrigin, s.srv.api.url) + s.variant().BasePath + "/v1/progress-notes"
+	return cmp.Or(s.variant().LinkOrigin, s.srv.api.url) + s.variant().BasePath + "/v1/progress-notes"
 }
 
 // link is a link to another page of the list.

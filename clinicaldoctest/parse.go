@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -96,7 +97,7 @@ func parseKind(text string) (Fault, error) {
 
 func (f Fault) parseModifier(text string) (Fault, error) {
 	name, argument, _ := strings.Cut(text, "=")
-	number, numberErr := strconv.Atoi(or(argument, name))
+	number, numberErr := strconv.Atoi(cmp.Or(argument, name))
 	switch {
 	case text == "always":
 		return f.Always(), nil

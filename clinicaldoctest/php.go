@@ -2,6 +2,7 @@ package clinicaldoctest
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"maps"
 	"mime"
@@ -124,7 +125,7 @@ func overridden(r *http.Request, path string) *http.Request {
 	if method == "" {
 		method = readQuery(r.URL.RawQuery).Get("_method")
 	}
-	asked.Method = strings.ToUpper(or(method, r.Method))
+	asked.Method = strings.ToUpper(cmp.Or(method, r.Method))
 	return &asked
 }
 

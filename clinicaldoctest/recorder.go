@@ -84,13 +84,6 @@ func (rec *recorder) add(seen *Request) {
 	rec.seen = append(rec.seen, seen)
 }
 
-// snapshot copies a request that may still be changed.
-func (rec *recorder) snapshot(seen *Request) Request {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	return *seen
-}
-
 // update changes a request that is already in the list.
 func (rec *recorder) update(change func()) {
 	rec.mu.Lock()
@@ -122,12 +115,14 @@ func (s *state) record(w http.ResponseWriter, r *http.Request, route string, ser
 	}
 	recording.Header().Set("Date", seen.Time.Add(s.variant().DateOffset).Format(http.TimeFormat))
 	defer func() {
+		var over Request // the other one may still be changed
 		s.requests.update(func() {
 			seen.BytesReceived, seen.BytesSent = body.read, recording.written
 			seen.Duration = time.Since(began)
+			over = *seen
 		})
 		if observe := s.srv.initial.observe; observe != nil {
-			observe(s.requests.snapshot(seen))
+			observe(over)
 		}
 	}()
 	serve(recording, own)

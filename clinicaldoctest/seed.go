@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"math"
@@ -88,13 +89,13 @@ func (s *state) addUser(u User) User {
 		u.ID = nextID(&s.lastID.user, u.ID)
 		id := strconv.FormatInt(u.ID, 10)
 		known = &user{
-			id: u.ID, teamID: or(u.TeamID, defaultTeamID), createdAt: s.now(),
-			name: or(u.Name, "User "+id), email: or(u.Email, "user"+id+"@example.test"),
+			id: u.ID, teamID: cmp.Or(u.TeamID, defaultTeamID), createdAt: s.now(),
+			name: cmp.Or(u.Name, "User "+id), email: cmp.Or(u.Email, "user"+id+"@example.test"),
 		}
 		s.users[u.ID] = known
 	}
 	added := User{ID: known.id, Name: known.name, Email: known.email, TeamID: known.teamID}
-	if or(u.Name, added.Name) != added.Name || or(u.Email, added.Email) != added.Email || or(u.TeamID, added.TeamID) != added.TeamID {
+	if cmp.Or(u.Name, added.Name) != added.Name || cmp.Or(u.Email, added.Email) != added.Email || cmp.Or(u.TeamID, added.TeamID) != added.TeamID {
 		panic(fmt.Sprintf("clinicaldoctest: AddUser: user %d is another", u.ID))
 	}
 	added.Token = s.addToken(u.ID, "first device", u.Token).Secret
@@ -126,7 +127,7 @@ func (s *Server) AddPatient(p Patient) Patient {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	p.ID = nextID(&st.lastID.patient, p.ID)
-	p.Name = or(p.Name, patientName(p.ID))
+	p.Name = cmp.Or(p.Name, patientName(p.ID))
 	st.patients[p.ID] = p
 	return p
 }
@@ -144,8 +145,8 @@ func (s *Server) AddPrompt(p Prompt) Prompt {
 }
 
 func (p Prompt) withTexts() Prompt {
-	p.Name = or(p.Name, fmt.Sprintf("Template %d", p.ID))
-	p.Description = or(p.Description, fmt.Sprintf("Synthetic template %d", p.ID))
+	p.Name = cmp.Or(p.Name, fmt.Sprintf("Template %d", p.ID))
+	p.Description = cmp.Or(p.Description, fmt.Sprintf("Synthetic template %d", p.ID))
 	return p
 }
 
@@ -169,8 +170,8 @@ func (s *state) addNote(n Note) int64 {
 	if n.ID != 0 && s.notes.get(n.ID) != nil {
 		panic(fmt.Sprintf("clinicaldoctest: AddNote: there is or was a note %d", n.ID))
 	}
-	owner := s.mustKnowUser(or(n.UserID, defaultUserID))
-	added, err := n.first(&entry{id: or(n.ID, s.notes.next()), teamID: owner.teamID, patientID: or(n.PatientID, 1), createdAt: created}, recording, now)
+	owner := s.mustKnowUser(cmp.Or(n.UserID, defaultUserID))
+	added, err := n.first(&entry{id: cmp.Or(n.ID, s.notes.next()), teamID: owner.teamID, patientID: cmp.Or(n.PatientID, 1), createdAt: created}, recording, now)
 	if err != nil {
 		panic("clinicaldoctest: AddNote: " + err.Error())
 	}
@@ -182,14 +183,14 @@ func (s *state) addNote(n Note) int64 {
 // first is the first version of a seeded note.
 func (n Note) first(e *entry, recording *audio, now time.Time) (*note, error) {
 	first := &note{
-		entry: e, userID: or(n.UserID, defaultUserID), promptID: or(n.PromptID, 1), name: or(n.Name, noteName(e.id)), audio: recording,
+		entry: e, userID: cmp.Or(n.UserID, defaultUserID), promptID: cmp.Or(n.PromptID, 1), name: cmp.Or(n.Name, noteName(e.id)), audio: recording,
 		stage: StageUploaded, stuck: n.Stuck, errorState: n.ErrorState,
 		updatedAt: e.createdAt, stageSince: e.createdAt, at: e.createdAt,
 	}
 	if n.Transcription != "" || n.Analysis != "" {
 		first.script = &Script{Transcription: n.Transcription, Analysis: n.Analysis}
 	}
-	err := first.enter(or(n.Stage, StageComplete), e.createdAt)
+	err := first.enter(cmp.Or(n.Stage, StageComplete), e.createdAt)
 	first.stageSince = now // a note seeded with an old date still starts its stage now
 	return first, err
 }
@@ -223,11 +224,7 @@ func init() { //nolint:gochecknoinits // so that a proxy can ask what no test ne
 	boxlink.Plant = func(server any, count int) { server.(*Server).state().plant(count) } //nolint:forcetypeassert // nothing else has notes
 	boxlink.Newest = func(server any, count int) []boxlink.Note {
 		shown := []boxlink.Note{}
-		box, isBox := server.(*Server)
-		if !isBox {
-			return shown
-		}
-		for _, n := range box.state().newest(count) {
+		for _, n := range server.(*Server).state().newest(count) { //nolint:forcetypeassert // nothing else has notes
 			shown = append(shown, boxlink.Note{ID: n.ID, Name: n.Name, PatientID: n.PatientID, Stage: string(n.Stage), Error: n.ErrorState})
 		}
 		return shown

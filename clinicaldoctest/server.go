@@ -2,6 +2,7 @@ package clinicaldoctest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -123,7 +124,7 @@ func Start(opts ...Option) (_ *Server, err error) {
 	for _, opt := range opts {
 		opt(&cfg)
 	}
-	cfg.token = or(cfg.token, "1|"+rand.Text())
+	cfg.token = cmp.Or(cfg.token, "1|"+rand.Text())
 	s := &Server{Token: cfg.token, initial: cfg, signingKey: []byte(rand.Text())}
 	var cancel context.CancelFunc
 	s.closing, cancel = context.WithCancel(context.Background())
@@ -209,7 +210,7 @@ func (s *Server) Transport() http.RoundTripper { return s.transport }
 func (s *Server) Handler() http.Handler {
 	_, storageHost, _ := strings.Cut(s.StorageURL, "://")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if or(r.Host, r.URL.Host) == storageHost {
+		if cmp.Or(r.Host, r.URL.Host) == storageHost {
 			s.serveStorage(w, r)
 			return
 		}

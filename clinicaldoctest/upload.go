@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime/multipart"
@@ -56,7 +57,7 @@ func (s *state) storeNote(c call, now time.Time, n note) *note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.id = s.notes.next()
-	n.name = or(n.name, noteName(n.id))
+	n.name = cmp.Or(n.name, noteName(n.id))
 	n.userID, n.teamID, n.requestID = c.user.id, c.user.teamID, seenRequest(c.Request).ID
 	n.stage, n.stageSince, n.createdAt, n.updatedAt, n.at = StageUploaded, now, now, now, now
 	n.stuck = n.audio == nil // there is nothing to transcribe

@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 )
@@ -219,29 +220,20 @@ const (
 
 // withDefaults fills what the zero value leaves open.
 func (v Variant) withDefaults() Variant {
-	v.Query.PatientID = or(v.Query.PatientID, "patient_id")
-	v.Query.PerPage = or(v.Query.PerPage, "per_page")
-	v.Query.Sort = or(v.Query.Sort, "sort")
-	v.Query.Page = or(v.Query.Page, "page")
-	v.Query.Cursor = or(v.Query.Cursor, "cursor")
-	v.DefaultPageSize = or(v.DefaultPageSize, 15)
-	v.CreateStatus = or(v.CreateStatus, http.StatusCreated)
-	v.DeleteStatus = or(v.DeleteStatus, http.StatusOK)
-	v.IncompleteSignStatus = or(v.IncompleteSignStatus, http.StatusUnprocessableEntity)
-	v.RateWindow = or(v.RateWindow, time.Minute)
-	v.MaxUploadSize = or(v.MaxUploadSize, 4<<30)
-	v.AudioRetention = or(v.AudioRetention, 30*24*time.Hour)
-	v.AudioURLLifetime = or(v.AudioURLLifetime, 5*time.Minute)
+	v.Query.PatientID = cmp.Or(v.Query.PatientID, "patient_id")
+	v.Query.PerPage = cmp.Or(v.Query.PerPage, "per_page")
+	v.Query.Sort = cmp.Or(v.Query.Sort, "sort")
+	v.Query.Page = cmp.Or(v.Query.Page, "page")
+	v.Query.Cursor = cmp.Or(v.Query.Cursor, "cursor")
+	v.DefaultPageSize = cmp.Or(v.DefaultPageSize, 15)
+	v.CreateStatus = cmp.Or(v.CreateStatus, http.StatusCreated)
+	v.DeleteStatus = cmp.Or(v.DeleteStatus, http.StatusOK)
+	v.IncompleteSignStatus = cmp.Or(v.IncompleteSignStatus, http.StatusUnprocessableEntity)
+	v.RateWindow = cmp.Or(v.RateWindow, time.Minute)
+	v.MaxUploadSize = cmp.Or(v.MaxUploadSize, 4<<30)
+	v.AudioRetention = cmp.Or(v.AudioRetention, 30*24*time.Hour)
+	v.AudioURLLifetime = cmp.Or(v.AudioURLLifetime, 5*time.Minute)
 	return v
-}
-
-// or returns the fallback in place of a zero value.
-func or[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // Variants returns named variants that together use every switch, the default

@@ -1,6 +1,7 @@
 package devproxy
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -100,10 +101,7 @@ func callOf(route string, rec *record) goCall {
 
 // text is the call in Go.
 func (c goCall) text(route string) string {
-	id := c.id
-	if id == "" {
-		id = "id"
-	}
+	id := cmp.Or(c.id, "id")
 	switch route {
 	case clinicaldoctest.RouteListTokens:
 		return "tokens, err := client.Tokens.List(ctx)"

@@ -192,7 +192,7 @@ func (w *countingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
-// Struck is told of a fault; see [clinicaldoctest.Server.Strike].
+// Struck is told of a fault; see [boxlink.PassOn].
 func (w *countingWriter) Struck(fault string) { w.fault = fault }
 
 // Unwrap lets http.ResponseController flush and hijack.
