@@ -26,9 +26,9 @@ faults: ## every fault by every operation, as a table, 50,000 calls that must no
 	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestNothingOfACall -count=1 -v
 	go run -C internal/dev/chaos .
 
-crashes: ## ingest: 1000 kills at every transition, stops, a million keys; a fleet on three nodes
+crashes: ## ingest: 1000 kills at every transition, stops, a million keys; fleets in virtual time, and one of processes
 	CLINICALDOC_INGEST_KILLS=1000 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|TestAStoppedProcess|TestAKeyTakes|TestDoubtsAmong' -count=1 -v
-	CLINICALDOC_JETSTREAM_STOPS=24 CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestAStoppedWorker|TestAFleet' -count=1 -v -timeout 30m
+	CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestFleetWorlds|TestAStoppedWorker|TestAPersonsWord|TestAFleet' -worlds 2000 -count=1 -v -timeout 60m
 
 places: ## uploads where a journal has it hard: mounts, full disks, few descriptors, two versions; the mounts as root (SUDO=sudo)
 	$(SUDO) env "PATH=$$PATH" go run ./internal/dev/places

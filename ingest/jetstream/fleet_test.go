@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -39,192 +38,15 @@ import (
 
 // More than an ordinary test has time for:
 //
-//	CLINICALDOC_JETSTREAM_STOPS=24 go test . -run TestAStoppedWorker -v
 //	CLINICALDOC_JETSTREAM_FLEET=1200 go test . -run TestAFleetMakes -v -timeout 30m    six workers, about 200 of them killed
 //	CLINICALDOC_JETSTREAM_FLEET=1200 CLINICALDOC_JETSTREAM_NODES=3 go test ...           on three nodes, some of them killed
 //
 // CLINICALDOC_JETSTREAM_SEED repeats one as far as processes let it.
 const (
-	stopsVariable = "CLINICALDOC_JETSTREAM_STOPS"
 	fleetVariable = "CLINICALDOC_JETSTREAM_FLEET"
 	seedVariable  = "CLINICALDOC_JETSTREAM_SEED"
 	nodesVariable = "CLINICALDOC_JETSTREAM_NODES"
 )
-
-// A worker that is stopped for longer than its lease does not finish its upload, or its note is found: never two.
-func TestAStoppedWorkerMakesNoSecondNote(t *testing.T) {
-	t.Parallel()
-	runs, _ := strconv.Atoi(os.Getenv(stopsVariable))
-	for _, place := range []string{"after the claim", "before the commit", "after the commit", "before its note is written down"} {
-		for run := range max(runs, 1) {
-			t.Run(fmt.Sprintf("%s %d", place, run), func(t *testing.T) {
-				t.Parallel()
-				stopOnce(t, place)
-			})
-		}
-	}
-}
-
-func stopOnce(t *testing.T, place string) {
-	t.Helper()
-	box, s := clinicaldoctest.NewServer(), startServer(t)
-	t.Cleanup(box.Close)
-	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: 2 * time.Second, Settle: 6 * time.Second}
-	openFleet(t, connect(t, s), Params{Lease: w.Lease})
-	stopped := w
-	stopped.StopAt = place
-	process, lines := start(t, job{Worker: &stopped})
-	require.True(t, lines.Scan())
-	require.Equal(t, "stopped", lines.Text())
-	fenced := place == "before the commit" || place == "after the claim"
-	if !fenced {
-		// Beyond its lease, and within Settle: what is stopped between the commit and the last byte for longer, nobody can catch.
-		timer := time.AfterFunc(3*time.Second, func() { _ = process.Process.Signal(syscall.SIGCONT) })
-		defer timer.Stop()
-	}
-
-	_, second, err := w.join(t.Context())
-	require.NoError(t, err)
-	var results []ingest.Result
-	for len(results) == 0 || errors.Is(results[0].Err, ingest.ErrTaken) { // it may have renewed its lease a last time
-		results = nil
-		for result, err := range second.Run(t.Context(), recordings(1)) {
-			require.NoError(t, err)
-			results = append(results, result)
-		}
-		require.Len(t, results, 1)
-	}
-	assert.Contains(t, []ingest.Status{ingest.Created, ingest.AlreadyThere}, results[0].Status, results[0])
-	if fenced {
-		assert.Equal(t, ingest.Created, results[0].Status)
-		require.NoError(t, process.Process.Signal(syscall.SIGCONT))
-	}
-	var first []string
-	for lines.Scan() {
-		first = append(first, lines.Text())
-	}
-	require.NoError(t, process.Wait())
-	require.Len(t, first, 1)
-	if fenced {
-		assert.Contains(t, []string{"in doubt", "already there"}, first[0], "it was refused where it would have committed, or found the note before")
-	}
-	assert.Len(t, box.Notes(), 1)
-}
-
-// A worker that dies, or stops for longer than its lease, between two writes to the queue, or while it pauses the fleet: what it
-// left, others finish, and when it goes on it does no harm.
-func TestAWorkerThatEndsBetweenTwoWrites(t *testing.T) {
-	t.Parallel()
-	runs, _ := strconv.Atoi(os.Getenv(stopsVariable))
-	for _, place := range []string{
-		"before the letter", "after the letter", "before the other lane", "after the other lane",
-		"before the pause", "after the pause", "before it goes on", "when it goes on",
-	} {
-		for run := range max(runs, 1) {
-			dies := (run+len(place))%2 == 0
-			t.Run(fmt.Sprintf("%s %d, dies: %v", place, run, dies), func(t *testing.T) {
-				t.Parallel()
-				endBetween(t, place, dies)
-			})
-		}
-	}
-}
-
-func endBetween(t *testing.T, place string, dies bool) {
-	t.Helper()
-	const count = 16
-	box, s := clinicaldoctest.NewServer(), startServer(t)
-	t.Cleanup(box.Close)
-	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(8))
-	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "{}").Every(4))
-	f := openFleet(t, connect(t, s), Params{Lease: time.Second})
-	publish(t, f, t.TempDir(), count)
-	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: time.Second, Settle: 4 * time.Second, Queue: true, StopAt: place, Dies: dies}
-	process, lines := start(t, job{Worker: &w})
-	for stopped := false; !stopped && lines.Scan(); {
-		stopped = lines.Text() == "stopped"
-	}
-	if !dies {
-		timer := time.AfterFunc(1500*time.Millisecond, func() { _ = process.Process.Signal(syscall.SIGCONT) })
-		defer timer.Stop()
-	}
-	drain(t, f, &ingest.Uploader{Client: box.Client(), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}})
-	for lines.Scan() {
-	}
-	err := process.Wait()
-	assert.Equal(t, dies, err != nil, err)
-	ended := map[string]int{}
-	for _, note := range box.Notes() {
-		ended[note.Name]++
-	}
-	for _, letter := range letters(t, f) { // also of one that another worker had a note for meanwhile
-		ended[letter.Recording.Params.Name] = max(ended[letter.Recording.Params.Name], 1)
-	}
-	for n := range count {
-		assert.Equal(t, 1, ended[name(n)], n)
-	}
-	assert.Zero(t, messages(t, f))
-}
-
-// A person's word that is taken down by a process that dies, or stops, on the way: another takes it down again, and the recording
-// is uploaded once.
-func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
-	t.Parallel()
-	runs, _ := strconv.Atoi(os.Getenv(stopsVariable))
-	for _, place := range []string{"after the claim", "before its note is written down", "after it is written down"} {
-		for run := range max(runs, 1) {
-			dies := (run+len(place))%2 == 0
-			t.Run(fmt.Sprintf("%s %d, dies: %v", place, run, dies), func(t *testing.T) {
-				t.Parallel()
-				resolveTwice(t, place, dies)
-			})
-		}
-	}
-}
-
-func resolveTwice(t *testing.T, place string, dies bool) {
-	t.Helper()
-	const count = 3
-	box, s := clinicaldoctest.NewServer(), startServer(t)
-	t.Cleanup(box.Close)
-	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(count))
-	f, dir := openFleet(t, connect(t, s), Params{Lease: time.Second}), t.TempDir()
-	publish(t, f, dir, count)
-	u := &ingest.Uploader{Client: box.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))}
-	work := func(until Ending) {
-		left := count
-		for result, err := range f.Work(t.Context(), u) {
-			require.NoError(t, err)
-			if result.Ending == until {
-				left--
-			}
-			if left == 0 {
-				break
-			}
-		}
-	}
-	work(Later)
-	require.Empty(t, box.Notes())
-	w := worker{URL: box.URL, Token: box.Token, NATS: s.ClientURL(), Lease: time.Second, Resolve: true, StopAt: place, Dies: dies}
-	process, lines := start(t, job{Worker: &w})
-	for stopped := false; !stopped && lines.Scan(); {
-		stopped = lines.Text() == "stopped"
-	}
-	second := w
-	second.StopAt = ""
-	require.NoError(t, second.run(t.Context()))
-	publish(t, f, dir, count) // they rest until they can be decided by themselves
-	work(Done)
-	if !dies {
-		require.NoError(t, process.Process.Signal(syscall.SIGCONT))
-	}
-	for lines.Scan() {
-	}
-	_ = process.Wait() // one that went on finds that it is not its own any more, or that there is no doubt
-	publish(t, f, dir, count)
-	work(Done)
-	require.NoError(t, box.CreatedOnce(contents(count)...))
-}
 
 // Workers are killed and stopped at random, and nodes killed where there are several, while the service loses responses, refuses
 // some recordings for good, and is gone for a while: each recording becomes one note, or a dead letter if it is refused.
@@ -372,7 +194,7 @@ func (f *fleet) run() {
 	running := make([]*exec.Cmd, f.workers)
 	ended := make(chan int)
 	begin := func(i int) {
-		process, lines := start(t, job{Worker: &worker{URL: gate, Token: f.box.Token, NATS: f.nats, Lease: f.lease, Settle: 2 * time.Second, Replicas: f.replicas, Queue: true}})
+		process, lines := start(t, job{Worker: &worker{URL: gate, Token: f.box.Token, NATS: f.nats, Lease: f.lease, Settle: 2 * time.Second, Replicas: f.replicas}})
 		running[i] = process
 		go func() {
 			for lines.Scan() {

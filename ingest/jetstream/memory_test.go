@@ -15,24 +15,72 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// engine is an engine in memory: it knows no network, so that a test can have a time of its own.
+// engine is a connection to an engine in memory, which knows no network, so that a test can have a time of its own.
 type engine struct {
 	jetstream.JetStream
+	*cluster
+	before func(ctx context.Context, op, key string) error
+	carry  func(ctx context.Context, op string, effect func() error) error // is the way of each request; nil: at once, and safe
+	wrote  func(key string, value []byte)                                  // is told of each write, under the cluster's mutex; nil: nobody
+	clock  *skew                                                           // of the machine
+}
+
+// cluster is what all who are connected share.
+type cluster struct {
 	mu      sync.Mutex
-	buckets map[string]*memory
-	ahead   time.Duration // of its clock
-	infos   []time.Time   // when streams were asked for
-	before  func(ctx context.Context, op, key string) error
+	buckets map[string]*shelf
+	ahead   time.Duration        // of its clock
+	infos   []time.Time          // when streams were asked for
 	pauses  map[string]time.Time // of consumers
 	asked   map[lane]int         // how often
 	watched chan jetstream.KeyValueEntry
 	waiting []*memoryMessage // of the queue, and dead letters
 	store   *store
+	configs map[string]jetstream.StreamConfig // of its streams
+	longer  time.Duration                     // for which consumers wait for a message, beyond what is asked for
 }
 
+// another is another machine's connection.
+func (e *engine) another() *engine { return &engine{cluster: e.cluster} }
+
+// do carries out a request.
+func (e *engine) do(ctx context.Context, op, key string, effect func() error) error {
+	if e.before != nil {
+		if err := e.before(ctx, op, key); err != nil {
+			return err
+		}
+	}
+	if e.carry != nil {
+		return e.carry(ctx, op, effect)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return effect()
+}
+
+// tell sends what has no response.
+func (e *engine) tell(effect func()) error {
+	if e.carry == nil {
+		effect()
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = e.carry(ctx, "tell", func() error { effect(); return nil })
+	return nil
+}
+
+// now is the engine's time, by the machine's clock.
+func (e *engine) now() time.Time { return e.clock.inward(time.Now().Add(e.ahead)) }
+
 func newEngine() *engine {
-	e := &engine{buckets: map[string]*memory{}, pauses: map[string]time.Time{}, asked: map[lane]int{}}
+	e := &engine{cluster: &cluster{buckets: map[string]*shelf{}, pauses: map[string]time.Time{}, asked: map[lane]int{}}}
 	e.store = &store{js: e, name: "memory", header: storeHeader{Format: format, ID: "id", Replicas: 1, Buckets: 2}, sequences: map[string]uint64{}, turn: newTurn()}
+	e.configs = map[string]jetstream.StreamConfig{}
+	for _, config := range e.store.streams() {
+		e.configs[config.Name] = config
+	}
 	value, _ := json.Marshal(e.store.header)
 	_, _ = e.bucket(e.store.name).Create(context.Background(), headerKey, value)
 	return e
@@ -56,9 +104,9 @@ func (e *engine) bucket(name string) *memory {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.buckets[name] == nil {
-		e.buckets[name] = &memory{engine: e, name: name, entries: map[string]*memoryEntry{}}
+		e.buckets[name] = &shelf{name: name, entries: map[string]*memoryEntry{}}
 	}
-	return e.buckets[name]
+	return &memory{engine: e, shelf: e.buckets[name]}
 }
 
 func (e *engine) KeyValue(_ context.Context, name string) (jetstream.KeyValue, error) {
@@ -66,20 +114,21 @@ func (e *engine) KeyValue(_ context.Context, name string) (jetstream.KeyValue, e
 }
 
 func (e *engine) CreateKeyValue(ctx context.Context, config jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	return e.bucket(config.Bucket), e.bucket(config.Bucket).request(ctx, "bucket", config.Bucket)
+	return e.bucket(config.Bucket), e.do(ctx, "bucket", config.Bucket, nothing)
 }
 
 func (e *engine) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	if e.before != nil {
-		if err := e.before(ctx, "stream", name); err != nil {
-			return nil, err
-		}
-	}
-	e.mu.Lock()
-	e.infos = append(e.infos, time.Now())
-	e.mu.Unlock()
-	return &memoryStream{memory: e.bucket(strings.TrimPrefix(name, "KV_")), name: name}, nil
+	s := &memoryStream{memory: e.bucket(strings.TrimPrefix(name, "KV_")), name: name}
+	return s, e.do(ctx, "stream", name, func() error {
+		e.mu.Lock()
+		e.infos = append(e.infos, time.Now())
+		e.mu.Unlock()
+		s.cached = s.info()
+		return nil
+	})
 }
+
+func nothing() error { return nil }
 
 // Publish keeps the latest place of a limit, and messages: one of each subject, the first of the lanes and the last dead letter.
 func (e *engine) Publish(ctx context.Context, subject string, value []byte, _ ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
@@ -88,20 +137,19 @@ func (e *engine) Publish(ctx context.Context, subject string, value []byte, _ ..
 		return &jetstream.PubAck{}, err
 	}
 	queue := e.bucket(e.store.queueName())
-	if err := queue.request(ctx, "publish", subject); err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, m := range e.waiting {
-		if m.subject == subject && !strings.HasPrefix(subject, e.store.subject("dead")) {
-			return nil, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequence}
+	return &jetstream.PubAck{}, e.do(ctx, "publish", subject, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, m := range e.waiting {
+			if m.subject == subject && !strings.HasPrefix(subject, e.store.subject("dead")) {
+				return &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequence}
+			}
 		}
-	}
-	e.waiting = slices.DeleteFunc(e.waiting, func(m *memoryMessage) bool { return m.subject == subject })
-	queue.last++
-	e.waiting = append(e.waiting, &memoryMessage{engine: e, subject: subject, data: value, sequence: queue.last})
-	return &jetstream.PubAck{}, nil
+		e.waiting = slices.DeleteFunc(e.waiting, func(m *memoryMessage) bool { return m.subject == subject })
+		queue.last++
+		e.waiting = append(e.waiting, &memoryMessage{engine: e, subject: subject, data: value, sequence: queue.last})
+		return nil
+	})
 }
 
 // count is how many messages there are of a kind.
@@ -136,26 +184,27 @@ func (m *memoryMessage) Metadata() (*jetstream.MsgMetadata, error) {
 }
 
 func (m *memoryMessage) NakWithDelay(rest time.Duration) error {
-	m.engine.mu.Lock()
-	defer m.engine.mu.Unlock()
-	for _, waiting := range m.engine.waiting {
-		if waiting.sequence == m.sequence {
-			waiting.due = time.Now().Add(rest)
+	return m.engine.tell(func() {
+		m.engine.mu.Lock()
+		defer m.engine.mu.Unlock()
+		for _, waiting := range m.engine.waiting {
+			if waiting.sequence == m.sequence {
+				waiting.due = time.Now().Add(rest)
+			}
 		}
-	}
-	return nil
+	})
 }
 
 func (m *memoryMessage) InProgress() error { return m.NakWithDelay(defaultLease) }
 
+// DoubleAck takes out the message, whoever has it by now.
 func (m *memoryMessage) DoubleAck(ctx context.Context) error {
-	if err := m.engine.bucket(m.engine.store.queueName()).request(ctx, "ack", m.subject); err != nil {
-		return err
-	}
-	m.engine.mu.Lock()
-	defer m.engine.mu.Unlock()
-	m.engine.waiting = slices.DeleteFunc(m.engine.waiting, func(other *memoryMessage) bool { return other.sequence == m.sequence })
-	return nil
+	return m.engine.do(ctx, "ack", m.subject, func() error {
+		m.engine.mu.Lock()
+		defer m.engine.mu.Unlock()
+		m.engine.waiting = slices.DeleteFunc(m.engine.waiting, func(other *memoryMessage) bool { return other.sequence == m.sequence })
+		return nil
+	})
 }
 
 // memoryConsumer is one of a lane.
@@ -178,30 +227,34 @@ func (c *memoryConsumer) lane() lane {
 
 // Next waits as long as the engine does for a worker: what is asked for cannot be seen here.
 func (c *memoryConsumer) Next(...jetstream.FetchOpt) (jetstream.Msg, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond+c.engine.longer)
 	defer cancel()
 	c.engine.mu.Lock()
 	c.engine.asked[c.lane()]++
 	c.engine.mu.Unlock()
-	if err := c.engine.bucket(c.engine.store.queueName()).request(ctx, "next", c.name); err != nil {
-		return nil, err
-	}
-	for {
-		m, due := c.take()
-		if m != nil {
-			return m, nil
-		}
-		if !pause(ctx, min(due, time.Second)) {
+	var m *memoryMessage
+	due := time.Duration(0)
+	err := c.engine.do(ctx, "next", c.name, func() error { m, due = c.take(); return nil })
+	for err == nil && m == nil {
+		if !pause(ctx, min(due, time.Second+c.engine.longer/4)) {
 			return nil, nats.ErrTimeout
 		}
+		if c.engine.longer > 0 {
+			return nil, nats.ErrTimeout // the other lane may have something
+		}
+		m, due = c.take()
 	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // take returns the first message that is due, or in what time one is.
 func (c *memoryConsumer) take() (*memoryMessage, time.Duration) {
 	c.engine.mu.Lock()
 	defer c.engine.mu.Unlock()
-	if rest := time.Until(c.engine.pauses[c.name]); rest > 0 {
+	if rest := c.engine.pauses[c.name].Sub(time.Now().Add(c.engine.ahead)); rest > 0 {
 		return nil, rest
 	}
 	soonest := time.Hour
@@ -216,15 +269,21 @@ func (c *memoryConsumer) take() (*memoryMessage, time.Duration) {
 		m.delivered++
 		m.due = time.Now().Add(defaultLease)
 		delivery := *m
+		delivery.engine = c.engine
 		return &delivery, 0
 	}
 	return nil, soonest
 }
 
-// memory is a bucket.
+// memory is a bucket, in the hands of a machine.
 type memory struct {
 	jetstream.KeyValue
-	engine  *engine
+	*shelf
+	engine *engine
+}
+
+// shelf is what a bucket holds.
+type shelf struct {
 	name    string
 	entries map[string]*memoryEntry
 	last    uint64
@@ -242,40 +301,40 @@ func (e *memoryEntry) Value() []byte      { return e.value }
 func (e *memoryEntry) Revision() uint64   { return e.revision }
 func (e *memoryEntry) Created() time.Time { return e.created }
 
-func (m *memory) request(ctx context.Context, op, key string) error {
-	if m.engine.before != nil {
-		if err := m.engine.before(ctx, op, key); err != nil {
+func (m *memory) Get(ctx context.Context, key string) (entry jetstream.KeyValueEntry, err error) {
+	err = m.engine.do(ctx, "get", key, func() error {
+		m.engine.mu.Lock()
+		defer m.engine.mu.Unlock()
+		e := m.entries[key]
+		if e == nil {
+			return jetstream.ErrKeyNotFound
+		}
+		entry = &memoryEntry{value: m.engine.clock.read(e.value), revision: e.revision, created: m.engine.clock.inward(e.created)}
+		return nil
+	})
+	return entry, err
+}
+
+func (m *memory) swap(ctx context.Context, op, key string, value []byte, fits func(*memoryEntry) error) (revision uint64, err error) {
+	value = m.engine.clock.write(value)
+	err = m.engine.do(ctx, op, key, func() error {
+		m.engine.mu.Lock()
+		defer m.engine.mu.Unlock()
+		if err := fits(m.entries[key]); err != nil {
 			return err
 		}
-	}
-	return ctx.Err()
-}
-
-func (m *memory) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
-	if err := m.request(ctx, "get", key); err != nil {
-		return nil, err
-	}
-	m.engine.mu.Lock()
+		m.last++
+		m.writes = append(m.writes, time.Now())
+		m.entries[key] = &memoryEntry{value: value, revision: m.last, created: time.Now().Add(m.engine.ahead)}
+		revision = m.last
+		if m.engine.wrote != nil {
+			m.engine.wrote(key, value)
+		}
+		return nil
+	})
+	m.engine.mu.Lock() // it may be carried out later
 	defer m.engine.mu.Unlock()
-	if e := m.entries[key]; e != nil {
-		return e, nil
-	}
-	return nil, jetstream.ErrKeyNotFound
-}
-
-func (m *memory) swap(ctx context.Context, op, key string, value []byte, fits func(*memoryEntry) error) (uint64, error) {
-	if err := m.request(ctx, op, key); err != nil {
-		return 0, err
-	}
-	m.engine.mu.Lock()
-	defer m.engine.mu.Unlock()
-	if err := fits(m.entries[key]); err != nil {
-		return 0, err
-	}
-	m.last++
-	m.writes = append(m.writes, time.Now())
-	m.entries[key] = &memoryEntry{value: value, revision: m.last, created: time.Now().Add(m.engine.ahead)}
-	return m.last, nil
+	return revision, err
 }
 
 func (m *memory) Create(ctx context.Context, key string, value []byte, _ ...jetstream.KVCreateOpt) (uint64, error) {
@@ -300,11 +359,13 @@ func (m *memory) Put(ctx context.Context, key string, value []byte) (uint64, err
 	return m.swap(ctx, "put", key, value, func(*memoryEntry) error { return nil })
 }
 
-func (m *memory) Purge(_ context.Context, key string, _ ...jetstream.KVDeleteOpt) error {
-	m.engine.mu.Lock()
-	defer m.engine.mu.Unlock()
-	delete(m.entries, key)
-	return nil
+func (m *memory) Purge(ctx context.Context, key string, _ ...jetstream.KVDeleteOpt) error {
+	return m.engine.do(ctx, "purge", key, func() error {
+		m.engine.mu.Lock()
+		defer m.engine.mu.Unlock()
+		delete(m.entries, key)
+		return nil
+	})
 }
 
 // Watch brings what the test has for it.
@@ -321,36 +382,35 @@ type memoryStream struct {
 	jetstream.Stream
 	memory *memory
 	name   string
+	cached *jetstream.StreamInfo
 }
 
-func (s *memoryStream) CachedInfo() *jetstream.StreamInfo {
+func (s *memoryStream) CachedInfo() *jetstream.StreamInfo { return s.cached }
+
+func (s *memoryStream) info() *jetstream.StreamInfo {
 	s.memory.engine.mu.Lock()
 	defer s.memory.engine.mu.Unlock()
-	info := &jetstream.StreamInfo{TimeStamp: time.Now().Add(s.memory.engine.ahead), State: jetstream.StreamState{LastSeq: s.memory.last}}
-	for _, config := range s.memory.engine.store.streams() {
-		if config.Name == s.name {
-			info.Config = config
-		}
-	}
+	info := &jetstream.StreamInfo{TimeStamp: s.memory.engine.now(), State: jetstream.StreamState{LastSeq: s.memory.last}}
+	info.Config = s.memory.engine.configs[s.name]
 	return info
 }
 
 // Info lists what leads from patients and what workers say, whatever is asked for.
-func (s *memoryStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
-	if err := s.memory.request(ctx, "info", ""); err != nil {
-		return nil, err
-	}
-	info := s.CachedInfo()
-	info.State.Msgs = uint64(s.memory.engine.count(string(freshLane), string(againLane)))
-	s.memory.engine.mu.Lock()
-	defer s.memory.engine.mu.Unlock()
-	info.State.Subjects = map[string]uint64{}
-	for key := range maps.Keys(s.memory.entries) {
-		if key[0] == 'p' || key[0] == 'w' {
-			info.State.Subjects["$KV."+s.memory.name+"."+key] = 1
+func (s *memoryStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (info *jetstream.StreamInfo, err error) {
+	err = s.memory.engine.do(ctx, "info", "", func() error {
+		info = s.info()
+		info.State.Msgs = uint64(s.memory.engine.count(string(freshLane), string(againLane)))
+		s.memory.engine.mu.Lock()
+		defer s.memory.engine.mu.Unlock()
+		info.State.Subjects = map[string]uint64{}
+		for key := range maps.Keys(s.memory.entries) {
+			if key[0] == 'p' || key[0] == 'w' {
+				info.State.Subjects["$KV."+s.memory.name+"."+key] = 1
+			}
 		}
-	}
-	return info, nil
+		return nil
+	})
+	return info, err
 }
 
 func (s *memoryStream) GetMsg(context.Context, uint64, ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
@@ -360,21 +420,24 @@ func (s *memoryStream) GetMsg(context.Context, uint64, ...jetstream.GetMsgOpt) (
 }
 
 func (s *memoryStream) Consumer(ctx context.Context, name string) (jetstream.Consumer, error) {
-	return &memoryConsumer{engine: s.memory.engine, name: name}, s.memory.request(ctx, "consumer", name)
+	return &memoryConsumer{engine: s.memory.engine, name: name}, s.memory.engine.do(ctx, "consumer", name, nothing)
 }
 
 func (s *memoryStream) PauseConsumer(_ context.Context, name string, until time.Time) (*jetstream.ConsumerPauseResponse, error) {
-	s.memory.engine.mu.Lock()
-	defer s.memory.engine.mu.Unlock()
-	s.memory.engine.pauses[name] = until
-	return nil, nil //nolint:nilnil // nobody reads it
+	e := s.memory.engine
+	return nil, e.tell(func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.pauses[name] = e.clock.outward(until)
+	})
 }
 
 func (s *memoryStream) ResumeConsumer(_ context.Context, name string) (*jetstream.ConsumerPauseResponse, error) {
-	s.memory.engine.mu.Lock()
-	defer s.memory.engine.mu.Unlock()
-	delete(s.memory.engine.pauses, name)
-	return nil, nil //nolint:nilnil // nobody reads it
+	return nil, s.memory.engine.tell(func() {
+		s.memory.engine.mu.Lock()
+		defer s.memory.engine.mu.Unlock()
+		delete(s.memory.engine.pauses, name)
+	})
 }
 
 // paused returns until when the fleet's consumers rest.

@@ -7,19 +7,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -34,18 +31,14 @@ type job struct {
 	Node   *node
 }
 
-// worker uploads a recording and stops on its way, or all that are in the queue.
+// worker uploads all that is in the queue.
 type worker struct {
 	URL, Token, NATS string
 	Name             string
 	Lease, Settle    time.Duration
 	Replicas         int
 	Workers          int
-	Queue            bool
-	Wait             bool   // until all have joined
-	Resolve          bool   // all that is in doubt, as a person who says that there is no note
-	StopAt           string // where it stops
-	Dies             bool   // there, instead
+	Wait             bool // until all have joined
 }
 
 type node struct {
@@ -56,6 +49,8 @@ type node struct {
 func TestMain(m *testing.M) {
 	text := os.Getenv(processVariable)
 	if text == "" {
+		flag.Parse()
+		_ = flag.Set("test.parallel", "4") // tests mostly wait, for servers and for other processes
 		os.Exit(m.Run())
 	}
 	var j job
@@ -102,14 +97,7 @@ func (w *worker) join(ctx context.Context) (*Fleet, *ingest.Uploader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	end := ending{w.StopAt, w.Dies, new(atomic.Bool)}
-	if w.StopAt != "" { // once more, by an engine that ends the process
-		f.store.js = endingEngine{f.store.js, end}
-		if err := f.join(ctx, params, cmp.Or(w.Lease, defaultLease)); err != nil {
-			return nil, nil, err
-		}
-	}
-	u := &ingest.Uploader{Client: client, Journal: endingJournal{f.Journal(), end}, Workers: cmp.Or(w.Workers, 4), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
+	u := &ingest.Uploader{Client: client, Journal: f.Journal(), Workers: cmp.Or(w.Workers, 4), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
 	return f, u, nil
 }
 
@@ -131,127 +119,13 @@ func (w *worker) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.Resolve {
-		for e, err := range f.Journal().Doubts(ctx) {
-			if err != nil {
-				return err
-			}
-			for err = ingest.ErrTaken; errors.Is(err, ingest.ErrTaken); {
-				err = u.Resolve(ctx, e.Key, ingest.Resolution{By: "synthetic"})
-			}
-			if err != nil {
-				return err
-			}
-			fmt.Println("resolved")
-		}
-		return nil
-	}
-	if w.Queue {
-		for result, err := range f.Drain(ctx, u) {
-			if err != nil {
-				return err
-			}
-			fmt.Println(result.Ending)
-		}
-		return nil
-	}
-	for result, err := range u.Run(ctx, recordings(1)) {
+	for result, err := range f.Drain(ctx, u) {
 		if err != nil {
 			return err
 		}
-		fmt.Println(result.Status)
+		fmt.Println(result.Ending)
 	}
 	return nil
-}
-
-// ending stops or kills the process on the way of a recording, once.
-type ending struct {
-	at   string
-	dies bool
-	once *atomic.Bool
-}
-
-func (e ending) pass(place string) {
-	switch {
-	case e.at != place || e.once.Swap(true):
-	case e.dies:
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	default:
-		fmt.Println("stopped")
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		time.Sleep(500 * time.Millisecond) // this thread may run on for a moment
-	}
-}
-
-type endingJournal struct {
-	ingest.Journal
-	ending
-}
-
-func (j endingJournal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
-	c, err := j.Journal.Claim(ctx, key)
-	j.pass("after the claim")
-	return endingClaim{c, j.ending}, err
-}
-
-type endingClaim struct {
-	ingest.Claim
-	ending
-}
-
-func (c endingClaim) Save(ctx context.Context, e ingest.Entry) error {
-	if e.State != ingest.StateCommitting {
-		c.pass("before its note is written down")
-		err := c.Claim.Save(ctx, e)
-		c.pass("after it is written down")
-		return err
-	}
-	c.pass("before the commit")
-	err := c.Claim.Save(ctx, e)
-	c.pass("after the commit")
-	return err
-}
-
-// endingEngine ends the process around what is written to the queue, and around pauses.
-type endingEngine struct {
-	jetstream.JetStream
-	ending
-}
-
-func (e endingEngine) Publish(ctx context.Context, subject string, data []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	kind := map[string]string{"dead": "the letter", "r": "the other lane"}[strings.Split(subject, ".")[1]]
-	e.pass("before " + kind)
-	ack, err := e.JetStream.Publish(ctx, subject, data, opts...)
-	e.pass("after " + kind)
-	return ack, err
-}
-
-func (e endingEngine) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	s, err := e.JetStream.Stream(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return endingStream{s, e.ending}, nil
-}
-
-type endingStream struct {
-	jetstream.Stream
-	ending
-}
-
-func (s endingStream) PauseConsumer(ctx context.Context, name string, until time.Time) (*jetstream.ConsumerPauseResponse, error) {
-	s.pass("before the pause")
-	response, err := s.Stream.PauseConsumer(ctx, name, until)
-	s.pass("after the pause")
-	return response, err
-}
-
-func (s endingStream) ResumeConsumer(ctx context.Context, name string) (*jetstream.ConsumerPauseResponse, error) {
-	s.pass("before it goes on")
-	response, err := s.Stream.ResumeConsumer(ctx, name)
-	s.pass("when it goes on")
-	return response, err
 }
 
 func (n *node) run() error {

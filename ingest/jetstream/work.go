@@ -258,11 +258,17 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 		return ingest.Result{Recording: recording}, err
 	}
 	var until time.Time
+	look := time.AfterFunc(doubtLook, cancel)
+	look.Stop() // until there is a doubt
+	defer look.Stop()
 	u.OnEvent = func(e ingest.Event) {
-		if e.State == ingest.StateInDoubt && until.IsZero() {
+		switch {
+		case e.State == ingest.StateInDoubt && until.IsZero():
 			until = e.Until
-			timer := time.AfterFunc(doubtLook, cancel)
-			context.AfterFunc(ctx, func() { timer.Stop() })
+			look.Reset(doubtLook)
+		case e.State == ingest.StateClaimed: // it has no note, and its upload takes as long as it takes
+			until = time.Time{}
+			look.Stop()
 		}
 		if w.uploader.OnEvent != nil {
 			w.uploader.OnEvent(e)
@@ -274,6 +280,9 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 			continue
 		}
 		result, err = r, nil
+	}
+	if result.NoteID != 0 && err != nil && !errors.Is(err, context.Canceled) {
+		return result, err // the journal does not know the note
 	}
 	if result.Status != 0 {
 		return result, nil
@@ -306,7 +315,7 @@ type outcome struct {
 	tried  bool  // else it was put back because of this worker, and is no result
 }
 
-// judge decides. An error is of the journal or of the worker, and there is no result then.
+// judge decides. An error is of the journal or of the worker; there is a result then only if it is a note.
 func judge(result ingest.Result, err error, tries int, random float64, lease time.Duration) outcome {
 	o := outcome{Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)}, cause: cmp.Or(err, result.Err), counts: true, tried: true}
 	switch {
@@ -314,6 +323,8 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		o.Rest, o.counts, o.tried = shortDelay, false, false
 	case errors.Is(o.cause, ingest.ErrJournalDamaged), errors.Is(o.cause, ingest.ErrKeyReused):
 		o.Ending, o.counts = Dead, false
+	case err != nil && result.NoteID != 0: // whoever gets the recording next writes its note down
+		o.counts = false
 	case err != nil:
 		o.Status, o.Err = ingest.Refused, err
 	case result.Status == ingest.Created || result.Status == ingest.AlreadyThere:

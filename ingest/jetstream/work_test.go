@@ -301,3 +301,35 @@ func endWork(t *testing.T, e *engine, srv *clinicaldoctest.Server, dir string, f
 	assert.Len(t, srv.Notes(), count-e.count("dead"))
 	assert.Zero(t, doubled(srv))
 }
+
+// A note that could not be written down keeps its recording in the queue: whoever gets it next writes the note down. Otherwise the
+// journal would not know it for ever, and doubts of the same patient's could not be decided.
+func TestANoteThatWasNotWrittenDownIsNotDone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		silent := true
+		e.before = func(ctx context.Context, op, key string) error {
+			if silent && op == "update" && len(srv.Notes()) > 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var endings []string
+		for result, err := range f.Work(ctx, uploader(srv)) {
+			require.NoError(t, err)
+			endings = append(endings, fmt.Sprint(result.Status, " ", result.Ending))
+			if silent = false; result.Ending == Done {
+				break
+			}
+		}
+		assert.Equal(t, []string{"created later", "already there done"}, endings)
+		assert.Len(t, srv.Notes(), 1)
+		assert.Equal(t, ingest.StateCreated, entryOf(t, e).State)
+	})
+}
