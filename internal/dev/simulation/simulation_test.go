@@ -97,15 +97,17 @@ func TestWorlds(t *testing.T) {
 	t.Logf("%d worlds from seed %d and seed %d in %s\n%s", *seeds, *from, fresh.seed, time.Since(began).Round(time.Millisecond), s.report())
 	for kind, list := range s.broken {
 		slices.Sort(list)
-		t.Errorf("broken: %s, in %d of %d worlds: seeds %v", kind, len(list), s.worlds.Load(), list[:min(len(list), 20)])
+		t.Errorf("broken: %s, in %d of %d worlds: seeds %v; again: go test ./internal/dev/simulation -run '^TestWorlds$' -v -from %d -seeds 1",
+			kind, len(list), s.worlds.Load(), list[:min(len(list), 20)], list[0])
 		if !*first {
 			explain(t, list[0], kind)
 		}
 	}
-	if *seeds >= 400 && !*first {
-		assert.GreaterOrEqual(t, s.total["worlds with compactions"]*10, int(s.worlds.Load()))
+	if *seeds >= 400 && !*first { // a sixth has some; a bar of a tenth would fail by chance here
+		assert.GreaterOrEqual(t, s.total["worlds with compactions"]*20, int(s.worlds.Load()))
 	}
 	if *seeds >= 2000 && !*first {
+		assert.GreaterOrEqual(t, s.total["worlds with compactions"]*10, int(s.worlds.Load()))
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lost creates decided within Settle", "lost creates"), 0.99)
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lists whole", "lists"), 0.99)
 		for _, what := range reachable {
