@@ -39,6 +39,7 @@ function position(requests, id) {
 // take puts a request where it belongs, in place of what was known of it. It looks at no other one: there may be many.
 export function take(request) {
   const known = byId.get(request.id);
+  request.hay = hay(request); // now, not for all of them when somebody types
   byId.set(request.id, request);
   all.splice(position(all, request.id), known ? 1 : 0, request);
   if (all.length > maxKept) forgetOld();
@@ -90,10 +91,10 @@ function parse() {
 
 const term = (key, value) => ({ key, value, test: tests[key](value) });
 
-const hay = (r) => r.hay ??= [r.method, r.route, r.target, r.fault, ...(r.findings || [])].join(" ").toLowerCase();
+const hay = (r) => [r.method, r.route, r.target, r.fault, ...(r.findings || [])].join(" ").toLowerCase();
 
 const tests = {
-  text: (word) => (r) => hay(r).includes(word) || `#${r.id}` === word || !!inBodies.get(word)?.has(r.id),
+  text: (word) => (r) => r.hay.includes(word) || `#${r.id}` === word || !!inBodies.get(word)?.has(r.id),
   status: (wanted) => (r) => !r.pending && (wanted === "none" ? !r.status : wanted.endsWith("xx") ? String(r.status)[0] === wanted[0] : String(r.status) === wanted),
   route: (word) => (r) => (r.route || "").toLowerCase().includes(word),
   exact: (route) => (r) => r.route === route,
