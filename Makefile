@@ -1,10 +1,14 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults crashes places simulate defects rehearse check nightly
+.PHONY: demo test race lint faults crashes places simulate defects mutants rehearse check nightly
 
 # Which worlds to simulate, and how many.
 FROM ?= 1
 SEEDS ?= 10000
+
+# Which packages' mutants, by their folders, and which part of them.
+PACKAGE ?=
+SLICE ?= 1/1
 
 # Which version to rehearse.
 VERSION ?= v0.2.0
@@ -36,8 +40,11 @@ places: ## uploads where a journal has it hard: mounts, full disks, few descript
 simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every sequence of up to four attempts
 	go test ./internal/dev/simulation -run 'TestWorlds|TestSequences' -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS) -attempts 4
 
-defects: ## plants defects one by one and tells how soon the simulation catches each
+defects: ## plants defects one by one and tells how soon the simulation, or a test of its own, catches each
 	go test ./internal/dev/simulation -run TestDefects -count=1 -v -timeout 0 -plant .
+
+mutants: ## small changes of the library, one by one (PACKAGE, SLICE), and whether a test notices; a table in internal/dev/mutants
+	go run ./internal/dev/mutants -package "$(PACKAGE)" -slice $(SLICE)
 
 rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
 	go run ./internal/dev/release rehearse $(VERSION)
@@ -45,5 +52,5 @@ rehearse: ## a release in a scratch clone, used from outside as others would (VE
 check: ## what a change must pass; .ci/run modules has more for the modules below the root
 	.ci/run
 
-nightly: faults crashes places simulate rehearse ## what takes too long for every change
+nightly: faults crashes places simulate defects mutants rehearse ## what takes too long for every change
 	.ci/run nightly

@@ -11,6 +11,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
 // desk is a bound journal on a disk that counts, and some claims.
@@ -92,5 +93,44 @@ func TestALineThatWaitsIsWrittenWhenTheJournalIsClosed(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, 1, m.syncs)
 		require.Error(t, claims[1].Save(t.Context(), entry(1, ingest.StateCommitting)))
+	})
+}
+
+// Nobody acts on a line that is not on the disk, and nothing is left of one that did not get there.
+func TestALineCountsOnceItIsOnTheDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newSlow()
+		j := d.opened(t)
+		claim, err := j.Claim(t.Context(), key(1))
+		require.NoError(t, err)
+		syncing, goOn := d.hold(disktest.Sync)
+		saved := false
+		var all sync.WaitGroup
+		all.Go(func() {
+			assert.NoError(t, claim.Save(t.Context(), entry(1, ingest.StateCommitting)))
+			saved = true
+		})
+		<-syncing
+		synctest.Wait()
+		assert.False(t, saved)
+		close(goOn)
+		all.Wait()
+		before := d.size("journal")
+
+		for _, what := range []string{disktest.Write, disktest.Sync} {
+			d.fail(what)
+			require.Error(t, claim.Save(t.Context(), entry(1, ingest.StateCreated)))
+			assert.Equal(t, before, d.size("journal"), "what was not written whole is cut off")
+			d.fail("")
+			require.Error(t, claim.Save(t.Context(), entry(1, ingest.StateCreated)), "nobody knows what the disk holds")
+			_, err = j.Claim(t.Context(), key(2))
+			require.Error(t, err)
+			_ = j.Close()
+			j = d.opened(t)
+			claim, err = j.Claim(t.Context(), key(1))
+			require.NoError(t, err)
+			assert.Equal(t, ingest.StateCommitting, claim.Entry().State)
+		}
 	})
 }

@@ -8,6 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -235,4 +238,23 @@ func TestASizeThatNobodyTellsIsAskedForOnce(t *testing.T) {
 		}
 		assert.Equal(t, 1, asked)
 	}
+}
+
+func TestARestartForgetsTheBeginning(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	d := newTest(file)
+	_, err = take(t, d, respond(200, io.MultiReader(bytes.NewReader(audio(800)), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000, "ETag", `"1"`))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	_, err = take(t, d, respond(206, bytes.NewReader(nil), 0, "ETag", `"2"`, "Content-Range", "bytes 800-999/1000"))
+	require.ErrorContains(t, err, "does not fit")
+	assert.Zero(t, d.Received())
+	page := "<!DOCTYPE html><title>Sign in</title>" + strings.Repeat(" ", 1000)
+	_, err = take(t, d, respond(200, strings.NewReader(page), int64(len(page)), "ETag", `"2"`))
+	require.ErrorContains(t, err, textDocument, "the page is judged by its own beginning")
+	left, err := os.ReadFile(file.Name())
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }

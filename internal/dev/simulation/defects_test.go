@@ -2,18 +2,15 @@ package simulation
 
 import (
 	"cmp"
-	"encoding/json"
+	"crypto/sha256"
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,12 +19,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/plant"
 )
 
 var (
-	plant = flag.String("plant", "", "pattern of the defects to plant, one after the other; .: all")
-	past  = flag.Int("past", 0, "how many of the defects to leave out, from the first on")
-	keep  = flag.String("keep", "", "where to leave the binary with all defects, of which PLANTED in the environment chooses one; then none is tried")
+	plantOnly = flag.String("plant", "", "pattern of the defects to plant, one after the other; .: all")
+	past      = flag.Int("past", 0, "how many of the defects to leave out, from the first on")
+	some      = flag.Int("some", 0, "how many to plant of those that a test of their own has to notice; 0: all, and the others too")
+	pickedBy  = flag.String("pick", "", "what chooses those, such as the name of a commit")
+	keep      = flag.String("keep", "", "where to leave the binary with all defects, of which PLANTED in the environment chooses one; then none is tried")
 )
 
 // defect is a mistake that the SDK does not make: a change of its source, made for the compiler alone.
@@ -39,7 +40,7 @@ type defect struct {
 	only      string // the operation, after a slash, that sequences try; "": all
 	attempts  int    // that a sequence needs to show it; 0: 2
 	survives  string // why nothing here can show it; "": it has to be caught
-	held      string // the package and the test that show it then
+	held      string // the folder and the test that show it then; without survives, the simulation is not asked
 }
 
 // patch is a further change that belongs to a defect, in another function.
@@ -49,47 +50,67 @@ type patch struct{ file, old, with string }
 // is worth as much as it can find.
 func TestDefects(t *testing.T) {
 	t.Parallel()
-	if *plant == "" {
+	if *plantOnly == "" {
 		t.Skip("takes minutes; -plant . runs it")
 	}
 	n := newPlanting(t)
-	binary := n.build()
 	if *keep != "" {
-		require.NoError(t, os.Rename(binary, *keep))
+		require.NoError(t, os.Rename(n.build(here), *keep))
 		for i, d := range defects {
-			t.Logf("PLANTED=%d %s", i+1, d.name)
+			t.Logf("%s=%d %s", plant.Variable, i+1, d.name)
 		}
 		return
 	}
-	chosen := regexp.MustCompile(*plant)
-	var table strings.Builder
-	fmt.Fprintf(&table, "| defect | sequences until caught | worlds until caught | broken promise |\n|---|---|---|---|\n")
+	chosen := chooseDefects()
 	rows := make([]string, len(defects))
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(defects); i = int(next.Add(1)) - 1 {
-				if i >= *past && chosen.MatchString(defects[i].name) {
-					rows[i] = defects[i].try(t, n, binary, i)
-				}
+			for i := int(next.Add(1)) - 1; i < len(chosen); i = int(next.Add(1)) - 1 {
+				rows[i] = defects[chosen[i]].try(t, n, chosen[i]+1)
 			}
 		})
 	}
 	workers.Wait()
-	t.Log("\n" + table.String() + strings.Join(rows, ""))
+	t.Log("\n| defect | sequences until caught | worlds until caught | broken promise |\n|---|---|---|---|\n" + strings.Join(rows, ""))
+}
+
+// chooseDefects are the indices of those to plant.
+func chooseDefects() (chosen []int) {
+	pattern := regexp.MustCompile(*plantOnly)
+	for i, d := range defects {
+		if i >= *past && pattern.MatchString(d.name) && (*some == 0 || d.onlyHeld()) {
+			chosen = append(chosen, i)
+		}
+	}
+	if *some > 0 && *some < len(chosen) {
+		sum := sha256.Sum256([]byte(*pickedBy))
+		rand.New(rand.NewChaCha8(sum)).Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+		chosen = chosen[:*some]
+	}
+	return chosen
 }
 
 // TestEachDefectFindsItsPlace sees that the text which a defect replaces stands exactly once, within a function. Whoever
 // changes that text changes the defect with it, and not a night later.
 func TestEachDefectFindsItsPlace(t *testing.T) {
 	t.Parallel()
-	newPlanting(t).plantAll()
+	newPlanting(t)
 }
 
+// onlyHeld says whether the defect is left to a test of its own, as nothing in worlds comes near to it.
+func (d defect) onlyHeld() bool { return d.held != "" && d.survives == "" }
+
 // try runs the simulation with the defect and returns its row of the table.
-func (d defect) try(t *testing.T, n *planting, binary string, number int) string {
+func (d defect) try(t *testing.T, n *planting, number int) string {
 	t.Helper()
+	if d.onlyHeld() {
+		row := fmt.Sprintf("| %s | | | %s |\n", d.name, n.held(d, number))
+		t.Log(strings.TrimSpace(row))
+		return row
+	}
+	binary := n.build(here)
 	sequences := d.caught(t, binary, number, 0, "TestSequences"+d.only, `first in: (\w+).*\n(?s:.*)Should be zero, but was \d+.*\n.*\n.*of (\d+)`)
 	limit := 2000
 	if d.survives != "" {
@@ -122,7 +143,7 @@ func (d defect) try(t *testing.T, n *planting, binary string, number int) string
 func (d defect) caught(t *testing.T, binary string, number, limit int, test, pattern string) []string {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), binary, "-test.run", test+"$", "-test.timeout", "60m", "-first", "-seeds", strconv.Itoa(limit), "-attempts", strconv.Itoa(cmp.Or(d.attempts, 2)))
-	run.Env = append(os.Environ(), "PLANTED="+strconv.Itoa(number+1), "GOMAXPROCS=1") // one world after the other: the count is the same each time
+	run.Env = append(os.Environ(), plant.Variable+"="+strconv.Itoa(number), "GOMAXPROCS=1") // one world after the other: the count is the same each time
 	began := time.Now()
 	out, err := run.CombinedOutput()
 	if err == nil {
@@ -134,164 +155,78 @@ func (d defect) caught(t *testing.T, binary string, number, limit int, test, pat
 	return []string{"", fmt.Sprintf("panic or hang after %s", time.Since(began).Round(time.Second)), "?"}
 }
 
-// planting makes one binary of all defects. Each lies in a copy of its function, to which the function itself leads when the
-// environment says so. The sources stay as they are: the go command takes the others in their place.
+// planting makes one binary of all defects, and others of the tests that hold some of them.
 type planting struct {
-	t       *testing.T
-	folder  string
-	overlay map[string]string
-	sources map[string]*source
-	written int
+	t      *testing.T
+	field  plant.Field
+	folder string
+
+	overlay  func() string
+	building sync.Mutex
+	binaries map[string]string // of tests, by their folders
 }
 
-// source is a file with defects.
-type source struct {
-	path, text string
-	file       *ast.File
-	set        *token.FileSet
-	detours    map[int]string // by where they stand
-	copies     strings.Builder
-}
-
-const root = "../../.."
+const (
+	root = "../../.."
+	here = "internal/dev/simulation"
+)
 
 func newPlanting(t *testing.T) *planting {
 	t.Helper()
-	return &planting{t: t, folder: t.TempDir(), overlay: map[string]string{}, sources: map[string]*source{}}
-}
-
-func (n *planting) plantAll() {
-	n.t.Helper()
+	n := &planting{t: t, folder: t.TempDir(), binaries: map[string]string{}}
+	n.overlay = sync.OnceValue(func() string {
+		path, err := n.field.Write(n.folder)
+		require.NoError(t, err)
+		return path
+	})
 	for i, d := range defects {
 		for _, p := range append([]patch{{d.file, d.old, d.with}}, d.also...) {
-			n.plant(i, d.name, p)
+			n.plant(i+1, d.name, p)
 		}
 	}
+	return n
 }
 
-func (n *planting) build() (binary string) {
+func (n *planting) plant(number int, defect string, p patch) {
 	n.t.Helper()
-	n.plantAll()
-	for _, s := range n.sources {
-		text := s.text
-		at := make([]int, 0, len(s.detours))
-		for offset := range s.detours {
-			at = append(at, offset)
-		}
-		slices.Sort(at)
-		for _, offset := range slices.Backward(at) {
-			text = text[:offset] + s.detours[offset] + text[offset:]
-		}
-		n.write(s.path, text+s.copies.String())
-		n.write(filepath.Join(filepath.Dir(s.path), "planted.go"), "package "+s.file.Name.Name+"\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar planted, _ = strconv.Atoi(os.Getenv(\"PLANTED\"))\n")
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": n.overlay})
+	path, err := filepath.Abs(filepath.Join(root, p.file))
 	require.NoError(n.t, err)
-	require.NoError(n.t, os.WriteFile(n.overlayPath(), overlay, 0o600))
-	binary = filepath.Join(n.folder, "simulation.test")
-	out, err := exec.CommandContext(n.t.Context(), "go", "test", "-c", "-vet=off", "-overlay", n.overlayPath(), "-o", binary, ".").CombinedOutput()
+	text, err := n.field.Text(path)
+	require.NoError(n.t, err)
+	require.Equal(n.t, 1, strings.Count(text, p.old), "%s: the text to change in %s", defect, p.file)
+	at := strings.Index(text, p.old)
+	require.NoError(n.t, n.field.Plant(number, path, at, at+len(p.old), p.with), defect)
+}
+
+// build makes the binary of a folder's tests, with all defects.
+func (n *planting) build(folder string) (binary string) {
+	n.t.Helper()
+	n.building.Lock()
+	defer n.building.Unlock()
+	if made, ok := n.binaries[folder]; ok {
+		return made
+	}
+	binary = filepath.Join(n.folder, strings.ReplaceAll(folder, "/", "-")+".test")
+	out, err := exec.CommandContext(n.t.Context(), "go", "test", "-C", filepath.Join(root, folder), "-c", "-vet=off", "-ldflags=-w", "-overlay", n.overlay(), "-o", binary, ".").CombinedOutput()
 	require.NoError(n.t, err, string(out))
+	n.binaries[folder] = binary
 	return binary
 }
 
-// held runs the test that notices a defect which worlds and sequences cannot show, and says so.
+// held runs the test that has to notice the defect, and says so.
 func (n *planting) held(d defect, number int) string {
 	n.t.Helper()
 	folder, test, _ := strings.Cut(d.held, " ")
-	run := exec.CommandContext(n.t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", n.overlayPath(), "-run", "^"+test+"$", "./"+folder)
-	run.Dir, run.Env = root, append(os.Environ(), "PLANTED="+strconv.Itoa(number+1))
-	if out, err := run.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: "+test) {
-		n.t.Errorf("%s: %s does not notice it: %v\n%s", d.name, test, err, out)
+	run := func(number int) (out []byte, err error) {
+		test := exec.CommandContext(n.t.Context(), n.build(folder), "-test.run", "^"+test+"$", "-test.timeout", "1m", "-test.v")
+		test.Dir, test.Env = filepath.Join(root, folder), append(os.Environ(), plant.Variable+"="+strconv.Itoa(number))
+		return test.CombinedOutput()
 	}
-	return test + " holds it"
-}
-
-func (n *planting) overlayPath() string { return filepath.Join(n.folder, "overlay.json") }
-
-func (n *planting) write(path, text string) {
-	n.t.Helper()
-	n.written++
-	instead := filepath.Join(n.folder, strconv.Itoa(n.written)+".go")
-	require.NoError(n.t, os.WriteFile(instead, []byte(text), 0o600))
-	n.overlay[path] = instead
-}
-
-// plant adds a copy of the function with the defect, and the detour to it.
-func (n *planting) plant(number int, defect string, d patch) {
-	n.t.Helper()
-	s := n.sources[d.file]
-	if s == nil {
-		path, err := filepath.Abs(filepath.Join(root, d.file))
-		require.NoError(n.t, err)
-		text, err := os.ReadFile(path)
-		require.NoError(n.t, err)
-		s = &source{path: path, text: string(text), set: token.NewFileSet(), detours: map[int]string{}}
-		s.file, err = parser.ParseFile(s.set, path, text, parser.SkipObjectResolution)
-		require.NoError(n.t, err)
-		n.sources[d.file] = s
+	if out, err := run(0); err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
+		n.t.Errorf("%s: %s does not pass without it: %v\n%s", d.name, test, err, out)
 	}
-	require.Equal(n.t, 1, strings.Count(s.text, d.old), "%s: the text to change in %s", defect, d.file)
-	at := strings.Index(s.text, d.old)
-	function := s.around(at)
-	require.NotNil(n.t, function, "%s: not within a function", defect)
-	offset := func(p token.Pos) int { return s.set.Position(p).Offset }
-	name := fmt.Sprintf("%sPlanted%d", function.Name.Name, number+1)
-	start, nameAt, end := offset(function.Pos()), offset(function.Name.Pos()), offset(function.End())
-	fmt.Fprintf(&s.copies, "\n%s%s%s%s%s\n", s.text[start:nameAt], name, s.text[nameAt+len(function.Name.Name):at], d.with, s.text[at+len(d.old):end])
-	for _, field := range function.Type.Params.List {
-		for _, parameter := range field.Names {
-			if parameter.Name == "_" { // which cannot be passed on: it gets a name
-				s.detours[offset(parameter.End())] = strconv.Itoa(int(parameter.Pos()))
-			}
-		}
+	if out, err := run(number); err == nil {
+		n.t.Errorf("%s: %s does not notice it\n%s", d.name, test, out)
 	}
-	call := name + callArguments(function)
-	if function.Recv != nil {
-		call = function.Recv.List[0].Names[0].Name + "." + call
-	}
-	detour := call + "\n\t\treturn"
-	if function.Type.Results != nil {
-		detour = "return " + call
-	}
-	s.detours[offset(function.Body.Lbrace)+1] += fmt.Sprintf("\n\tif planted == %d {\n\t\t%s\n\t}\n", number+1, detour)
-}
-
-// around is the function that holds the offset.
-func (s *source) around(at int) *ast.FuncDecl {
-	for _, declaration := range s.file.Decls {
-		function, ok := declaration.(*ast.FuncDecl)
-		if ok && s.set.Position(function.Body.Lbrace).Offset < at && at < s.set.Position(function.End()).Offset {
-			return function
-		}
-	}
-	return nil
-}
-
-// callArguments passes the function's parameters on.
-func callArguments(function *ast.FuncDecl) string {
-	var types, list []string
-	if function.Type.TypeParams != nil {
-		for _, field := range function.Type.TypeParams.List {
-			for _, name := range field.Names {
-				types = append(types, name.Name)
-			}
-		}
-	}
-	for _, field := range function.Type.Params.List {
-		for _, name := range field.Names {
-			argument := name.Name
-			if argument == "_" {
-				argument += strconv.Itoa(int(name.Pos()))
-			}
-			if _, variadic := field.Type.(*ast.Ellipsis); variadic {
-				argument += "..."
-			}
-			list = append(list, argument)
-		}
-	}
-	arguments := "(" + strings.Join(list, ", ") + ")"
-	if types != nil {
-		arguments = "[" + strings.Join(types, ", ") + "]" + arguments
-	}
-	return arguments
+	return "`" + test + "` holds it"
 }

@@ -1,0 +1,133 @@
+package ingest_test
+
+import (
+	"io/fs"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
+)
+
+// slow is a disk in memory that can be held up, and counts what is done to it.
+type slow struct {
+	*memory
+	done map[string]int
+	held string // what is held up, once
+	at   chan struct{}
+	goOn chan struct{}
+}
+
+func newSlow() *slow {
+	s := &slow{memory: newMemory(), done: map[string]int{}}
+	s.FS = s.Mount(func(op string) error {
+		s.mu.Lock()
+		s.done[op]++
+		failing, held := s.failing, s.held == op
+		if held {
+			s.held = ""
+		}
+		s.mu.Unlock()
+		if held {
+			close(s.at)
+			<-s.goOn
+		}
+		if op == failing {
+			return &fs.PathError{Op: op, Path: "journal", Err: syscall.ENOSPC}
+		}
+		return nil
+	})
+	return s
+}
+
+// hold holds up the next operation of a kind, until goOn is closed.
+func (s *slow) hold(op string) (at, goOn chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held, s.at, s.goOn = op, make(chan struct{}), make(chan struct{})
+	return s.at, s.goOn
+}
+
+// times returns how often something was done.
+func (s *slow) times(op string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[op]
+}
+
+// opened is a bound journal on the disk.
+func (s *slow) opened(t *testing.T) *ingest.FileJournal {
+	t.Helper()
+	j, err := openOrBegin(disk.With(t.Context(), s), service, "journal")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = j.Close() })
+	bind(t, j, service)
+	return j
+}
+
+// What a journal says of itself survives one compaction after the other, and so does each key's latest line.
+func TestNoticesOutliveEveryCompaction(t *testing.T) {
+	t.Parallel()
+	d := newSlow()
+	j := d.opened(t)
+	owner := ingest.Owner{Service: service, UserID: 17}
+	_, err := j.Bind(t.Context(), owner)
+	require.NoError(t, err)
+	put(t, j, 100, ingest.StateCreated)
+	put(t, j, 101, ingest.StateCreated)
+	require.NoError(t, j.Close())
+	j = d.opened(t)
+	load(t, j, 101)
+	forgotten, err := j.Forget(t.Context(), time.Now()) // which leaves a gap
+	require.NoError(t, err)
+	require.Equal(t, 1, forgotten)
+	for range 3 {
+		fill(t, j)
+		before := d.times(disktest.Rename)
+		binding, err := j.Bind(t.Context(), owner)
+		require.NoError(t, err)
+		assert.True(t, binding.Gaps)
+		require.Equal(t, before+1, d.times(disktest.Rename))
+	}
+	require.NoError(t, j.Close())
+	j = d.opened(t)
+	binding, err := j.Bind(t.Context(), owner)
+	require.NoError(t, err)
+	assert.True(t, binding.Gaps, "that something is missing is not forgotten")
+	_, err = j.Bind(t.Context(), ingest.Owner{Service: service, UserID: 18})
+	require.ErrorIs(t, err, ingest.ErrOtherUser, "nor whose it is")
+	assert.Equal(t, ingest.StateCreated, load(t, j, 101).State)
+	for n := range 5 {
+		assert.Equal(t, ingest.StateCreated, load(t, j, n).State, n)
+	}
+}
+
+func TestCompactionWaitsForTheDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newSlow()
+		j := d.opened(t)
+		fill(t, j)
+		writing, goOn := d.hold(disktest.Write)
+		var all sync.WaitGroup
+		all.Go(func() { put(t, j, 50, ingest.StateCommitting) })
+		<-writing
+		before := d.times(disktest.Create)
+		all.Go(func() { bind(t, j, service) })
+		synctest.Wait()
+		assert.Equal(t, before, d.times(disktest.Create), "nothing is done to a file that is being written to")
+		close(goOn)
+		all.Wait()
+		require.NoError(t, j.Close())
+		j = d.opened(t)
+		assert.Equal(t, ingest.StateCommitting, load(t, j, 50).State, "and no line is lost with the old one")
+		require.NoError(t, j.Close())
+	})
+}
