@@ -732,3 +732,48 @@ func TestManyCallsRenewATokenOnce(t *testing.T) {
 	all.Wait()
 	assert.Equal(t, []string{"synthetic-0"}, source.refused)
 }
+
+// A read within an edit goes without the edit's conditions, and leaves them to the edit.
+func TestInnerRequestsLeaveTheCallsHeaders(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Synthetic"})
+	client := srv.Client()
+	read, err := client.Notes.Get(t.Context(), id)
+	require.NoError(t, err)
+	srv.ForgetRequests()
+	_, err = client.Notes.Update(t.Context(), id, clinicaldoc.UpdateNoteParams{Name: new("Synthetic, changed")},
+		clinicaldoc.WithHeader("If-Match", `"synthetic"`), clinicaldoc.IfUnchanged(read))
+	require.NoError(t, err)
+	conditions := map[string]string{}
+	for _, r := range srv.Requests() {
+		conditions[r.Method] = r.Header.Get("If-Match")
+	}
+	assert.Equal(t, map[string]string{"GET": "", "PUT": `"synthetic"`}, conditions)
+}
+
+// What WithResponse filled in stays when the memory of responses is used again.
+func TestAResponseOutlivesTheNextCalls(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+	t.Cleanup(srv.Close)
+	client := srv.Client()
+	first, second := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "First"}), srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Second"})
+	var response clinicaldoc.Response
+	_, err := client.Notes.Get(t.Context(), first, clinicaldoc.WithResponse(&response))
+	require.NoError(t, err)
+	for range 50 {
+		_, err := client.Notes.Get(t.Context(), second)
+		require.NoError(t, err)
+	}
+	assert.Contains(t, string(response.Body), "First")
+}
+
+func TestWithHTTPClientLeavesTheClientAlone(t *testing.T) {
+	t.Parallel()
+	own := new(http.Client)
+	_, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token", clinicaldoc.WithHTTPClient(own))
+	require.NoError(t, err)
+	assert.Nil(t, own.Transport)
+}

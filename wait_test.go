@@ -1839,3 +1839,21 @@ func BenchmarkWaitAllOfLongNotes(b *testing.B) {
 	}
 	b.ReportMetric(most, "live-MiB")
 }
+
+// The ids are those of the call, whatever the caller does with its list afterwards.
+func TestWaitAllKeepsTheIDsOfTheCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, _, client := newListServer(t, 5)
+		ids := []int64{3, 2, 3}
+		all := client.Notes.WaitAll(t.Context(), ids, clinicaldoc.WaitParams{})
+		ids[1] = 5
+		var got []int64
+		for note, err := range all {
+			require.NoError(t, err)
+			got = append(got, note.ID)
+		}
+		assert.Equal(t, []int64{2, 3}, got)
+		assert.Equal(t, []int64{3, 5, 3}, ids)
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,6 +178,9 @@ func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
 			run := func(m disktest.Machine) said { return c.run(t, m) }
 			count := disktest.Cuts(before, run, func(d *disktest.Disk, said said, place string) {
 				ctx := disk.With(t.Context(), d.Mount(nil))
+				if name == "salvage" {
+					requireKept(t, d, damaged, place)
+				}
 				j, err := ingest.OpenJournal(ctx, cutPath)
 				if name == "salvage" && errors.Is(err, ingest.ErrJournalDamaged) {
 					_, err = ingest.SalvageJournal(ctx, cutPath, ingest.Owner{Service: service})
@@ -191,6 +195,7 @@ func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
 					compacted++
 				}
 				known := know(t, d)
+				forgot := name == "forgetting" && len(known) < len(latest)
 				for key, may := range said.may {
 					is := func(e ingest.Entry) bool { return same(e, known[key]) }
 					require.True(t, slices.ContainsFunc(may, is), "%s: %v is known, not one of %v", place, known[key], may)
@@ -198,7 +203,9 @@ func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
 				}
 				require.Empty(t, known, place)
 
-				bind(t, j, service)
+				binding, err := j.Bind(t.Context(), ingest.Owner{Service: service})
+				require.NoError(t, err, place)
+				require.True(t, binding.Gaps || !forgot, "%s: what is forgotten is said to be", place)
 				put(t, j, 99, ingest.StateCreated)
 				require.NoError(t, j.Close(), place)
 				j, err = ingest.OpenJournal(ctx, cutPath)
@@ -217,6 +224,15 @@ func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
 			t.Log(count, "disks,", compacted, "of them with a shorter journal")
 		})
 	}
+}
+
+// requireKept wants the damaged file as it was: in its place, or as a copy.
+func requireKept(t *testing.T, d *disktest.Disk, damaged []byte, place string) {
+	t.Helper()
+	require.True(t, slices.ContainsFunc(d.Names(), func(name string) bool {
+		content, _ := d.Content(name)
+		return (name == cutPath || strings.HasPrefix(name, cutPath+".damaged-")) && bytes.Equal(content, damaged)
+	}), place)
 }
 
 // same compares what tells one entry from another.

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
@@ -413,5 +414,87 @@ func TestTheEndOfARunWaitsForResponses(t *testing.T) {
 		require.Len(t, results, 1)
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])
 		require.NoError(t, journal.Close())
+	})
+}
+
+// A doubt holds all that the client knew of the loss, in the journal too; the error that the caller gets keeps what it says.
+func TestADoubtKnowsWhatTheLossTold(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(5*time.Second))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":4711,"name":`))
+		file, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		var doubt ingest.Entry
+		journal := watched{file, func(e ingest.Entry) {
+			if e.State == ingest.StateInDoubt && doubt.State == 0 {
+				doubt = e
+			}
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r, start := recording(0), time.Now()
+		client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: time.Second, MaxWait: 10 * time.Second}))
+		results, err := collect(ctx, &ingest.Uploader{Client: client, Journal: journal, AllNew: true}, ingest.Recordings(r))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Len(t, results, 1)
+		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](results[0].Err)
+		require.True(t, ok, results[0])
+		assert.Equal(t, r.Params.Name, unknown.Params.Name, "what goes into the journal is taken out of a copy")
+		assert.Equal(t, int64(4711), results[0].NoteID)
+		assert.Equal(t, int64(4711), doubt.NoteID)
+		assert.Equal(t, start.Add(5*time.Second), doubt.SentAt, "of the attempt that was lost")
+		require.NoError(t, file.Close())
+	})
+}
+
+func TestADoubtKnowsAStreamsSize(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		stream := func() ingest.Recording {
+			r := recording(0)
+			r.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader(sound(0)))
+			return r
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled := stream()
+		cancelled.Params.BeforeCommit = func(context.Context) error { time.AfterFunc(time.Nanosecond, cancel); return nil }
+		program(ctx, cancelled)
+		other := recording(0) // of another size: it is not this one's
+		other.Params.Audio = clinicaldoc.AudioBytes("a.wav", append(sound(0), "more"...))
+		results := program(t.Context(), other)
+		require.Len(t, results, 1)
+		require.ErrorIs(t, results[0].Err, ingest.ErrKeyReused, "the size that was sent is known")
+		results = program(t.Context(), stream())
+		require.Len(t, results, 1)
+		assert.NoError(t, results[0].Err)
+		assert.Len(t, srv.Notes(), 1)
+	})
+}
+
+// The caller's list of notes that explain themselves is read, never written to, however much room it has.
+func TestTheCallersExcludeIDsStay(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		file, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		ids := make([]int64, 1, 10)
+		ids[0] = 4711
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true, Find: clinicaldoc.FindCreatedParams{ExcludeIDs: ids}}
+		_, err = collect(t.Context(), u, ingest.Recordings(onePatient(0), onePatient(1)))
+		require.NoError(t, err)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(2)))
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+		assert.Equal(t, append([]int64{4711}, make([]int64, 9)...), ids[:10])
+		require.NoError(t, file.Close())
 	})
 }

@@ -456,3 +456,31 @@ func (m *memory) size(name string) int {
 	}
 	return len(content)
 }
+
+// What is read from a file stays when the reader goes on.
+func TestALossOutlivesTheBufferItWasReadWith(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	e := entry(1, ingest.StateInDoubt)
+	e.Loss = []byte(`{"id":"synthetic"}`)
+	claim, err := j.Claim(t.Context(), key(1))
+	require.NoError(t, err)
+	require.NoError(t, claim.Save(t.Context(), e))
+	claim.Release()
+	require.NoError(t, j.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	sum := string(content[bytes.LastIndexByte(content[:len(content)-1], '\n')+1:][:8])
+	var more strings.Builder
+	for n := range 2000 { // more than a reader holds at a time
+		line := ingest.Line(sum, fmt.Sprintf("2026-01-02T03:04:05Z claimed %s", key(n+10)))
+		sum = line[:8]
+		more.WriteString(line)
+	}
+	require.NoError(t, os.WriteFile(path, append(content, more.String()...), 0o600))
+	j = openJournal(t, service, path)
+	bind(t, j, service)
+	assert.JSONEq(t, `{"id":"synthetic"}`, string(load(t, j, 1).Loss))
+}

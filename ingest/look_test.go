@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -324,4 +325,38 @@ func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 5}, statuses(results))
 	_, err = collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 5))
 	require.ErrorIs(t, err, ingest.ErrOtherService)
+}
+
+// A note to compare with that cannot be read is tried a few times, not once for each recording.
+func TestANoteToCompareWithIsReadAFewTimesOnly(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	journal := openJournal(t, srv.URL, journalPath(t))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+	file := filepath.Join(t.TempDir(), "other.wav")
+	require.NoError(t, os.WriteFile(file, sound(5), 0o600))
+	results, err := collect(t.Context(), u, ingest.Recordings(ingest.Recording{Key: "other", File: file, Params: clinicaldoc.CreateNoteParams{Name: "Other", PatientID: 8, PromptID: 1}}))
+	require.NoError(t, err)
+	sample := results[0].NoteID
+	_, err = srv.Client().Notes.Delete(t.Context(), sample)
+	require.NoError(t, err)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Follow-up", Audio: sound(8)})
+	srv.ForgetRequests()
+	var more []ingest.Recording
+	for n := range 12 {
+		r := onePatient(n + 20)
+		r.Params.Name = "Follow-up"
+		more = append(more, r)
+	}
+	results, err = collect(t.Context(), u, ingest.Recordings(more...))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 12}, statuses(results))
+	reads := 0
+	for _, r := range srv.Requests() {
+		if r.Route == clinicaldoctest.RouteAudioURL && strings.Contains(r.Path, fmt.Sprintf("/%d/", sample)) {
+			reads++
+		}
+	}
+	assert.Positive(t, reads)
+	assert.LessOrEqual(t, reads, 6, "three looks of two attempts each")
 }

@@ -400,3 +400,67 @@ func TestARefusedTokenIsRenewedDuringARun(t *testing.T) {
 	assert.Len(t, srv.Notes(), 20)
 	assert.Equal(t, []string{first.Secret}, source.refused, "once")
 }
+
+// Failures that come between successes are each recording's own: a run does not pause for them.
+func TestASuccessEndsARowOfFailures(t *testing.T) {
+	t.Parallel()
+	_, pauses, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 12, func(srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Hour).Every(3))
+	})
+	require.NoError(t, err)
+	assert.Empty(t, pauses)
+	assert.Len(t, srv.Notes(), 12)
+}
+
+// ended is a journal that hears of the end of its context, as one on a network does.
+type ended struct{ ingest.Journal }
+
+func (j ended) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := j.Journal.Claim(ctx, key)
+	return endedClaim{claim}, err
+}
+
+type endedClaim struct{ ingest.Claim }
+
+func (c endedClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return c.Claim.Save(ctx, e)
+}
+
+// What became of a recording is written down also when the run has ended meanwhile; and what it had not let go by then it keeps.
+func TestTheEndOfARunIsNotTheEndOfItsJournal(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		file, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
+		ctx, cancel := context.WithCancel(t.Context())
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: ended{file}, AllNew: true}
+		time.AfterFunc(time.Second, cancel)
+		results, err := collect(ctx, u, ingest.Recordings(recording(0)))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, results, 1)
+		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+
+		ctx, cancel = context.WithCancel(t.Context())
+		r := recording(1)
+		r.Params.BeforeCommit = func(context.Context) error { cancel(); return nil }
+		results, err = collect(ctx, u, ingest.Recordings(r))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Empty(t, results)
+		assert.Len(t, srv.Notes(), 1, "the second was not let go any more")
+		require.NoError(t, file.Close())
+		_, entries, err := ingest.ReadJournal(t.Context(), path)
+		require.NoError(t, err)
+		states := map[ingest.State]int{}
+		for _, e := range entries {
+			states[e.State]++
+		}
+		assert.Equal(t, map[ingest.State]int{ingest.StateCreated: 1, ingest.StateClaimed: 1}, states)
+	})
+}

@@ -411,3 +411,52 @@ func TestWhatMayPassIsTriedAgain(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Created, results[0].Status)
 }
+
+// The note is given once: those who share it do not share its object.
+func TestEqualRecordingsShareNoObject(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2, AllNew: true}
+	second := make(chan struct{})
+	first := recording(1)
+	first.Params.BeforeCommit = func(context.Context) error { <-second; return nil }
+	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+		if !yield(first, nil) || !yield(recording(1), nil) {
+			return
+		}
+		for range 100 { // the second waits for the first by now: others go past it
+			if !yield(ingest.Recording{Key: "nothing"}, nil) {
+				return
+			}
+		}
+		close(second)
+	})
+	require.NoError(t, err)
+	notes := 0
+	for _, r := range results {
+		if r.Note != nil {
+			notes++
+		}
+	}
+	assert.Equal(t, 1, notes)
+	assert.Equal(t, 1, statuses(results)[ingest.AlreadyThere])
+}
+
+func TestRunAllLeavesTheUploaderAlone(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	events := 0
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), OnEvent: func(e ingest.Event) {
+		if e.Result != nil {
+			events++
+		}
+	}}
+	var report *ingest.Report
+	for n := range 3 {
+		report = u.RunAll(t.Context(), recordings(0, 1))
+		require.True(t, report.OK())
+		assert.Equal(t, n+1, events, "each is told once, however often it is run")
+	}
+	u.OnEvent(ingest.Event{Pause: &ingest.Pause{Why: io.ErrClosedPipe}})
+	assert.Empty(t, report.Pauses, "nothing of an earlier report listens any more")
+}

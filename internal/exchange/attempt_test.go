@@ -1,6 +1,8 @@
+//nolint:bodyclose // the responses are made here and have nothing to close
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"testing"
@@ -33,4 +35,80 @@ func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 	for _, attempt := range attempts {
 		assert.Nil(t, attempt.Value())
 	}
+}
+
+// A transport may change the request that it is given, and hold on to it: neither the next attempt nor the next hop shows it.
+func TestATransportMayChangeAndKeepWhatItGets(t *testing.T) {
+	t.Parallel()
+	var paths []string
+	var first *http.Request
+	r := newRequest(Reads, func(req *http.Request) (*http.Response, error) {
+		paths = append(paths, req.URL.Path)
+		switch len(paths) {
+		case 1:
+			first = req
+			resp := responds(http.StatusFound, "", "Location", "https://api.clinic.test/v1/moved")
+			resp.Request = req
+			return resp, nil
+		case 2, 3:
+			req.URL.Path = "/changed"
+			return responds(http.StatusServiceUnavailable, ""), nil
+		}
+		return responds(http.StatusOK, "{}"), nil
+	})
+	r.Peer.MinWait, r.Peer.MaxWait = 1, 1
+	result, err := r.Do(t.Context())
+	require.NoError(t, err)
+	defer result.Release()
+	assert.Equal(t, []string{"/v1/synthetic", "/v1/moved", "/v1/synthetic", "/v1/synthetic"}, paths)
+	assert.Equal(t, "/v1/synthetic", first.URL.Path)
+	assert.Equal(t, "/v1/synthetic", r.URL.Path)
+}
+
+func TestAnAttemptEndsItsContext(t *testing.T) {
+	t.Parallel()
+	var ctx context.Context
+	r := newRequest(Reads, func(req *http.Request) (*http.Response, error) {
+		ctx = req.Context()
+		return responds(http.StatusOK, "{}"), nil
+	})
+	result, err := r.Do(t.Context())
+	require.NoError(t, err)
+	defer result.Release()
+	assert.Error(t, ctx.Err(), "what a transport left behind ends with the attempt")
+}
+
+type receiver func()
+
+func (f receiver) Receive(context.Context, *http.Response, Watch) (int64, error) {
+	f()
+	return 0, ErrStatus
+}
+
+// With the end of its response a connection is free for others: by then it must be retired.
+func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
+	t.Parallel()
+	r := newRequest(Creates, nil)
+	r.Body = JSON("{}")
+	state := new(SendState)
+	state.Watchdog.Guard(t.Context(), time.Minute)
+	defer state.Watchdog.Stop()
+	retired := false
+	r.Receiver = receiver(func() { retired = state.retired.Load() })
+	c := &call{Request: r}
+	require.ErrorIs(t, c.receive(t.Context(), responds(http.StatusUnprocessableEntity, "{}"), new(Attempt), state), ErrStatus)
+	assert.True(t, retired)
+}
+
+func TestTheSourceIsAskedForTheTokenOfEachAttempt(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	source := func(context.Context) (string, error) { asked++; return "asked", nil }
+	c := &call{Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", renewed: true, next: Next{AtOnce: true}}
+	require.NoError(t, c.authorize(t.Context()))
+	assert.Equal(t, "renewed", c.authorization, "it has just been asked")
+	c.next = Next{Retry: true}
+	require.NoError(t, c.authorize(t.Context()))
+	assert.Equal(t, "asked", c.authorization)
+	assert.Equal(t, 1, asked)
 }

@@ -64,3 +64,13 @@ func empty() {
 		getBuffer()
 	}
 }
+
+// Who releases twice must not give a buffer to two others.
+func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
+	empty()
+	m := memory{buffer: new(bytes.Buffer)}
+	m.release()
+	m.release()
+	first, second := getBuffer(), getBuffer()
+	assert.NotSame(t, first, second)
+}

@@ -1,0 +1,78 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fenced is the state of an upload that waits at the fence.
+func fenced(t *testing.T, beforeCommit func(context.Context) error) *SendState {
+	t.Helper()
+	s := &SendState{BeforeCommit: beforeCommit, upload: new(UploadState)}
+	s.Watchdog.Guard(t.Context(), time.Minute)
+	t.Cleanup(s.Watchdog.Stop)
+	return s
+}
+
+func (s *SendState) runCommitNow(ctx context.Context) error {
+	reply := make(chan error, 1)
+	s.runCommit(ctx, reply)
+	return <-reply
+}
+
+func TestTheFenceStaysShutAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := fenced(t, func(context.Context) error { cancel(); return nil })
+	require.ErrorIs(t, s.runCommitNow(ctx), errCallOver, "it ended while BeforeCommit ran")
+	s = fenced(t, func(context.Context) error { t.Error("nobody wants to know"); return nil })
+	require.ErrorIs(t, s.runCommitNow(ctx), errCallOver)
+	s = fenced(t, func(context.Context) error { return nil })
+	require.NoError(t, s.runCommitNow(t.Context()))
+}
+
+func TestARefusalIsFinal(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	refusal := errors.New("synthetic")
+	s := fenced(t, func(context.Context) error { asked++; return refusal })
+	for range 2 { // a transport may begin anew
+		require.ErrorIs(t, s.runCommitNow(t.Context()), errCallOver)
+	}
+	assert.Equal(t, 1, asked)
+	refused, _ := s.Failure()
+	assert.ErrorIs(t, refused, refusal)
+}
+
+type closing struct {
+	io.Reader
+	closed chan struct{}
+}
+
+func (c closing) Close() error { close(c.closed); return nil }
+
+func TestALateResponseIsClosed(t *testing.T) {
+	t.Parallel()
+	s := fenced(t, nil)
+	var resp *http.Response
+	late, closed := make(chan struct{}), make(chan struct{})
+	work := GoGuarded(func() {
+		<-late
+		resp = &http.Response{Body: closing{strings.NewReader(""), closed}}
+	})
+	s.abandon(work, &resp)
+	close(late)
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("it is still open")
+	}
+}
