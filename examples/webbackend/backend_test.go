@@ -47,6 +47,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 
 func TestMain(m *testing.M) {
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
+	slog.SetDefault(slog.New(slog.NewTextHandler(&printed, nil)))
 	code := m.Run()
 	for _, secret := range []string{"CANARY", "|"} { // the tokens of the box have one
 		if strings.Contains(printed.String(), secret) {
@@ -69,13 +70,12 @@ func newWard(t *testing.T) *ward {
 	w := &ward{srv: clinicaldoctest.NewServer()}
 	t.Cleanup(w.srv.Close)
 	w.first, w.second = w.srv.AddUser(clinicaldoctest.User{}), w.srv.AddUser(clinicaldoctest.User{})
-	b, options := newBackend()
-	t.Cleanup(b.stop)
-	b.logger = slog.New(slog.NewTextHandler(&printed, nil))
-	options = append(options, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 5 * time.Millisecond}))
-	client, err := clinicaldoc.NewClient(w.srv.URL, "", options...)
+	b, err := newBackend(func(options ...clinicaldoc.Option) (*clinicaldoc.Client, error) {
+		quick := clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 5 * time.Millisecond}
+		return clinicaldoc.NewClient(w.srv.URL, "", append(options, clinicaldoc.WithRetry(quick))...)
+	})
 	require.NoError(t, err)
-	w.backend, b.client = b, client
+	w.backend = b
 	return w
 }
 
@@ -87,7 +87,7 @@ func (w *ward) ask(session, method, path, version, text string) *httptest.Respon
 	request.Header.Set("If-Match", version)
 	request.AddCookie(&http.Cookie{Name: "session", Value: session})
 	recorded := httptest.NewRecorder()
-	w.handler().ServeHTTP(recorded, request)
+	w.handler(context.Background()).ServeHTTP(recorded, request)
 	return recorded
 }
 
@@ -97,7 +97,7 @@ func (w *ward) login(t *testing.T, token string) string {
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	recorded := httptest.NewRecorder()
-	w.handler().ServeHTTP(recorded, request)
+	w.handler(t.Context()).ServeHTTP(recorded, request)
 	require.Equal(t, http.StatusSeeOther, recorded.Code, recorded.Body)
 	cookie := recorded.Result().Cookies()[0]
 	assert.True(t, cookie.HttpOnly && cookie.Secure && cookie.SameSite == http.SameSiteStrictMode)
@@ -153,7 +153,7 @@ func TestNothingIsSentWithoutALogin(t *testing.T) {
 	path := fmt.Sprint("/notes/", id)
 	w.login(t, w.second.Token) // somebody is there whose token could be taken
 	over := w.login(t, w.first.Token)
-	require.Equal(t, 303, w.ask(over, "POST", "/logout", "", "").Code)
+	require.Equal(t, 401, w.ask(over, "POST", "/login", "", "").Code, "who brings no token logs out")
 	w.srv.ForgetRequests()
 	for _, session := range []string{"", "unknown", w.first.Token, over} {
 		for _, request := range []string{"GET /", "GET /?patient=1", "GET " + path, "PUT " + path, "POST " + path + "/sign", "GET " + path + "/audio", "GET " + path + "/events"} {
@@ -191,6 +191,22 @@ func TestNothingIsOverwrittenOrSignedButWhatThePageShows(t *testing.T) {
 	assert.Equal(t, 204, w.ask(session, "PUT", path, conflict.Header().Get("ETag"), "mine").Code, "the conflict says what it is about now")
 }
 
+// Of a change that is cut off nobody knows whether it was made: it is not.
+func TestAChangeGoesOnWhenTheBrowserLeaves(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID, Analysis: "draft"}))
+	session := w.login(t, w.first.Token)
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, strings.NewReader("analysis=reviewed"))
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("If-Match", w.ask(session, "GET", path, "", "").Header().Get("ETag"))
+	request.AddCookie(&http.Cookie{Name: "session", Value: session})
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	w.handler(t.Context()).ServeHTTP(httptest.NewRecorder(), request.WithContext(left))
+	assert.Equal(t, "reviewed", w.srv.Notes()[0].Analysis)
+}
+
 func TestARefusedTokenIsRenewedOrTheSessionEnds(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
@@ -202,10 +218,8 @@ func TestARefusedTokenIsRenewedOrTheSessionEnds(t *testing.T) {
 		return w.srv.AddToken(w.first.ID, "renewed").Secret, nil
 	}
 	first, second := w.login(t, w.first.Token), w.login(t, w.second.Token)
-	for _, user := range []clinicaldoctest.User{w.first, w.second} {
-		c := new(clinician)
-		c.token.Store(user.Token)
-		ctx := as(t.Context(), c)
+	for _, session := range []string{first, second} {
+		ctx := as(t.Context(), session)
 		tokens, err := w.client.Tokens.List(ctx)
 		require.NoError(t, err)
 		_, err = w.client.Tokens.Revoke(ctx, tokens[0].ID)
@@ -335,7 +349,7 @@ func TestAnotherSitesPageCannotSign(t *testing.T) {
 	request.AddCookie(&http.Cookie{Name: "session", Value: session})
 	request.Header.Set("Sec-Fetch-Site", "cross-site")
 	recorded := httptest.NewRecorder()
-	w.handler().ServeHTTP(recorded, request)
+	w.handler(t.Context()).ServeHTTP(recorded, request)
 	assert.Equal(t, 403, recorded.Code)
 	assert.Empty(t, w.srv.Requests())
 }
@@ -351,14 +365,14 @@ func (w *ward) served(t *testing.T) (address string, end func() error) {
 	return "http://" + listener.Addr().String(), func() error { cancel(); return <-ended }
 }
 
-// answer is a response whose body ends with the test.
-type answer struct {
+// streamed is a response whose body ends with the test.
+type streamed struct {
 	status int
 	header http.Header
 	body   io.Reader
 }
 
-func get(t *testing.T, session, address, asked string) answer {
+func get(t *testing.T, session, address, asked string) streamed {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	require.NoError(t, err)
@@ -367,7 +381,7 @@ func get(t *testing.T, session, address, asked string) answer {
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return answer{response.StatusCode, response.Header, response.Body}
+	return streamed{response.StatusCode, response.Header, response.Body}
 }
 
 func TestARecordingIsPlayedByRanges(t *testing.T) {
@@ -417,8 +431,10 @@ func TestProgressIsToldUntilTheServerEnds(t *testing.T) {
 	assert.Equal(t, 200, get(t, "", address+"/healthz", "").status)
 	assert.Equal(t, 200, get(t, "", address+"/readyz", "").status)
 	require.NoError(t, end(), "though somebody listens")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
 	recorded := httptest.NewRecorder()
-	w.handler().ServeHTTP(recorded, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+	w.handler(over).ServeHTTP(recorded, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 	assert.Equal(t, 503, recorded.Code)
 }
 

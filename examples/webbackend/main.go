@@ -31,14 +31,26 @@ func main() {
 	yes := flag.Bool("yes", false, "let clinicians edit and sign at the service of CLINICALDOC_BASE_URL")
 	flag.Parse()
 	log.SetFlags(0)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	b, err := newBackend(clinicaldoc.NewClientFromEnv) // needs no token: the clinicians have theirs
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !*yes {
+		log.Fatalf("whoever logs in can edit and sign notes at %s: start it with -yes to allow that", b.client.BaseURL())
+	}
 	provider := sdktrace.NewTracerProvider()
 	if exporter, err := stdouttrace.New(stdouttrace.WithWriter(os.Stderr)); err == nil && *traces { // in production one for OTLP
 		provider.RegisterSpanProcessor(sdktrace.NewBatchSpanProcessor(exporter))
 	}
 	otel.SetTracerProvider(provider)
-	err := run(ctx, *addr, *drain, *yes)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *addr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("open http://%s/\n", listener.Addr())
+	err = b.serve(ctx, listener, *drain)
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := errors.Join(err, provider.Shutdown(last)); err != nil {
@@ -46,39 +58,24 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, addr string, drain time.Duration, yes bool) error {
-	b, options := newBackend()
-	client, err := clinicaldoc.NewClientFromEnv(options...) // needs no token: the clinicians have theirs
-	if err != nil {
-		return err
-	}
-	b.client = client
-	if !yes {
-		return fmt.Errorf("whoever logs in can edit and sign notes at %s: start it with -yes to allow that", client.BaseURL())
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("open http://%s/\n", listener.Addr())
-	return b.serve(ctx, listener, drain)
-}
-
 // serve listens until the context ends. Then it is not ready any more, ends its streams, and lets other requests that are under way
 // finish, for 20 seconds at most.
 func (b *backend) serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
-	server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
-	server.RegisterOnShutdown(b.stop)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
+	streams, end := context.WithCancel(context.WithoutCancel(ctx))
+	server := &http.Server{
+		Handler: b.handler(ctx), BaseContext: func(net.Listener) context.Context { return streams },
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 	}
-	b.draining.Store(true)
-	time.Sleep(drain)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-	defer cancel()
-	return server.Shutdown(last)
+	server.RegisterOnShutdown(end)
+	ended := make(chan error, 1)
+	context.AfterFunc(ctx, func() {
+		time.Sleep(drain)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		ended <- server.Shutdown(last)
+	})
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-ended
 }

@@ -136,4 +136,9 @@ func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
 	p.picture("progress")
 	srv.Unfreeze()
 	p.wait(`document.querySelector("textarea")?.value === "Another synthetic analysis."`)
+
+	p.click("header button")
+	p.wait(`document.querySelector("input[name=token]")`)
+	p.do(chromedp.Navigate(note))
+	p.wait(`document.querySelector("input[name=token]") && !document.querySelector("article")`)
 }

@@ -45,7 +45,7 @@ func (s *service) recording(id int64) []byte {
 		if !r.storage {
 			r.header.Set("Authorization", "Bearer "+firstToken)
 		}
-		resp := handle(s.primary, r)
+		resp := handle(s.primary, r) //nolint:bodyclose // it is in memory
 		body, _ := io.ReadAll(resp.Body)
 		if resp.StatusCode != http.StatusOK {
 			return nil
