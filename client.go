@@ -272,18 +272,25 @@ func (b *rawBody) Open() (head io.Reader, tail []byte) {
 	if b.stream == nil {
 		return b.JSON.Open()
 	}
-	if !b.begun.CompareAndSwap(false, true) {
-		return failedReader{}, nil // what is left of it is not the body
-	}
-	return b.stream, nil
+	return &onceReader{from: b.stream, begun: &b.begun, otherwise: errBegunBody}, nil
 }
 
-// failedReader stands for a stream that somebody has read from.
-type failedReader struct{}
-
-func (failedReader) Read([]byte) (int, error) { return 0, errBegunBody }
-
 const errBegunBody = redact.Text("it is a reader that was read from already")
+
+// onceReader gives a stream to the first attempt that reads from it: what is left of it then is not the whole.
+type onceReader struct {
+	from      io.Reader
+	begun     *atomic.Bool
+	mine      bool
+	otherwise error
+}
+
+func (r *onceReader) Read(p []byte) (int, error) {
+	if r.mine = r.mine || r.begun.CompareAndSwap(false, true); !r.mine {
+		return 0, r.otherwise
+	}
+	return r.from.Read(p)
+}
 
 // checkPath refuses what would leave the base URL's path or origin.
 func checkPath(method, path string) error {

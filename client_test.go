@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -319,6 +322,28 @@ func TestDoShowsTheRouteItIsGiven(t *testing.T) {
 		_, err := e.call(t.Context(), serve(t), clinicaldoc.WithRoute(e.route))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
 	}
+}
+
+// A connection that was idle for long is not taken, and nothing of the body is read for it.
+func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
+	t.Parallel()
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+	idle := []time.Duration{time.Hour, 0}
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(r.Context())
+		trace.GetConn("")
+		trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: idle[0] > 0, IdleTime: idle[0]})
+		idle = idle[1:]
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		assert.Equal(t, "a synthetic stream", string(body))
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	})})
+	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports", iotest.HalfReader(strings.NewReader("a synthetic stream")), nil))
+	assert.Empty(t, idle)
 }
 
 func TestDoSendsBytesAndReadersAsTheyAre(t *testing.T) {

@@ -300,7 +300,7 @@ func (u *upload) Open() (head io.Reader, tail []byte) {
 	if u.audio == nil {
 		return bytes.NewReader(u.after), u.ending
 	}
-	r := &audioReader{upload: u, from: u.audio.stream}
+	r := &audioReader{upload: u, from: &onceReader{from: u.audio.stream, begun: &u.audio.begun, otherwise: errBegunAudio}}
 	if u.at != nil {
 		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
 	}
@@ -357,17 +357,11 @@ var (
 type audioReader struct {
 	upload *upload
 	from   io.Reader
-	begun  bool      // it has the stream to itself
 	hash   hash.Hash // nil: nobody wants to know
 }
 
 func (r *audioReader) Read(p []byte) (int, error) {
 	u := r.upload
-	if u.audio.stream != nil && !r.begun {
-		if r.begun = u.audio.begun.CompareAndSwap(false, true); !r.begun {
-			return 0, errBegunAudio // what is left of it is not the recording
-		}
-	}
 	n, err := r.from.Read(p)
 	read := u.read.Add(int64(n))
 	if r.hash != nil {

@@ -2,6 +2,7 @@ package clinicaldoc
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -145,31 +146,22 @@ var audioFields = tolerant.Fields[AudioInfo]{
 	"file_url":    func(a *AudioInfo, d *jsonscan.Decoder) { tolerant.Text(d, &a.FileURL) },
 }
 
-// fillHas reads the flags, which may be absent.
+var flagFields = tolerant.Fields[Completion]{
+	"content":       func(c *Completion, d *jsonscan.Decoder) { c.Content = tolerant.Bool(d) },
+	"transcription": func(c *Completion, d *jsonscan.Decoder) { c.Transcription = tolerant.Bool(d) },
+	"signed":        func(c *Completion, d *jsonscan.Decoder) { c.Signed = tolerant.Bool(d) },
+}
+
+// fillHas reads the flags, which may be absent, and keeps in mind that there was one.
 func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
-	tolerant.Optional(d, func() *ProgressNote { return n }, func(n *ProgressNote, d *jsonscan.Decoder) {
-		tolerant.Object(d, func(key []byte) { n.unflagged = n.Has.fillFlag(key, d) || n.unflagged })
+	tolerant.Optional(d, func() *Completion { return &n.Has }, func(has *Completion, d *jsonscan.Decoder) {
+		tolerant.Object(d, func(key []byte) {
+			if read := flagFields[string(key)]; read != nil {
+				n.unflagged = n.unflagged || d.Kind() != jsonscan.Null
+				read(has, d)
+			}
+		})
 	})
-}
-
-func (c *Completion) fill(d *jsonscan.Decoder) {
-	tolerant.Object(d, func(key []byte) { c.fillFlag(key, d) })
-}
-
-// fillFlag reports whether the member is a flag that is present.
-func (c *Completion) fillFlag(key []byte, d *jsonscan.Decoder) bool {
-	present := d.Kind() != jsonscan.Null
-	switch string(key) {
-	case "content":
-		c.Content = tolerant.Bool(d)
-	case "transcription":
-		c.Transcription = tolerant.Bool(d)
-	case "signed":
-		c.Signed = tolerant.Bool(d)
-	default:
-		return false
-	}
-	return present
 }
 
 // errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
@@ -264,9 +256,6 @@ var stageNames = map[Stage]string{
 	StageAnalysing: "analysing", StageComplete: "complete", StageSigned: "signed", StageFailed: "failed",
 }
 
-// known reports whether s is one of the constants, or not set.
-func (s Stage) known() bool { return stageNames[s] != "" }
-
 // AtLeast reports whether a note in stage s has come as far as t. A failed one has come nowhere but to its failure.
 func (s Stage) AtLeast(t Stage) bool {
 	if s == StageFailed || t == StageFailed {
@@ -306,18 +295,15 @@ func (n *ProgressNote) onlyTexts() bool {
 
 // String returns the stage's name in lower case.
 func (s Stage) String() string {
-	if !s.known() {
-		return "Stage(" + strconv.Itoa(int(s)) + ")"
-	}
-	return stageNames[s]
+	return cmp.Or(stageNames[s], "Stage("+strconv.Itoa(int(s))+")")
 }
 
 // MarshalText returns the stage's name, "unset" for zero. A value that is no stage is [ErrInvalidArgument].
 func (s Stage) MarshalText() ([]byte, error) {
-	if !s.known() {
-		return nil, invalid("Stage", "%d is not a stage", int(s))
+	if name := stageNames[s]; name != "" {
+		return []byte(name), nil
 	}
-	return []byte(stageNames[s]), nil
+	return nil, invalid("Stage", "%d is not a stage", int(s))
 }
 
 // UnmarshalText reads a stage's name; an empty text is zero. Any other text is [ErrInvalidArgument].
@@ -372,7 +358,7 @@ func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b,
 
 // UnmarshalJSON reads flags as tolerantly as the service's responses are read.
 func (c *Completion) UnmarshalJSON(b []byte) error {
-	return tolerant.Unmarshal(b, c, (*Completion).fill)
+	return tolerant.Unmarshal(b, c, flagFields.Fill)
 }
 
 // LogValue lists what may be logged of the note.

@@ -50,21 +50,19 @@ func (s *SendState) abandon(work *Guarded, resp **http.Response) {
 
 // untilDelivered runs the caller's callbacks until the request is delivered, and reports whether it was.
 func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64), delivered <-chan struct{}) bool {
-	reported := int64(-1)
-	report := func(sent int64) {
-		if progress != nil && sent != reported {
-			reported = sent
-			progress(sent)
+	report := func() {
+		if progress != nil {
+			progress(s.body.Load().left())
 		}
 	}
-	report(0)
+	report()
 	for {
 		select {
 		case <-delivered:
-			report(s.body.Load().left())
+			report()
 			return true
 		case <-s.upload.progress:
-			report(s.body.Load().left())
+			report()
 		case reply := <-s.upload.commits:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"runtime/debug"
 	"strings"
 )
@@ -10,11 +11,8 @@ const Devel = "devel"
 
 // Version returns the version of a module in this program, without its v.
 func Version(module string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return Devel
-	}
-	return version(info, module)
+	info, _ := debug.ReadBuildInfo()
+	return version(cmp.Or(info, new(debug.BuildInfo)), module)
 }
 
 func version(info *debug.BuildInfo, module string) string {

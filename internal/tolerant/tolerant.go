@@ -89,8 +89,7 @@ func ID(d *jsonscan.Decoder) int64 { return optional(d, aWholeNumber, id) }
 func RequiredID(d *jsonscan.Decoder) int64 { return required(d, aWholeNumber, id) }
 
 func integer(d *jsonscan.Decoder) (int64, bool) { return number(d, wholeNumber) }
-
-func id(d *jsonscan.Decoder) (int64, bool) { return number(d, exactID) }
+func id(d *jsonscan.Decoder) (int64, bool)      { return number(d, exactID) }
 
 // number reads digits; 0 where there are none.
 func number(d *jsonscan.Decoder, parse func([]byte) (int64, bool)) (value int64, ok bool) {
