@@ -89,7 +89,8 @@ func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call
 	e := &edit{scope: call, id: id, began: time.Now()}
 	r.edit = e
 	call.request = r
-	return e, r, e.before(ctx)
+	err = e.before(ctx)
+	return e, r, err
 }
 
 // isDone reports whether the note is as the edit leaves it.

@@ -442,7 +442,9 @@ func decodeErrorBody(body []byte, e *Error) {
 	for key := range d.Fields() {
 		switch {
 		case string(key) == "message" && d.Kind() == jsonscan.String:
-			e.Message = d.Text()
+			if message := d.Text(); d.Err() == nil {
+				e.Message = message
+			}
 		case string(key) == "errors" && d.Kind() == jsonscan.Object:
 			for key := range d.Fields() {
 				if len(e.Fields) == 0 {

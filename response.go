@@ -182,6 +182,7 @@ func decodeConfirmation(response []byte) (*Confirmation, []string, error) {
 	d := jsonscan.New(response)
 	if d.Kind() != jsonscan.Object {
 		d.Skip()
+		return c, nil, d.End()
 	}
 	for key := range d.Fields() {
 		if string(key) == "message" {

@@ -141,7 +141,7 @@ func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch
 	for {
 		n, err := body.Read(piece[held:])
 		count, held = count+int64(n), held+n
-		complete := d.complete(resp, int64(held), err == io.EOF) // the bare one: only that ends a body well
+		complete := d.complete(resp, int64(held), err == io.EOF) //nolint:errorlint // the bare one: only that ends a body well
 		if err == nil && !complete && len(d.head)+held < headSize && isText(piece[:held]) {
 			continue // too little to judge it by
 		}

@@ -58,8 +58,9 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	out := new(outgoing)
 	state := &out.state
 	header := c.header(req.Header)
-	a.ctx, a.Begun = c.Caller.Begin(ctx, a, header), true
-	timed, cancel := WithTimeout(a.ctx, c.Peer.Timeout)
+	traced := c.Caller.Begin(ctx, a, header)
+	a.ctx, a.Begun = traced, true
+	timed, cancel := WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()

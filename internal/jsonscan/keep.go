@@ -86,11 +86,12 @@ func (d *Decoder) SetAside() {
 // Aside returns the members that were set aside since it was called last, as an object; nil when there were none. It is valid
 // until the next call of SetAside.
 func (d *Decoder) Aside() []byte {
-	if d.scratch == nil || len(d.scratch.aside) == 0 {
+	s := d.scratch
+	if s == nil || len(s.aside) == 0 {
 		return nil
 	}
-	object := append(d.scratch.aside, '}')
-	object[0] = '{'
-	d.scratch.aside = object[:0]
+	s.aside = append(s.aside, '}')
+	object := s.aside
+	object[0], s.aside = '{', s.aside[:0]
 	return object
 }
