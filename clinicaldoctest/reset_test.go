@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // A request belongs to the state that it found: what began before a reset does nothing after it.
@@ -52,6 +53,7 @@ func TestResetsBesideEverythingElse(t *testing.T) {
 	}
 	each(c.srv.Reset)
 	each(func() { c.srv.AddNote(clinicaldoctest.Note{}) })
+	each(func() { boxlink.Plant(c.srv, 3) })
 	each(func() { c.srv.AddToken(1, "another") })
 	each(func() {
 		created, err := c.try(c.createRequest(formOf("synthetic")))
