@@ -2190,7 +2190,9 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 	require.NoError(t, err)
 
 	for i := range seen {
-		assert.Positive(t, seen[i].Duration)
+		if runtime.GOOS != "windows" { // whose clock stands still for half a millisecond and more
+			assert.Positive(t, seen[i].Duration)
+		}
 		seen[i].Duration = 0
 	}
 	require.Len(t, seen, 5)

@@ -72,7 +72,9 @@ func TestObserverSeesFinishedRequests(t *testing.T) {
 	assert.Equal(t, http.StatusCreated, observed.Status)
 	assert.Equal(t, req.ContentLength, observed.BytesReceived)
 	assert.Equal(t, int64(len(a.text)), observed.BytesSent)
-	assert.Positive(t, observed.Duration)
+	if runtime.GOOS != "windows" { // whose clock stands still for half a millisecond and more
+		assert.Positive(t, observed.Duration)
+	}
 }
 
 // setTemporary says where temporary files go, in the words of Unix and of Windows.
