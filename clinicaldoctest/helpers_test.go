@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -16,7 +17,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
+	goleak.VerifyTestMain(m)
+}
 
 // object is a decoded JSON object.
 type object = map[string]any

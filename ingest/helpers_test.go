@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -22,6 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	runIfLife()
+	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
 	goleak.VerifyTestMain(m)
 }
 

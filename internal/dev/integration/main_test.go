@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -18,7 +19,10 @@ var (
 	loadFor  = flag.Duration("load", 0, "how long the load test runs; 0: a few rounds")
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withReport{m}) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
+	goleak.VerifyTestMain(withReport{m})
+}
 
 // withReport prints the gap report when the tests are over.
 type withReport struct{ tests *testing.M }
