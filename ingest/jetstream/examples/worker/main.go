@@ -1,10 +1,11 @@
 // Worker uploads the recordings of a fleet's queue until it is interrupted. Start it on as many machines as you like.
 //
-//	CLINICALDOC_NATS=nats://host:4222 CLINICALDOC_BASE_URL=... CLINICALDOC_TOKEN=... go run ./examples/worker
+//	CLINICALDOC_NATS=nats://host:4222 CLINICALDOC_BASE_URL=... CLINICALDOC_TOKEN=... go run ./examples/worker -yes
 package main
 
 import (
 	"context"
+	"flag"
 	"log"
 	"log/slog"
 	"os"
@@ -17,15 +18,22 @@ import (
 )
 
 func main() {
+	yes := flag.Bool("yes", false, "upload to the service of CLINICALDOC_BASE_URL")
+	flag.Parse()
+	client, err := clinicaldoc.NewClientFromEnv()
+	check(err)
+	if !*yes {
+		log.Fatalf("this uploads the queue's recordings to %s: start it with -yes to allow that", client.BaseURL())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	conn, err := jetstream.Connect(os.Getenv("CLINICALDOC_NATS"))
 	check(err)
 	fleet, err := jetstream.Join(ctx, conn, jetstream.Params{Logger: slog.Default()})
 	check(err)
 	limiter, err := fleet.Limiter(20) // requests a second of all workers
 	check(err)
-	client, err := clinicaldoc.NewClientFromEnv(clinicaldoc.WithLimiter(limiter))
+	client, err = clinicaldoc.NewClientFromEnv(clinicaldoc.WithLimiter(limiter))
 	check(err)
 	for result, err := range fleet.Work(ctx, &ingest.Uploader{Client: client, Workers: 8}) {
 		check(err)
