@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -471,4 +472,48 @@ func TestAnEndlessDoubtBecomesADeadLetter(t *testing.T) {
 	require.Len(t, letters(t, f), 1)
 	assert.Contains(t, letters(t, f)[0].Reason, "a person has to look")
 	assert.Zero(t, messages(t, f))
+}
+
+// A recording is in the queue, among the letters, or both, and never in neither.
+func TestARecordingIsNeverBetweenTwoPlaces(t *testing.T) {
+	t.Parallel()
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	dir := t.TempDir()
+	publish(t, f, dir, 1)
+	require.NoError(t, nextOf(t, f, freshLane).bury(t.Context(), "synthetic"))
+	assert.Zero(t, messages(t, f))
+	letter := letters(t, f)[0]
+	letter.Recording.File = "relative"
+	require.ErrorIs(t, f.Redrive(t.Context(), letter), clinicaldoc.ErrInvalidArgument)
+	assert.Len(t, letters(t, f), 1)
+}
+
+func TestWhatWaitsStaysWhenItIsPublishedAgain(t *testing.T) {
+	t.Parallel()
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	r := filed(t, t.TempDir(), 1)
+	require.NoError(t, f.Publish(t.Context(), r))
+	again := r
+	again.Params.Name = "Another"
+	require.NoError(t, f.Publish(t.Context(), again))
+	assert.Equal(t, r.Params.Name, nextOf(t, f, freshLane).waiting.Name)
+}
+
+func TestAFullLaneKeepsARecordingWhereItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		f := e.fleet(defaultLease)
+		_, err := e.Publish(t.Context(), e.store.subject("q")+"1", []byte(`{"key":"synthetic"}`))
+		require.NoError(t, err)
+		d := nextOf(t, f, freshLane)
+		e.before = func(_ context.Context, op, _ string) error {
+			if op == "publish" {
+				return &jetstream.APIError{ErrorCode: codeFull}
+			}
+			return nil
+		}
+		require.ErrorIs(t, d.later(t.Context(), time.Second), ErrQueueFull)
+		assert.Equal(t, 1, e.count("q"))
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -303,4 +304,22 @@ func TestARepairedBucketIsAnother(t *testing.T) {
 	_, err = Join(t.Context(), connect(t, s), Params{})
 	require.NoError(t, err)
 	require.ErrorIs(t, Repair(t.Context(), connect(t, s), Params{Name: "none"}), ErrNoFleet)
+}
+
+// Without them a journal would not be one: nobody's options take them away.
+func TestSafeOptionsWin(t *testing.T) {
+	t.Parallel()
+	conn, err := Connect(startServer(t).ClientURL(), nats.ReconnectBufSize(1000), nats.MaxReconnects(1))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	assert.Equal(t, -1, conn.Opts.ReconnectBufSize)
+	assert.Equal(t, -1, conn.Opts.MaxReconnect)
+}
+
+func TestAnEmbeddedServerSyncsEachWrite(t *testing.T) {
+	t.Parallel()
+	s, err := Embed(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	assert.True(t, s.server.JetStreamConfig().SyncAlways)
+	require.NoError(t, s.Close())
 }

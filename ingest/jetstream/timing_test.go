@@ -463,3 +463,37 @@ func TestALimitersWaits(t *testing.T) {
 		assert.Equal(t, 20900*time.Millisecond, time.Since(begun))
 	})
 }
+
+// How far each stream had come is remembered with each look.
+func TestAnOlderCopyIsNoticed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		f := e.fleet(defaultLease)
+		_, err := e.Publish(t.Context(), e.store.subject("q")+"1", []byte("{}"))
+		require.NoError(t, err)
+		require.NoError(t, f.store.check(t.Context()))
+		e.bucket(f.store.queueName()).last = 0
+		time.Sleep(verifyEvery)
+		require.ErrorIs(t, f.store.check(t.Context()), ErrStore)
+	})
+}
+
+// A connection that was lost is verified anew, and once more if that failed.
+func TestAReconnectIsVerifiedUntilItSucceeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		s := e.fleet(defaultLease).store
+		require.NoError(t, s.check(t.Context()))
+		s.reconnects = 1 // others than those of the connection
+		e.before = func(context.Context, string, string) error { return errors.New("synthetic") }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, s.check(ctx))
+		require.Error(t, s.check(ctx), "it was not verified")
+		e.before = nil
+		require.NoError(t, s.check(t.Context()))
+		assert.Zero(t, s.reconnects)
+	})
+}
