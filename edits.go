@@ -78,7 +78,7 @@ type edit struct {
 }
 
 // newEdit begins an edit: the note is what the caller read, if that was said.
-func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call *scope) (*edit, request, error) {
+func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call *scope, params UpdateNoteParams) (*edit, request, error) {
 	r, err := op.withID(id)
 	if err != nil {
 		return nil, r, err
@@ -86,7 +86,13 @@ func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call
 	if read := call.options.unchanged; read != 0 && read != id {
 		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
 	}
-	e := &edit{scope: call, id: id, began: time.Now()}
+	e := &edit{scope: call, id: id, began: time.Now(), params: params}
+	if op == updateNote {
+		if e.body, err = e.params.encode(); err != nil {
+			return nil, r, err
+		}
+		call.sent.Body = &e.body
+	}
 	r.edit = e
 	call.request = r
 	err = e.before(ctx)

@@ -186,16 +186,10 @@ type UpdateNoteParams struct {
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, updateNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		body, err := params.encode()
+		edit, r, err := s.newEdit(ctx, updateNote, id, call, params)
 		if err != nil {
 			return nil, err
 		}
-		edit, r, err := s.newEdit(ctx, updateNote, id, call)
-		if err != nil {
-			return nil, err
-		}
-		edit.params, edit.body = params, body
-		call.sent.Body = &edit.body
 		note, err := do(ctx, call, r, call.decodeNote(id))
 		return edit.after(note, err, params.applied(edit.read))
 	})
@@ -220,7 +214,7 @@ func (p *UpdateNoteParams) encode() (exchange.JSON, error) {
 // matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return run(ctx, s.client, deleteNote.name, opts, func(ctx context.Context, call *scope) (*Confirmation, error) {
-		_, r, err := s.newEdit(ctx, deleteNote, id, call)
+		_, r, err := s.newEdit(ctx, deleteNote, id, call, UpdateNoteParams{})
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +234,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, signNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		edit, r, err := s.newEdit(ctx, signNote, id, call)
+		edit, r, err := s.newEdit(ctx, signNote, id, call, UpdateNoteParams{})
 		if err != nil {
 			return nil, err
 		}
