@@ -119,11 +119,17 @@ func (u *Uploader) newRun(ctx context.Context) *run {
 	return r
 }
 
-// send tells the goroutine that ranges over the results, if it still listens.
+// send tells the goroutine that ranges over the results, if it still listens. A task that was to go on lets its claim go else: the
+// lease of one that nobody knows of would be renewed as long as the process lives.
 func (r *run) send(m message) {
 	select {
 	case r.messages <- m:
 	case <-r.gone:
+		for _, t := range []*task{m.waiting, m.again} {
+			if t != nil {
+				r.finish(t, Result{})
+			}
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -104,4 +105,60 @@ func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 			assert.Len(t, srv.Notes(), 1)
 		})
 	}
+}
+
+// hanging is a journal that hangs when more is said of a doubt, for longer than the end of a run may take.
+type hanging struct {
+	lapsing
+	doubted  bool
+	released int
+	hangs    func()
+}
+
+type hangingClaim struct {
+	ingest.Claim
+	journal *hanging
+}
+
+func (j *hanging) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	c, err := j.lapsing.Claim(ctx, key)
+	return hangingClaim{c, j}, err
+}
+
+func (c hangingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if c.journal.doubted {
+		c.journal.hangs()
+		time.Sleep(time.Minute)
+	}
+	c.journal.doubted = e.State == ingest.StateInDoubt
+	return c.Claim.Save(ctx, e)
+}
+
+func (c hangingClaim) Release() { c.journal.released++ }
+
+// A recording that a run has in hand when its end has taken too long is let go all the same: a lease that nobody knows of would be
+// renewed as long as the process lives, and no other worker would ever get the recording.
+func TestALateTaskLetsItsClaimGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		ctx, cancel := context.WithCancel(t.Context())
+		journal := &hanging{lapsing: lapsing{entries: map[ingest.Key]ingest.Entry{}}, hangs: cancel}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+		u.OnEvent = func(e ingest.Event) {
+			for range 2 { // both fit, so that nobody can tell
+				if e.State == ingest.StateInDoubt {
+					srv.AddNote(clinicaldoctest.Note{Name: e.Recording.Params.Name, PatientID: e.Recording.Params.PatientID})
+				}
+			}
+		}
+		begun := time.Now()
+		_, _ = collect(ctx, u, recordings(0, 1))
+		assert.Less(t, time.Since(begun), 50*time.Second)
+		time.Sleep(2 * time.Minute)
+		require.Error(t, ctx.Err(), "it hung")
+		assert.Equal(t, 1, journal.released)
+	})
 }

@@ -92,7 +92,7 @@ func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
 		stop()
 		time.Sleep(time.Minute)
 		resolve := func(l *life) {
-			f, u := l.join()
+			f, u := l.join() //nolint:contextcheck // nothing is asked for
 			u.Journal = f.Journal()
 			for n := range 3 {
 				for try := 0; try < 5 && u.Resolve(ctx, w.record(n).Entry.Key, ingest.Resolution{By: "synthetic"}) != nil; try++ {

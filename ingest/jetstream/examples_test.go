@@ -29,10 +29,8 @@ func TestAFleetAsThePageShowsIt(t *testing.T) {
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	programs := t.TempDir()
-	for _, name := range []string{"worker", "operator"} {
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-o", programs, "./examples/"+name).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
+	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", programs, "./examples/worker", "./examples/operator").CombinedOutput()
+	require.NoError(t, err, string(built))
 	program := func(ctx context.Context, name string, args ...string) *exec.Cmd {
 		p := exec.CommandContext(ctx, filepath.Join(programs, name), args...)
 		p.Env = append(os.Environ(), "CLINICALDOC_NATS="+s.ClientURL(), "CLINICALDOC_BASE_URL="+srv.URL, "CLINICALDOC_TOKEN="+srv.Token)

@@ -322,7 +322,7 @@ func uploadAll(t *testing.T, u *ingest.Uploader) {
 	}
 }
 
-const uploaded = 200
+const uploaded = 60
 
 func assertOneNoteEach(t *testing.T, srv *clinicaldoctest.Server) {
 	t.Helper()
@@ -345,7 +345,7 @@ func TestAnUnreachableServerLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := startServerIn(t, dir, 0)
 	j := openFleet(t, connect(t, s), Params{}).Journal()
-	j.patience = time.Second
+	j.patience, j.store.patience = time.Second, time.Second
 	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
 	failure := uploadUntil(t, u, s.Shutdown)
 	require.Error(t, failure)
@@ -365,7 +365,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	t.Cleanup(srv.Close)
 	s := startServerIn(t, dir, 32<<10)
 	j := openFleet(t, connect(t, s), Params{}).Journal()
-	j.patience = time.Second
+	j.patience, j.store.patience = time.Second, time.Second
 	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
 	failure := uploadUntil(t, u, func() {})
 	require.Error(t, failure)

@@ -165,7 +165,7 @@ func (l *life) join() (*Fleet, *ingest.Uploader) {
 // work starts the process.
 func (l *life) work(ctx context.Context) {
 	w := l.machine.world
-	f, uploader := l.join()
+	f, uploader := l.join() //nolint:contextcheck // nothing is asked for
 	w.running.Go(func() {
 		for result, err := range f.Work(ctx, uploader) {
 			switch {
@@ -195,6 +195,15 @@ func (m *machine) draw(choose func(*rand.Rand)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	choose(m.random)
+}
+
+// happens lets something happen to the machine sometimes, for a while, where it is worst.
+func (m *machine) happens(chance float64, what func(until time.Time)) {
+	m.draw(func(r *rand.Rand) {
+		if length := anytime(r, 100*time.Second); r.Float64() < chance && time.Now().Add(length).Before(m.world.calm) {
+			what(time.Now().Add(length))
+		}
+	})
 }
 
 var errNoConnection = errors.New("synthetic: no connection to the engine")
@@ -248,6 +257,9 @@ func (l *life) carry(ctx context.Context, op string, effect func() error) error 
 		w.count("engine: response lost")
 		return silence(ctx)
 	}
+	if op == "create" || op == "update" {
+		m.happens(0.03, func(until time.Time) { m.stopped = until }) // when it has just committed, perhaps
+	}
 	if !pause(ctx, back) {
 		return ctx.Err()
 	}
@@ -296,7 +308,7 @@ func (l *life) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.leaves(sound, l)
 	}
 	response := make(chan *http.Response, 1)
-	act := func() { response <- l.arrive(req, body, sound) }
+	act := func() { response <- l.arrive(req, body, sound) } //nolint:bodyclose // it is in memory
 	switch {
 	case failed && kind == 2: // it never arrives
 	case failed && kind == 3: // it is carried out later, when nobody waits for it any more
@@ -320,6 +332,9 @@ func (l *life) RoundTrip(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 502 + kind%2, Request: req, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("synthetic"))}, nil
 	}
 	resp := <-response
+	if sound >= 0 {
+		m.happens(0.2, func(until time.Time) { m.noEngine = until }) // when its note is to be written down
+	}
 	if resp == nil {
 		return nil, errReset
 	}

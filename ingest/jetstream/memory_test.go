@@ -76,7 +76,7 @@ func (e *engine) now() time.Time { return e.clock.inward(time.Now().Add(e.ahead)
 
 func newEngine() *engine {
 	e := &engine{cluster: &cluster{buckets: map[string]*shelf{}, pauses: map[string]time.Time{}, asked: map[lane]int{}}}
-	e.store = &store{js: e, name: "memory", header: storeHeader{Format: format, ID: "id", Replicas: 1, Buckets: 2}, sequences: map[string]uint64{}, turn: newTurn()}
+	e.store = &store{js: e, name: "memory", header: storeHeader{Format: format, ID: "id", Replicas: 1, Buckets: 2}, sequences: map[string]uint64{}, turn: newTurn(), patience: defaultPatience}
 	e.configs = map[string]jetstream.StreamConfig{}
 	for _, config := range e.store.streams() {
 		e.configs[config.Name] = config
@@ -88,7 +88,7 @@ func newEngine() *engine {
 
 // fleet joins the fleet that is in the engine.
 func (e *engine) fleet(lease time.Duration) *Fleet {
-	s := &store{js: e, name: e.store.name, header: e.store.header, sequences: map[string]uint64{}, turn: newTurn()}
+	s := &store{js: e, name: e.store.name, header: e.store.header, sequences: map[string]uint64{}, turn: newTurn(), patience: defaultPatience}
 	j, _ := newJournal(context.Background(), s, lease)
 	kv, _ := e.KeyValue(context.Background(), s.liveName())
 	stream, _ := e.Stream(context.Background(), "KV_"+s.liveName())
@@ -96,6 +96,8 @@ func (e *engine) fleet(lease time.Duration) *Fleet {
 	q.stream, _ = e.Stream(context.Background(), s.queueName())
 	q.dead, _ = e.Stream(context.Background(), s.deadName())
 	_ = q.consumers(context.Background())
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.infos = nil
 	return &Fleet{store: s, journal: j, queue: q, live: live{s, kv, stream}, logger: discard}
 }
@@ -425,7 +427,7 @@ func (s *memoryStream) Consumer(ctx context.Context, name string) (jetstream.Con
 
 func (s *memoryStream) PauseConsumer(_ context.Context, name string, until time.Time) (*jetstream.ConsumerPauseResponse, error) {
 	e := s.memory.engine
-	return nil, e.tell(func() {
+	return nil, e.tell(func() { //nolint:contextcheck // it has no response
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.pauses[name] = e.clock.outward(until)
@@ -433,7 +435,7 @@ func (s *memoryStream) PauseConsumer(_ context.Context, name string, until time.
 }
 
 func (s *memoryStream) ResumeConsumer(_ context.Context, name string) (*jetstream.ConsumerPauseResponse, error) {
-	return nil, s.memory.engine.tell(func() {
+	return nil, s.memory.engine.tell(func() { //nolint:contextcheck // it has no response
 		s.memory.engine.mu.Lock()
 		defer s.memory.engine.mu.Unlock()
 		delete(s.memory.engine.pauses, name)

@@ -81,6 +81,23 @@ func seconds(numbers ...int) (times []time.Duration) {
 	return times
 }
 
+// A worker whose clock is wrong pauses the fleet for as long as any other.
+func TestAPauseGoesByTheEnginesClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			e := newEngine()
+			e.clock = &skew{ahead: ahead}
+			newResting(e, "a").failTimes(ctx, 5)
+			until := time.Now().Add(6 * time.Second)
+			assert.Equal(t, map[string]time.Time{"fresh": until, "again": until}, e.paused())
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
 // Five failures of one kind in a row are a pause, with a look after 1, 2, 4 seconds and so on, every minute at last. It says why
 // once. Failures of other kinds, or a success between them, are none.
 func TestAPauseHasGrowingProbes(t *testing.T) {

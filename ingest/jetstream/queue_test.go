@@ -212,33 +212,28 @@ func TestNothingThatMaySucceedLaterIsLost(t *testing.T) {
 			return func() { assert.NoError(t, os.Rename(dir+".away", dir)) }
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv, dir := clinicaldoctest.NewServer(), filepath.Join(t.TempDir(), "share")
-			t.Cleanup(srv.Close)
-			require.NoError(t, os.Mkdir(dir, 0o700))
-			f := openFleet(t, connect(t, startServer(t)), Params{})
+		dir := filepath.Join(t.TempDir(), "share")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+			f := e.fleet(defaultLease)
 			publish(t, f, dir, count)
 			cure := trouble(t, srv, dir)
-			client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			u := &ingest.Uploader{Client: client, Find: clinicaldoc.FindCreatedParams{Settle: time.Second, UniqueName: true}}
+			u := uploader(srv)
+			u.Find = clinicaldoc.FindCreatedParams{Settle: time.Second, UniqueName: true}
 			failed, done := 0, map[string]bool{}
-			for result, err := range f.Drain(ctx, u) {
+			for result, err := range f.Drain(t.Context(), u) {
 				require.NoError(t, err)
 				require.NotEqual(t, Dead, result.Ending, result)
 				if result.Ending == Done {
 					done[result.Recording.Key] = true
 				} else if failed++; failed == sameFailures {
-					assert.Empty(t, srv.Notes())
-					assert.GreaterOrEqual(t, messages(t, f), count, "all of them are still there")
+					assert.Empty(t, srv.Notes(), name)
+					assert.GreaterOrEqual(t, messages(t, f), count, "all of them are still there: %s", name)
 					cure()
 				}
 			}
-			require.NoError(t, ctx.Err())
-			assert.Len(t, done, count)
-			assert.NoError(t, srv.CreatedOnce(contents(count)...))
+			assert.Len(t, done, count, name)
+			assert.NoError(t, srv.CreatedOnce(contents(count)...), name)
 		})
 	}
 }

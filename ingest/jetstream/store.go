@@ -59,6 +59,7 @@ type store struct {
 	header storeHeader
 
 	turn       turn
+	patience   time.Duration // with a silent engine, when it is verified
 	verified   time.Time
 	reconnects uint64
 	sequences  map[string]uint64 // the last one of each stream, as it was seen
@@ -76,7 +77,7 @@ func newStore(conn *nats.Conn, params Params) (*store, error) {
 	if err != nil {
 		return nil, fail(err.Error(), err)
 	}
-	return &store{conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{}, turn: newTurn()}, nil
+	return &store{conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{}, turn: newTurn(), patience: defaultPatience}, nil
 }
 
 var fleetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
@@ -250,7 +251,7 @@ func (s *store) check(ctx context.Context) error {
 	if now.Sub(s.verified) < verifyEvery && reconnects == s.reconnects {
 		return nil
 	}
-	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+	err := patiently(ctx, s.patience, func(ctx context.Context) error {
 		err := s.verifyInTurn(ctx, now)
 		if errors.Is(err, ErrStore) {
 			s.refused, err = err, nil

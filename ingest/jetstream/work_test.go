@@ -310,9 +310,10 @@ func TestANoteThatWasNotWrittenDownIsNotDone(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
 		f := e.fleet(defaultLease)
 		publish(t, f, dir, 1)
-		silent := true
+		var silent atomic.Bool
+		silent.Store(true)
 		e.before = func(ctx context.Context, op, key string) error {
-			if silent && op == "update" && len(srv.Notes()) > 0 {
+			if silent.Load() && op == "update" && len(srv.Notes()) > 0 {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -324,7 +325,7 @@ func TestANoteThatWasNotWrittenDownIsNotDone(t *testing.T) {
 		for result, err := range f.Work(ctx, uploader(srv)) {
 			require.NoError(t, err)
 			endings = append(endings, fmt.Sprint(result.Status, " ", result.Ending))
-			if silent = false; result.Ending == Done {
+			if silent.Store(false); result.Ending == Done {
 				break
 			}
 		}

@@ -156,7 +156,9 @@ func (w *world) finish(end func()) {
 	for time.Since(w.calm) < longest && w.waits() {
 		time.Sleep(20 * time.Second)
 	}
+	w.mu.Lock()
 	w.tally["minutes of calm"] += int(time.Since(w.calm).Minutes())
+	w.mu.Unlock()
 	end()
 	close(w.over)
 	w.running.Wait()
@@ -166,7 +168,7 @@ func (w *world) finish(end func()) {
 // publish puts the recordings into the queue, from a machine that nothing happens to.
 func (w *world) publish(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.seed, 1))
-	f := w.engine.another().fleet(defaultLease)
+	f := w.engine.another().fleet(defaultLease) //nolint:contextcheck // nothing is asked for
 	for n := range w.design.recordings {
 		time.Sleep(anytime(r, w.design.scale))
 		recording := ingest.Recording{Key: fmt.Sprint(n), File: w.files[n]}

@@ -56,10 +56,17 @@ type Process func(op string) error
 
 // The operations of a process.
 const (
-	Open, Read, IsAt, Lock = "open", "read", "is at", "lock" // these change nothing
-	Create, Rename, Remove = "create", "rename", "remove"
-	Write, Truncate        = "write", "truncate"
-	Sync, SyncDir          = "sync", "sync folder"
+	Open     = "open" // the first four change nothing
+	Read     = "read"
+	IsAt     = "is at"
+	Lock     = "lock"
+	Create   = "create"
+	Rename   = "rename"
+	Remove   = "remove"
+	Write    = "write"
+	Truncate = "truncate"
+	Sync     = "sync"
+	SyncDir  = "sync folder"
 )
 
 // Mount gives the disk into the hands of a process; nil: one that may do everything.
