@@ -37,11 +37,12 @@ func (s *Server) Created() []Creation {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	var created []Creation
-	for _, e := range st.notes.all {
+	for _, e := range slices.Concat(st.notes.former, st.notes.all) {
 		if e.last != nil && e.last.requestID != "" {
 			created = append(created, e.last.creation())
 		}
 	}
+	slices.SortStableFunc(created, func(a, b Creation) int { return a.Time.Compare(b.Time) })
 	return created
 }
 

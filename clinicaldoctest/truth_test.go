@@ -111,3 +111,28 @@ func TestLateCommitsKeepTheirOrder(t *testing.T) {
 	assert.Equal(t, http.StatusBadGateway, c.send(c.request(http.MethodDelete, "/v1/progress-notes/1", nil)).StatusCode)
 	assert.Empty(t, c.srv.Notes(), "acted at once")
 }
+
+func TestAnIDCanBeUsedAgain(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{ReuseIDs: true}), clinicaldoctest.WithFrozenClock(noon))
+	c.create(formOf("first"))
+	c.create(formOf("second"))
+	c.srv.Advance(time.Minute)
+	c.put("/v1/progress-notes/1", `{"name":"Changed"}`)
+	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/1")
+	c.srv.Advance(time.Minute)
+	other := formOf("third")
+	other.fields["patient_id"], other.fields["name"] = "8", "Other"
+	assert.InDelta(t, 1, field[float64](t, c.create(other).object(t), "id"), 0)
+	assert.InDelta(t, 3, field[float64](t, c.create(formOf("fourth")).object(t), "id"), 0, "no other is free")
+
+	created := c.srv.Created()
+	require.Len(t, created, 4, "the note that had the id before is among them")
+	assert.Equal(t, int64(1), created[0].NoteID)
+	assert.Equal(t, "Visit", created[0].Name)
+	assert.Equal(t, noon.Add(time.Minute), created[0].DeletedAt)
+	assert.Equal(t, "Other", created[2].Name)
+	assert.Zero(t, created[2].DeletedAt)
+	assert.Equal(t, int64(8), c.srv.Notes()[0].PatientID)
+	assert.Len(t, c.srv.Notes(), 3)
+}

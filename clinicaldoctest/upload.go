@@ -56,7 +56,10 @@ func (s *state) createNote(c call) effect {
 func (s *state) storeNote(c call, now time.Time, n note) *note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.id = s.notes.next()
+	if s.variant().ReuseIDs {
+		n.id = s.notes.reuse()
+	}
+	n.id = cmp.Or(n.id, s.notes.next())
 	n.name = cmp.Or(n.name, noteName(n.id))
 	n.userID, n.teamID, n.requestID = c.user.id, c.user.teamID, seenRequest(c.Request).ID
 	n.stage, n.stageSince, n.createdAt, n.updatedAt, n.at = StageUploaded, now, now, now, now

@@ -97,6 +97,9 @@ type Variant struct {
 	// PromptsMustExist refuses a prompt that is not among the first nine and was
 	// not seeded; by default any positive id is a prompt.
 	PromptsMustExist bool
+	// ReuseIDs gives a new note the id of the note that was deleted last, as a
+	// database may that keeps no count; by default no id is used twice.
+	ReuseIDs bool
 	// NameLength cuts a name to that many characters; 0 refuses one of more than 255.
 	NameLength int
 	// DecomposeNames stores letters with a mark as a letter and a mark, in

@@ -55,6 +55,9 @@ type noteLog struct {
 	all   []*entry             // in the order of their ids, deleted ones too
 	lists map[listKey][]*entry // those that are there, in the order of their creation
 	gone  int                  // of all, how many are deleted
+
+	free   []int64  // ids of deleted notes, the last one last
+	former []*entry // deleted notes whose ids others have by now
 }
 
 // listKey names the notes that a team sees, of one patient who was asked for
@@ -89,6 +92,7 @@ func (l *noteLog) add(n *note) {
 	l.updatePatient(n.entry)
 	if n.deletes {
 		l.gone++
+		l.free = append(l.free, n.id)
 	}
 	if n.version >= maxVersions {
 		n.forgetOldVersions()
@@ -101,6 +105,7 @@ func (l *noteLog) add(n *note) {
 			}
 			return forget
 		})
+		l.free = l.free[max(len(l.free)-l.gone, 0):]
 	}
 }
 
@@ -142,6 +147,20 @@ func (l *noteLog) get(id int64) *entry {
 		return l.all[i]
 	}
 	return nil
+}
+
+// reuse returns the id of the note that was deleted last for another, 0 if
+// there is none.
+func (l *noteLog) reuse() (id int64) {
+	for n := len(l.free); id == 0 && n > 0; n = len(l.free) {
+		i, found := slices.BinarySearchFunc(l.all, &entry{id: l.free[n-1]}, compareIDs)
+		if l.free = l.free[:n-1]; found && l.all[i].deleted() {
+			id, l.former = l.all[i].id, append(l.former, l.all[i])
+			l.all = slices.Delete(l.all, i, i+1)
+			l.gone--
+		}
+	}
+	return id
 }
 
 // next returns the id for a new note.

@@ -23,6 +23,7 @@ type call struct {
 	step        int
 	op          string
 	note        int64                     // that it is about
+	fact        *fact                     // of that note, when the call began; nil: there never was one
 	fingerprint string                    // of the recording
 	unchanged   *clinicaldoc.ProgressNote // as the program read it
 	readAt      time.Time                 // when that was
@@ -204,6 +205,9 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if c.fault = t.fault; t.fault >= 0 {
 		c.faults++
 	}
+	if c.op == "find" && err == nil {
+		resp.Body = weighed{resp.Body, t.world}
+	}
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		c.notBefore[r.storage] = time.Now().Add(time.Duration(seconds) * time.Second)
@@ -227,6 +231,18 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if !certain {
 		c.doubtful, c.looked = true, false
 	}
+}
+
+// weighed is a response's body of which the bytes are counted.
+type weighed struct {
+	io.ReadCloser
+	world *world
+}
+
+func (b weighed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.world.count("bytes of find", n)
+	return n, err
 }
 
 // broken counts a response of storage that breaks off.
@@ -262,7 +278,7 @@ func (c *call) latestFault() faultKind {
 
 // on says which note the call is about.
 func (c *call) on(id int64) *call {
-	c.note, c.stage = id, c.program.world.service.look(id).Stage
+	c.note, c.fact, c.stage = id, c.program.world.service.fact(id), c.program.world.service.look(id).Stage
 	return c
 }
 

@@ -146,7 +146,7 @@ func (p *program) settle(ctx context.Context) {
 	if !p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true) && p.world.design.tellsEnd() {
 		p.world.violate("useless", "a list does not end well on a calm evening")
 	}
-	if len(p.known) > 0 {
+	if len(p.known) > 0 && !p.world.design.variant.ReuseIDs {
 		p.download(ctx, p.known[len(p.known)-1])
 	}
 	for _, kept := range p.responses {
@@ -166,8 +166,11 @@ var shares = [focuses][]int{ // record, list, update, sign, delete, wait, wait f
 }
 
 func (p *program) act(ctx context.Context, d *draws) {
-	choice, at := d.below(100), 0
-	for limit := shares[p.world.design.focus]; choice >= limit[at]; at++ {
+	choice, at, limit := d.below(100), 0, shares[p.world.design.focus]
+	if p.world.design.variant.ReuseIDs { // whoever works with a note works with any that has its id
+		limit = []int{60, 5, 0, 0, 35}
+	}
+	for ; choice >= limit[at]; at++ {
 		choice -= limit[at]
 	}
 	switch {
@@ -255,7 +258,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 	r := p.newRecording(d)
 	for range 3 {
 		if p.create(ctx, r) {
-			if d.chance(0.15) {
+			if d.chance(0.15) && !p.world.design.variant.ReuseIDs {
 				p.wait(ctx, d, p.world.service.birth(r.fingerprint).id, true)
 			}
 			if p.world.design.focus == onEdits && d.chance(0.4) || p.world.design.slowly { // nobody has waited for it
@@ -324,7 +327,7 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 	p.known = append(p.known, note.ID)
 	slices.Sort(p.known)
-	if !p.world.service.isOf(note.ID, r.fingerprint) {
+	if !p.world.service.isOf(note.ID, r.fingerprint, c.began) {
 		p.world.violate("wrong note", "%s says note %d, which is not the recording's", c.op, note.ID)
 	}
 }
@@ -443,6 +446,9 @@ func (p *program) askWrongly(ctx context.Context, r *recording) {
 }
 
 func (w design) finding(unique bool, known []int64) clinicaldoc.FindCreatedParams {
+	if w.variant.ReuseIDs {
+		known = nil // an id may be another note's by now
+	}
 	return clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeIDs: known, TrustPatientFilter: w.unnamed}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -46,6 +47,7 @@ type service struct {
 	mu       sync.Mutex
 	busy     int64 // the note that a program wrote to last, or tried to
 	notes    map[int64]*fact
+	former   []*fact // notes whose ids others have by now
 	cache    cache
 	editable []int64          // notes to work on
 	older    []int64          // notes of long ago, all complete
@@ -230,12 +232,18 @@ func (s *service) handleWrite(box *clinicaldoctest.Server, r request) *http.Resp
 }
 
 func (s *service) recordBirth(r request) {
-	all := s.primary.Notes()
-	n := all[len(all)-1]
+	n := slices.MaxFunc(s.primary.Notes(), func(a, b clinicaldoctest.Note) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	f := &fact{id: n.ID, fingerprint: n.AudioSHA256, patient: n.PatientID, born: time.Now(), by: r.call}
 	s.world.born(f, s.births[f.fingerprint])
 	if station := s.world.station; station != nil {
 		station.bornAfter(f, r.sent)
+	}
+	if before := s.notes[n.ID]; before != nil {
+		s.former = append(s.former, before)
+		s.world.count("reached: an id is used again", 1)
+		if before.patient != f.patient {
+			s.world.count("reached: an id is used again for another patient", 1)
+		}
 	}
 	s.notes[n.ID] = f
 	if r.call != nil { // a note that others make of the same recording is not the program's
@@ -303,11 +311,11 @@ func (s *service) birth(fingerprint string) *fact {
 	return s.births[fingerprint]
 }
 
-// isOf reports whether the note was made of the recording by a program; where that has none, another's will do: nobody can
-// tell them apart.
-func (s *service) isOf(id int64, fingerprint string) bool {
+// isOf reports whether the note that has this id, or had it since that time, was made of the recording by a program; where
+// that has none, another's will do: nobody can tell them apart.
+func (s *service) isOf(id int64, fingerprint string, since time.Time) bool {
 	own, f := s.birth(fingerprint), s.fact(id)
-	if own != nil && own.id == id {
+	if own != nil && own.id == id && (own == f || own.died.After(since)) {
 		return true
 	}
 	others := f != nil && f.fingerprint == fingerprint && (own == nil || !own.died.IsZero())
@@ -322,12 +330,12 @@ func (s *service) isOf(id int64, fingerprint string) bool {
 func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, deaths, births bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, f := range s.notes {
+	for _, f := range slices.AppendSeq(slices.Clone(s.former), maps.Values(s.notes)) {
 		if patient != 0 && f.patient != patient {
 			continue
 		}
 		if f.born.Before(from) && f.died.IsZero() || f.born.Before(from) && f.died.After(to) {
-			ids = append(ids, id)
+			ids = append(ids, f.id)
 		}
 		within := func(at time.Time) bool { return at.After(from) && at.Before(to) }
 		deaths = deaths || within(f.died) || s.replica != nil && within(f.born)

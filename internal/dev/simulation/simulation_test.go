@@ -29,6 +29,7 @@ type season struct {
 	mu      sync.Mutex
 	total   tally
 	kinds   map[string]tally    // the same, by the kind of world
+	stores  map[string]tally    // and of its storage, without quiet ones
 	broken  map[string][]uint64 // seeds by the kind of the broken promise
 	stopped atomic.Bool
 }
@@ -36,7 +37,7 @@ type season struct {
 // live runs the worlds of n seeds on all cores.
 func (s *season) live(t *testing.T, from, n uint64) {
 	t.Helper()
-	s.total, s.kinds, s.broken = tally{}, map[string]tally{}, map[string][]uint64{}
+	s.total, s.kinds, s.stores, s.broken = tally{}, map[string]tally{}, map[string]tally{}, map[string][]uint64{}
 	var next atomic.Uint64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -59,12 +60,16 @@ func (s *season) take(w *world) {
 	s.worlds.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kind := w.design.kind()
-	if s.kinds[kind] == nil {
-		s.kinds[kind] = tally{}
+	w.tally["worlds"] = 1
+	add := func(kinds map[string]tally, kind string) {
+		if kinds[kind] == nil {
+			kinds[kind] = tally{}
+		}
+		kinds[kind].add(w.tally)
 	}
-	s.kinds[kind].add(w.tally)
-	s.kinds[kind]["worlds"]++
+	if add(s.kinds, w.design.kind()); !w.design.quiet {
+		add(s.stores, w.design.storage.kind())
+	}
 	s.total.add(w.tally)
 	s.total[fmt.Sprintf("worlds of %s", w.design.scale)]++
 	s.total[fmt.Sprintf("worlds over %s", w.design.protocol)]++

@@ -279,7 +279,7 @@ func (s *station) judge(result ingest.Result, calm bool) {
 	f := s.world.service.birth(fingerprint)
 	switch result.Status {
 	case ingest.Created, ingest.AlreadyThere:
-		if !s.world.service.isOf(result.NoteID, fingerprint) {
+		if !s.world.service.isOf(result.NoteID, fingerprint, s.world.began) {
 			s.world.violate("wrong note", "%s is said to be note %d", result.Recording.Key, result.NoteID)
 		}
 	case ingest.Refused:
