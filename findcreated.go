@@ -722,10 +722,10 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
 
 // fetch gets a page, and with it the time by the service's clock.
-func (l *search) fetch(ctx context.Context, at list.Position, responded func()) (list.Page, fetchedPage, error) {
+func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
 	params := ListNotesParams{PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.params.TrustPatientFilter}
 	asked := time.Now()
-	page, fetched, err := noteList{service: l.notes, params: params, opts: l.opts}.fetch(ctx, at, responded)
+	page, fetched, err := noteList{service: l.notes, params: params, opts: l.opts}.fetch(ctx, at)
 	if err != nil {
 		return page, fetched, err
 	}
@@ -741,7 +741,7 @@ func (l *search) fetch(ctx context.Context, at list.Position, responded func()) 
 // other order is requested once; a request that fails shows nothing, and is an error if the service wants a pause.
 func (l *search) followsOrder(ctx context.Context, order creates.Order) (bool, error) {
 	if !l.orderKnown {
-		_, page, err := l.fetch(ctx, list.Position{Order: string(SortOldest), Size: 1}, func() {})
+		_, page, err := l.fetch(ctx, list.Position{Order: string(SortOldest), Size: 1})
 		if l.heed(err); l.retryAfter > 0 {
 			return false, err
 		}

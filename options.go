@@ -213,7 +213,6 @@ type callOptions struct {
 	unchanged     int64         // its id; 0: not said
 	authorization authorization // nil: the client's
 	renew         renewal       // nil: the client's, if authorization is
-	responded     func()        // called with a success, before it is decoded
 	route         string        // of Do's path; empty: not said
 	contentType   string        // of Do's body; empty: not said
 }
@@ -323,9 +322,4 @@ func WithoutRetry() CallOption {
 func WithToken(token string) CallOption {
 	err := checkToken(token)
 	return when(err == nil, "WithToken", fmt.Sprintf("the token %v", err), func(o *callOptions) { o.authorization, o.renew = bearer(token), nil })
-}
-
-// whenResponded calls f when the response is here, before it is decoded.
-func whenResponded(f func()) CallOption {
-	return always(func(o *callOptions) { o.responded = f })
 }

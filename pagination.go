@@ -245,11 +245,11 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 	}
 }
 
-func (l noteList) fetch(ctx context.Context, at list.Position, responded func()) (list.Page, fetchedPage, error) {
+func (l noteList) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
 	got := fetchedPage{at: at}
-	opts := append(slices.Clip(l.opts), whenResponded(responded))
+	opts := l.opts
 	if l.response != nil {
-		opts = append(opts, WithResponse(&got.response))
+		opts = append(slices.Clip(opts), WithResponse(&got.response))
 	}
 	page, err := l.service.List(ctx, l.params.at(at), opts...)
 	if err != nil {

@@ -40,9 +40,6 @@ func do[T any](ctx context.Context, s *scope, r request, decode func(response []
 	case err != nil:
 		return nil, s.wrapUnknown(result, s.explainStop(ctx, err))
 	}
-	if s.options.responded != nil {
-		s.options.responded()
-	}
 	value, unreadable, err := decode(result.Last.Body)
 	if err != nil {
 		return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))

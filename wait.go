@@ -205,9 +205,9 @@ func (p *poller) get(ctx context.Context, id int64) (note *ProgressNote, err err
 }
 
 // fetch gets a page of the newest notes, for the walker.
-func (p *poller) fetch(ctx context.Context, at list.Position, responded func()) (read list.Page, page fetchedPage, err error) {
+func (p *poller) fetch(ctx context.Context, at list.Position) (read list.Page, page fetchedPage, err error) {
 	newest := noteList{service: p.service, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: p.opts}
-	err = p.request(func() error { read, page, err = newest.fetch(ctx, at, responded); return err })
+	err = p.request(func() error { read, page, err = newest.fetch(ctx, at); return err })
 	return read, page, err
 }
 

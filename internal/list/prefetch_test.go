@@ -24,38 +24,32 @@ type source struct {
 
 	mu        sync.Mutex
 	responses map[int]chan struct{} // close: the response of that position is here
-	values    map[int]chan struct{} // close: it is worked on
 	cancelled []int
 }
 
-func newSource() *source {
-	return &source{begun: make(chan int), responses: map[int]chan struct{}{}, values: map[int]chan struct{}{}}
-}
+func newSource() *source { return &source{begun: make(chan int), responses: map[int]chan struct{}{}} }
 
-func (s *source) gate(gates map[int]chan struct{}, at int) chan struct{} {
+func (s *source) gate(at int) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if gates[at] == nil {
-		gates[at] = make(chan struct{})
+	if s.responses[at] == nil {
+		s.responses[at] = make(chan struct{})
 	}
-	return gates[at]
+	return s.responses[at]
 }
 
-func (s *source) respond(at int) { close(s.gate(s.responses, at)) }
-func (s *source) finish(at int)  { close(s.gate(s.values, at)) }
+func (s *source) respond(at int) { close(s.gate(at)) }
 
-func (s *source) fetch(ctx context.Context, at int, responded func()) (string, error) {
+func (s *source) fetch(ctx context.Context, at int) (string, error) {
 	s.begun <- at
 	select {
-	case <-s.gate(s.responses, at):
+	case <-s.gate(at):
 	case <-ctx.Done():
 		s.mu.Lock()
 		s.cancelled = append(s.cancelled, at)
 		s.mu.Unlock()
 		return "", ctx.Err()
 	}
-	responded()
-	<-s.gate(s.values, at)
 	return fmt.Sprint("value ", at), nil
 }
 
@@ -87,14 +81,13 @@ func before(last int) func(int) (int, bool) {
 	return func(at int) (int, bool) { return at + 1, at+1 < last }
 }
 
-func TestWhatFollowsIsFetchedWhenTheResponseIsHere(t *testing.T) {
+func TestWhatFollowsIsFetchedWhenThereIsRoom(t *testing.T) {
 	t.Parallel()
 	s := newSource()
 	line := list.NewLine(t.Context(), 2, s.fetch, before(6))
 	value := reading(line, 1)
 	s.began(t, 1)
 	s.respond(1)
-	s.finish(1)
 	assert.Equal(t, "value 1", value())
 	line.LookAhead()
 	s.began(t, 2, 3)
@@ -103,9 +96,8 @@ func TestWhatFollowsIsFetchedWhenTheResponseIsHere(t *testing.T) {
 		value = reading(line, at)
 		s.respond(at)
 		if at <= 3 {
-			s.began(t, at+2) // although this one is not worked on yet
+			s.began(t, at+2)
 		}
-		s.finish(at)
 		assert.Equal(t, fmt.Sprint("value ", at), value())
 	}
 	line.Stop() // would wait for a fetch beyond position 5, which nobody lets begin
@@ -118,24 +110,48 @@ func TestTheWindowIsFixed(t *testing.T) {
 	s := newSource()
 	line := list.NewLine(t.Context(), 2, s.fetch, before(20))
 	s.respond(1)
-	s.finish(1)
 	value := reading(line, 1)
 	s.began(t, 1)
 	assert.Equal(t, "value 1", value())
 	line.LookAhead()
 	s.began(t, 2, 3)
 	value = reading(line, 2)
-	s.respond(3) // makes no room: with 2 there would be three to be held
-	s.respond(2)
+	s.respond(3)
 	s.began(t, 4)
-	s.respond(4)
-	for at := 2; at <= 4; at++ {
-		s.finish(at)
-	}
+	s.respond(4) // makes no room: with 5 there would be three to be held
+	s.respond(2)
 	assert.Equal(t, "value 2", value())
 	line.LookAhead()
 	line.Stop() // would wait for a fetch that nobody lets begin
 	assert.Empty(t, s.cancelled)
+}
+
+// No more is under way at a time than the depth, the one that is waited for included.
+func TestThereIsASlotForEachFetch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var now, most int
+		var mu sync.Mutex
+		line := list.NewLine(t.Context(), 3, func(_ context.Context, at int) (int, error) {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(time.Duration(1+at%4) * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			now--
+			return at, nil
+		}, before(30))
+		for at := 1; at < 30; at++ {
+			got, err := line.Get(at)
+			require.NoError(t, err)
+			assert.Equal(t, at, got)
+			line.LookAhead()
+		}
+		line.Stop()
+		assert.Equal(t, 3, most)
+	})
 }
 
 // After a failure nothing more is of use.
@@ -144,7 +160,7 @@ func TestAFailureMakesNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun []int
 		var mu sync.Mutex
-		line := list.NewLine(t.Context(), 2, func(_ context.Context, at int, responded func()) (int, error) {
+		line := list.NewLine(t.Context(), 2, func(_ context.Context, at int) (int, error) {
 			mu.Lock()
 			begun = append(begun, at)
 			mu.Unlock()
@@ -154,7 +170,6 @@ func TestAFailureMakesNoRoom(t *testing.T) {
 			case 3:
 				return 0, errors.New("synthetic")
 			}
-			responded()
 			return at, nil
 		}, before(20))
 		for at := 1; at <= 2; at++ {
@@ -181,7 +196,6 @@ func TestLookAheadKeepsToItsDepthAndToWhatIsKnown(t *testing.T) {
 		known := 0
 		line := list.NewLine(t.Context(), depth, s.fetch, func(at int) (int, bool) { return at + 1, at+1 <= known })
 		s.respond(1)
-		s.finish(1)
 		value := reading(line, 1)
 		s.began(t, 1)
 		assert.Equal(t, "value 1", value())
@@ -210,7 +224,6 @@ func TestGetElsewhereGivesTheLineUp(t *testing.T) {
 	line := list.NewLine(t.Context(), 2, s.fetch, before(100))
 	for _, at := range []int{15, 4} {
 		s.respond(at)
-		s.finish(at)
 	}
 	value := reading(line, 15)
 	s.began(t, 15)
@@ -236,7 +249,6 @@ func TestNothingIsFetchedAfterStop(t *testing.T) {
 	line := list.NewLine(t.Context(), 3, s.fetch, before(100))
 	line.Stop() // nothing was begun
 	s.respond(1)
-	s.finish(1)
 	value := reading(line, 1)
 	s.began(t, 1)
 	assert.Equal(t, "value 1", value())
@@ -252,8 +264,7 @@ func TestWithoutDepthTheReaderFetches(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "reader's")
 	failure := errors.New("synthetic")
-	line := list.NewLine(ctx, 0, func(ctx context.Context, at int, responded func()) (int, error) {
-		responded()
+	line := list.NewLine(ctx, 0, func(ctx context.Context, at int) (int, error) {
 		assert.Equal(t, "reader's", ctx.Value(key{}))
 		if at == 3 {
 			panic(failure)
@@ -271,7 +282,7 @@ func TestWithoutDepthTheReaderFetches(t *testing.T) {
 func TestErrorsComeInTheirPlace(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
-	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int, _ func()) (int, error) {
+	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int) (int, error) {
 		if at == 2 {
 			return 20, failure
 		}
@@ -290,7 +301,7 @@ func TestErrorsComeInTheirPlace(t *testing.T) {
 func TestPanicsComeOutAtTheReader(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int{1, 2, 3} {
-		line := list.NewLine(t.Context(), 2, func(_ context.Context, got int, _ func()) (int, error) {
+		line := list.NewLine(t.Context(), 2, func(_ context.Context, got int) (int, error) {
 			if got == at {
 				panic(fmt.Sprint("of ", at))
 			}
@@ -311,7 +322,7 @@ func TestPanicsComeOutAtTheReader(t *testing.T) {
 
 func TestAGoexitComesOutAtTheReader(t *testing.T) {
 	t.Parallel()
-	line := list.NewLine(t.Context(), 1, func(context.Context, int, func()) (int, error) {
+	line := list.NewLine(t.Context(), 1, func(context.Context, int) (int, error) {
 		runtime.Goexit()
 		return 0, nil
 	}, before(10))
@@ -332,8 +343,7 @@ func TestStopWaitsForAllBeforeItPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
-		line := list.NewLine(t.Context(), 2, func(ctx context.Context, at int, responded func()) (int, error) {
-			responded()
+		line := list.NewLine(t.Context(), 2, func(ctx context.Context, at int) (int, error) {
 			if at == 1 {
 				return at, nil
 			}
@@ -357,8 +367,7 @@ func TestStopWaitsForAllBeforeItPanics(t *testing.T) {
 // What was read belongs to the reader alone.
 func TestALineHoldsNothingThatWasRead(t *testing.T) {
 	t.Parallel()
-	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int, responded func()) (*[64]int, error) {
-		responded()
+	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int) (*[64]int, error) {
 		return &[64]int{at}, nil
 	}, func(at int) (int, bool) { return at + 1, at < 3 })
 	defer line.Stop()

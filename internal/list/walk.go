@@ -26,8 +26,8 @@ type List[V any] struct {
 	Enough func(V) (bool, error)
 }
 
-// Fetch requests a page and returns what it says. It calls responded when the response is here, before it decodes it.
-type Fetch[V any] func(ctx context.Context, at Position, responded func()) (Page, V, error)
+// Fetch requests a page and returns what it says.
+type Fetch[V any] func(ctx context.Context, at Position) (Page, V, error)
 
 // Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
 type Position struct {
@@ -95,8 +95,8 @@ const (
 func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error] {
 	return func(yield func(Visit[V], error) bool) {
 		w := &walker[V]{list: list, progress: NewProgress(list.Start.number(), list.Rule)}
-		w.pages = NewLine(ctx, list.Ahead, func(ctx context.Context, at Position, responded func()) (fetched[V], error) {
-			page, value, err := list.Fetch(ctx, at, responded)
+		w.pages = NewLine(ctx, list.Ahead, func(ctx context.Context, at Position) (fetched[V], error) {
+			page, value, err := list.Fetch(ctx, at)
 			page.Recount = at.Number == 1 && list.Start == Position{}
 			return fetched[V]{at.add(page), value}, err
 		}, w.next)

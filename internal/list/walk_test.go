@@ -25,14 +25,11 @@ type pageSource struct {
 	serve func(at list.Position) (list.Page, error)
 }
 
-func (s *pageSource) fetch(_ context.Context, at list.Position, responded func()) (list.Page, string, error) {
+func (s *pageSource) fetch(_ context.Context, at list.Position) (list.Page, string, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, at)
 	s.mu.Unlock()
 	page, err := s.serve(at)
-	if err == nil {
-		responded()
-	}
 	return page, fmt.Sprintf("%+v", at), err
 }
 
