@@ -193,11 +193,8 @@ type OutcomeUnknownError struct {
 
 	Err error `json:"-"` // why the outcome is unknown
 
-	token     string    // fingerprint of the token it was sent with; empty: not known
-	audioType string    // media type of the recording; empty: not known
-	exact     bool      // Params.Audio is what was sent: Create made this error
-	clockRead time.Time // when both clocks were read, at the loss or later, by ours; zero: never
-	clock     time.Time // and by the service's
+	exact bool // Params.Audio is what was sent: Create made this error
+	kept  lossDetails
 }
 
 // Error returns a text that is safe to log.

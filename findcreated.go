@@ -32,7 +32,7 @@ const (
 	maxFailedLooks  = 10              // in a row
 	maxSearchedRows = 5000            // of one list
 	maxRequests     = 180             // after which no recording is waited for
-	slowRequests    = 50              // after so many the pauses grow on
+	slowRequests    = 40              // after so many the pauses grow on
 )
 
 // FindCreatedParams says how sure [NotesService.FindCreated] has to be. The zero value is the careful choice.
@@ -208,6 +208,7 @@ func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
 type sender struct {
 	token    string // its fingerprint
 	requests int    // with the token
+	sent     time.Time
 	response *Response
 }
 
@@ -223,7 +224,7 @@ func (s *sender) observe(c *Client, o *callOptions) {
 	s.response = o.response
 	learn := func(value string) {
 		sum := sha256.Sum256([]byte(value))
-		s.token, s.requests = hex.EncodeToString(sum[:16]), s.requests+1
+		s.token, s.requests, s.sent = hex.EncodeToString(sum[:16]), s.requests+1, time.Now()
 	}
 	o.authorization = func(ctx context.Context) (string, error) {
 		value, err := header(ctx)
@@ -253,26 +254,27 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	if note == nil {
 		return
 	}
-	c.creates.Returned(note.ref(), time.Now())
+	c.creates.Returned(note.ref(), s.sent, time.Now())
 	c.creates.Learn(s.token, note.maker())
 	sum, audio := u.sentSum(), u.audio
 	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
+	control := creates.Control{Note: note.ref(), Size: u.audioSize(), SHA256: sum}
+	if sum == "" {
+		control.Compute = audio.sum
+	}
 	if sum != "" || kept {
-		c.creates.SetControl(u.mediaType, creates.Control{Note: note.ref(), Size: u.audioSize(), SHA256: func() string {
-			if sum == "" {
-				sum, _ = audio.sum()
-			}
-			return sum
-		}})
+		c.creates.SetControl(u.mediaType, control)
 	}
 }
 
 // identify says of a lost create which one it is, where it was sent, by whom, and what.
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
-	e.ID, e.Service, e.token, e.UserID = rand.Text(), c.service(), s.token, c.creates.User(s.token)
-	e.AudioSize, e.AudioSHA256, e.audioType, e.exact = u.audioSize(), u.sentSum(), u.mediaType, true
-	if ahead, known := c.creates.ClockAhead(); known {
-		e.clockRead, e.clock = e.LostAt, e.LostAt.Add(ahead)
+	e.ID, e.Service, e.UserID = rand.Text(), c.service(), c.creates.User(s.token)
+	e.AudioSize, e.AudioSHA256, e.exact = u.audioSize(), u.sentSum(), true
+	clocks := c.creates.Clocks()
+	e.kept = lossDetails{Token: s.token, AudioType: u.mediaType, NoClock: !clocks.Known, Late: clocks.Late, Control: c.creates.Control(u.mediaType)}
+	if clocks.Known {
+		e.kept.ClockRead, e.kept.Clock = e.LostAt, e.LostAt.Add(time.Duration(clocks.Ahead)*time.Second)
 	}
 }
 
@@ -289,15 +291,28 @@ func (n *ProgressNote) maker() int64 {
 	return id
 }
 
+// lossDetails is what FindCreated has to know of a lost create besides, as JSON keeps it.
+type lossDetails struct {
+	Token     string           `json:"token_fingerprint,omitempty"` // it was sent with
+	AudioType string           `json:"audio_type,omitempty"`
+	ClockRead time.Time        `json:"clock_read_at,omitzero"`  // when both clocks were read, at the loss or later, by ours
+	Clock     time.Time        `json:"service_clock,omitzero"`  // and by the service's
+	NoClock   bool             `json:"clock_unknown,omitempty"` // nobody has compared the clock that gave SentAt
+	Late      int64            `json:"late_seconds,omitempty"`  // see creates.Clocks
+	Control   *creates.Control `json:"control,omitempty"`
+}
+
+// ahead is how far the service's clock was ahead, in seconds.
+func (d lossDetails) ahead() int64 {
+	return int64(d.Clock.Sub(d.ClockRead).Round(time.Second) / time.Second)
+}
+
 // storedLoss is an OutcomeUnknownError in JSON.
 type storedLoss struct {
 	publicLoss
+	lossDetails
 
-	Token     string    `json:"token_fingerprint,omitempty"`
-	AudioType string    `json:"audio_type,omitempty"`
-	ClockRead time.Time `json:"clock_read_at,omitzero"`
-	Clock     time.Time `json:"service_clock,omitzero"`
-	Error     string    `json:"error"`
+	Error string `json:"error"`
 }
 
 type publicLoss OutcomeUnknownError // without its methods
@@ -309,7 +324,11 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 		e.AudioSHA256 = sum
 	}
 	e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()
-	stored := storedLoss{publicLoss: publicLoss(e), Token: e.token, AudioType: e.audioType, ClockRead: e.clockRead.UTC(), Clock: e.clock.UTC()}
+	e.kept.ClockRead, e.kept.Clock = e.kept.ClockRead.UTC(), e.kept.Clock.UTC()
+	if e.kept.Control != nil {
+		e.kept.Control = e.kept.Control.Computed()
+	}
+	stored := storedLoss{publicLoss: publicLoss(e), lossDetails: e.kept}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
 	}
@@ -324,7 +343,7 @@ func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*e = OutcomeUnknownError(stored.publicLoss)
-	e.token, e.audioType, e.clockRead, e.clock = stored.Token, stored.AudioType, stored.ClockRead, stored.Clock
+	e.kept = stored.lossDetails
 	if stored.Error != "" {
 		e.Err = redact.Text(stored.Error)
 	}
@@ -402,8 +421,8 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	*l.result = FindCreatedResult{}
 	l.lost.AudioSize = lost.audioSize()
-	if l.lost.audioType == "" && lost.Params.Audio != nil && lost.Params.Audio.audioState != nil {
-		l.lost.audioType, _ = lost.Params.Audio.mediaType()
+	if l.lost.kept.AudioType == "" && lost.Params.Audio != nil && lost.Params.Audio.audioState != nil {
+		l.lost.kept.AudioType, _ = lost.Params.Audio.mediaType()
 	}
 	if l.lost.Service != "" {
 		l.lost.Service = origin.Service(l.lost.Service)
@@ -412,6 +431,9 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		if l.sum, l.exact = lost.recording(); l.exact {
 			l.lost.AudioSHA256 = l.sum
 		}
+	}
+	if control := l.lost.kept.Control; control != nil && l.lost.Service == s.client.service() {
+		l.registry.SetControl(l.lost.kept.AudioType, *control)
 	}
 	l.settleAt(time.Now())
 	l.loss = l.lost.loss()
@@ -435,12 +457,12 @@ func (l *search) settleAt(now time.Time) {
 	switch {
 	case l.lost.exact: // its times were read in this process, from a clock that nobody can set
 		from = lostAt
-	case !l.lost.clock.IsZero():
-		from = l.lost.clockRead
+	case !l.lost.kept.Clock.IsZero():
+		from = l.lost.kept.ClockRead
 	}
 	l.window, l.settledAt = creates.NewWindow(l.lost.SentAt, lostAt.Add(l.settle)), from.Add(l.settle)
-	if !l.lost.clock.IsZero() {
-		l.furthest = creates.Clocks{Known: true, Ahead: int64(l.lost.clock.Sub(l.lost.clockRead).Round(time.Second) / time.Second)}
+	if !l.lost.kept.Clock.IsZero() {
+		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
 	}
 }
 
@@ -465,8 +487,8 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	// A note that was found for this very loss before is as good as named.
 	if id := cmp.Or(l.lost.NoteID, view.Note.ID); id != 0 {
 		e.Named, err = l.readNamed(ctx, id, view)
-	} else {
-		e.Look, err = l.list(ctx)
+	} else if e.Look, err = l.list(ctx); err == nil {
+		err = l.knowUser(ctx)
 	}
 	if err != nil && e.Named == creates.NotNamed {
 		if l.failed++; mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
@@ -475,17 +497,13 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	} else {
 		l.failed = 0
 	}
-	if l.clocks.Known && l.lost.clock.IsZero() {
-		l.lost.clockRead, l.lost.clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
+	if l.clocks.Known && l.lost.kept.Clock.IsZero() {
+		l.lost.kept.ClockRead, l.lost.kept.Clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
+		l.lost.kept.NoClock = l.lost.kept.NoClock && !l.lost.exact
 	}
 	l.done = l.settled(asked)
 	e.Clock, e.Settled, e.Own = l.window.Clock(l.clocks), l.done, l.asksOwn()
 	compared := l.compare(e)
-	if l.userID == 0 && l.lost.UserID != 0 && creates.Decide(compared).Reason == creates.NotYours {
-		err = l.askUser(ctx)
-		e.Own = l.asksOwn()
-		compared = l.compare(e)
-	}
 	// Recordings are read only where all else does not decide.
 	if err == nil && e.Named == creates.NotNamed && creates.Decide(compared).Outcome == creates.Undecided {
 		e.Later = l.readRecordings(ctx)
@@ -494,23 +512,34 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	return compared, err
 }
 
-// askUser finds out whose token asks.
-func (l *search) askUser(ctx context.Context) error {
-	user, err := l.notes.client.Users.Me(ctx, l.opts...)
-	if err == nil {
+// knowUser finds out whose token asks, where that matters: notes were seen, or another token sent it.
+func (l *search) knowUser(ctx context.Context) error {
+	l.userID = cmp.Or(l.userID, l.registry.User(l.asker.token))
+	matters := len(l.seen) > 0 && !l.params.UniqueName || l.lost.UserID != 0 && !l.sameToken()
+	if l.userID != 0 || !matters {
+		return nil
+	}
+	user, err := l.notes.client.Users.Me(ctx, append(l.opts, WithResponse(new(Response)))...) // the caller's shows the list
+	switch {
+	case err == nil:
 		l.userID = user.ID
 		l.registry.Learn(l.asker.token, user.ID)
+	case mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
+		return err
 	}
-	return err
+	return nil
+}
+
+func (l *search) sameToken() bool {
+	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
 }
 
 // asksOwn reports whether who asks is who sent it.
 func (l *search) asksOwn() bool {
-	sameToken := l.lost.token != "" && l.lost.token == l.asker.token
-	if sameToken && l.lost.UserID == 0 {
+	if l.sameToken() && l.lost.UserID == 0 {
 		l.lost.UserID = l.userID
 	}
-	return l.lost.Service != "" && (sameToken || l.lost.UserID != 0 && l.lost.UserID == l.userID)
+	return l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.userID)
 }
 
 // compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
@@ -546,16 +575,15 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 
 // judge completes what is known of a note when all rows were seen.
 func (l *search) judge(s sighting, view creates.View) sighting {
-	s.Known = l.known(s.row, view)
+	s.Known, s.User = l.known(s.row, view), l.compareUser(s.row)
 	s.Name = creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest)
 	if l.sum != "" {
 		s.Content = l.registry.Recording(s.row.ref()).Compare(l.lost.AudioSize, l.sum)
 	}
 	if s.Content == creates.Equal { // then recordings are kept as they are sent
-		l.registry.SetControl(l.lost.audioType, creates.Control{Shows: creates.Equal})
+		l.registry.SetControl(l.lost.kept.AudioType, creates.Control{Shows: creates.Equal})
 	}
-	kept := l.registry.Control(l.lost.audioType).Shows == creates.Equal
-	if s.Content == creates.Differs && l.exact && kept || slices.ContainsFunc(view.Proven, s.row.ref().Is) {
+	if s.Content == creates.Differs && l.exact && l.registry.Control(l.lost.kept.AudioType).Keeps() {
 		s.Content = creates.Other
 	}
 	return s
@@ -574,15 +602,14 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	if l.sum == "" {
 		return false
 	}
-	view, control := l.registry.View(l.loss), l.registry.Control(l.lost.audioType)
-	checked := control.Shows != creates.Unread
-	telling := l.exact && control.Shows != creates.Differs && (checked || control.SHA256 != nil) // that another recording is another note
+	view, control := l.registry.View(l.loss), l.registry.Control(l.lost.kept.AudioType)
+	telling := l.exact && control != nil && control.Shows != creates.Differs // that another recording is another note
 	var unread []sighting
 	differs := false
 	for _, s := range l.seen {
 		s = l.judge(s, view)
 		differs = differs || s.Content == creates.Differs
-		worth := telling && s.Known != creates.Explained || s.Known == creates.Unexplained && s.Size != creates.SizeOther
+		worth := telling && s.Known != creates.Explained || s.Known <= creates.Reused && s.Size != creates.SizeOther
 		if s.look == l.looks && s.Patient && s.Content == creates.Unread && worth {
 			unread = append(unread, s)
 		}
@@ -592,20 +619,14 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 		return cmp.Or(cmp.Compare(a.row.CreatedAt.Sub(sent).Abs(), b.row.CreatedAt.Sub(sent).Abs()), cmp.Compare(a.row.ID, b.row.ID))
 	})
 	for _, s := range unread {
-		switch l.readRecording(ctx, s.row.ref(), l.lost.AudioSize, l.sum) {
-		case creates.Equal:
-			checked = true
-		case creates.Differs:
-			differs = true
-		default:
-			later = true
-		}
+		content := l.readRecording(ctx, s.row.ref(), l.lost.AudioSize, l.sum)
+		differs, later = differs || content == creates.Differs, later || content == creates.Unread
 	}
-	if differs && telling && !checked {
-		if sum := control.SHA256(); sum != "" {
-			control.Shows = l.readRecording(ctx, control.Note, control.Size, sum)
-			l.registry.SetControl(l.lost.audioType, control)
-			later = later || control.Shows == creates.Unread
+	if differs && telling && control.Shows == creates.Unread {
+		if known := control.Computed(); known != nil {
+			known.Shows = l.readRecording(ctx, known.Note, known.Size, known.SHA256)
+			l.registry.SetControl(l.lost.kept.AudioType, *known)
+			later = later || known.Shows == creates.Unread
 		}
 	}
 	l.result.Recordings = l.reading.Read
@@ -670,8 +691,8 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 	if patient != 0 && note.comparePatient(patient) == namesOther || patient == 0 && !namesNoPatient(note) {
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
 	}
-	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
-	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view) != creates.Unexplained || !before && !l.observe(note).Resembles(false) {
+	l.readClocks(asked)
+	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view) > creates.Reused || !before && !l.observe(note).Resembles(false) {
 		return creates.NamedOther, nil
 	}
 	l.found = note
@@ -681,13 +702,6 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 // list looks through the list, newest first if the service does as requested, until it is proven that no other note can
 // matter.
 func (l *search) list(ctx context.Context) (creates.Look, error) {
-	if l.userID == 0 && !l.params.UniqueName {
-		switch err := l.askUser(ctx); {
-		case err == nil:
-		case mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
-			return creates.LookRefused, err
-		}
-	}
 	var order creates.Order // of this walk
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 		Fetch: l.fetch, Rule: list.Twice, MaxSize: maxPerPage, Orders: SortLatest.orders(),
@@ -729,12 +743,27 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 	if err != nil {
 		return page, fetched, err
 	}
-	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
+	l.readClocks(asked)
 	l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
 	if l.asker.response.zoneless {
 		l.clocks.Behind = creates.MostBehind
 	}
 	return page, fetched, nil
+}
+
+// readClocks takes in the clocks at the latest response. The difference that they had when it was lost may be another: then its
+// times are of another machine.
+func (l *search) readClocks(asked time.Time) {
+	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
+	l.clocks.Late = max(l.lost.kept.Late, l.registry.Clocks().Late)
+	kept := l.lost.kept
+	switch moved := kept.ahead() - l.clocks.Ahead; {
+	case l.lost.exact || !l.clocks.Known:
+	case kept.NoClock:
+		l.clocks.Moved = creates.MostMoved
+	case !kept.Clock.IsZero() && max(moved, -moved) > l.clocks.Spread:
+		l.clocks.Moved = moved
+	}
 }
 
 // followsOrder reports whether the service follows the order of a list: that its rows fall in time may be an accident. The
@@ -765,7 +794,7 @@ func (l *search) observe(row *ProgressNote) creates.Note {
 		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
 		Name:    creates.CompareNames(l.lost.Params.Name, row.Name, 0),
 		Size:    l.compareSize(row),
-		User:    l.compareUser(row),
+		User:    creates.UserUntold, // until all rows were seen
 		Made:    l.window.Made(row.CreatedAt, l.clocks),
 	}
 }
@@ -788,7 +817,7 @@ func (l *search) compareSize(row *ProgressNote) creates.Size {
 
 func (l *search) compareUser(row *ProgressNote) creates.User {
 	sent := l.lost.UserID
-	if sent == 0 && (l.lost.token == "" || l.lost.token == l.asker.token) {
+	if sent == 0 && (l.lost.kept.Token == "" || l.lost.kept.Token == l.asker.token) {
 		sent = l.userID
 	}
 	switch id := row.maker(); {

@@ -345,9 +345,11 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client()
+		_, err := client.Users.Me(t.Context()) // which compares the clocks
+		require.NoError(t, err)
 		lost := lose(t, client, visit())
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
-		_, err := client.Notes.Create(t.Context(), visit())
+		_, err = client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
 		_, err = client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
@@ -1029,7 +1031,8 @@ func TestOutcomeUnknownErrorInJSON(t *testing.T) {
 		assert.Equal(t, testBase, members["service"])
 		assert.InDelta(t, 0, members["user_id"], 0, "nothing has told it yet")
 		assert.Equal(t, soundSHA256, members["audio_sha256"])
-		assert.Len(t, members, 12)
+		assert.Equal(t, true, members["clock_unknown"], "nothing has come back yet")
+		assert.Len(t, members, 13)
 
 		var restored lostCreate
 		require.NoError(t, json.Unmarshal(stored, &restored))
@@ -1715,8 +1718,8 @@ func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
 		n := visited()
 		n.id = 7
 		client := serve(t,
-			call{url: "/user", header: fresh, response: `{"id":2}`},
 			call{url: notesPath + "?patient_id=4711&per_page=100&sort=latest", header: fresh, response: `{"data":[` + s.json(n) + `],"meta":{"current_page":1,"last_page":1}}`, answerHeader: now},
+			call{url: "/user", header: fresh, response: `{"id":2}`},
 		)
 		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
@@ -2182,6 +2185,8 @@ func TestALossIsKnownByItsID(t *testing.T) {
 			s := newFakeService(t)
 			client := s.client()
 			time.Sleep(123456789)
+			_, err := client.Users.Me(t.Context()) // which compares the clocks
+			require.NoError(t, err)
 			lost := lose(t, client, visit())
 			kept := restored(t, lost, func(members map[string]any) {
 				members["sent_at"] = lost.SentAt.Truncate(time.Second).Format(time.RFC3339)
@@ -2336,10 +2341,8 @@ func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
 				client := s.client()
 				exclude := []int64{}
 				if tt.control {
-					s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
-					note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Control", PatientID: 8, Audio: clinicaldoc.AudioBytes("b.wav", []byte("control"))})
-					require.NoError(t, err)
-					s.post, exclude = nil, []int64{note.ID}
+					note := s.returned(client)
+					exclude = []int64{note.ID}
 					s.change(note.ID, func(n *fakeNote) {
 						if tt.reencodes {
 							n.recording = "CONTROL"
@@ -2625,4 +2628,149 @@ func TestAnAudioSHA256ThatIsNone(t *testing.T) {
 	lost := &lostCreate{Params: visit(), SentAt: time.Now(), AudioSHA256: "sound"}
 	_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+}
+
+// returned makes a note that this client knows, and which shows how the service keeps recordings and times.
+func (s *fakeService) returned(client *clinicaldoc.Client) *clinicaldoc.ProgressNote {
+	s.t.Helper()
+	lost := s.post
+	defer func() { s.post = lost }()
+	s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+	note, err := client.Notes.Create(s.t.Context(), clinicaldoc.CreateNoteParams{Name: "Control", PatientID: 8, Audio: clinicaldoc.AudioBytes("b.wav", []byte("control"))})
+	require.NoError(s.t, err)
+	return note
+}
+
+// A service may give the time of its place as if it were UTC, and the clock of a machine may have been fast. What a create
+// returned before, and the difference of clocks that was kept, show by how much a note can seem to be too old.
+func TestANoteMaySeemOlderThanItIs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		zone     time.Duration // of the service's times
+		machine  time.Duration // how far the clock was ahead that the first process lived by
+		returned bool          // it has made a note before
+		found    bool
+	}{
+		"by an unknown zone":         {zone: -5 * time.Hour},
+		"by a zone that was shown":   {zone: -5 * time.Hour, returned: true, found: true},
+		"by another machine's clock": {machine: time.Hour, found: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				s.zone = tt.zone
+				if tt.returned {
+					s.returned(client)
+				}
+				s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+					return s.respond(r, http.StatusGatewayTimeout, ""), nil
+				}
+				lost := lose(t, client, visit())
+				_, own := twoVisits(s)
+				time.Sleep(2 * time.Hour)
+				another := restored(t, lost, func(members map[string]any) {
+					for _, key := range []string{"sent_at", "lost_at", "clock_read_at"} {
+						at, err := time.Parse(time.RFC3339Nano, members[key].(string))
+						require.NoError(t, err)
+						members[key] = at.Add(tt.machine).Format(time.RFC3339Nano)
+					}
+				})
+				for client, lost := range map[*clinicaldoc.Client]*lostCreate{client: lost, s.client(): another} {
+					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+					if !tt.found {
+						requireUndecided(t, note, err, "has the very recording")
+						continue
+					}
+					require.NoError(t, err)
+					assert.Equal(t, own, note.ID)
+				}
+			})
+		})
+	}
+}
+
+// The note that shows whether recordings are kept may be deleted: then another one shows it. A loss carries one with it.
+func TestAnotherNoteShowsThatBytesAreKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		s.returned(client)
+		gone := s.returned(client).ID
+		lost := lose(t, client, visit())
+		other := visited().of(remade)
+		s.keep(other, other)
+		another := restored(t, lost, nil)
+		s.audio = fails(gone, http.StatusNotFound) //nolint:bodyclose // it is the server's
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Less(t, s.urls, 8)
+
+		note, err := s.client().Notes.FindCreated(t.Context(), another, findParams{})
+		requireUndecided(t, note, err, "") // only the deleted one is known
+		s.audio = nil
+		_, err = s.client().Notes.FindCreated(t.Context(), another, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
+// The clock of the first process was an hour slow, so that an older note seems to have been made since.
+func TestASlowClockMakesNoNoteYounger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.keep(visited())
+		time.Sleep(30 * time.Minute)
+		for range 2 { // of the first one no response came: nobody has compared the clocks
+			lost := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
+				for _, key := range []string{"sent_at", "lost_at", "clock_read_at"} {
+					if text, kept := members[key].(string); kept {
+						at, err := time.Parse(time.RFC3339Nano, text)
+						require.NoError(t, err)
+						members[key] = at.Add(-time.Hour).Format(time.RFC3339Nano)
+					}
+				}
+			})
+			for range 2 { // asked again, it is as little known
+				note, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
+				lost = restored(t, requireUndecided(t, note, err, ""), nil)
+			}
+			s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+				return s.respond(r, http.StatusGatewayTimeout, ""), nil
+			}
+		}
+	})
+}
+
+// A note that has the id of an earlier one counts among those with the recording, and can be found by it.
+func TestANoteWithAnEarlierIDIsKnownByItsRecording(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"alone": false, "uploaded again by others": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				earlier := s.returned(client)
+				time.Sleep(time.Minute)
+				lost := lose(t, client, visit())
+				s.change(earlier.ID, func(n *fakeNote) {
+					*n = visited()
+					n.id = earlier.ID
+				})
+				if again {
+					s.keep(visited())
+				}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if again {
+					requireUndecided(t, note, err, "")
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, earlier.ID, note.ID)
+			})
+		})
+	}
 }

@@ -140,8 +140,6 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 		Notes.Create (no_response) unknown
 			1: POST /v1/progress-notes (no_response) unknown
 		Notes.FindCreated (not_created)
-			Users.Me
-				1: GET /user 200
 			Notes.List
 				1: GET /v1/progress-notes 200
 `, told.String())

@@ -25,6 +25,8 @@ const (
 const (
 	// slack is how far a service's times can be off without a word: local times, given as if they were UTC.
 	slack = 26 * 3600
+	// MostMoved is how far a clock may have been set that nobody has compared.
+	MostMoved = slack
 	// MostBehind is how far the time of a place can be behind UTC: one without a zone may be that of any place.
 	MostBehind = 12 * 3600
 	// justBefore is how much earlier a note may seem to be that was made since.
@@ -35,10 +37,12 @@ const (
 type Clocks struct {
 	Now    int64         // by our clock
 	Ahead  int64         // how far the service's clock is ahead of ours, going by the nearest it can be
+	Moved  int64         // how much farther it was when the create was lost, by a clock that may have been another
 	Spread int64         // how much less that may be: Date tells whole seconds, and a response takes its time
 	Known  bool          // the service gave its time
 	Cached time.Duration // how long the response had been in a cache
 	Behind int64         // how far its times may be behind UTC without saying so
+	Late   int64         // how much earlier than they were made notes seemed to have been
 }
 
 // ReadClocks takes the service's time from a response that was asked for and came at these times of ours. A Date between
@@ -78,20 +82,21 @@ func (w Window) Clock(c Clocks) Clock {
 // Made tells when a note was made, going by what the service gives as its time of creation.
 func (w Window) Made(created time.Time, c Clocks) Made {
 	at := created.Unix()
-	earliest := w.sent + min(c.Ahead, 0)
-	ours, theirs, soon := at >= w.sent, at >= w.sent+c.Ahead, at <= w.settled+c.Ahead
+	least, most := c.Ahead+min(c.Moved, 0), c.Ahead+max(c.Moved, 0)
+	earliest := w.sent + min(least, 0)
+	ours, theirs, soon := at >= w.sent, at >= w.sent+most, at <= w.settled+least
 	switch {
 	case created.IsZero():
 		return MadeUnclear
-	case at < earliest-slack || at > w.settled+slack+max(c.Ahead, 0):
+	case at < earliest-slack || at > w.settled+slack+max(most, 0):
 		return MadeOutside
 	case ours && theirs && soon && c.Known && at > c.Now+c.Ahead:
 		return MadeAhead
 	case ours && theirs && soon && c.Known:
 		return MadeSince
-	case ours || theirs:
+	case ours || at+c.Late >= w.sent+least:
 		return MadeUnclear
-	case at >= w.sent+c.Ahead-c.Spread:
+	case at >= w.sent+least-c.Spread:
 		return MadePerhaps
 	case at >= earliest-justBefore-c.Behind:
 		return MadeJustBefore

@@ -2,6 +2,7 @@ package creates
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -46,27 +47,56 @@ func (r *Reading) Failed(missing, stop bool) {
 // Control is a note that a create returned, and what it was made of: read back, it shows whether the service keeps recordings
 // of this media type as they are sent.
 type Control struct {
-	Note   Ref
-	Size   int64
-	SHA256 func() string // computed when it matters; empty: it cannot be told any more
-	Shows  Content       // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
+	Note    Ref                    `json:"note"`
+	Size    int64                  `json:"size"`
+	SHA256  string                 `json:"sha256"`
+	Compute func() (string, error) `json:"-"` // the sum, when it matters
+	Shows   Content                `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
 }
 
-// Control returns what is known of the media type; zero: nothing.
-func (m *Registry) Control(mediaType string) Control {
+// Keeps reports whether recordings are known to be kept as they are sent.
+func (c *Control) Keeps() bool { return c != nil && c.Shows == Equal }
+
+// Computed returns it with its sum; nil: there is none any more.
+func (c *Control) Computed() *Control {
+	known := *c
+	if c.SHA256 == "" && c.Compute != nil {
+		known.SHA256, _ = c.Compute()
+	}
+	if known.SHA256 == "" {
+		return nil
+	}
+	return &known
+}
+
+// Control returns the note of that media type to look at, or what one has shown; nil: there is none.
+func (m *Registry) Control(mediaType string) *Control {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.controls[mediaType]
+	if list := m.controls[mediaType]; len(list) > 0 {
+		return new(list[len(list)-1])
+	}
+	return nil
 }
 
-// SetControl remembers a note of that media type, or what it showed: one is enough for good.
+// SetControl remembers a note of that media type, or what it showed: one is enough for good. One that could not be read makes
+// room for the next.
 func (m *Registry) SetControl(mediaType string, c Control) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known, there := m.controls[mediaType]
-	if mediaType != "" && known.Shows == Unread && (there || len(m.controls) < maxControls) {
-		m.controls[mediaType] = c
+	list := m.controls[mediaType]
+	known := slices.IndexFunc(list, func(other Control) bool { return other.Note == c.Note })
+	switch {
+	case mediaType == "", list == nil && len(m.controls) == maxTypes, len(list) > 0 && list[0].Shows != Unread:
+		return
+	case c.Shows != Unread:
+		list = []Control{c}
+	case known >= 0:
+		list = slices.Insert(slices.Delete(list, known, known+1), 0, c)
+	default:
+		list = append(list[max(len(list)-maxControls+1, 0):], c)
 	}
+	m.controls[mediaType] = list
 }
 
 // Recording is what is known of one that was read back; zero: nothing.

@@ -88,9 +88,9 @@ func (e *Evidence) Add(n Note, gone bool) {
 		e.Later = e.Later || n.Made == MadeAhead
 	}
 	switch {
-	case !n.Patient || n.Known != Unexplained:
+	case !n.Patient || n.Known == Explained:
 	case n.Content == Unread:
-		e.unread = e.unread || n.Made >= MadeJustBefore && n.Size != SizeOther
+		e.unread = e.unread || n.Known != Claimed && n.Made >= MadeJustBefore && n.Size != SizeOther
 	case n.Content == Equal:
 		e.equal++
 		if n.Proven() {
@@ -134,7 +134,7 @@ type Content int
 const (
 	Unread  Content = iota
 	Differs         // but the service may keep recordings in another form
-	Other           // and the service keeps them as they are sent, or it is what was sent by another create
+	Other           // and the service keeps them as they are sent
 	Equal
 )
 
@@ -177,15 +177,16 @@ type Known int
 // What can be known.
 const (
 	Unexplained Known = iota
-	Explained         // a Create returned it, or the caller excluded it
-	Claimed           // it was found for another lost create, or has the id of an earlier note
+	Reused            // it has the id of an earlier note, so that only its recording can tell it from that one
+	Explained         // a Create returned it, it has another loss's recording, or the caller excluded it
+	Claimed           // it was found for another lost create
 )
 
 // Proven reports whether the recording says that this is the note: byte for byte what was sent, and nothing speaks against it.
 func (n Note) Proven() bool { return n.Content == Equal && n.Name != NameOther && n.mayBeIt() }
 
 // mayBeIt reports whether the note is the patient's, unexplained, and was made since, as far as clocks can tell.
-func (n Note) mayBeIt() bool { return n.Patient && n.Known == Unexplained && n.Made >= MadePerhaps }
+func (n Note) mayBeIt() bool { return n.Patient && n.Known <= Reused && n.Made >= MadePerhaps }
 
 // Fits reports whether everything says that this is the note. A unique name alone does.
 func (n Note) Fits(unique bool) bool {

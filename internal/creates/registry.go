@@ -10,12 +10,13 @@ import (
 )
 
 // How many lost creates and notes are remembered, of which the oldest makes room for the next one; and how many tokens with their
-// users, media types with a note, and notes with their recordings.
+// users, media types with notes, and notes with their recordings.
 const (
 	MaxUnresolved = 4096
 	MaxReturned   = 4096
 	maxUsers      = 4096
-	maxControls   = 16
+	maxTypes      = 16
+	maxControls   = 4 // of a media type
 	maxRecordings = 4096
 )
 
@@ -59,8 +60,8 @@ func (l Loss) is(other Loss) bool {
 
 // Ref names a note: by its id and by when it was made, since a service may use an id again.
 type Ref struct {
-	ID   int64
-	made int64 // in seconds; 0: not known
+	ID   int64 `json:"id"`
+	Made int64 `json:"made"` // in seconds; 0: not known
 }
 
 // NewRef names the note of that id and time.
@@ -73,7 +74,7 @@ func NewRef(id int64, created time.Time) Ref {
 
 // Is reports whether both are the same note. The service may round its times.
 func (r Ref) Is(other Ref) bool {
-	return r.ID == other.ID && (r.made == 0 || other.made == 0 || max(r.made-other.made, other.made-r.made) <= 1)
+	return r.ID == other.ID && (r.Made == 0 || other.Made == 0 || max(r.Made-other.Made, other.Made-r.Made) <= 1)
 }
 
 // Registry is what a client remembers of creates, for any number of goroutines.
@@ -86,10 +87,11 @@ type Registry struct {
 	returned map[int64]returned // notes that a create returned
 	order    []int64            // of them, the oldest first
 	dropped  int64              // when the latest one that was forgotten had been returned
+	late     int64              // how much earlier than it was sent one seems to have been made, at most
 
 	users      map[string]int64
-	clocks     Clocks // as a create last showed them
-	controls   map[string]Control
+	clocks     Clocks               // as a create last showed them
+	controls   map[string][]Control // by media type, the one to look at last
 	recordings map[Ref]Recording
 }
 
@@ -109,7 +111,7 @@ type returned struct {
 func NewRegistry() *Registry {
 	return &Registry{
 		underWay: map[*Create]bool{}, returned: map[int64]returned{}, users: map[string]int64{},
-		controls: map[string]Control{}, recordings: map[Ref]Recording{},
+		controls: map[string][]Control{}, recordings: map[Ref]Recording{},
 	}
 }
 
@@ -169,9 +171,8 @@ func (m *Registry) Claim(l Loss, note Ref, content bool) bool {
 
 // View is what a client remembers, as far as it concerns one loss.
 type View struct {
-	Note    Ref    // found for it before; zero: none
-	Claimed []Ref  // notes found for others
-	Proven  []Ref  // of these, by their recording
+	Note    Ref // found for it before; zero: none
+	claimed []entry
 	Forgot  bool   // others that were sent since, or notes that were returned since, are forgotten
 	Sized   Others // creates for the same patient that may have made its note, where the service tells sizes
 	Unsized Others // and where it does not
@@ -191,10 +192,7 @@ func (m *Registry) View(l Loss) View {
 		case e.is(l):
 			v.Note = e.note
 		case e.note.ID != 0:
-			v.Claimed = append(v.Claimed, e.note)
-			if e.content {
-				v.Proven = append(v.Proven, e.note)
-			}
+			v.claimed = append(v.claimed, e)
 		case max(e.sent-l.sent, l.sent-e.sent) < apart:
 			v.add(l, e.Loss, NoOthers, EqualLost)
 		}
@@ -218,24 +216,28 @@ func (v *View) add(l, other Loss, apart, equal Others) {
 	rank(&v.Same, sameSize && (l.sha256 == "" || other.sha256 == "" || l.sha256 == other.sha256))
 }
 
-// Knows returns what is known of a note, other than by the caller's word. One that has the id of a note from before, but was
-// made at another time, may be any note: it counts as found for another.
+// Knows returns what is known of a note, other than by the caller's word.
 func (m *Registry) Knows(v View, note Ref) Known {
 	earlier, _, known := m.Note(note.ID)
-	sameID := func(r Ref) bool { return r.ID == note.ID }
+	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
 	switch {
-	case known && earlier.Is(note):
+	case known && earlier.Is(note), at >= 0 && v.claimed[at].content && v.claimed[at].note.Is(note):
 		return Explained
-	case known, slices.ContainsFunc(v.Claimed, sameID):
+	case at >= 0 && v.claimed[at].note.Is(note):
 		return Claimed
+	case known, at >= 0:
+		return Reused
 	}
 	return Unexplained
 }
 
-// Returned remembers a note that a create returned at that time.
-func (m *Registry) Returned(note Ref, at time.Time) {
+// Returned remembers a note that a create, which was sent at that time, returned.
+func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if note.Made != 0 && m.clocks.Known {
+		m.late = max(m.late, sent.Unix()+m.clocks.Ahead-note.Made)
+	}
 	if _, known := m.returned[note.ID]; !known {
 		m.order = append(m.order, note.ID)
 	}
@@ -297,9 +299,11 @@ func (m *Registry) SawClock(h http.Header, now time.Time) {
 	}
 }
 
-// ClockAhead is how far the service's clock was ahead of ours, if a create has shown it.
-func (m *Registry) ClockAhead() (ahead time.Duration, known bool) {
+// Clocks returns what the responses of creates have shown of the clocks, and of the times that the service gives.
+func (m *Registry) Clocks() Clocks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Duration(m.clocks.Ahead) * time.Second, m.clocks.Known
+	c := m.clocks
+	c.Late = m.late
+	return c
 }

@@ -96,9 +96,11 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
 	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
 	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, a))
-	assert.Equal(t, creates.View{Claimed: []creates.Ref{{ID: 70}}}, view(m, b), "what it made is known")
+	assert.Equal(t, creates.Claimed, m.Knows(view(m, b), creates.Ref{ID: 70}), "what it made is known")
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, false))
-	assert.Equal(t, creates.View{Note: creates.Ref{ID: 71}, Claimed: []creates.Ref{{ID: 70}}}, view(m, b))
+	assert.EqualValues(t, 71, view(m, b).Note.ID)
+	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, true))
+	assert.Equal(t, creates.Explained, m.Knows(view(m, a), creates.Ref{ID: 71}), "its recording is what the other sent")
 	// One of another process is remembered from when it is found.
 	c := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
@@ -163,13 +165,13 @@ func TestAddRemembersTheTime(t *testing.T) {
 	_, _, ok := ids.Note(7)
 	assert.False(t, ok)
 	assert.False(t, has(ids, 7))
-	ids.Returned(creates.Ref{ID: 7}, noon)
+	ids.Returned(creates.Ref{ID: 7}, noon, noon)
 	_, at, ok := ids.Note(7)
 	assert.True(t, ok)
 	assert.Equal(t, noon, at)
 	assert.True(t, has(ids, 7))
 	assert.False(t, has(ids, 8))
-	ids.Returned(creates.Ref{ID: 7}, noon.Add(time.Hour))
+	ids.Returned(creates.Ref{ID: 7}, noon, noon.Add(time.Hour))
 	_, at, _ = ids.Note(7)
 	assert.Equal(t, noon.Add(time.Hour), at, "the latest time counts")
 }
@@ -179,7 +181,7 @@ func TestExpireKeepsTheID(t *testing.T) {
 	ids := creates.NewRegistry()
 	ids.Expire(7)
 	assert.False(t, has(ids, 7))
-	ids.Returned(creates.Ref{ID: 7}, noon)
+	ids.Returned(creates.Ref{ID: 7}, noon, noon)
 	ids.Expire(7)
 	_, at, ok := ids.Note(7)
 	assert.True(t, ok)
@@ -191,8 +193,8 @@ func TestTheOldestMakeRoom(t *testing.T) {
 	ids := creates.NewRegistry()
 	const more = 10
 	for id := range int64(2*creates.MaxReturned + more) {
-		ids.Returned(creates.Ref{ID: id}, noon)
-		ids.Returned(creates.Ref{ID: id}, noon) // an id added twice takes one place
+		ids.Returned(creates.Ref{ID: id}, noon, noon)
+		ids.Returned(creates.Ref{ID: id}, noon, noon) // an id added twice takes one place
 		assert.True(t, has(ids, id))
 	}
 	for id := range int64(2*creates.MaxReturned + more) {
@@ -207,7 +209,7 @@ func TestManyGoroutinesShareTheReturned(t *testing.T) {
 	for worker := range int64(8) {
 		workers.Go(func() {
 			for i := range int64(100) {
-				ids.Returned(creates.Ref{ID: 100*worker + i}, noon)
+				ids.Returned(creates.Ref{ID: 100*worker + i}, noon, noon)
 				assert.True(t, has(ids, 100*worker+i))
 			}
 		})
@@ -225,15 +227,15 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 		return m.View(creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(at), "")).Forgot
 	}
 	for id := range int64(creates.MaxReturned) {
-		m.Returned(creates.Ref{ID: id}, noon.Add(time.Duration(id)*time.Second))
+		m.Returned(creates.Ref{ID: id}, noon, noon.Add(time.Duration(id)*time.Second))
 	}
 	assert.False(t, since(-time.Hour), "all are remembered")
-	m.Returned(creates.Ref{ID: 0}, noon.Add(time.Hour)) // keeps its place
+	m.Returned(creates.Ref{ID: 0}, noon, noon.Add(time.Hour)) // keeps its place
 	m.Expire(0)
-	m.Returned(creates.Ref{ID: creates.MaxReturned}, noon)
+	m.Returned(creates.Ref{ID: creates.MaxReturned}, noon, noon)
 	assert.True(t, since(time.Hour))
 	assert.False(t, since(time.Hour+time.Second), "it was sent later")
-	m.Returned(creates.Ref{ID: creates.MaxReturned + 1}, noon)
+	m.Returned(creates.Ref{ID: creates.MaxReturned + 1}, noon, noon)
 	assert.True(t, since(time.Hour), "the latest time counts")
 }
 
