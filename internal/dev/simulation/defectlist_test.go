@@ -112,6 +112,18 @@ var caught = []defect{
 		name: "notes are known by their ids alone", file: "internal/creates/registry.go", old: "return r.ID == other.ID && (r.Made == 0", with: "return r.ID == other.ID && (true || r.Made == 0",
 	},
 	{
+		name: "the difference of clocks that was kept has no say", file: "internal/creates/clock.go", old: "at >= w.sent, at >= w.sent+most,", with: "at >= w.sent, at >= w.sent+c.Ahead,",
+		survives: "an equal note has to be there from within the hour by which the clock was slow", held: "internal/creates TestMade",
+	},
+	{
+		name: "a clock that nobody compared is right", file: "findcreated.go", old: "l.clocks.Moved = creates.MostMoved", with: "l.clocks.Moved = 0",
+		survives: "an equal note has to be there from within the hour by which the clock was slow", held: ". TestASlowClockMakesNoNoteYounger",
+	},
+	{
+		name: "a note with an earlier id has no recording", file: "internal/creates/evidence.go", old: "case !n.Patient || n.Known == Explained:\n\tcase n.Content == Unread:", with: "case !n.Patient || n.Known != Unexplained:\n\tcase n.Content == Unread:",
+		survives: "its recording has to be uploaded again by others", held: ". TestANoteWithAnEarlierIDIsKnownByItsRecording",
+	},
+	{
 		name: "a loss is known by when it was sent", file: "internal/creates/registry.go", old: "if l.id != \"\" && other.id != \"\" {", with: "if false {",
 		survives: "each has an instant of its own, and asks from one journal", held: ". TestALossIsKnownByItsID",
 	},
