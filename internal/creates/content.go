@@ -117,21 +117,10 @@ func (r Recording) Compare(size int64, sum string) Content {
 }
 
 // Recording returns what a search has read of a note's.
-func (m *Registry) Recording(note Ref) Recording {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.recordings[note]
-}
+func (m *Registry) Recording(note Ref) Recording { return get(m, m.recordings, note) }
 
 // SetRecording remembers what was read of a note's recording.
-func (m *Registry) SetRecording(note Ref, r Recording) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.recordings) >= maxRecordings {
-		clear(m.recordings)
-	}
-	m.recordings[note] = r
-}
+func (m *Registry) SetRecording(note Ref, r Recording) { put(m, m.recordings, note, r) }
 
 type wantedSum struct{}
 

@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// How many lost creates and notes are remembered, of which the oldest makes room for the next one; and how many tokens with their
-// users, media types with notes, and notes with their recordings.
+// How many lost creates and notes are remembered, of which the oldest makes room for the next one; and how much else.
 const (
 	MaxUnresolved = 4096
 	MaxReturned   = 4096
-	maxUsers      = 4096
+	maxRemembered = 4096 // tokens with their users, notes with their recordings
 	maxTypes      = 16
 	maxControls   = 4 // of a media type
-	maxRecordings = 4096
 )
 
 // apart is how far from each other two creates were sent of which neither can have made the other's note, in milliseconds.
@@ -272,22 +270,29 @@ func (m *Registry) Note(id int64) (note Ref, at time.Time, known bool) {
 
 // Learn remembers whose token it is.
 func (m *Registry) Learn(token string, user int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if token == "" || user <= 0 {
-		return
+	if token != "" && user > 0 {
+		put(m, m.users, token, user)
 	}
-	if len(m.users) >= maxUsers {
-		clear(m.users)
-	}
-	m.users[token] = user
 }
 
 // User returns whose token it is, 0 when that is not known.
-func (m *Registry) User(token string) int64 {
+func (m *Registry) User(token string) int64 { return get(m, m.users, token) }
+
+// get returns what is remembered; zero: nothing.
+func get[K comparable, V any](m *Registry, from map[K]V, key K) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.users[token]
+	return from[key]
+}
+
+// put remembers something that can be found out again: when there is too much of it, all is forgotten.
+func put[K comparable, V any](m *Registry, into map[K]V, key K, value V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(into) >= maxRemembered {
+		clear(into)
+	}
+	into[key] = value
 }
 
 // SawClock takes in the time that the response of a create gave.
