@@ -16,6 +16,7 @@ func TestAPathIsSpelledAsItsFoldersWriteIt(t *testing.T) {
 		"/Clinic":       {"Uploads.journal"},
 		"/plain":        {"a.journal", "A.journal"},
 		"/Clinic/empty": nil,
+		"/both":         {"aB", "Ab"},
 	}
 	list := func(folder string) []string { return folders[filepath.ToSlash(folder)] }
 	noCase := func(name string) bool {
@@ -41,6 +42,7 @@ func TestAPathIsSpelledAsItsFoldersWriteIt(t *testing.T) {
 		{"/plain/a.journal", "/plain/a.journal", hasCase},
 		{"/plain/A.journal", "/plain/A.journal", hasCase},
 		{"/Clinic/12", "/Clinic/12", noCase},
+		{"/both/Ab", "/both/Ab", hasCase},
 	} {
 		assert.Equal(t, filepath.FromSlash(c.want), spelled(filepath.FromSlash(c.path), c.exists, list), c.path)
 	}
