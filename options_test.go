@@ -456,7 +456,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 		"FindCreated": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
 			lost := &clinicaldoc.OutcomeUnknownError{
 				Params: clinicaldoc.CreateNoteParams{Name: "Synthetic, lost", PatientID: 8}, AudioSize: 12,
-				SentAt: time.Now().Add(-time.Hour), LostAt: time.Now().Add(-time.Hour),
+				SentAt: time.Now().Add(-time.Hour), LostAt: time.Now().Add(-time.Hour), Service: c.BaseURL(), UserID: 9,
 			}
 			_, err := c.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{Settle: time.Nanosecond}, opts...)
 			if !errors.Is(err, clinicaldoc.ErrNotCreated) && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {

@@ -283,7 +283,7 @@ func Variants() []Variant {
 		},
 		{
 			Name: "altering", NameLength: 60, DecomposeNames: true, Audio: AudioReencoded, ListTexts: ListTextsAbsent,
-			NoRequestID: true, RefuseUnknownFilter: true, RefuseEmptyQuery: true, RefuseMalformedBody: true,
+			NoRequestID: true, RefuseUnknownFilter: true, RefuseEmptyQuery: true, RefuseMalformedBody: true, ReuseIDs: true,
 		},
 		{Name: "everything-at-once", Pagination: PaginationNone, Empty: EmptyArray, Patient: PatientUnnamed},
 	}
