@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"os"
 	"os/signal"
@@ -85,7 +86,11 @@ func run(ctx context.Context, client *clinicaldoc.Client, manifest, path string,
 // openJournal opens the journal, or begins it: once, by a person's decision.
 func openJournal(ctx context.Context, client *clinicaldoc.Client, path string, begin bool) (*ingest.FileJournal, error) {
 	if !begin {
-		return ingest.OpenJournal(ctx, path)
+		journal, err := ingest.OpenJournal(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: start this program once with -begin", err)
+		}
+		return journal, err
 	}
 	owner, err := ingest.OwnerOf(ctx, client)
 	if err != nil {

@@ -87,5 +87,6 @@ func TestAMissingJournalUploadsNothing(t *testing.T) {
 	n := newNight(t, 1)
 	_, err := n.run(t, false)
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "-begin")
 	assert.Empty(t, n.srv.Notes())
 }
