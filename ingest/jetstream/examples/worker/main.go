@@ -23,7 +23,7 @@ func main() {
 	client, err := clinicaldoc.NewClientFromEnv()
 	check(err)
 	if !*yes {
-		log.Fatalf("this uploads the queue's recordings to %s: start it with -yes to allow that", client.BaseURL())
+		log.Fatal("start it with -yes to upload the queue to ", client.BaseURL())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
