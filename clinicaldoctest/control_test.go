@@ -48,9 +48,9 @@ func TestDelaysCanBeSet(t *testing.T) {
 	assert.Equal(t, clinicaldoctest.StageComplete, c.srv.Notes()[0].Stage)
 }
 
-func TestResetLeavesNothingButTheFirstUser(t *testing.T) {
+func TestResetLeavesNothingButTheFirstUser(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
 	temporary := t.TempDir()
-	setTemporary(t, temporary) // so this one test cannot run in parallel
+	setTemporary(t, temporary)
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 20}))
 	c.create(validForm())
 	c.srv.AddNote(clinicaldoctest.Note{})

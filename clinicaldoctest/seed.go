@@ -221,10 +221,10 @@ func init() { //nolint:gochecknoinits // so that a proxy can ask what no test ne
 	for _, kind := range allFaultKinds() {
 		boxlink.FaultKinds = append(boxlink.FaultKinds, boxlink.FaultKind{Name: kind.name, Example: kind.example, Usage: kind.usage})
 	}
-	boxlink.Plant = func(server any, count int) { server.(*Server).state().plant(count) } //nolint:forcetypeassert // nothing else has notes
+	boxlink.Plant = func(server any, count int) { server.(*Server).state().plant(count) } //nolint:errcheck,forcetypeassert // nothing else has notes
 	boxlink.Newest = func(server any, count int) []boxlink.Note {
 		shown := []boxlink.Note{}
-		for _, n := range server.(*Server).state().newest(count) { //nolint:forcetypeassert // nothing else has notes
+		for _, n := range server.(*Server).state().newest(count) { //nolint:errcheck,forcetypeassert // nothing else has notes
 			shown = append(shown, boxlink.Note{ID: n.ID, Name: n.Name, PatientID: n.PatientID, Stage: string(n.Stage), Error: n.ErrorState})
 		}
 		return shown

@@ -84,9 +84,9 @@ func setTemporary(t *testing.T, folder string) {
 	t.Setenv("TMP", folder)
 }
 
-func TestCloseLeavesNothingBehind(t *testing.T) {
+func TestCloseLeavesNothingBehind(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
 	temporary := t.TempDir()
-	setTemporary(t, temporary) // so this one test cannot run in parallel
+	setTemporary(t, temporary)
 	srv := clinicaldoctest.NewServer()
 	c := caller{t, srv, srv.Token}
 	c.create(validForm())
@@ -169,9 +169,9 @@ func TestHandlerServesBothOriginsWithoutANetwork(t *testing.T) {
 	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { serve(c.request(http.MethodGet, "/user", nil)) })
 }
 
-func TestInProcessKeepsAudioInMemory(t *testing.T) {
+func TestInProcessKeepsAudioInMemory(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
 	temporary := t.TempDir()
-	setTemporary(t, temporary) // so this one test cannot run in parallel
+	setTemporary(t, temporary)
 	c := start(t, clinicaldoctest.InProcess())
 	c.create(validForm())
 	c.srv.AddNote(clinicaldoctest.Note{Audio: []byte("seeded")})
@@ -365,7 +365,7 @@ func BenchmarkListPage(b *testing.B) {
 	for how, add := range map[string]func(srv *clinicaldoctest.Server, count int){"planted": plant, "added": addNotes} {
 		for _, count := range []int{10, 1_000, 100_000} {
 			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-			defer srv.Close()
+			b.Cleanup(srv.Close)
 			add(srv, count)
 			handler := srv.Handler()
 			for _, query := range []string{"per_page=10", "per_page=10&patient_id=1", fmt.Sprintf("per_page=10&page=%d", count/10)} {

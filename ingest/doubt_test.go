@@ -471,7 +471,7 @@ func TestADoubtKnowsAStreamsSize(t *testing.T) {
 		require.ErrorIs(t, results[0].Err, ingest.ErrKeyReused, "the size that was sent is known")
 		results = program(t.Context(), stream())
 		require.Len(t, results, 1)
-		assert.NoError(t, results[0].Err)
+		require.NoError(t, results[0].Err)
 		assert.Len(t, srv.Notes(), 1)
 	})
 }

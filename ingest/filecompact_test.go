@@ -101,7 +101,7 @@ func TestNoticesOutliveEveryCompaction(t *testing.T) {
 	require.NoError(t, j.Close())
 	j = d.opened(t)
 	_, err = j.Bind(t.Context(), ingest.Owner{Service: service, UserID: 18})
-	require.ErrorIs(t, err, ingest.ErrOtherUser, "whose it is is not forgotten")
+	require.ErrorIs(t, err, ingest.ErrOtherUser, "its owner is not forgotten")
 	binding, err := j.Bind(t.Context(), owner)
 	require.NoError(t, err)
 	assert.True(t, binding.Gaps, "nor that something is missing")

@@ -67,15 +67,15 @@ func TestATransportMayChangeAndKeepWhatItGets(t *testing.T) {
 
 func TestAnAttemptEndsItsContext(t *testing.T) {
 	t.Parallel()
-	var ctx context.Context
+	var sent *http.Request
 	r := newRequest(Reads, func(req *http.Request) (*http.Response, error) {
-		ctx = req.Context()
+		sent = req
 		return responds(http.StatusOK, "{}"), nil
 	})
 	result, err := r.Do(t.Context())
 	require.NoError(t, err)
 	defer result.Release()
-	assert.Error(t, ctx.Err(), "what a transport left behind ends with the attempt")
+	assert.Error(t, sent.Context().Err(), "what a transport left behind ends with the attempt")
 }
 
 type receiver func()

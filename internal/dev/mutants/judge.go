@@ -105,7 +105,7 @@ func (l *laboratory) try(ctx context.Context, m *mutant, p *programs, trials []b
 		run := exec.CommandContext(timed, "sh", "-c", `ulimit -t "$1"; shift; exec "$@"`, "sh", strconv.Itoa(10+int(5*b.cpu.Seconds())),
 			binary, "-test.failfast", "-test.timeout", "0", "-test.run", "^("+strings.Join(tests, "|")+")$")
 		run.Dir, run.Env, run.WaitDelay = b.folder, append(os.Environ(), plant.Variable+"="+strconv.Itoa(m.number)), time.Second
-		out, _ := run.CombinedOutput()
+		out, _ := run.CombinedOutput() // how it ended is asked of the process
 		late := timed.Err() != nil
 		cancel()
 		switch {
@@ -116,7 +116,7 @@ func (l *laboratory) try(ctx context.Context, m *mutant, p *programs, trials []b
 		case run.ProcessState.Success():
 			continue
 		case late, strings.HasPrefix(run.ProcessState.String(), "signal:"):
-			return timedOut, nil
+			return timedOut, nil //nolint:nilerr // that it took too long is the answer
 		}
 		m.by = string(regexp.MustCompile(`(?m)^--- FAIL: \w+`).Find(out))
 		return killed, nil
@@ -168,7 +168,7 @@ func (p *programs) sound(ctx context.Context, trials []batch) error {
 		slices.Sort(names)
 		run := exec.CommandContext(ctx, binary, "-test.run", "^("+strings.Join(slices.Compact(names), "|")+")$")
 		run.Dir = folder
-		out, _ := run.CombinedOutput()
+		out, _ := run.CombinedOutput() // how it ended is asked of the process
 		for _, failed := range regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindAllStringSubmatch(string(out), -1) {
 			p.unfit[folder] = append(p.unfit[folder], failed[1])
 		}
