@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,7 +112,7 @@ func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 type hanging struct {
 	lapsing
 	doubted  bool
-	released int
+	released atomic.Int32
 	hangs    func()
 }
 
@@ -134,7 +135,7 @@ func (c hangingClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return c.Claim.Save(ctx, e)
 }
 
-func (c hangingClaim) Release() { c.journal.released++ }
+func (c hangingClaim) Release() { c.journal.released.Add(1) }
 
 // A recording that a run has in hand when its end has taken too long is let go all the same: a lease that nobody knows of would be
 // renewed as long as the process lives, and no other worker would ever get the recording.
@@ -159,6 +160,6 @@ func TestALateTaskLetsItsClaimGo(t *testing.T) {
 		assert.Less(t, time.Since(begun), 50*time.Second)
 		time.Sleep(2 * time.Minute)
 		require.Error(t, ctx.Err(), "it hung")
-		assert.Equal(t, 1, journal.released)
+		assert.EqualValues(t, 1, journal.released.Load())
 	})
 }
