@@ -209,7 +209,7 @@ func (t *trip) fromCache(fetch func() *http.Response) *http.Response {
 	if found && age < t.world.design.cached {
 		resp := respond(http.StatusOK, "application/json", string(kept.body))
 		if t.world.design.ageless {
-			t.keptAt = kept.at
+			t.keptAt.Store(&kept.at)
 		} else {
 			resp.Header.Set("Age", strconv.Itoa(int(age/time.Second)))
 		}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -81,7 +82,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	place := n.place(c, r)
 	d := drawsAt(n.world.seed, uint64(n.number), uint64(c.step), hashOf(place))
-	t := trip{network: n, request: r, fault: -1}
+	t := trip{network: n, request: r, fault: -1, keptAt: new(atomic.Pointer[time.Time])}
 	struck, kind := d.chance(n.world.design.rate), pick(d, n.world.design.faults...)
 	if again, before := d.chance(0.25), c.latestFault(); before >= 0 && again && !n.world.design.quiet { // trouble seldom comes once
 		struck, kind = true, before
@@ -150,8 +151,10 @@ type trip struct {
 	late    time.Duration // of a late commit
 	copied  bool          // the replica responds to a read
 	cached  bool          // a proxy may respond from its cache
-	keptAt  time.Time     // what the cache gives as the time, without saying how old it is; zero: it says that
-	extent  int           // of what arrives when something is cut, or of what is asked for
+	// What the cache gives as the time, without saying how old it is; nil: it says that. A late request may come to the cache
+	// when the response is on its way.
+	keptAt *atomic.Pointer[time.Time]
+	extent int // of what arrives when something is cut, or of what is asked for
 
 	unused bool // nothing has left: the connection was not fit for it
 }
@@ -400,8 +403,8 @@ func (t *trip) serve() *http.Response {
 // dated gives a response the time of day that its sender believes in.
 func (t *trip) dated(resp *http.Response) *http.Response {
 	now := time.Now().Add(t.world.design.clock)
-	if !t.keptAt.IsZero() {
-		now = t.keptAt.Add(t.world.design.clock)
+	if kept := t.keptAt.Load(); kept != nil {
+		now = kept.Add(t.world.design.clock)
 	}
 	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil {
 		now = now.Add(-time.Duration(age) * time.Second)

@@ -38,14 +38,14 @@ type wire struct {
 	serving   sync.WaitGroup
 
 	mu    sync.Mutex
-	trips map[string]*trip // under way
+	trips map[string]trip // under way
 	last  int
 }
 
 const tripHeader = "X-Trip"
 
 func newWire(p protocol) *wire {
-	w := &wire{conns: make(chan net.Conn), closed: make(chan struct{}), trips: map[string]*trip{}}
+	w := &wire{conns: make(chan net.Conn), closed: make(chan struct{}), trips: map[string]trip{}}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(p == http1)
 	protocols.SetUnencryptedHTTP2(p == http2)
@@ -91,7 +91,7 @@ func (w *wire) begin(t *trip) (key string) {
 	defer w.mu.Unlock()
 	w.last++
 	key = strconv.Itoa(w.last)
-	w.trips[key] = t
+	w.trips[key] = *t
 	return key
 }
 
@@ -105,10 +105,8 @@ func (w *wire) end(key string) {
 func (w *wire) trip(key string) (t trip, underWay bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.trips[key] == nil {
-		return trip{}, false
-	}
-	return *w.trips[key], true
+	t, underWay = w.trips[key]
+	return t, underWay
 }
 
 // sendByWire is send where there is a wire.
