@@ -488,10 +488,11 @@ func TestAReconnectIsVerifiedUntilItSucceeds(t *testing.T) {
 		require.NoError(t, s.check(t.Context()))
 		s.reconnects = 1 // others than those of the connection
 		e.before = func(context.Context, string, string) error { return errors.New("synthetic") }
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.Error(t, s.check(ctx))
-		require.Error(t, s.check(ctx), "it was not verified")
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.Error(t, s.check(ctx), "it was not verified")
+			cancel()
+		}
 		e.before = nil
 		require.NoError(t, s.check(t.Context()))
 		assert.Zero(t, s.reconnects)

@@ -157,10 +157,11 @@ func TestTwentyThousandRequestsKeepItResponsive(t *testing.T) {
 		box.send(http.MethodGet, "/v1/auth/tokens", "", nil)
 	}
 	client := box.client()
-	var all, long time.Duration
+	var all, long, taken time.Duration
 	measured := func(what string, act func()) {
 		seen := page.watch(act)
 		t.Logf("%s: %v", what, seen)
+		taken += seen.stolen
 		for _, task := range seen.tasks {
 			all += task
 			if task > 50*time.Millisecond {
@@ -213,6 +214,9 @@ func TestTwentyThousandRequestsKeepItResponsive(t *testing.T) {
 		page.wait(`document.getElementById("request-count").textContent === "20000"`)
 	})
 	t.Logf("peak %d MiB", box.peakMemory())
+	if taken > 10*time.Second { // of two processors in less than a minute: then a task's clock tells nothing of the page
+		t.Skipf("the machine's host took %v of the processors' time", taken)
+	}
 	// A busy host makes a task long now and then; a page that does too much at once has little else.
 	assert.Less(t, long, all/4, "of what the page computed, nearly all was done in less than 50 ms at a time")
 }
