@@ -50,19 +50,17 @@ func (s *SendState) abandon(work *Guarded, resp **http.Response) {
 
 // untilDelivered runs the caller's callbacks until the request is delivered, and reports whether it was.
 func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64), delivered <-chan struct{}) bool {
-	report := func() {
-		if progress != nil {
-			progress(s.body.Load().left())
-		}
+	if progress == nil {
+		progress = func(int64) {}
 	}
-	report()
+	progress(0) // also where the request is on its way already
 	for {
 		select {
 		case <-delivered:
-			report()
+			progress(s.body.Load().left())
 			return true
 		case <-s.upload.progress:
-			report()
+			progress(s.body.Load().left())
 		case reply := <-s.upload.commits:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():

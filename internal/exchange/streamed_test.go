@@ -76,3 +76,17 @@ func TestALateResponseIsClosed(t *testing.T) {
 		t.Error("it is still open")
 	}
 }
+
+// Bytes may have left before the caller's goroutine comes to report any.
+func TestProgressBeginsAtZero(t *testing.T) {
+	t.Parallel()
+	s := &SendState{upload: new(UploadState)}
+	body := &followedBody{}
+	body.before.Store(7)
+	s.body.Store(body)
+	delivered := make(chan struct{})
+	close(delivered)
+	var reports []int64
+	assert.True(t, s.untilDelivered(t.Context(), func(sent int64) { reports = append(reports, sent) }, delivered))
+	assert.Equal(t, []int64{0, 7}, reports)
+}
