@@ -17,7 +17,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -319,7 +318,7 @@ func (s *NotesService) downloadFile(ctx context.Context, call *scope, id int64, 
 	}
 	part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, origin.Service(s.client.base)))
 	switch {
-	case errors.Is(err, filelock.ErrHeld):
+	case errors.Is(err, disk.ErrHeld):
 		return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}
 	case err != nil:
 		return 0, downloadAudio.downloadError(err)

@@ -17,6 +17,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 // lifeVariable holds what a process that is to be killed has to do.
@@ -69,7 +70,7 @@ func (l life) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &deadlyDisk{FS: disk.From(ctx), life: l}
+	d := &deadlyDisk{FS: durable.From(ctx), life: l}
 	path := l.Journal
 	if l.Link {
 		path += ".link"
@@ -131,7 +132,7 @@ func content(n int) []byte { return fmt.Appendf(nil, "RIFF synthetic recording %
 
 // deadlyDisk ends the process at a transition.
 type deadlyDisk struct {
-	disk.FS
+	durable.FS
 	life  life
 	mu    sync.Mutex
 	count int

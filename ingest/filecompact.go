@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -155,7 +154,7 @@ func (c *compaction) done() {
 func (j *FileJournal) upgrade(context.Context) (err error) {
 	j.older, err = j.fs.Lock(j.path + ".lock")
 	switch {
-	case errors.Is(err, filelock.ErrHeld):
+	case errors.Is(err, disk.ErrHeld):
 		return fail("a process of the version before has the journal open", ErrJournalInUse)
 	case err != nil:
 		j.older = nil

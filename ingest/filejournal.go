@@ -11,7 +11,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
@@ -24,7 +24,7 @@ import (
 // line that counts the name is looked at. An error of the disk, or a file that was moved, ends its service for good: close it,
 // repair what failed and open it anew.
 type FileJournal struct {
-	fs       disk.FS
+	fs       durable.FS
 	path     string    // of the file itself
 	older    io.Closer // the lock of the version before; nil: not needed
 	unlocked bool
@@ -77,7 +77,7 @@ type JournalOption func(*FileJournal)
 func WithoutLock() JournalOption { return func(j *FileJournal) { j.unlocked = true } }
 
 func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
-	j := &FileJournal{fs: disk.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(), slack: disk.Slack(ctx, defaultSlack)}
+	j := &FileJournal{fs: durable.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(), slack: durable.Slack(ctx, defaultSlack)}
 	for _, opt := range opts {
 		opt(j)
 	}
@@ -108,9 +108,9 @@ func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*File
 
 func cannotOpen(err error) error {
 	switch {
-	case errors.Is(err, filelock.ErrHeld):
+	case errors.Is(err, disk.ErrHeld):
 		return fail("another process has the journal open", ErrJournalInUse)
-	case errors.Is(err, filelock.ErrNoLocks):
+	case errors.Is(err, disk.ErrNoLocks):
 		return fail("the file system knows no locks, which keep a second process from the journal; keep it elsewhere, or see to that yourself and open it with WithoutLock", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fail("there is no such journal; if it was never begun, BeginJournal begins it", err)
@@ -165,7 +165,7 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil, fail("the file is there already; OpenJournal opens it", err)
-	case errors.Is(err, filelock.ErrHeld) || errors.Is(err, filelock.ErrNoLocks):
+	case errors.Is(err, disk.ErrHeld) || errors.Is(err, disk.ErrNoLocks):
 		return nil, cannotOpen(err)
 	case err != nil:
 		return nil, cannot("begun", err)

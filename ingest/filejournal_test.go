@@ -21,6 +21,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 const service = "https://service.example.test"
@@ -421,7 +422,7 @@ func TestManySaveAtOnce(t *testing.T) {
 // memory is a disk in memory that counts its syncs and can be full.
 type memory struct {
 	*disktest.Disk
-	disk.FS
+	durable.FS
 	mu      sync.Mutex
 	failing string
 	syncs   int

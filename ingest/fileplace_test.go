@@ -17,7 +17,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 // fill makes enough outdated lines that the next Bind drops them.
@@ -204,12 +204,12 @@ func TestAJournalIsAUsersToo(t *testing.T) {
 
 // stubborn is a disk on which some things cannot be done.
 type stubborn struct {
-	disk.FS
+	durable.FS
 	fail func(what string) error
 }
 
 func (s *stubborn) Open(name string, unlocked bool) (disk.File, error) {
-	if err := s.fail("open"); err != nil && (!unlocked || !errors.Is(err, filelock.ErrNoLocks)) {
+	if err := s.fail("open"); err != nil && (!unlocked || !errors.Is(err, disk.ErrNoLocks)) {
 		return nil, err
 	}
 	return s.FS.Open(name, unlocked)
@@ -266,7 +266,7 @@ func TestWhatIsOptionalEndsNothing(t *testing.T) {
 			t.Parallel()
 			path := journalPath(t)
 			require.NoError(t, openJournal(t, service, path).Close())
-			failing := &stubborn{disk.From(t.Context()), func(done string) error {
+			failing := &stubborn{durable.From(t.Context()), func(done string) error {
 				if done == what {
 					return &fs.PathError{Op: done, Path: path, Err: err}
 				}
@@ -299,7 +299,7 @@ func TestAFileThatIsLostAfterCompactionIsAnError(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	require.NoError(t, openJournal(t, service, path).Close())
-	failing := &stubborn{disk.From(t.Context()), func(done string) error {
+	failing := &stubborn{durable.From(t.Context()), func(done string) error {
 		if done == "lost" {
 			return syscall.EMFILE
 		}
@@ -323,8 +323,8 @@ func TestAPlaceWithoutLocksIsRefusedUnlessAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		err     error
 		allowed bool
-	}{{filelock.ErrNoLocks, true}, {syscall.ENOLCK, false}} {
-		ctx := disk.With(t.Context(), &stubborn{disk.From(t.Context()), func(done string) error {
+	}{{disk.ErrNoLocks, true}, {syscall.ENOLCK, false}} {
+		ctx := disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
 			if done == "open" {
 				return c.err
 			}
@@ -365,18 +365,18 @@ func TestTheVersionBeforeIsReadAndRefusesWhatItDoesNotKnow(t *testing.T) {
 	for _, replaceable := range []bool{true, false} {
 		path := journalPath(t)
 		require.NoError(t, os.WriteFile(path, []byte(version1()), 0o600))
-		ctx := disk.With(t.Context(), &stubborn{disk.From(t.Context()), func(done string) error {
+		ctx := disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
 			if done == "rename" && !replaceable {
 				return syscall.EBUSY
 			}
 			return nil
 		}})
 		// A process of that version is at work: it locks a file beside the journal.
-		older, err := filelock.Open(path + ".lock")
+		older, err := disk.Take(path + ".lock")
 		require.NoError(t, err)
 		_, err = ingest.OpenJournal(ctx, path)
 		require.ErrorIs(t, err, ingest.ErrJournalInUse)
-		require.NoError(t, filelock.Remove(older))
+		require.NoError(t, disk.Remove(older))
 
 		j, err := ingest.OpenJournal(ctx, path)
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -68,7 +68,7 @@ type Snapshot struct {
 
 	path string // empty: it is kept in memory alone
 	head string // the first two lines of the file
-	fs   disk.FS
+	fs   durable.FS
 	file disk.File
 }
 
@@ -93,13 +93,13 @@ func Open(ctx context.Context, client *clinicaldoc.Client, path string, params c
 		return nil, err
 	}
 	own := header.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: origin.Service(client.BaseURL()), UserID: user.ID}
-	s.fs, s.path, s.head = disk.From(ctx), path, fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
+	s.fs, s.path, s.head = durable.From(ctx), path, fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
 	s.file, err = s.fs.Open(path, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.file, err = s.fs.Create(path, false)
 	}
 	switch {
-	case errors.Is(err, filelock.ErrHeld):
+	case errors.Is(err, disk.ErrHeld):
 		return nil, fail("another has the file open", ErrInUse)
 	case err != nil:
 		return nil, fail("the file cannot be opened: "+redact.Cause(err), err)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -59,7 +59,7 @@ func Embed(ctx context.Context, dir string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fail("the directory cannot be made: "+redact.Cause(err), err)
 	}
-	lock, err := filelock.Open(filepath.Join(dir, "clinicaldoc.lock")) // two servers on one directory would both start
+	lock, err := disk.Take(filepath.Join(dir, "clinicaldoc.lock")) // two servers on one directory would both start
 	if err != nil {
 		return nil, inUse(err)
 	}
@@ -68,7 +68,7 @@ func Embed(ctx context.Context, dir string) (*Server, error) {
 		ServerName: "clinicaldoc", DontListen: true, JetStream: true, StoreDir: filepath.Join(dir, "store"), SyncAlways: true, NoSigs: true,
 	})
 	if err != nil {
-		return nil, errors.Join(fail(err.Error(), err), filelock.Close(lock))
+		return nil, errors.Join(fail(err.Error(), err), disk.Close(lock))
 	}
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
@@ -78,12 +78,12 @@ func Embed(ctx context.Context, dir string) (*Server, error) {
 	}
 	if !s.ReadyForConnections(ready) {
 		s.Shutdown()
-		return nil, errors.Join(fail("the server did not start: "+log.first()), filelock.Close(lock))
+		return nil, errors.Join(fail("the server did not start: "+log.first()), disk.Close(lock))
 	}
 	conn, err := nats.Connect("", append(safe(), nats.InProcessServer(s))...)
 	if err != nil {
 		s.Shutdown()
-		return nil, errors.Join(fail(err.Error(), err), filelock.Close(lock))
+		return nil, errors.Join(fail(err.Error(), err), disk.Close(lock))
 	}
 	return &Server{Conn: conn, server: s, lock: lock}, nil
 }
@@ -93,7 +93,7 @@ func (s *Server) Close() error {
 	s.Conn.Close()
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
-	return filelock.Close(s.lock)
+	return disk.Close(s.lock)
 }
 
 // logger keeps the first complaint: why a server does not start is told nowhere else.
@@ -127,7 +127,7 @@ func (l *logger) Errorf(format string, v ...any) { l.note(format, v...) }
 func (l *logger) Fatalf(format string, v ...any) { l.note(format, v...) }
 
 func inUse(err error) error {
-	if errors.Is(err, filelock.ErrHeld) {
+	if errors.Is(err, disk.ErrHeld) {
 		return fail("another process uses the directory", ingest.ErrJournalInUse)
 	}
 	return fail("the directory cannot be locked: "+redact.Cause(err), err)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 func TestFilesAreAppendedToAndReadAnywhere(t *testing.T) {
@@ -48,7 +48,7 @@ func TestFilesAreAppendedToAndReadAnywhere(t *testing.T) {
 
 func TestAFileTakesAnothersPlaceAndIsHeldAllTheTime(t *testing.T) {
 	t.Parallel()
-	d, dir := disk.From(t.Context()), t.TempDir()
+	d, dir := durable.From(t.Context()), t.TempDir()
 	path := filepath.Join(dir, "old")
 	old, err := d.Create(path, false)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestAFileTakesAnothersPlaceAndIsHeldAllTheTime(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, there.IsAt(path))
 	_, err = d.Open(path, false)
-	require.ErrorIs(t, err, filelock.ErrHeld)
+	require.ErrorIs(t, err, disk.ErrHeld)
 	require.NoError(t, d.SyncDir(dir))
 	require.NoError(t, there.Close())
 	content, err := os.ReadFile(path)
@@ -74,11 +74,11 @@ func TestAFileTakesAnothersPlaceAndIsHeldAllTheTime(t *testing.T) {
 
 func TestALockKeepsOthersOut(t *testing.T) {
 	t.Parallel()
-	d, path := disk.From(t.Context()), filepath.Join(t.TempDir(), "lock")
+	d, path := durable.From(t.Context()), filepath.Join(t.TempDir(), "lock")
 	lock, err := d.Lock(path)
 	require.NoError(t, err)
 	_, err = d.Lock(path)
-	require.ErrorIs(t, err, filelock.ErrHeld)
+	require.ErrorIs(t, err, disk.ErrHeld)
 	require.NoError(t, lock.Close())
 	assert.NoFileExists(t, path)
 	lock, err = d.Lock(path)

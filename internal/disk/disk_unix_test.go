@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 func TestAFileIsHeldUnderEveryName(t *testing.T) {
 	t.Parallel()
-	d, dir := disk.From(t.Context()), t.TempDir()
+	d, dir := durable.From(t.Context()), t.TempDir()
 	path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(path, link))
 	f, err := d.Create(path, false)
@@ -25,7 +25,7 @@ func TestAFileIsHeldUnderEveryName(t *testing.T) {
 	require.NoError(t, err)
 	for _, unlocked := range []bool{false, true} { // a place without locks is one thing, a lock that another has is another
 		_, err = d.Open(resolved, unlocked)
-		require.ErrorIs(t, err, filelock.ErrHeld)
+		require.ErrorIs(t, err, disk.ErrHeld)
 	}
 	_, err = d.Open(link, false)
 	require.ErrorIs(t, err, syscall.ELOOP, "a link that was put there since is not followed")

@@ -7,71 +7,42 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 )
 
-// maxTries bounds how often a file is opened anew because another took its place just before it was held.
-const maxTries = 10
-
-// openOnce holds the file itself, so that it is held under every name that leads to it.
-func openOnce(name string, unlocked bool, how int) (File, error) {
-	for range maxTries {
-		file, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|how, private)
-		if err != nil {
-			return nil, err
-		}
-		h := held{file}
-		if err = filelock.Hold(file); unlocked && errors.Is(err, filelock.ErrNoLocks) {
-			err = nil
-		}
-		if err == nil {
-			err = filelock.CheckPrivate(file)
-		}
-		if err == nil {
-			err = h.IsAt(name)
-		}
-		if err == nil {
-			return h, nil
-		}
-		_ = h.Close()
-		if !errors.Is(err, ErrMoved) {
-			return nil, err
-		}
-	}
-	return nil, ErrMoved
+// open follows no link, and does not wait for a pipe's other end.
+func open(name string, how int) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|how, private)
 }
 
-type held struct{ *os.File }
+// Remove removes the file and lets go of it.
+func Remove(file *os.File) error { return errors.Join(os.Remove(file.Name()), file.Close()) }
 
-// Close lets go at once, also while a program that this process has just started still has the file open.
-func (h held) Close() error { return filelock.Close(h.File) }
-
-func (h held) IsAt(name string) error {
-	is, err := os.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ErrMoved
-	}
-	mine, failed := h.Stat()
-	if err := errors.Join(err, failed); err != nil {
+func checkLinks(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
 		return err
 	}
-	stat, ok := mine.Sys().(*syscall.Stat_t)
-	switch {
-	case !os.SameFile(mine, is):
-		return ErrMoved
-	case ok && stat.Nlink > 1:
-		return filelock.ErrLinked
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
+		return ErrLinked
 	}
 	return nil
 }
 
-// Replace renames over the old file while both are held: who opened the old one finds that the name no longer leads to it.
-func (system) Replace(made File, from string, old File, to string) (File, error) {
-	if err := os.Rename(from, to); err != nil {
-		_ = made.Close()
-		return old, err
+// checkOwner does not trust what others could write to, unless the file system knows no modes: then its folder has to keep them
+// out.
+func checkOwner(file *os.File, info fs.FileInfo) error {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int64(stat.Uid) != int64(os.Geteuid()) {
+		return ErrOthers
 	}
-	_ = old.Close()
-	return made, nil
+	was := info.Mode().Perm()
+	if was == private {
+		return nil
+	}
+	_ = file.Chmod(private)
+	const othersWrite = 0o022
+	if is, err := file.Stat(); was&othersWrite != 0 && (err != nil || is.Mode().Perm() != was) {
+		_ = file.Chmod(was)
+		return ErrWritable
+	}
+	return nil
 }

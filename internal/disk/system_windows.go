@@ -3,40 +3,52 @@ package disk
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
-
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
 )
 
 const sharingViolation = syscall.Errno(32)
 
-// openOnce lets others read the file, and nothing else: they can neither write nor move nor remove it.
-func openOnce(name string, _ bool, how int) (File, error) {
+// open lets others read the file, and nothing else: they can neither write nor move nor remove it, until it is closed.
+func open(name string, how int) (*os.File, error) {
 	path, err := syscall.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, err
 	}
 	disposition := uint32(syscall.OPEN_EXISTING)
-	if how&os.O_CREATE != 0 {
+	switch {
+	case how&os.O_EXCL != 0:
 		disposition = syscall.CREATE_NEW
+	case how&os.O_CREATE != 0:
+		disposition = syscall.OPEN_ALWAYS
 	}
 	handle, err := syscall.CreateFile(path, syscall.GENERIC_READ|syscall.GENERIC_WRITE, syscall.FILE_SHARE_READ, nil, disposition, syscall.FILE_ATTRIBUTE_NORMAL, 0)
 	switch {
 	case errors.Is(err, sharingViolation):
-		return nil, filelock.ErrHeld
+		return nil, ErrHeld
 	case err != nil:
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	file := os.NewFile(uintptr(handle), name)
-	if err := filelock.CheckPrivate(file); err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return held{file}, nil
+	return os.NewFile(uintptr(handle), name), nil
 }
 
-type held struct{ *os.File }
+// lock has nothing to do: open has held the file.
+func lock(*os.File) error { return nil }
+
+// Close lets go of the file and closes it.
+func Close(file *os.File) error { return file.Close() }
+
+// Remove lets go of the file and removes it. Another holder may come in between; then the file stays with that one.
+func Remove(file *os.File) error {
+	if err := file.Close(); err != nil {
+		return err
+	}
+	if err := os.Remove(file.Name()); !errors.Is(err, sharingViolation) {
+		return err
+	}
+	return nil
+}
 
 func (h held) Write(p []byte) (int, error) {
 	if _, err := h.Seek(0, io.SeekEnd); err != nil {
@@ -45,18 +57,16 @@ func (h held) Write(p []byte) (int, error) {
 	return h.File.Write(p)
 }
 
-// IsAt looks for a second name alone: nobody can move or remove the file while it is open.
-func (h held) IsAt(string) error { return filelock.CheckPrivate(h.File) }
-
-// Replace has to close both files: no open file can be replaced. If another takes the file in between, it is that one's.
-func (s system) Replace(made File, from string, old File, to string) (File, error) {
-	err := errors.Join(made.Close(), old.Close())
-	if err == nil {
-		err = os.Rename(from, to)
+func checkLinks(file *os.File) error {
+	var handle syscall.ByHandleFileInformation
+	if err := syscall.GetFileInformationByHandle(syscall.Handle(file.Fd()), &handle); err != nil {
+		return err
 	}
-	file, lost := s.Open(to, false)
-	if lost != nil {
-		return nil, errors.Join(err, lost)
+	if handle.NumberOfLinks > 1 {
+		return ErrLinked
 	}
-	return file, err
+	return nil
 }
+
+// checkOwner knows nothing: modes and owners are not in a file's information here.
+func checkOwner(*os.File, fs.FileInfo) error { return nil }

@@ -54,7 +54,7 @@ const (
 var errNotOurs = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
 
 // OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
-// [filelock.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is
+// [disk.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is
 // in the way.
 func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 	fsys := disk.From(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 const of = "note 7 of https://api.clinic.test"
@@ -34,7 +34,7 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	data := audio(700)
 	p := begun(t, path, data)
 	_, err := OpenPart(t.Context(), path, of)
-	require.ErrorIs(t, err, filelock.ErrHeld)
+	require.ErrorIs(t, err, disk.ErrHeld)
 	name := p.partPath()
 	p.Leave()
 

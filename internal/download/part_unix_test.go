@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 func TestAPipeIsNoPart(t *testing.T) {
@@ -21,5 +21,5 @@ func TestAPipeIsNoPart(t *testing.T) {
 	require.NoError(t, os.Remove(p.partPath()))
 	require.NoError(t, syscall.Mkfifo(p.partPath(), 0o600))
 	_, err := OpenPart(t.Context(), path, of)
-	require.ErrorIs(t, err, filelock.ErrNotRegular)
+	require.ErrorIs(t, err, disk.ErrNotRegular)
 }

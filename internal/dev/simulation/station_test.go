@@ -16,6 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 const journalPath = "/journal"
@@ -156,7 +157,7 @@ func (s *station) run(ctx context.Context, l *life, calm bool) {
 	c := owner.begin("ingest")
 	c.parallel = true
 	s.checkFiles()
-	ctx, cancel := c.context(disk.WithSlack(disk.With(ctx, s.disk.Mount(s.use(l))), 1))
+	ctx, cancel := c.context(durable.WithSlack(disk.With(ctx, s.disk.Mount(s.use(l))), 1))
 	defer cancel()
 	journal, err := ingest.OpenJournal(ctx, journalPath)
 	if l.isDead() {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 // ErrCut is what a process hears of the disk after a power cut: nothing that it does from then on is done.
@@ -13,7 +13,7 @@ var ErrCut = errors.New("the power is cut")
 
 // Machine is what a process runs on until the power is cut.
 type Machine struct {
-	disk.FS
+	durable.FS
 	Alive func() bool // what is said when it is not is never heard
 }
 

@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 // Disk is a machine's disk. Its only folders are those that files are in.
@@ -70,7 +70,7 @@ const (
 )
 
 // Mount gives the disk into the hands of a process; nil: one that may do everything.
-func (d *Disk) Mount(p Process) disk.FS {
+func (d *Disk) Mount(p Process) durable.FS {
 	if p == nil {
 		p = func(string) error { return nil }
 	}
@@ -266,7 +266,7 @@ func (m *mount) open(name string) (*file, error) {
 	case f == nil:
 		return nil, fs.ErrNotExist
 	case f.holder != nil:
-		return nil, filelock.ErrHeld
+		return nil, disk.ErrHeld
 	}
 	f.holder = m
 	return &file{m, f, name}, nil
@@ -352,7 +352,7 @@ func (m *mount) SyncDir(folder string) error {
 func (m *mount) Lock(name string) (io.Closer, error) {
 	err := m.do(Lock, func() error {
 		if m.locks[name] != nil {
-			return filelock.ErrHeld
+			return disk.ErrHeld
 		}
 		m.locks[name] = m
 		return nil

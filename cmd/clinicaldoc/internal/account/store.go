@@ -12,7 +12,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 // Context is a service that one has logged in to.
@@ -132,15 +132,15 @@ func (s *Store) Change(change func(*Config) error) error {
 	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
 		return err
 	}
-	lock, err := filelock.Open(filepath.Join(s.Folder, ".lock"))
-	for begun := time.Now(); errors.Is(err, filelock.ErrHeld) && time.Since(begun) < lockLimit; {
+	lock, err := disk.Take(filepath.Join(s.Folder, ".lock"))
+	for begun := time.Now(); errors.Is(err, disk.ErrHeld) && time.Since(begun) < lockLimit; {
 		time.Sleep(10 * time.Millisecond)
-		lock, err = filelock.Open(filepath.Join(s.Folder, ".lock"))
+		lock, err = disk.Take(filepath.Join(s.Folder, ".lock"))
 	}
 	if err != nil {
 		return fmt.Errorf("the settings cannot be changed: %w", err)
 	}
-	defer func() { _ = filelock.Close(lock) }()
+	defer func() { _ = disk.Close(lock) }()
 	config, err := s.Load()
 	if err == nil {
 		err = change(config)

@@ -18,7 +18,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
 )
 
@@ -86,17 +86,17 @@ func openPart(target string, own header.Header) (*exportPart, error) {
 	} else {
 		path := filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".clinicaldoc-part")
 		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-			return nil, partRefused(filelock.ErrNotPrivate)
+			return nil, partRefused(disk.ErrNotPrivate)
 		}
-		p.file, err = filelock.Open(path)
+		p.file, err = disk.Take(path)
 	}
 	switch {
-	case errors.Is(err, filelock.ErrHeld):
+	case errors.Is(err, disk.ErrHeld):
 		return nil, refusedf("another export to this file is under way")
 	case err != nil:
 		return nil, fmt.Errorf("the export cannot be written: %w", err)
 	}
-	err = filelock.CheckPrivate(p.file)
+	err = disk.CheckPrivate(p.file)
 	if err == nil && target == "-" && runtime.GOOS != "windows" {
 		err = os.Remove(p.file.Name()) // nothing stays behind, however this ends
 	}
@@ -114,7 +114,7 @@ func openPart(target string, own header.Header) (*exportPart, error) {
 func partRefused(err error) error {
 	const remove = "; remove it, or name another file"
 	switch {
-	case errors.Is(err, filelock.ErrNotPrivate):
+	case errors.Is(err, disk.ErrNotPrivate):
 		return refusedf("the part of an earlier export, beside the file and hidden, can be read or written by others%s", remove)
 	case errors.Is(err, header.ErrOtherUser):
 		return refusedf("another user of the service began this export; export as that user, or name another file")
@@ -225,7 +225,7 @@ func (p *exportPart) finish(rows []exportRow, stdout io.Writer) (written int, er
 		_ = os.Remove(file.Name())
 		return written, fmt.Errorf("the export cannot be written: %w", err)
 	}
-	return written, filelock.Remove(p.file)
+	return written, disk.Remove(p.file)
 }
 
 func (p *exportPart) copyTo(rows []exportRow, to io.Writer) (written int, err error) {
@@ -256,7 +256,7 @@ func (p *exportPart) copyTo(rows []exportRow, to io.Writer) (written int, err er
 
 // close lets go of the part; that of standard output is of no use to anybody.
 func (p *exportPart) close() {
-	_ = filelock.Close(p.file)
+	_ = disk.Close(p.file)
 	if p.target == "-" && runtime.GOOS == "windows" {
 		_ = os.Remove(p.file.Name())
 	}

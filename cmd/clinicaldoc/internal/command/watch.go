@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
 )
 
@@ -108,7 +108,7 @@ func stateRefused(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrInUse):
 		return refusedf("another watch has the file of --state open")
-	case errors.Is(err, snapshot.ErrOtherService), errors.Is(err, snapshot.ErrOtherUser), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, filelock.ErrNotPrivate):
+	case errors.Is(err, snapshot.ErrOtherService), errors.Is(err, snapshot.ErrOtherUser), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, disk.ErrNotPrivate):
 		return refusedf("the file of --state is not for this account and --patient, not whole, or not yours alone; remove it, or name another")
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/filelock"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 // Run is one upload.
@@ -172,7 +172,7 @@ func Begin(folder, version string) *Writer {
 		old = old[1:]
 	}
 	if err == nil {
-		w.file, err = filelock.Open(filepath.Join(folder, w.Run.ID+ending))
+		w.file, err = disk.Take(filepath.Join(folder, w.Run.ID+ending))
 	}
 	w.err = err
 	w.Update()
@@ -239,7 +239,7 @@ func (w *Writer) Close() error {
 	if text, err := json.Marshal(line{Run: &w.Run}); w.torn && w.reserve > 0 && err == nil && len(text) < reserveSize {
 		_, _ = w.file.WriteAt(text, w.reserve)
 	}
-	err := errors.Join(w.file.Sync(), filelock.Close(w.file))
+	err := errors.Join(w.file.Sync(), disk.Close(w.file))
 	w.file = nil
 	return cmp.Or(w.err, err)
 }
@@ -352,9 +352,9 @@ func Read(path string) (Run, error) {
 	}
 	run.tally(planned)
 	if run.Ended.IsZero() {
-		file, err := filelock.Open(path)
-		if run.Running = errors.Is(err, filelock.ErrHeld); err == nil {
-			_ = filelock.Close(file)
+		file, err := disk.Take(path)
+		if run.Running = errors.Is(err, disk.ErrHeld); err == nil {
+			_ = disk.Close(file)
 		}
 	}
 	return run, nil

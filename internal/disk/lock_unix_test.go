@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package filelock
+package disk
 
 import (
 	"path/filepath"
@@ -13,7 +13,7 @@ import (
 func TestCloseLetsGoWhileAProcessIsBeingStarted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
-	file, err := Open(path)
+	file, err := Take(path)
 	require.NoError(t, err)
 	copied, err := syscall.Dup(int(file.Fd())) // as a process has one between its fork and its exec
 	require.NoError(t, err)

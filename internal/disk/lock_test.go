@@ -1,4 +1,4 @@
-package filelock
+package disk
 
 import (
 	"bufio"
@@ -30,7 +30,7 @@ func lockable(t *testing.T) {
 
 func hold(t *testing.T, path string) *os.File {
 	t.Helper()
-	file, err := Open(path)
+	file, err := Take(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = Close(file) })
 	return file
@@ -59,12 +59,12 @@ func TestASecondHolderIsRefusedUntilTheFirstCloses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	first := hold(t, path)
 	for range 2 {
-		_, err := Open(path)
+		_, err := Take(path)
 		require.ErrorIs(t, err, ErrHeld)
 	}
 	require.NoError(t, Close(first))
 	second := hold(t, path)
-	_, err := Open(path)
+	_, err := Take(path)
 	require.ErrorIs(t, err, ErrHeld)
 	require.NoError(t, Remove(second))
 	assert.NoFileExists(t, path)
@@ -80,7 +80,7 @@ func TestAnotherProcess(t *testing.T) {
 	if path == "" {
 		t.Skip("runs only in another process")
 	}
-	file, err := Open(path)
+	file, err := Take(path)
 	switch {
 	case err == nil:
 		defer func() { _ = Close(file) }()
@@ -126,7 +126,7 @@ func TestAHolderInAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	other := startProcess(t, path)
 	require.Equal(t, "held", other.outcome)
-	_, err := Open(path)
+	_, err := Take(path)
 	require.ErrorIs(t, err, ErrHeld)
 	require.Equal(t, "refused", startProcess(t, path).outcome)
 	require.NoError(t, other.in.Close())
@@ -156,7 +156,7 @@ func TestALinkIsNotFollowed(t *testing.T) {
 	for name, to := range map[string]string{"to a file": target, "to nothing": filepath.Join(dir, "nothing")} {
 		link := filepath.Join(dir, name)
 		require.NoError(t, os.Symlink(to, link))
-		_, err := Open(link)
+		_, err := Take(link)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, ErrHeld)
 	}
@@ -167,10 +167,10 @@ func TestALinkIsNotFollowed(t *testing.T) {
 func TestWhatCannotBeOpenedIsNotHeld(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	_, err := Open(filepath.Join(dir, "missing", "file"))
+	_, err := Take(filepath.Join(dir, "missing", "file"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NotErrorIs(t, err, ErrHeld)
-	_, err = Open(dir)
+	_, err = Take(dir)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrHeld)
 }
@@ -189,7 +189,7 @@ func TestAFileRemovedWhileItIsHeldIsMadeAnew(t *testing.T) {
 	b, err := second.Stat()
 	require.NoError(t, err)
 	assert.False(t, os.SameFile(a, b))
-	_, err = Open(path)
+	_, err = Take(path)
 	require.ErrorIs(t, err, ErrHeld, "the new one is held as well")
 }
 
@@ -200,34 +200,48 @@ func TestAFileRemovedBeforeItIsLockedIsMadeAnew(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	opened := 0
-	removed := func(times int) func(string) (*os.File, error) {
-		return func(path string) (*os.File, error) {
-			file, err := open(path)
+	removed := func(times int) func(*os.File) error {
+		return func(file *os.File) error {
 			if opened++; opened <= times {
 				require.NoError(t, os.Remove(path))
 			}
-			return file, err
+			return tryLock(file)
 		}
 	}
 	for _, replaced := range []bool{false, true} {
 		opened = 0
-		file, err := openNamed(path, func(path string) (*os.File, error) {
-			file, err := removed(1)(path)
+		file, err := openNamed(path, os.O_CREATE, func(file *os.File) error {
+			err := removed(1)(file)
 			if replaced && opened == 1 {
 				require.NoError(t, os.WriteFile(path, []byte("another"), 0o600))
 			}
-			return file, err
+			return err
 		})
 		require.NoError(t, err)
 		assert.Equal(t, 2, opened)
-		_, err = Open(path)
+		_, err = Take(path)
 		require.ErrorIs(t, err, ErrHeld, "what is held bears the name")
 		require.NoError(t, Close(file))
 	}
 	opened = 0
-	_, err := openNamed(path, removed(1000))
+	_, err := openNamed(path, os.O_CREATE, removed(1000))
 	require.ErrorIs(t, err, ErrHeld, "it is not tried for ever")
 	assert.Equal(t, maxTries, opened)
+}
+
+func TestAFileThatCannotBeLockedIsNotLeftBehind(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	refuse := func(err error) func(*os.File) error { return func(*os.File) error { return err } }
+	_, err := openNamed(path, os.O_CREATE|os.O_EXCL, refuse(ErrNoLocks))
+	require.ErrorIs(t, err, ErrNoLocks)
+	assert.NoFileExists(t, path)
+	_, err = openNamed(path, os.O_CREATE|os.O_EXCL, refuse(ErrHeld))
+	require.ErrorIs(t, err, ErrHeld)
+	assert.FileExists(t, path, "it is another's by now")
+	_, err = openNamed(path, 0, refuse(ErrNoLocks))
+	require.ErrorIs(t, err, ErrNoLocks)
+	assert.FileExists(t, path, "it was there before")
 }
 
 func TestHoldersThatRemoveTheFileNeverMeet(t *testing.T) {
@@ -239,7 +253,7 @@ func TestHoldersThatRemoveTheFileNeverMeet(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 500 {
-				file, err := Open(path)
+				file, err := Take(path)
 				if errors.Is(err, ErrHeld) {
 					continue
 				}

@@ -1,0 +1,113 @@
+// Package durable is what files that stay for years need of a disk beyond those of a download: a journal, a snapshot. They are
+// found under whatever name, and written anew while they are held.
+package durable
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+)
+
+// FS is a file system.
+type FS interface {
+	disk.FS
+	// Resolve follows links to the name of the file itself. One that is not there is [fs.ErrNotExist].
+	Resolve(name string) (string, error)
+	// Replace puts a file that Create made as from in the place of the open file to. It returns the one that is there then, held
+	// all the time where the system can do that; after an error that is the old one, or nil if it is lost to the caller.
+	Replace(made disk.File, from string, old disk.File, to string) (disk.File, error)
+	// Lock keeps others out by a file of its own, until it is closed or the process ends. While another has it, it is
+	// [disk.ErrHeld].
+	Lock(name string) (io.Closer, error)
+}
+
+// From returns the file system of a context: the system's own unless [disk.With] set another.
+func From(ctx context.Context) FS {
+	own, given := disk.From(context.Background()), disk.From(ctx)
+	if given == own {
+		return system{own}
+	}
+	return given.(FS) //nolint:forcetypeassert // a test that brings half a file system should know
+}
+
+type slackKey struct{}
+
+// WithSlack returns a context in which a journal that is opened drops outdated lines when there are more of them than this, so
+// that tests need not write thousands.
+func WithSlack(ctx context.Context, lines uint32) context.Context {
+	return context.WithValue(ctx, slackKey{}, lines)
+}
+
+// Slack returns what [WithSlack] set, or else the usual number.
+func Slack(ctx context.Context, usual uint32) uint32 {
+	if lines, ok := ctx.Value(slackKey{}).(uint32); ok {
+		return lines
+	}
+	return usual
+}
+
+// system is the operating system's file system.
+type system struct{ disk.FS }
+
+func (system) Resolve(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	if name, err = filepath.EvalSymlinks(name); err != nil {
+		return "", err
+	}
+	exists := func(name string) bool { _, err := os.Lstat(name); return err == nil }
+	list := func(folder string) []string {
+		entries, _ := os.ReadDir(folder)
+		names := make([]string, len(entries))
+		for n, entry := range entries {
+			names[n] = entry.Name()
+		}
+		return names
+	}
+	return spelled(name, exists, list), nil
+}
+
+// spelled is a path as its folders write it. Where names have no case, a file system in user space may take each spelling for a
+// file of its own, with a lock of its own.
+func spelled(path string, exists func(string) bool, list func(folder string) []string) string {
+	folder, base := filepath.Dir(path), filepath.Base(path)
+	if folder == path {
+		return path
+	}
+	folder = spelled(folder, exists, list)
+	other := strings.Map(func(r rune) rune {
+		if unicode.IsUpper(r) {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToUpper(r)
+	}, base)
+	if other != base && exists(filepath.Join(folder, other)) {
+		names := list(folder)
+		like := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, base) })
+		if like >= 0 && !slices.Contains(names, base) {
+			base = names[like]
+		}
+	}
+	return filepath.Join(folder, base)
+}
+
+func (system) Lock(name string) (io.Closer, error) {
+	file, err := disk.Take(name)
+	if err != nil {
+		return nil, err
+	}
+	return lock{file}, nil
+}
+
+type lock struct{ file *os.File }
+
+// Close leaves no file behind.
+func (l lock) Close() error { return disk.Remove(l.file) }
