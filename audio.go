@@ -18,7 +18,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
@@ -316,7 +315,7 @@ func (s *NotesService) downloadFile(ctx context.Context, call *scope, id int64, 
 	if err := checkID(call.call.Operation, id); err != nil {
 		return 0, err
 	}
-	part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, origin.Service(s.client.base)))
+	part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, exchange.Service(s.client.base)))
 	switch {
 	case errors.Is(err, disk.ErrHeld):
 		return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}
@@ -389,7 +388,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 			return download.Address(*signed), nil
 		},
 		PlainHTTP: func(u *url.URL) bool {
-			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && origin.Loopback(u)
+			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && exchange.Loopback(u)
 		},
 		Progress: params.OnProgress,
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -151,7 +150,7 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 		return nil, invalid(name, "holds a blank; was it copied with its surroundings?")
 	case strings.Contains(strings.ToLower(u.RawPath), "%2f"), hasDotSegment(u.Path):
 		return nil, invalid(name, "has a path with escaped slashes or dot segments")
-	case u.Scheme == "http" && !insecure && !origin.Loopback(u):
+	case u.Scheme == "http" && !insecure && !exchange.Loopback(u):
 		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data to the network; use https, or WithInsecureHTTP on a network you trust")
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil

@@ -13,7 +13,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -369,7 +368,7 @@ func (e *Error) whatToDo() string {
 func (e *Error) explain(header http.Header, base *url.URL, bodyless bool) {
 	page, pasted := redact.MediaType(header.Get("Content-Type")) == webPage, pastedEnd(base)
 	switch {
-	case bodyless && origin.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base) != nil:
+	case bodyless && exchange.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base) != nil:
 		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
 	case e.StatusCode == http.StatusNotFound && pasted != "":
 		e.advice = "the base URL ends in " + pasted + ", which is added to it; leave it out"

@@ -17,7 +17,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
@@ -243,7 +242,7 @@ func (s *sender) observe(c *Client, o *callOptions) {
 }
 
 // service is what tells this client's service from others.
-func (c *Client) service() string { return origin.Service(c.base) }
+func (c *Client) service() string { return exchange.Service(c.base) }
 
 // maxControl is the largest recording in memory that a client holds on to.
 const maxControl = 1 << 20
@@ -425,7 +424,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		l.lost.kept.AudioType, _ = lost.Params.Audio.mediaType()
 	}
 	if l.lost.Service != "" {
-		l.lost.Service = origin.Service(l.lost.Service)
+		l.lost.Service = exchange.Service(l.lost.Service)
 	}
 	if !params.WithoutAudio {
 		if l.sum, l.exact = lost.recording(); l.exact {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -233,7 +232,7 @@ func (s *scope) info(a *exchange.Attempt) AttemptInfo {
 	info := AttemptInfo{Operation: s.call.Operation, Method: s.op.method, Route: s.op.route, Number: a.Number}
 	if server := s.client.baseURL; !s.storage() {
 		info.ServerAddress = server.Hostname()
-		info.ServerPort, _ = strconv.Atoi(origin.Port(server))
+		info.ServerPort, _ = strconv.Atoi(exchange.Port(server))
 	}
 	return info
 }

@@ -14,7 +14,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 // Journal remembers what became of each recording, so that none becomes two notes. [FileJournal] serves one machine.
@@ -187,6 +187,6 @@ func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
 
 // ServiceName is the one name of the service at a base URL, however that is written: localhost, LOCALHOST:80/ and 127.0.0.1 are
 // the same. Name by it what belongs to a service, such as a journal's file.
-func ServiceName(baseURL string) string { return origin.Service(baseURL) }
+func ServiceName(baseURL string) string { return exchange.Service(baseURL) }
 
 var errNoClaim = errors.New("ingest: the claim was released")

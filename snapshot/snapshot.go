@@ -21,8 +21,8 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -92,7 +92,7 @@ func Open(ctx context.Context, client *clinicaldoc.Client, path string, params c
 	if err != nil {
 		return nil, err
 	}
-	own := header.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: origin.Service(client.BaseURL()), UserID: user.ID}
+	own := header.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID}
 	s.fs, s.path, s.head = durable.From(ctx), path, fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
 	s.file, err = s.fs.Open(path, false)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -154,7 +153,7 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 			resp.Body = http.NoBody
 		}
 		rejected := resp.StatusCode == http.StatusExpectationFailed && out.Header.Get("Expect") != "" && c.Body.Replayable()
-		target := origin.Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
+		target := Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
 		redirected := target != nil && c.Body == nil && hops < maxRedirects
 		if !rejected && !redirected {
 			return resp, nil

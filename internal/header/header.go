@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -22,7 +22,7 @@ var (
 type Header struct {
 	Kind    string // a word for what follows, such as clinicaldoc-ingest
 	Version int    // of its format, from 1 on
-	Service string // its name as [origin.Service] gives it
+	Service string // its name as [exchange.Service] gives it
 	UserID  int64  // who made it; 0: not known
 }
 
@@ -68,7 +68,7 @@ func (h Header) Check(own Header) error {
 		return redact.Fail("it has no header of "+own.Kind, ErrNoHeader)
 	case h.Version > own.Version:
 		return redact.Fail("a later version of this program wrote it; update this program", ErrLaterVersion)
-	case origin.Service(h.Service) != origin.Service(own.Service):
+	case exchange.Service(h.Service) != exchange.Service(own.Service):
 		return redact.Fail("it belongs to "+h.Service+", and this is "+own.Service, ErrOtherService)
 	case h.UserID != 0 && own.UserID != 0 && h.UserID != own.UserID:
 		return redact.Fail("it belongs to user "+strconv.FormatInt(h.UserID, 10)+", and this is user "+strconv.FormatInt(own.UserID, 10), ErrOtherUser)

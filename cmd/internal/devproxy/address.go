@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	origin "github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 // storageAddress returns where the audio storage listens when only the API's address is given: out of sight on this

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	origin "github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 // maxControlBody bounds what a control takes; a seed can be long.

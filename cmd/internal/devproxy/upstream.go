@@ -15,7 +15,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	origin "github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 const shutdownGrace = 5 * time.Second

@@ -45,7 +45,6 @@ var subjects = []subject{
 	{"internal/header", []string{"internal/header", "internal/exchange", "."}},
 	{"internal/jsonscan", []string{"internal/jsonscan", "internal/tolerant", "."}},
 	{"internal/list", []string{"internal/list", "."}},
-	{"internal/origin", []string{"internal/origin", "internal/exchange", "."}},
 	{"internal/poll", []string{"internal/poll", "."}},
 	{"internal/redact", []string{"internal/redact", "."}},
 	{"internal/tolerant", []string{"internal/tolerant", "internal/jsonscan", "."}},

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 // visit is what the checks hand on to each other.
@@ -146,7 +146,7 @@ func connected(name string, took time.Duration, errs []error) check {
 
 func (d *doctor) checkTLS(ctx context.Context) check {
 	switch {
-	case d.base.Scheme != "https" && origin.Loopback(d.base):
+	case d.base.Scheme != "https" && exchange.Loopback(d.base):
 		return found(good, "", "none, on this machine")
 	case d.base.Scheme != "https":
 		return found(doubtful, "use https: the token and patients' data are readable on the way", "none")

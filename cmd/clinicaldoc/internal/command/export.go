@@ -12,8 +12,8 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
 )
 
 type exportOptions struct {
@@ -58,7 +58,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	part, err := openPart(o.path, header.Header{Kind: partKind, Version: 1, Service: origin.Service(client.BaseURL()), UserID: user.ID})
+	part, err := openPart(o.path, header.Header{Kind: partKind, Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,4 @@
-// Package origin compares web origins, scheme, host and port together, and names services.
-package origin
+package exchange
 
 import (
 	"net/http"
@@ -8,9 +7,9 @@ import (
 	"strings"
 )
 
-// Same reports whether a and b have the same scheme, host and effective port. Letter case of the host and a
+// SameOrigin reports whether a and b have the same scheme, host and effective port. Letter case of the host and a
 // spelled-out default port do not matter.
-func Same(a, b *url.URL) bool {
+func SameOrigin(a, b *url.URL) bool {
 	return strings.EqualFold(a.Scheme, b.Scheme) &&
 		strings.EqualFold(a.Hostname(), b.Hostname()) &&
 		Port(a) == Port(b)
@@ -44,7 +43,7 @@ func Redirect(status int, method, location string, from, home *url.URL) *url.URL
 	}
 	target, err := from.Parse(location)
 	reads := method == http.MethodGet || method == http.MethodHead
-	if home == nil || !reads || location == "" || err != nil || target.User != nil || !Same(target, home) {
+	if home == nil || !reads || location == "" || err != nil || target.User != nil || !SameOrigin(target, home) {
 		return nil
 	}
 	return target

@@ -1,4 +1,4 @@
-package origin_test
+package exchange_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/origin"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 func TestSame(t *testing.T) {
@@ -41,8 +41,8 @@ func TestSame(t *testing.T) {
 		require.NoError(t, err)
 		b, err := url.Parse(tc.b)
 		require.NoError(t, err)
-		assert.Equal(t, tc.want, origin.Same(a, b), "%s %s", tc.a, tc.b)
-		assert.Equal(t, tc.want, origin.Same(b, a), "%s %s", tc.b, tc.a)
+		assert.Equal(t, tc.want, exchange.SameOrigin(a, b), "%s %s", tc.a, tc.b)
+		assert.Equal(t, tc.want, exchange.SameOrigin(b, a), "%s %s", tc.b, tc.a)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestLoopback(t *testing.T) {
 	} {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
-		assert.Equal(t, want, origin.Loopback(u), address)
+		assert.Equal(t, want, exchange.Loopback(u), address)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestRedirect(t *testing.T) {
 			require.NoError(t, err)
 			from, err := url.Parse("https://api.clinic.test/v1/a")
 			require.NoError(t, err)
-			target := origin.Redirect(tc.status, tc.method, tc.location, from, base)
+			target := exchange.Redirect(tc.status, tc.method, tc.location, from, base)
 			if tc.want == "" {
 				assert.Nil(t, target)
 				return
@@ -110,8 +110,8 @@ func TestRedirectWithoutAnOriginLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	from, err := url.Parse("https://api.clinic.test/1")
 	require.NoError(t, err)
-	assert.Nil(t, origin.Redirect(http.StatusFound, http.MethodGet, "/2", from, nil))
-	assert.Equal(t, "https://api.clinic.test/2", origin.Redirect(http.StatusFound, http.MethodGet, "/2", from, from).String())
+	assert.Nil(t, exchange.Redirect(http.StatusFound, http.MethodGet, "/2", from, nil))
+	assert.Equal(t, "https://api.clinic.test/2", exchange.Redirect(http.StatusFound, http.MethodGet, "/2", from, from).String())
 }
 
 func TestServiceHasOneName(t *testing.T) {
@@ -131,8 +131,8 @@ func TestServiceHasOneName(t *testing.T) {
 		"no url":                         {"no url"},
 	} {
 		for _, spelling := range spellings {
-			assert.Equal(t, want, origin.Service(spelling), spelling)
+			assert.Equal(t, want, exchange.Service(spelling), spelling)
 		}
-		assert.Equal(t, want, origin.Service(want))
+		assert.Equal(t, want, exchange.Service(want))
 	}
 }
