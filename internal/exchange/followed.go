@@ -127,14 +127,19 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 	if !b.streamed {
 		return b.head.Read(p)
 	}
-	Guard(func() { n, err = b.head.Read(p) }, func(w *Guarded) {
-		b.state.upload.exited.Store(w)
-		if w.Exited() {
-			b.state.hangUp() // net/http's goroutine ends with it, and nobody else would end the request
+	var work Guarded
+	defer func() {
+		if work.returned {
+			return
+		}
+		b.state.upload.exited.Store(new(work))
+		if work.panicked == nil {
+			b.state.hangUp() // net/http's goroutine ends here, and nobody else would end the request
 		}
 		b.state.Watchdog.cancel(errCallOver)
 		b.head, n, err = nil, 0, errCallOver
-	})
+	}()
+	work.run(func() { n, err = b.head.Read(p) })
 	return n, err
 }
 

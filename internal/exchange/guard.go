@@ -12,41 +12,32 @@ type Guarded struct {
 // GoGuarded runs f in a goroutine. Somebody has to call Wait, or a panic is lost.
 func GoGuarded(f func()) *Guarded {
 	w := &Guarded{done: make(chan struct{})}
-	go w.run(f)
+	go func() {
+		defer close(w.done)
+		w.run(f)
+	}()
 	return w
 }
 
+// run runs f in this goroutine, which survives a panic of it. A runtime.Goexit still ends it.
 func (w *Guarded) run(f func()) {
-	defer close(w.done)
-	w.returned = true
-	Guard(f, func(ended *Guarded) { w.returned, w.panicked = false, ended.panicked })
-}
-
-// Guard runs f in this goroutine, which may belong to somebody who would not survive a panic. If f does not return, it
-// calls failed with the ended work, for another goroutine to Wait for. A runtime.Goexit still ends this one.
-func Guard(f func(), failed func(*Guarded)) {
-	returned := false
 	defer func() {
-		if !returned {
-			w := &Guarded{done: make(chan struct{}), panicked: recover()}
-			close(w.done)
-			failed(w)
+		if !w.returned {
+			w.panicked = recover()
 		}
 	}()
 	f()
-	returned = true
+	w.returned = true
 }
-
-// Exited reports, when Done is closed, whether the work ended its goroutine.
-func (w *Guarded) Exited() bool { return !w.returned && w.panicked == nil }
 
 // Done is closed when the work has ended, in whatever way.
 func (w *Guarded) Done() <-chan struct{} { return w.done }
 
-// Wait waits for the work's end and ends likewise: it returns, panics with the same value, or ends this goroutine. It may
-// be called more than once.
+// Wait waits for the work's end and ends likewise, each time: it returns, panics with the same value, or ends this goroutine.
 func (w *Guarded) Wait() {
-	<-w.done
+	if w.done != nil { // else it ran in a goroutine that was there already, and is over
+		<-w.done
+	}
 	switch {
 	case w.returned:
 	case w.panicked != nil:
