@@ -129,7 +129,7 @@ func (e *edit) before(ctx context.Context) error {
 // beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
 // have changed it since.
 func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
-	mayHaveActed := lost.Outcome().Unknown()
+	mayHaveActed := lost.Unknown()
 	if e.read == nil && (!mayHaveActed || e.op == deleteNote) {
 		return nil // nothing was done, or doing it twice changes nothing
 	}

@@ -224,7 +224,7 @@ func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt)
 	if a.Unfinished() {
 		result.ErrorType = errorType(ctx, errUnfinished)
 	}
-	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && a.Outcome().Unknown()
+	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && a.Unknown()
 	return result
 }
 

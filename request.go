@@ -171,7 +171,7 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 }
 
 func (s *scope) noResponse(detail, kind string, a *exchange.Attempt) error {
-	return &callError{op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Outcome().Permanent || disk.Limited(a.Cause)}
+	return &callError{op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Permanent || disk.Limited(a.Cause)}
 }
 
 // reason prints an error of the caller's only where its text is known to be harmless.

@@ -24,7 +24,7 @@ type outgoing struct {
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, before := req.Context(), c.Last
 	c.Attempts++
-	a := &Attempt{Number: c.Attempts, Started: time.Now(), permanent: true, ctx: ctx} // permanent until something is sent
+	a := &Attempt{Number: c.Attempts, Started: time.Now(), Outcome: Outcome{Permanent: true}, ctx: ctx} // permanent until something is sent
 	defer func() {
 		a.Duration = time.Since(a.Started)
 		c.Caller.End(a.ctx, a)
@@ -35,7 +35,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c.Last = a
 	if !c.OutcomeUnknown {
-		c.OutcomeUnknown, c.unknown = a.Outcome().Unknown(), a
+		c.OutcomeUnknown, c.unknown = a.Unknown(), a
 	}
 	if a.Status == 0 {
 		return nil, a
@@ -75,7 +75,7 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	} else {
 		err = c.receive(ctx, resp, a, state)
 	}
-	a.BytesSent, a.permanent = state.BytesSent(), false
+	a.BytesSent, a.Permanent = state.BytesSent(), false
 	if err != nil {
 		a.judge(ctx, watched, state, err)
 	}

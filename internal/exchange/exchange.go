@@ -251,15 +251,14 @@ func (c *byEffect) Prepare(req *http.Request) error {
 
 // Next goes by effect and outcome.
 func (c *byEffect) Next(a *Attempt) Next {
-	outcome := a.Outcome()
 	next := Next{Failures: c.Attempts}
 	if c.renewed {
 		next.Failures--
 	}
 	switch {
-	case next.Failures > c.MaxRetries, !c.Effect.MayRetry(outcome), c.Body != nil && !c.Body.Replayable():
+	case next.Failures > c.MaxRetries, !c.Effect.MayRetry(a.Outcome), c.Body != nil && !c.Body.Replayable():
 		return next
-	case c.Effect == Creates && outcome.Status == 0 && outcome.Sent == Partly:
+	case c.Effect == Creates && a.Status == 0 && a.Sent == Partly:
 		next.Retry = !c.cut // a server that cuts an upload often means to refuse it; one more try tells
 		c.cut = true
 		return next

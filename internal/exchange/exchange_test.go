@@ -282,12 +282,12 @@ func TestJudge(t *testing.T) {
 		"caller":    {over, over, Context, ended, true},
 		"both":      {over, stalled, Context, ended, true},
 	} {
-		a := &Attempt{Sent: Wholly}
+		a := &Attempt{Outcome: Outcome{Sent: Wholly}}
 		a.judge(tc.ctx, tc.watched, new(SendState), lost)
 		assert.Equal(t, tc.step, a.Step, name)
 		require.ErrorIs(t, a.Cause, tc.cause, name)
 		assert.Equal(t, tc.step == Context, errors.Is(a.Cause, context.Canceled), name)
-		assert.Equal(t, tc.permanent, a.permanent, name)
+		assert.Equal(t, tc.permanent, a.Permanent, name)
 		assert.Equal(t, Wholly, a.Sent, name)
 	}
 }
@@ -299,9 +299,9 @@ func TestCheckRetry(t *testing.T) {
 		defer cancel()
 		over, end := context.WithCancel(t.Context())
 		end()
-		partly, lost := &Attempt{Sent: Partly}, &Attempt{Sent: Wholly}
+		partly, lost := &Attempt{Outcome: Outcome{Sent: Partly}}, &Attempt{Outcome: Outcome{Sent: Wholly}}
 		responded := func(status int, retryAfter string) *Attempt {
-			return &Attempt{Status: status, Sent: Wholly, Header: http.Header{"Retry-After": {retryAfter}}}
+			return &Attempt{Outcome: Outcome{Status: status, Sent: Wholly}, Header: http.Header{"Retry-After": {retryAfter}}}
 		}
 		for name, tc := range map[string]struct {
 			ctx    context.Context
@@ -320,7 +320,7 @@ func TestCheckRetry(t *testing.T) {
 			"cut within a create":         {t.Context(), Creates, partly, true},
 			"lost create":                 {t.Context(), Creates, lost, false},
 			"lost read":                   {t.Context(), Reads, lost, true},
-			"permanent":                   {t.Context(), Reads, &Attempt{permanent: true}, false},
+			"permanent":                   {t.Context(), Reads, &Attempt{Outcome: Outcome{Permanent: true}}, false},
 		} {
 			again, err := checked(tc.ctx, after(newRequest(tc.effect, nil), tc.last))
 			assert.Equal(t, tc.ctx.Err(), err, "%s: what would be retried but for the context ends with that", name)

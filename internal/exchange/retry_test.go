@@ -132,6 +132,8 @@ func TestPermanent(t *testing.T) {
 	for _, err := range []error{
 		&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
 		x509.UnknownAuthorityError{},
+		x509.HostnameError{Certificate: new(x509.Certificate)},
+		x509.CertificateInvalidError{Reason: x509.Expired},
 		tls.RecordHeaderError{},
 		http.ErrSchemeMismatch,
 		&net.DNSError{IsNotFound: true},
