@@ -181,14 +181,17 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 	if c.Receiver != nil {
 		a.BytesReceived, err = c.Receiver.Receive(ctx, resp, &state.Watchdog)
 	} else {
-		a.BytesReceived, err = c.memory.receive(resp, &state.Watchdog, c.Peer.MaxBody)
+		a.BytesReceived, err = c.read(resp, &state.Watchdog, c.Peer.MaxBody)
 	}
 	state.Close()
 	if success(resp.StatusCode) && err == nil && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)
 	}
 	if err == nil || errors.Is(err, ErrUnusable) {
-		a.Status, a.Header, a.Body = resp.StatusCode, resp.Header, c.memory.bytes()
+		a.Status, a.Header = resp.StatusCode, resp.Header
+		if c.buffer != nil {
+			a.Body = c.buffer.Bytes()
+		}
 	}
 	return err
 }

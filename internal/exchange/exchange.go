@@ -19,6 +19,7 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -78,15 +79,8 @@ type Result struct {
 	Last           *Attempt // nil: there was none
 	OutcomeUnknown bool     // an attempt may have had its effect
 
-	memory memory // holds the response's body
-}
-
-// Release gives back the memory of the response's body, which must not be used any more.
-func (r *Result) Release() {
-	r.memory.release()
-	if r.Last != nil {
-		r.Last.Body = nil
-	}
+	buffer *bytes.Buffer // holds the response's body; nil: none was kept
+	reader WatchedReader
 }
 
 // Caller is who makes a call: it learns of each attempt, and has the words for those that fail. It runs in the goroutine of Do.

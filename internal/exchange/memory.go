@@ -24,59 +24,38 @@ const (
 	maxReadTime  = 10       // stall timeouts that reading a response may take
 )
 
-// A few buffers are kept for good: a pool hides from one processor what another put there, and the collector empties it, so
-// that a busy program would grow a page's buffer anew for every second call. The pool is for many calls at once.
-var (
-	keptBuffers  = make(chan *bytes.Buffer, 4)
-	spareBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-)
+// buffers are what responses are read into: a page's would take long to grow for each. A huge one is not kept.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const maxKeptBuffer = 2 << 20
 
-func getBuffer() *bytes.Buffer {
-	select {
-	case b := <-keptBuffers:
-		return b
-	default:
-		b, _ := spareBuffers.Get().(*bytes.Buffer)
-		return b
+// Release gives back the memory of the response's body, which must not be used any more.
+func (r *Result) Release() {
+	if r.buffer != nil && r.buffer.Cap() <= maxKeptBuffer {
+		buffers.Put(r.buffer)
+	}
+	r.buffer = nil
+	if r.Last != nil {
+		r.Last.Body = nil
 	}
 }
 
-// putBuffer keeps the buffer, to which nothing may refer any more, for the next caller, if it is not huge.
-func putBuffer(b *bytes.Buffer) {
-	if b.Cap() > maxKeptBuffer {
-		return
-	}
-	select {
-	case keptBuffers <- b:
-	default:
-		spareBuffers.Put(b)
-	}
-}
-
-// memory takes the responses of a call that has no receiver.
-type memory struct {
-	buffer *bytes.Buffer
-	reader WatchedReader
-}
-
-// receive keeps the body, up to a limit. A refusal that breaks off or is too long is a refusal all the same.
-func (m *memory) receive(resp *http.Response, watch Watch, limit int64) (int64, error) {
+// read keeps a response's body, up to a limit. A refusal that breaks off or is too long is a refusal all the same.
+func (r *Result) read(resp *http.Response, watch Watch, limit int64) (int64, error) {
 	succeeded := success(resp.StatusCode)
 	if !succeeded {
 		limit = min(limit, maxErrorBody)
 	}
-	if m.buffer == nil {
-		m.buffer = getBuffer()
+	if r.buffer == nil {
+		r.buffer, _ = buffers.Get().(*bytes.Buffer)
 	}
-	m.buffer.Reset()
+	r.buffer.Reset()
 	watch.Bound(maxReadTime)
 	// One byte more than allowed tells a response that is too long; max keeps the sum from wrapping.
-	m.reader = WatchedReader{Reader: resp.Body, Watch: watch, Left: max(limit, limit+1)}
-	read, err := m.buffer.ReadFrom(&m.reader)
+	r.reader = WatchedReader{Reader: resp.Body, Watch: watch, Left: max(limit, limit+1)}
+	read, err := r.buffer.ReadFrom(&r.reader)
 	n := min(read, limit)
-	m.buffer.Truncate(int(n))
+	r.buffer.Truncate(int(n))
 	switch coding := resp.Header.Get("Content-Encoding"); {
 	case !succeeded:
 		return n, ErrStatus
@@ -88,18 +67,4 @@ func (m *memory) receive(resp *http.Response, watch Watch, limit int64) (int64, 
 		return n, ErrCompressed
 	}
 	return n, nil
-}
-
-func (m *memory) bytes() []byte {
-	if m.buffer == nil {
-		return nil
-	}
-	return m.buffer.Bytes()
-}
-
-func (m *memory) release() {
-	if m.buffer != nil {
-		putBuffer(m.buffer)
-	}
-	m.buffer = nil
 }
