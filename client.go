@@ -15,7 +15,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -177,7 +176,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if err != nil {
 			return nil, err
 		}
-		if call.sent.Body, err = newRawBody(body, call.options.contentType); err != nil {
+		if call.sent.Body, err = newBody(body, call.options.contentType); err != nil {
 			return nil, err
 		}
 		if target := reflect.ValueOf(out); out != nil && (target.Kind() != reflect.Pointer || target.IsNil()) {
@@ -213,27 +212,20 @@ func newRequest(method, path, route string) (request, error) {
 	return r, nil
 }
 
-// rawBody is a body as the caller gives it, in memory or as a stream.
-type rawBody struct {
-	exchange.JSON // its content
-
-	contentType string
-	stream      io.Reader // instead of the content; nil: none
-	begun       atomic.Bool
-}
-
-func newRawBody(body any, contentType string) (exchange.Body, error) {
-	raw := &rawBody{contentType: cmp.Or(contentType, "application/octet-stream")}
+// newBody is a body as the caller of Do gives it.
+func newBody(body any, contentType string) (exchange.Body, error) {
+	content := &exchange.Payload{Type: cmp.Or(contentType, "application/octet-stream")}
 	var err error
 	switch b := body.(type) {
 	case []byte:
-		raw.JSON = b
+		content.Bytes = b
+	case interface {
+		io.Reader
+		Len() int
+	}:
+		content.Bytes, err = io.ReadAll(b)
 	case io.Reader:
-		raw.stream = b
-		if _, held := b.(interface{ Len() int }); held {
-			raw.stream = nil
-			raw.JSON, err = io.ReadAll(b)
-		}
+		content.Stream = b
 	default:
 		if contentType != "" {
 			return nil, invalid("WithHeader", "Content-Type is for a body of bytes, or of a reader; any other is sent as JSON")
@@ -241,54 +233,15 @@ func newRawBody(body any, contentType string) (exchange.Body, error) {
 		if body == nil {
 			return nil, nil //nolint:nilnil // there is none
 		}
-		encoded, err := json.Marshal(body)
-		if err != nil {
+		content.Type = ""
+		if content.Bytes, err = json.Marshal(body); err != nil {
 			return nil, refuse("Do: the body cannot be encoded as JSON", err)
 		}
-		return exchange.JSON(encoded), nil
 	}
 	if err != nil {
 		return nil, refuse("Do: the body cannot be read", err)
 	}
-	return raw, nil
-}
-
-func (b *rawBody) ContentType() string { return b.contentType }
-
-func (b *rawBody) Size() int64 {
-	if b.stream != nil {
-		return -1
-	}
-	return b.JSON.Size()
-}
-
-func (b *rawBody) Replayable() bool { return !b.begun.Load() }
-
-func (b *rawBody) Streamed() bool { return b.stream != nil }
-
-// Open needs no last bytes for a stream: it is sent in chunks, and only its end makes it whole.
-func (b *rawBody) Open() (head io.Reader, tail []byte) {
-	if b.stream == nil {
-		return b.JSON.Open()
-	}
-	return &onceReader{from: b.stream, begun: &b.begun, otherwise: errBegunBody}, nil
-}
-
-const errBegunBody = redact.Text("it is a reader that was read from already")
-
-// onceReader gives a stream to the first attempt that reads from it: what is left of it then is not the whole.
-type onceReader struct {
-	from      io.Reader
-	begun     *atomic.Bool
-	mine      bool
-	otherwise error
-}
-
-func (r *onceReader) Read(p []byte) (int, error) {
-	if r.mine = r.mine || r.begun.CompareAndSwap(false, true); !r.mine {
-		return 0, r.otherwise
-	}
-	return r.from.Read(p)
+	return content, nil
 }
 
 // checkPath refuses what would leave the base URL's path or origin.

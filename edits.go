@@ -73,7 +73,7 @@ type edit struct {
 	began  time.Time
 	read   *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
 	params UpdateNoteParams // of an Update
-	body   exchange.JSON    // of an Update
+	body   exchange.Payload // of an Update
 	done   *ProgressNote    // as an earlier attempt left it
 }
 
@@ -88,7 +88,7 @@ func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call
 	}
 	e := &edit{scope: call, id: id, began: time.Now(), params: params}
 	if op == updateNote {
-		if e.body, err = e.params.encode(); err != nil {
+		if e.body.Bytes, err = e.params.encode(); err != nil {
 			return nil, r, err
 		}
 		call.sent.Body = &e.body

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -300,7 +301,7 @@ func (u *upload) Open() (head io.Reader, tail []byte) {
 	if u.audio == nil {
 		return bytes.NewReader(u.after), u.ending
 	}
-	r := &audioReader{upload: u, from: &onceReader{from: u.audio.stream, begun: &u.audio.begun, otherwise: errBegunAudio}}
+	r := &audioReader{upload: u, from: &exchange.OnceReader{From: u.audio.stream, Begun: &u.audio.begun, Otherwise: errBegunAudio}}
 	if u.at != nil {
 		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
 	}

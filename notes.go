@@ -196,7 +196,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 }
 
 // encode refuses text that is not UTF-8: encoding/json would change it without a word.
-func (p *UpdateNoteParams) encode() (exchange.JSON, error) {
+func (p *UpdateNoteParams) encode() ([]byte, error) {
 	for i, text := range [...]*string{p.Name, p.Transcription, p.Analysis} {
 		if text != nil && !utf8.ValidString(*text) {
 			return nil, invalid("Notes.Update: "+[...]string{"Name", "Transcription", "Analysis"}[i], "is not valid UTF-8")

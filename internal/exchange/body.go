@@ -2,8 +2,12 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
+	"sync/atomic"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Body is what a request carries.
@@ -17,28 +21,59 @@ type Body interface {
 	Streamed() bool   // reading it may take long, or block
 }
 
-// JSON is an encoded document, small enough to be held.
-type JSON []byte
+// Payload is a body of bytes, or of a reader, which is sent once, in chunks.
+type Payload struct {
+	Type   string // empty: JSON
+	Bytes  []byte
+	Stream io.Reader // instead of the bytes; nil: none
 
-// ContentType is that of JSON.
-func (b JSON) ContentType() string { return "application/json" }
+	begun atomic.Bool // to read the stream
+}
 
-// Size is known.
-func (b JSON) Size() int64 { return int64(len(b)) }
+// ContentType implements [Body].
+func (p *Payload) ContentType() string { return cmp.Or(p.Type, "application/json") }
 
-// Replayable is true.
-func (b JSON) Replayable() bool { return true }
+// Replayable implements [Body].
+func (p *Payload) Replayable() bool { return !p.begun.Load() }
 
-// Streamed is false.
-func (b JSON) Streamed() bool { return false }
+// Streamed implements [Body].
+func (p *Payload) Streamed() bool { return p.Stream != nil }
 
-// Reader is of a type that net/http knows: what it gives leaves together with the headers.
-func (b JSON) Reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
+// Size implements [Body].
+func (p *Payload) Size() int64 {
+	if p.Stream != nil {
+		return -1
+	}
+	return int64(len(p.Bytes))
+}
 
-// Open holds back the last byte, without which no document is whole.
-func (b JSON) Open() (head io.Reader, tail []byte) {
-	split := max(len(b)-1, 0)
-	return bytes.NewReader(b[:split]), b[split:]
+// Open holds back the last byte, without which no document is whole. A stream needs none: only its end makes it whole.
+func (p *Payload) Open() (head io.Reader, tail []byte) {
+	if p.Stream != nil {
+		return &OnceReader{From: p.Stream, Begun: &p.begun, Otherwise: errBegun}, nil
+	}
+	split := max(len(p.Bytes)-1, 0)
+	return bytes.NewReader(p.Bytes[:split]), p.Bytes[split:]
+}
+
+// reader is of a type that net/http knows: what it gives leaves together with the headers.
+func (p *Payload) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(p.Bytes)) }
+
+const errBegun = redact.Text("it is a reader that was read from already")
+
+// OnceReader gives a stream to the first attempt that reads from it: what is left of it then is not the whole.
+type OnceReader struct {
+	From      io.Reader
+	Begun     *atomic.Bool
+	Otherwise error
+	mine      bool
+}
+
+func (r *OnceReader) Read(p []byte) (int, error) {
+	if r.mine = r.mine || r.Begun.CompareAndSwap(false, true); !r.mine {
+		return 0, r.Otherwise
+	}
+	return r.From.Read(p)
 }
 
 // Sizes at which a body is sent in another way.
@@ -55,10 +90,10 @@ func (s *SendState) Attach(out *http.Request, body Body, mayAnnounce bool) {
 	}
 	size := body.Size()
 	out.ContentLength = size
-	if held, ok := body.(interface{ Reader() io.ReadCloser }); ok && !body.Streamed() && !s.Once && size <= SmallSize {
+	if held, ok := body.(*Payload); ok && held.Stream == nil && !s.Once && size <= SmallSize {
 		s.unfollowed = size
-		out.Body = held.Reader()
-		out.GetBody = func() (io.ReadCloser, error) { return held.Reader(), nil }
+		out.Body = held.reader()
+		out.GetBody = func() (io.ReadCloser, error) { return held.reader(), nil }
 		return
 	}
 	announced := s.Once && (size < 0 || size > ExpectSize) && mayAnnounce

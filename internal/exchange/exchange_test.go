@@ -119,7 +119,7 @@ func TestHeader(t *testing.T) {
 	c := &call{Request: newRequest(Reads, nil)}
 	own := http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
 	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(own))
-	c.Body = JSON("{}")
+	c.Body = &Payload{Bytes: []byte("{}")}
 	c.authorization = "Bearer secret"
 	header := c.header(own)
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
@@ -142,7 +142,7 @@ func sent(t *testing.T, r *Request, serve transport) (*http.Response, error) {
 
 func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
 	t.Parallel()
-	small, large := JSON(`{"a":1}`), JSON(strings.Repeat(" ", SmallSize+1))
+	small, large := &Payload{Bytes: []byte(`{"a":1}`)}, &Payload{Bytes: []byte(strings.Repeat(" ", SmallSize+1))}
 	for _, tc := range []struct {
 		effect Effect
 		body   Body
@@ -154,9 +154,9 @@ func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
 		{Repeatable, large, true, false, ""},
 		{Creates, small, false, false, ""},
 		{Creates, large, false, false, ""},
-		{Creates, JSON(make([]byte, ExpectSize)), false, false, ""},
-		{Creates, JSON(make([]byte, ExpectSize+1)), false, false, "100-continue"},
-		{Repeatable, JSON(make([]byte, ExpectSize+1)), true, false, ""},
+		{Creates, &Payload{Bytes: make([]byte, ExpectSize)}, false, false, ""},
+		{Creates, &Payload{Bytes: make([]byte, ExpectSize+1)}, false, false, "100-continue"},
+		{Repeatable, &Payload{Bytes: make([]byte, ExpectSize+1)}, true, false, ""},
 	} {
 		c := newRequest(tc.effect, nil)
 		c.Method, c.Body = http.MethodPost, tc.body
@@ -205,7 +205,7 @@ func TestSendFollowsRedirects(t *testing.T) {
 func TestSendWithoutTheAnnouncement(t *testing.T) {
 	t.Parallel()
 	c := newRequest(Creates, nil)
-	c.Method, c.Body = http.MethodPost, JSON(make([]byte, ExpectSize+1))
+	c.Method, c.Body = http.MethodPost, &Payload{Bytes: make([]byte, ExpectSize+1)}
 	var expects []string
 	serve := func(r *http.Request) (*http.Response, error) {
 		expects = append(expects, r.Header.Get("Expect"))
@@ -359,7 +359,7 @@ func checked(ctx context.Context, c *call) (bool, error) {
 	return c.checkRetry(ctx, &http.Response{StatusCode: c.Last.Status, Header: c.Last.Header}, nil)
 }
 
-type spent struct{ JSON }
+type spent struct{ *Payload }
 
 func (spent) Replayable() bool { return false }
 

@@ -46,15 +46,12 @@ func newState(t *testing.T) (context.Context, *exchange.SendState) {
 func TestJSONWithholdsItsLastByte(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][2]string{`{"a":1}`: {`{"a":1`, `}`}, `1`: {"", "1"}, "": {"", ""}} {
-		body := exchange.JSON(text)
+		body := &exchange.Payload{Bytes: []byte(text)}
 		head, tail := body.Open()
 		read, err := io.ReadAll(head)
 		require.NoError(t, err)
 		assert.Equal(t, want, [2]string{string(read), string(tail)})
 		assert.EqualValues(t, len(text), body.Size())
-		whole, err := io.ReadAll(body.Reader())
-		require.NoError(t, err)
-		assert.Equal(t, text, string(whole))
 	}
 }
 
@@ -470,7 +467,7 @@ func TestACallThatEndsAtASkippedConnectionIsOver(t *testing.T) {
 	transport := &endedMeanwhile{stale: stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}, end: cancel}
 	request := newCall(nil)
 	request.Peer.Transport, request.Method, request.Effect = transport, http.MethodPost, exchange.Creates
-	request.Body = exchange.JSON("{}")
+	request.Body = &exchange.Payload{Bytes: []byte("{}")}
 	_, err := request.Do(ctx)
 	require.Error(t, err)
 	assert.LessOrEqual(t, transport.calls, 2)
