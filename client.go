@@ -39,6 +39,7 @@ type Client struct {
 	baseURL *url.URL
 	peer    *exchange.Peer
 	storage *exchange.Peer
+	token   authorization
 	renew   renewal // nil: never
 
 	edited  *editedNotes      // as this client's edits left them
@@ -99,11 +100,11 @@ func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, 
 		cfg.httpClient = &http.Client{Transport: exchange.Shared()}
 	}
 	c := &Client{
-		config: cfg, base: parsed.String(), baseURL: parsed, renew: renew,
+		config: cfg, base: parsed.String(), baseURL: parsed, token: header, renew: renew,
 		edited: new(editedNotes), creates: creates.NewRegistry(),
 	}
 	c.peer = &exchange.Peer{
-		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed, Authorization: header,
+		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed,
 		Accept:    "application/json", // without it the service puts errors into redirects
 		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
 		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,

@@ -218,7 +218,7 @@ func (s *sender) observe(c *Client, o *callOptions) {
 	}
 	header, renew := o.authorization, o.renew
 	if header == nil {
-		header, renew = c.peer.Authorization, c.renew
+		header, renew = c.token, c.renew
 	}
 	s.response = o.response
 	learn := func(value string) {

@@ -96,7 +96,7 @@ func (s *scope) newCall() *exchange.Request {
 	call.Peer, call.Caller, call.Method, call.URL, call.Effect = c.peer, s, s.op.method, &s.target, s.op.effect
 	call.Header, call.Authorization, call.Renew = options.header, options.authorization, options.renew
 	if options.authorization == nil {
-		call.Renew = c.renew
+		call.Authorization, call.Renew = c.token, c.renew
 	}
 	if !options.noRetry {
 		call.MaxRetries = c.config.retry.MaxRetries

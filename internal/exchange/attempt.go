@@ -13,13 +13,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// outgoing is what an attempt takes to be sent, in one object beside the request. It is never used for another: a transport
-// may hold on to all of it.
-type outgoing struct {
-	target url.URL
-	state  SendState
-}
-
 // RoundTrip makes one attempt and leaves what came of it in Last. A response has been read and closed.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, before := req.Context(), c.Last
@@ -46,15 +39,13 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // attempt goes through the steps once.
 func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http.Response {
-	if err := c.limit(ctx); err != nil {
-		a.Step, a.Cause = Limit, err
+	if a.Step, a.Cause = c.admit(ctx); a.Cause != nil {
 		return nil
 	}
-	if err := c.authorize(ctx); err != nil {
-		a.Step, a.Cause = Authorize, err
-		return nil
-	}
-	out := new(outgoing)
+	out := new(struct { // one object, and never used for another attempt: a transport may hold on to all of it
+		target url.URL
+		state  SendState
+	})
 	state := &out.state
 	header := c.header(req.Header)
 	traced := c.Caller.Begin(ctx, a, header)
@@ -82,22 +73,19 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	return resp
 }
 
-func (c *call) limit(ctx context.Context) error {
-	if c.Peer.Limit == nil {
-		return nil
+// admit waits for the limiter, and then asks for the token, which must not age in a queue and may have been renewed.
+func (c *call) admit(ctx context.Context) (failed Step, err error) {
+	if c.Peer.Limit != nil {
+		if err := c.Peer.Limit(ctx); err != nil {
+			return Limit, err
+		}
 	}
-	return c.Peer.Limit(ctx)
-}
-
-func (c *call) authorize(ctx context.Context) (err error) {
-	switch {
-	case c.renewed && c.next.AtOnce: // the source has just been asked
-	case c.Authorization != nil:
-		c.authorization, err = c.Authorization(ctx)
-	case c.Peer.Authorization != nil:
-		c.authorization, err = c.Peer.Authorization(ctx)
+	if justRenewed := c.renewed && c.next.AtOnce; c.Authorization != nil && !justRenewed {
+		if c.authorization, err = c.Authorization(ctx); err != nil {
+			return Authorize, err
+		}
 	}
-	return err
+	return None, nil
 }
 
 // header makes the headers of one attempt, which a transport may change. The values of those that every request has share

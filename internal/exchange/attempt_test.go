@@ -105,10 +105,12 @@ func TestTheSourceIsAskedForTheTokenOfEachAttempt(t *testing.T) {
 	asked := 0
 	source := func(context.Context) (string, error) { asked++; return "asked", nil }
 	c := &call{Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", renewed: true, next: Next{AtOnce: true}}
-	require.NoError(t, c.authorize(t.Context()))
+	_, err := c.admit(t.Context())
+	require.NoError(t, err)
 	assert.Equal(t, "renewed", c.authorization, "it has just been asked")
 	c.next = Next{Retry: true}
-	require.NoError(t, c.authorize(t.Context()))
+	_, err = c.admit(t.Context())
+	require.NoError(t, err)
 	assert.Equal(t, "asked", c.authorization)
 	assert.Equal(t, 1, asked)
 }

@@ -43,9 +43,7 @@ type Peer struct {
 	Accept       string // the header of that name; empty: none
 	MinWait      time.Duration
 	MaxWait      time.Duration
-	// Authorization gives the header of that name, which shows the token: a function, so that no verb of fmt can reach it.
-	// Nil: none is sent.
-	Authorization func(context.Context) (string, error)
+
 	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
 }
 
@@ -59,9 +57,10 @@ type Request struct {
 	Effect     Effect
 	MaxRetries int
 
-	Authorization func(context.Context) (string, error) // instead of the peer's; nil: the peer's
-	// Renew gives another header of that name after a 401 to the given one; empty: there is none. Nil: never.
-	Renew func(ctx context.Context, refused string) string
+	// Authorization gives the header of that name, and Renew another one after a 401 to the given one, empty if there is none.
+	// Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is renewed.
+	Authorization func(context.Context) (string, error)
+	Renew         func(ctx context.Context, refused string) string
 
 	Caller   Caller
 	Receiver Receiver // takes the responses; nil: they are read into memory

@@ -89,28 +89,26 @@ func responds(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, ProtoMajor: 1, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-func TestLimit(t *testing.T) {
+func TestAdmit(t *testing.T) {
 	t.Parallel()
-	c := &call{Request: newRequest(Reads, nil)}
-	require.NoError(t, c.limit(t.Context()))
+	header := func(context.Context) (string, error) { return "own", nil }
 	refusal := errors.New("synthetic")
-	c.Peer.Limit = func(context.Context) error { return refusal }
-	require.ErrorIs(t, c.limit(t.Context()), refusal)
-}
-
-func TestAuthorize(t *testing.T) {
-	t.Parallel()
-	header := func(text string) func(context.Context) (string, error) {
-		return func(context.Context) (string, error) { return text, nil }
-	}
-	for want, r := range map[string]*Request{
-		"":     {Peer: &Peer{}},
-		"peer": {Peer: &Peer{Authorization: header("peer")}},
-		"own":  {Peer: &Peer{Authorization: header("peer")}, Authorization: header("own")},
+	refuse := func(context.Context) error { return refusal }
+	for name, tc := range map[string]struct {
+		request Request
+		failed  Step
+		header  string
+	}{
+		"nobody to ask":      {Request{Peer: &Peer{}}, None, ""},
+		"a token":            {Request{Peer: &Peer{}, Authorization: header}, None, "own"},
+		"a limit":            {Request{Peer: &Peer{Limit: refuse}, Authorization: header}, Limit, ""},
+		"no token to be had": {Request{Peer: &Peer{}, Authorization: func(context.Context) (string, error) { return "", refusal }}, Authorize, ""},
 	} {
-		c := &call{Request: r}
-		require.NoError(t, c.authorize(t.Context()))
-		assert.Equal(t, want, c.authorization)
+		c := &call{Request: &tc.request}
+		failed, err := c.admit(t.Context())
+		assert.Equal(t, tc.failed, failed, name)
+		assert.Equal(t, failed != None, errors.Is(err, refusal), name)
+		assert.Equal(t, tc.header, c.authorization, name)
 	}
 }
 
@@ -457,7 +455,7 @@ func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
 	refusal := errors.New("synthetic")
 	for step, prepare := range map[Step]func(*Request){
 		Limit:     func(c *Request) { c.Peer.Limit = func(context.Context) error { return refusal } },
-		Authorize: func(c *Request) { c.Peer.Authorization = func(context.Context) (string, error) { return "", refusal } },
+		Authorize: func(c *Request) { c.Authorization = func(context.Context) (string, error) { return "", refusal } },
 	} {
 		c := newRequest(Creates, func(*http.Request) (*http.Response, error) { assert.Fail(t, "sent"); return nil, refusal })
 		prepare(c)

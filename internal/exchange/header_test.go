@@ -38,9 +38,9 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 		got.Del("Content-Length")
 	})
 	token := "Bearer first"
-	peer.Authorization = func(context.Context) (string, error) { return token, nil }
+	authorization := func(context.Context) (string, error) { return token, nil }
 	send := func(method string, prepare func(*Request)) http.Header {
-		c := &Request{Peer: peer, Method: method, URL: target, Effect: Repeatable, Caller: &caller{}}
+		c := &Request{Peer: peer, Method: method, URL: target, Effect: Repeatable, Caller: &caller{}, Authorization: authorization}
 		prepare(c)
 		result, err := c.Do(t.Context())
 		defer result.Release()
