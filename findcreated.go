@@ -136,7 +136,7 @@ func (l *search) pause(ctx context.Context, failure error) {
 	if l.done {
 		longest = maxLatePause
 	}
-	wait := exchange.Backoff(ctx, l.looks-1, minLookPause, longest, 0)
+	wait := exchange.Backoff(l.looks-1, minLookPause, longest, 0, exchange.Jitter(ctx))
 	if remaining := time.Until(l.settledAt); remaining > 0 { // later, what a cache keeps grows old as fast as time goes
 		wait = min(wait, remaining+l.stale)
 	}

@@ -1,21 +1,5 @@
 // Package exchange carries one call to a server and back: attempts until one succeeds or none may follow. It knows HTTP,
-// tokens and patience, and nothing of notes.
-//
-// go-retryablehttp drives the attempts. One call goes down this way and comes back up:
-//
-//	Request.Do   prepares the call and hands it to go-retryablehttp, which asks for each attempt:
-//	  RoundTrip    one attempt: its response, or the error that it ended with
-//	    limit        wait for the limiter: before the token, which must not age in a queue
-//	    authorize    ask for the token: for each attempt, since it may have been renewed
-//	    begin        the caller learns that only sending remains
-//	    watch        the stall watchdog and the send state, around all that touches the network
-//	    send         transport, 100-continue, redirects on the own origin
-//	    receive      the whole response, bounded: one that is cut is a failed attempt
-//	    explain      the failure in the caller's words
-//	    end          the caller learns of the attempt when all of it is known
-//	  checkRetry   the decision, by the policy: effect, send state, status
-//	  backoff      the pause: growing, random in part, never less than Retry-After
-//	  prepare      a look at the server before something is sent a second time
+// tokens and patience, and nothing of notes. go-retryablehttp drives the attempts; CONTRIBUTING.md shows the way of one request.
 package exchange
 
 import (
@@ -82,34 +66,30 @@ type Result struct {
 	reader WatchedReader
 }
 
-// Caller is who makes a call: it learns of each attempt, and has the words for those that fail. It runs in the goroutine of Do.
+// Caller is who makes a call: it learns of each attempt, and has the words for those that fail. As Receiver and Policy it runs
+// in the goroutine of Do.
 type Caller interface {
-	// Begin comes when limiter and token are behind and only sending remains. It may add to the header, and returns the context
-	// for all that follows.
+	// Begin comes when only sending remains. It may add to the header, and returns the context for all that follows.
 	Begin(ctx context.Context, a *Attempt, header http.Header) context.Context
-	// End comes once for each attempt, with all that is known of it, also for one that did not get as far as Begin, and for
-	// one that something panicked in.
+	// End comes once for each attempt, also for one without Begin, or with a panic in it.
 	End(ctx context.Context, a *Attempt)
-	// Explain turns a failed attempt into the error that Do returns and End learns of. The attempt before it is nil for the
-	// first one.
+	// Explain turns a failed attempt into the error that Do returns and End learns of. Before the first one there is nil.
 	Explain(a, before *Attempt) error
 	// BeforeRetry comes before each retry by effect, with the first attempt whose outcome is not known, or else the last: it
 	// may look at the server. An error ends the call.
 	BeforeRetry(ctx context.Context, a *Attempt) error
 }
 
-// Receiver takes the responses of a call. It runs in the goroutine of Do.
+// Receiver takes the responses of a call.
 type Receiver interface {
-	// Receive reads the response, without closing it, and returns how many bytes it gave. A nil error is a success. One that
-	// matches [ErrUnusable] is a judgement of a response that came; any other is of one that broke off. The context is that of
-	// the call; time between the watch's Pause and Progress is not held against the server.
+	// Receive reads the response, without closing it, and returns how many bytes it gave. An error that matches [ErrUnusable]
+	// judges a response that came; any other is of one that broke off. The context is that of the call.
 	Receive(ctx context.Context, resp *http.Response, watch Watch) (received int64, err error)
 }
 
-// Policy prepares the attempts of a call and decides what follows one. It runs in the goroutine of Do.
+// Policy prepares the attempts of a call and decides what follows one.
 type Policy interface {
-	// Prepare comes before each attempt and is no part of it: it may take other calls, and change the URL and replace the
-	// header of the request. An error ends the call.
+	// Prepare comes before each attempt: it may make other calls, and change the request's URL and header. An error ends the call.
 	Prepare(req *http.Request) error
 	// Next decides what may follow an attempt that failed. It is asked once after each.
 	Next(a *Attempt) Next
@@ -207,7 +187,7 @@ func (c *call) backoff(least, most time.Duration, _ int, resp *http.Response) ti
 	if resp != nil {
 		asked = RetryAfter(resp.Header, time.Now())
 	}
-	return Pause(c.next.Failures-1, least, most, asked, c.spread)
+	return Backoff(c.next.Failures-1, least, most, asked, c.spread)
 }
 
 // renew gets another token for the one that was refused, once for a call: a server that does not know who asks has done

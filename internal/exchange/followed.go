@@ -73,13 +73,11 @@ func (b *followedBody) awaitContinue() error {
 	if !b.announced || !b.state.upload.waits.Load() || !b.state.upload.responded.Load() {
 		return nil
 	}
-	timer := time.NewTimer(responseGrace)
-	defer timer.Stop()
 	select {
 	case <-b.state.upload.goOn:
 		return nil
 	case <-b.quit:
-	case <-timer.C:
+	case <-time.After(responseGrace):
 	}
 	return errCallOver
 }
@@ -164,17 +162,14 @@ func (b *followedBody) stop() (free bool) {
 		return true
 	default:
 	}
-	return first && b.freeWithin(stopTimeout)
-}
-
-func (b *followedBody) freeWithin(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	if !first {
+		return false
+	}
 	select {
 	case b.reading <- struct{}{}:
 		<-b.reading
 		return true
-	case <-timer.C:
+	case <-time.After(stopTimeout):
 		return false
 	}
 }

@@ -39,7 +39,7 @@ func FuzzAfter(f *testing.F) {
 			require.Zero(t, wait, "what is not understood asks for nothing")
 		}
 		for n := range 3 {
-			require.GreaterOrEqual(t, exchange.Backoff(t.Context(), n, time.Millisecond, time.Second, wait), wait, "never sooner than asked")
+			require.GreaterOrEqual(t, exchange.Backoff(n, time.Millisecond, time.Second, wait, exchange.Jitter(t.Context())), wait, "never sooner than asked")
 		}
 	})
 }

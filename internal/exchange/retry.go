@@ -77,15 +77,9 @@ func transient(status int) bool {
 	return status >= 500
 }
 
-// Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
-// a third of it random so that many clients do not come back together, and never less than least, or than what the server
-// asked for.
-func Backoff(ctx context.Context, n int, least, most, retryAfter time.Duration) time.Duration {
-	return Pause(n, least, most, retryAfter, Jitter(ctx))
-}
-
-// Pause is Backoff whose random part is given, between 0 and 1.
-func Pause(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
+// Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most, a
+// third of it by spread, a random number from 0 to 1, and never less than least, or than what the server asked for.
+func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
 	longest := most
 	if n < 62 && least <= most>>n {
 		longest = least << n

@@ -78,24 +78,24 @@ func TestBackoff(t *testing.T) {
 	const least, most = 500 * time.Millisecond, 30 * time.Second
 	for n, full := range []time.Duration{least * 3 / 2, 3 * least, 6 * least, 12 * least, 24 * least, 48 * least, most, most} {
 		for range 200 {
-			wait := exchange.Backoff(t.Context(), n, least, most, 0)
+			wait := exchange.Backoff(n, least, most, 0, exchange.Jitter(t.Context()))
 			assert.GreaterOrEqual(t, wait, full-full/3)
 			assert.LessOrEqual(t, wait, full)
 		}
 	}
 	for _, n := range []int{61, 62, 63, 64, 1000, math.MaxInt} {
-		wait := exchange.Backoff(t.Context(), n, least, most, 0)
+		wait := exchange.Backoff(n, least, most, 0, exchange.Jitter(t.Context()))
 		assert.GreaterOrEqual(t, wait, most-most/3, "no overflow at %d", n)
 		assert.LessOrEqual(t, wait, most)
 	}
-	assert.Equal(t, time.Minute, exchange.Backoff(t.Context(), 0, least, most, time.Minute), "never less than asked for")
-	assert.Zero(t, exchange.Backoff(t.Context(), 3, 0, 0, 0))
-	assert.EqualValues(t, 3, exchange.Pause(0, 2, 5, 0, 1))
-	assert.EqualValues(t, 5, exchange.Pause(1, 2, 5, 0, 1), "doubled as long as that is not too much")
-	assert.Equal(t, least, exchange.Pause(0, least, most, 0, 0), "never less than the least")
-	assert.Equal(t, most, exchange.Pause(0, most+1, most, 0, 0.5), "never more than the most")
-	assert.Equal(t, time.Duration(1), exchange.Backoff(t.Context(), 0, 1, 1, 0))
-	assert.LessOrEqual(t, exchange.Backoff(t.Context(), 5, math.MaxInt64, math.MaxInt64, 0), time.Duration(math.MaxInt64))
+	assert.Equal(t, time.Minute, exchange.Backoff(0, least, most, time.Minute, 0.5), "never less than asked for")
+	assert.Zero(t, exchange.Backoff(3, 0, 0, 0, exchange.Jitter(t.Context())))
+	assert.EqualValues(t, 3, exchange.Backoff(0, 2, 5, 0, 1))
+	assert.EqualValues(t, 5, exchange.Backoff(1, 2, 5, 0, 1), "doubled as long as that is not too much")
+	assert.Equal(t, least, exchange.Backoff(0, least, most, 0, 0), "never less than the least")
+	assert.Equal(t, most, exchange.Backoff(0, most+1, most, 0, 0.5), "never more than the most")
+	assert.Equal(t, time.Duration(1), exchange.Backoff(0, 1, 1, 0, exchange.Jitter(t.Context())))
+	assert.LessOrEqual(t, exchange.Backoff(5, math.MaxInt64, math.MaxInt64, 0, exchange.Jitter(t.Context())), time.Duration(math.MaxInt64))
 }
 
 func TestADateIsByTheServersClock(t *testing.T) {
@@ -172,7 +172,7 @@ func TestWait(t *testing.T) {
 		{5, time.Second, 1, most},
 		{0, math.MaxInt64, 1, math.MaxInt64},
 	} {
-		assert.Equal(t, tc.want, exchange.Pause(tc.n, least, most, tc.asked, tc.spread), "%+v", tc)
+		assert.Equal(t, tc.want, exchange.Backoff(tc.n, least, most, tc.asked, tc.spread), "%+v", tc)
 	}
 }
 

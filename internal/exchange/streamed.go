@@ -64,19 +64,16 @@ func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64
 		case reply := <-s.upload.commits:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():
-			return s.body.Load().stop() && within(stopTimeout, delivered)
+			if !s.body.Load().stop() {
+				return false
+			}
+			select {
+			case <-delivered:
+				return true
+			case <-time.After(stopTimeout):
+				return false
+			}
 		}
-	}
-}
-
-func within(d time.Duration, done <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
 	}
 }
 

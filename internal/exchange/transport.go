@@ -74,11 +74,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
 	if broken(err) {
-		timer := time.NewTimer(writeErrorDelay)
-		defer timer.Stop()
 		select {
 		case <-c.over:
-		case <-timer.C:
+		case <-time.After(writeErrorDelay):
 		}
 	}
 	return n, err

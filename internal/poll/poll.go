@@ -75,7 +75,7 @@ func (s *Schedule) pause(ctx context.Context) time.Duration {
 	shortest, longest := s.bounds(time.Since(s.began))
 	pause := shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))
 	if s.failures > 0 {
-		pause = max(pause, exchange.Backoff(ctx, s.failures-1, s.interval, s.maxInterval, 0))
+		pause = max(pause, exchange.Backoff(s.failures-1, s.interval, s.maxInterval, 0, exchange.Jitter(ctx)))
 	}
 	return pause
 }
