@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +205,7 @@ func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		begun := time.Now()
 		time.AfterFunc(10*time.Minute-time.Millisecond, func() { // the second's note, late, and just before the first's time has come
 			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Encounter #1.", Audio: sound(1), CreatedAt: time.Now()})
 		})
@@ -213,6 +216,7 @@ func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
+		assert.Less(t, time.Since(begun), 11*time.Minute, "at once, and not when its own time has come")
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)
 		require.NoError(t, journal.Close())
@@ -278,6 +282,48 @@ func TestANoteIsNotTakenForATwins(t *testing.T) {
 				results = program(t.Context(), next...)
 				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(next)}, statuses(results), results)
 				assert.Len(t, srv.Notes(), 1)
+			})
+		})
+	}
+}
+
+// A run that is ended does not wait for a doubt that is asked about once more later, nor for the equals of its recording.
+func TestADoubtThatRestsDoesNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		program(t.Context(), twin(0), twin(1))
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // between two of its questions
+		defer cancel()
+		begun := time.Now()
+		results := program(ctx, twin(1), twin(1), twin(1))
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 3}, statuses(results), results)
+		assert.Less(t, time.Since(begun), 21*time.Second)
+	})
+}
+
+// Recordings of other names and sizes are no rivals: then the note's recording need not be read.
+func TestANoteThatNoOtherCanHaveMadeIsTaken(t *testing.T) {
+	t.Parallel()
+	named, longer := onePatient(2), twin(1)
+	longer.Params.Audio = clinicaldoc.AudioBytes("a.wav", sound(1))
+	for name, lost := range map[string][]ingest.Recording{"alone": {twin(0)}, "another name": {named, twin(0)}, "another size": {longer, twin(0)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+				srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+				for range lost[1:] {
+					srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+				}
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+				for _, result := range program(t.Context(), lost...) {
+					if result.Recording.Key == twin(0).Key {
+						assert.Equal(t, ingest.Created, result.Status, result)
+						assert.Equal(t, srv.Notes()[0].ID, result.NoteID)
+					}
+				}
 			})
 		})
 	}
@@ -496,5 +542,37 @@ func TestTheCallersExcludeIDsStay(t *testing.T) {
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])
 		assert.Equal(t, append([]int64{4711}, make([]int64, 9)...), ids[:10])
 		require.NoError(t, file.Close())
+	})
+}
+
+// A doubt of a version that wrote down nothing of the loss stays one: whose token sent it is not known.
+func TestADoubtOfAnEarlierVersionStaysOne(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		run := func(path string, limit time.Duration) ingest.Status {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			file, err := openOrBegin(t.Context(), srv.URL, path)
+			require.NoError(t, err)
+			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file}, ingest.Recordings(recording(0)))
+			require.NoError(t, file.Close())
+			require.Len(t, results, 1)
+			return results[0].Status
+		}
+		require.Equal(t, ingest.InDoubt, run(path, time.Minute))
+		_, entries, err := ingest.ReadJournal(t.Context(), path)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+		entries[0].Loss = nil
+		var earlier bytes.Buffer
+		require.NoError(t, ingest.WriteJournal(&earlier, ingest.ServiceName(srv.URL), slices.Values(entries)))
+		require.NoError(t, os.WriteFile(path+".earlier", earlier.Bytes(), 0o600))
+		assert.Equal(t, ingest.InDoubt, run(path+".earlier", time.Minute), "the run ends while it is asked about")
+		assert.Equal(t, ingest.InDoubt, run(path+".earlier", time.Hour))
+		assert.Empty(t, srv.Notes())
 	})
 }

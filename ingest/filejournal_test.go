@@ -103,6 +103,13 @@ func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
 	}
 	_, err := j.Bind(t.Context(), ingest.Owner{Service: "https://other.example.test"})
 	require.ErrorIs(t, err, ingest.ErrOtherService)
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	var reasons []string
+	for _, e := range entries {
+		reasons = append(reasons, e.Why)
+	}
+	assert.ElementsMatch(t, []string{"", "", "the service said no and no", "nobody knows"}, reasons)
 }
 
 func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
@@ -210,6 +217,16 @@ func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
 		_, err := open(t, left)
 		require.Error(t, err, "line %d is missing", i+1)
 	}
+}
+
+// A line that a later version wrote, for all its right checksum, is not passed over.
+func TestALineThatIsNotUnderstoodIsTold(t *testing.T) {
+	t.Parallel()
+	content := written(t)
+	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	_, err := open(t, append(content, ingest.Line(string(lines[len(lines)-1][:8]), "2026-01-02T03:04:05Z something else")...))
+	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+	assert.ErrorContains(t, err, fmt.Sprintf("line %d ", len(lines)+1))
 }
 
 func TestOtherFilesAreNoJournals(t *testing.T) {
@@ -391,6 +408,23 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 		bind(t, j, service)
 	}
 	require.NoError(t, j.Close())
+}
+
+func TestAJournalOfCurrentLinesIsNotCompacted(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	ingest.CompactEagerly(j)
+	for n := range 20 {
+		put(t, j, n, ingest.StateCreated)
+	}
+	before, err := os.Stat(path)
+	require.NoError(t, err)
+	bind(t, j, service)
+	after, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.True(t, os.SameFile(before, after))
 }
 
 func TestManySaveAtOnce(t *testing.T) {

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -124,7 +125,7 @@ func TestANightsWork(t *testing.T) {
 func TestAReportTellsWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1}
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1}
 	good := recordings(0, 3)
 	report := u.RunAll(t.Context(), good)
 	require.True(t, report.OK(), report)
@@ -133,4 +134,25 @@ func TestAReportTellsWhatWasLeft(t *testing.T) {
 	require.Error(t, report.Err)
 	assert.False(t, report.OK())
 	assert.LessOrEqual(t, len(report.Results)+len(report.Left), 10)
+}
+
+func TestAReportTellsWhichFilesWereLeft(t *testing.T) {
+	t.Parallel()
+	srv, paths := newBox(t), files(t, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+	u.OnEvent = func(e ingest.Event) {
+		if e.Result != nil {
+			cancel()
+		}
+	}
+	report := u.RunAll(ctx, func(yield func(ingest.Recording, error) bool) {
+		if yield(ingest.Recording{File: paths[0], Params: paramsOf(paths[0])}, nil) {
+			<-ctx.Done()
+			yield(ingest.Recording{File: paths[1], Params: paramsOf(paths[1])}, nil)
+		}
+	})
+	require.ErrorIs(t, report.Err, context.Canceled)
+	require.Len(t, report.Left, 1)
+	assert.Equal(t, paths[1], report.Left[0].File)
 }

@@ -110,7 +110,7 @@ func (p *progress) left(now time.Time) time.Duration {
 		return 0
 	}
 	counted := min(p.results, paceOf)
-	oldest := p.latest[(p.results-counted)%paceOf]
+	oldest := p.latest[p.results%paceOf] // which the next one replaces
 	if p.results == counted {
 		oldest = p.begun
 	}

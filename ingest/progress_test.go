@@ -126,3 +126,32 @@ func TestNothingPrintsNames(t *testing.T) {
 	require.Error(t, err)
 	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), secret)
 }
+
+func TestWhatIsPrintedTellsWhatHappened(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	result := ingest.Result{Status: ingest.Created, NoteID: 4711}
+	refused := ingest.Result{Status: ingest.Refused, Err: clinicaldoc.ErrNotFound}
+	pause := ingest.Pause{Why: clinicaldoc.ErrNotFound, Next: at}
+	report := ingest.Report{Results: []ingest.Result{result, refused, refused}, Pauses: make([]ingest.Pause, 3), Took: time.Second, Err: clinicaldoc.ErrNotFound}
+	for _, c := range []struct {
+		value any
+		want  string
+	}{
+		{result, "ingest.Result{status=created note_id=4711}"},
+		{ingest.Result{Status: ingest.InDoubt, Until: at}, "ingest.Result{status=in doubt until=2000-01-01 00:00:00 +0000 UTC}"},
+		{refused, "ingest.Result{status=refused error=not found}"},
+		{pause, "ingest.Pause{paused=true why=not found next=2000-01-01 00:00:00 +0000 UTC}"},
+		{ingest.Pause{}, "ingest.Pause{paused=false}"},
+		{ingest.Event{Result: &result}, "result={status=created note_id=4711}}"},
+		{ingest.Event{Pause: &pause}, "pause={paused=true why=not found next=2000-01-01 00:00:00 +0000 UTC}}"},
+		{ingest.Event{State: ingest.StateClaimed}, "state=claimed}"},
+		{ingest.Event{Sent: 2, Size: 3}, "sent=2 size=3}"},
+		{report, "ingest.Report{created=1 already_there=0 refused=2 in_doubt=0 left=0 pauses=2 took=1s error=not found}"},
+	} {
+		text := fmt.Sprint(c.value)
+		_, last, _ := strings.Cut(text, "left=0s} ") // of an event, what is not its progress
+		assert.Contains(t, []string{text, last}, c.want)
+	}
+	assert.Equal(t, 10, ingest.Progress{Created: 1, AlreadyThere: 2, Refused: 3, InDoubt: 4}.Done())
+}

@@ -50,12 +50,8 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 // FileKey is the default key of a file: made of its content, the patient and the note's name, or the file's where the note
 // has none. The same file in another place has the same key; the same content for another patient has another.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
-	audio, err := clinicaldoc.AudioFile(path)
-	if err != nil {
-		return "", err
-	}
-	sum, err := sumOf(audio)
-	return contentKey(sum, path, params), err
+	r, _, err := Recording{File: path, Params: params}.prepare()
+	return r.Key, err
 }
 
 // sumOf reads the recording and returns its SHA-256. What this machine cannot read now may be read later.
@@ -68,10 +64,7 @@ func sumOf(audio *clinicaldoc.AudioSource) (string, error) {
 }
 
 func contentKey(sum, path string, params clinicaldoc.CreateNoteParams) string {
-	content, err := hex.DecodeString(sum)
-	if err != nil || sum == "" {
-		return ""
-	}
+	content, _ := hex.DecodeString(sum) // as sumOf wrote it
 	name := params.Name
 	if name == "" {
 		name = filepath.Base(path)
@@ -106,8 +99,11 @@ func (r Recording) prepare() (Recording, string, error) {
 		return r, "", nil
 	}
 	sum, err := sumOf(r.Params.Audio)
+	if err != nil {
+		return r, "", err
+	}
 	r.Key = contentKey(sum, r.File, r.Params)
-	return r, sum, err
+	return r, sum, nil
 }
 
 // LogValue lists what may be logged of the recording: key and file may hold a patient's name.

@@ -81,6 +81,25 @@ func (c watchedClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return c.Claim.Save(ctx, e)
 }
 
+func TestTheKeyOfAFileIsOfItsContentAndItsNotesName(t *testing.T) {
+	t.Parallel()
+	path := files(t, 1)[0]
+	moved := filepath.Join(t.TempDir(), filepath.Base(path))
+	renamed := moved + ".wav"
+	for _, to := range []string{moved, renamed} {
+		require.NoError(t, os.WriteFile(to, sound(0), 0o600))
+	}
+	key := func(path, name string) string {
+		key, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: name, PatientID: 7})
+		require.NoError(t, err)
+		return key
+	}
+	assert.Equal(t, key(path, "Visit"), key(renamed, "Visit"))
+	assert.NotEqual(t, key(path, "Visit"), key(path, "Another visit"))
+	assert.Equal(t, key(path, ""), key(moved, ""))
+	assert.NotEqual(t, key(path, ""), key(renamed, ""))
+}
+
 // A process that is killed then leaves the hash to the next one, whatever the recording came from.
 func TestTheJournalKnowsWhatWasSentBeforeTheLastBytesLeave(t *testing.T) {
 	t.Parallel()

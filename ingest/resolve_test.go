@@ -113,3 +113,20 @@ func TestAPersonsWordOutlivesACrash(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Created, results[0].Status)
 }
+
+func TestAPersonCannotGiveTheNoteOfAnotherRecording(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
+	run := func(r ingest.Recording) ingest.Result {
+		report := u.RunAll(t.Context(), ingest.Recordings(r))
+		require.NoError(t, report.Err)
+		return report.Results[0]
+	}
+	doubt, other := run(onePatient(1)), run(onePatient(2))
+	require.Equal(t, ingest.InDoubt, doubt.Status)
+	require.Equal(t, ingest.Created, other.Status)
+	err := u.Resolve(t.Context(), doubt.JournalKey, ingest.Resolution{NoteID: other.NoteID, By: "a person"})
+	require.ErrorIs(t, err, ingest.ErrKeyReused)
+}

@@ -318,7 +318,7 @@ func (r *run) beginMore() {
 			continue
 		}
 		i := slices.IndexFunc(r.backlog, func(j job) bool { return !now.Before(j.due) })
-		if i < 0 && len(r.backlog) == 0 && len(r.deferred) > 0 && r.exhausted && r.busy == 0 {
+		if len(r.backlog) == 0 && len(r.deferred) > 0 && r.exhausted && r.busy == 0 {
 			j := r.deferred[0] // no other recording can help any more
 			r.deferred = r.deferred[1:]
 			j.final = true

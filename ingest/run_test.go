@@ -1,9 +1,11 @@
 package ingest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -266,6 +268,13 @@ func TestARunGoesOnWhenTheTroubleIsOver(t *testing.T) {
 	}
 }
 
+func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
+	t.Parallel()
+	_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic")))
+	require.ErrorContains(t, err, "everything fails in the same way")
+	assert.Equal(t, 3, attempts(srv))
+}
+
 // One recording that is refused is no trouble, and one that may pass is tried a few times.
 func TestOneFailureIsNoTrouble(t *testing.T) {
 	t.Parallel()
@@ -280,6 +289,45 @@ func TestOneFailureIsNoTrouble(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Refused: 30}, statuses(results))
 	assert.Empty(t, pauses)
+}
+
+// What fails while others succeed is begun four times, and then it is the recording's own.
+func TestOneThatAlwaysFailsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				assert.NoError(t, err)
+				if bytes.Contains(body, []byte(recording(0).Params.Name)) {
+					tries++
+					w.WriteHeader(http.StatusTooManyRequests)
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				next.ServeHTTP(w, r)
+			})
+		}))
+		defer srv.Close()
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		once := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})
+		u := &ingest.Uploader{Client: srv.Client(once), Journal: journal, Workers: 1, AllNew: true}
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			for n := range 40 {
+				if !yield(recording(n+1), nil) || n == 0 && !yield(recording(0), nil) {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results))
+		assert.Equal(t, 4, tries)
+		require.NoError(t, journal.Close())
+	})
 }
 
 // A list that cannot be shown to be whole is how this service is, and no trouble that could pass: each recording is a doubt, and
@@ -349,8 +397,10 @@ func TestACancelledRunRefusesNothing(t *testing.T) {
 		return nil
 	})
 	u := &ingest.Uploader{Client: srv.Client(clinicaldoc.WithLimiter(limiter)), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+	begun := time.Now()
 	results, err := collect(ctx, u, recordings(0, 100))
 	require.ErrorIs(t, err, context.Canceled)
+	assert.Less(t, time.Since(begun), 15*time.Second, "nothing is waited for")
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: len(results)}, statuses(results))
 	assert.Len(t, srv.Notes(), len(results))
 }

@@ -228,6 +228,31 @@ func TestAKeyIsOneRecording(t *testing.T) {
 	}
 }
 
+// A note that is there may have got another name since; of one in doubt the name tells which it is.
+func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
+	run := func(ctx context.Context, n int, name string) ingest.Result {
+		r := recording(n)
+		r.Params.Name = name
+		results, _ := collect(ctx, u, ingest.Recordings(r))
+		require.Len(t, results, 1)
+		return results[0]
+	}
+	require.Equal(t, ingest.Created, run(t.Context(), 0, "Visit").Status)
+	assert.Equal(t, ingest.AlreadyThere, run(t.Context(), 0, "Another visit").Status)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+	ctx, cancel := context.WithCancel(t.Context())
+	u.OnEvent = func(e ingest.Event) {
+		if e.State == ingest.StateInDoubt {
+			cancel()
+		}
+	}
+	require.Equal(t, ingest.InDoubt, run(ctx, 1, "Visit").Status)
+	assert.ErrorIs(t, run(t.Context(), 1, "Another visit").Err, ingest.ErrKeyReused)
+}
+
 func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -326,6 +351,7 @@ func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	begun := time.Now()
 	assert.PanicsWithValue(t, "synthetic", func() {
 		_, _ = collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 			bad := recording(0)
@@ -338,9 +364,29 @@ func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
 	assert.PanicsWithValue(t, "synthetic", func() {
 		_, _ = collect(t.Context(), u, func(func(ingest.Recording, error) bool) { panic("synthetic") })
 	})
+	assert.Less(t, time.Since(begun), 15*time.Second, "nothing is waited for")
 	results, err := collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Created, results[0].Status)
+}
+
+// A note that the service made for somebody else is there: the recording is a doubt, and is not uploaded once more.
+func TestANoteThatWasMadeForAnotherPatientIsADoubt(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
+	ctx, cancel := context.WithCancel(t.Context())
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
+	u.OnEvent = func(e ingest.Event) {
+		if e.State == ingest.StateInDoubt {
+			cancel()
+		}
+	}
+	results, err := collect(ctx, u, ingest.Recordings(recording(1)))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, results, 1)
+	assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
+	assert.Equal(t, int64(4711), results[0].NoteID)
 }
 
 func TestACallersBeforeCommitIsHeard(t *testing.T) {
@@ -383,7 +429,7 @@ func TestTheRecordingsCanFail(t *testing.T) {
 	t.Parallel()
 	errShare := errors.New("the share is gone: /patients/synthetic")
 	for name, end := range map[string]func(yield func(ingest.Recording, error) bool){
-		"an error":                 func(yield func(ingest.Recording, error) bool) { yield(ingest.Recording{}, errShare) },
+		"an error":                 func(yield func(ingest.Recording, error) bool) { assert.False(t, yield(ingest.Recording{}, errShare)) },
 		"the end of its goroutine": func(func(ingest.Recording, error) bool) { runtime.Goexit() },
 	} {
 		t.Run(name, func(t *testing.T) {

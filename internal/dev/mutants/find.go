@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +29,7 @@ type mutant struct {
 	with       string
 
 	places  []position // that a test has to reach to notice it
+	same    string     // of two mutants that make the same change in the same function, wherever that stands in its file
 	verdict verdict
 	by      string // the tests that noticed it
 }
@@ -229,6 +232,9 @@ func (s *sources) locate(m *mutant, file *ast.File, node ast.Node) {
 		if d.Pos() > node.Pos() || node.Pos() >= d.End() {
 			continue
 		}
+		from, to := s.set.Position(d.Pos()).Offset, s.set.Position(d.End()).Offset
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %d %s", m.file, s.texts[m.file][from:to], m.start-from, m.end-from, m.with))
+		m.same = hex.EncodeToString(sum[:12])
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			m.function = d.Name.Name

@@ -27,8 +27,18 @@ type batch struct {
 
 // judge gives each mutant its verdict.
 func (l *laboratory) judge(ctx context.Context, s subject, mutants []*mutant) error {
+	before, err := l.killedBefore()
+	if err != nil {
+		return err
+	}
 	trials := make([][]batch, len(mutants))
 	for i, m := range mutants {
+		if before[m.same] {
+			m.verdict = killed
+		}
+		if m.verdict != "" {
+			continue
+		}
 		for _, folder := range s.judges {
 			tests, err := l.tests(ctx, folder)
 			if err != nil {
@@ -36,13 +46,15 @@ func (l *laboratory) judge(ctx context.Context, s subject, mutants []*mutant) er
 			}
 			trials[i] = append(trials[i], batches(folder, tests, m)...)
 		}
-		if m.verdict == "" && trials[i] == nil {
-			m.verdict = notCovered
-		}
 	}
 	planted, err := l.plant(ctx, s, mutants)
 	if err != nil {
 		return err
+	}
+	for i, m := range mutants {
+		if m.verdict == "" && trials[i] == nil {
+			m.verdict = notCovered
+		}
 	}
 	if err := planted.sound(ctx, slices.Concat(trials...)); err != nil {
 		return err
@@ -52,12 +64,37 @@ func (l *laboratory) judge(ctx context.Context, s subject, mutants []*mutant) er
 		m := mutants[i]
 		if m.verdict == "" && ctx.Err() == nil {
 			failures[i] = l.judgeOne(ctx, m, planted, trials[i])
+			if m.verdict == killed {
+				failures[i] = errors.Join(failures[i], l.remember(m))
+			}
 		}
 		if m.verdict != killed && m.verdict != notViable {
 			fmt.Printf("%s: %s\n", m.verdict, m)
 		}
 	})
 	return errors.Join(errors.Join(failures...), ctx.Err())
+}
+
+// killedBefore are the mutants that a run with the same cache killed, while their functions are as they were.
+func (l *laboratory) killedBefore() (map[string]bool, error) {
+	text, err := os.ReadFile(filepath.Join(l.cache, "killed.txt"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	before := map[string]bool{}
+	for _, same := range strings.Fields(string(text)) {
+		before[same] = true
+	}
+	return before, nil
+}
+
+func (l *laboratory) remember(m *mutant) error {
+	file, err := os.OpenFile(filepath.Join(l.cache, "killed.txt"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(m.same + "\n")
+	return errors.Join(err, file.Close())
 }
 
 func (l *laboratory) judgeOne(ctx context.Context, m *mutant, p *programs, trials []batch) (err error) {
@@ -102,7 +139,7 @@ func (l *laboratory) try(ctx context.Context, m *mutant, p *programs, trials []b
 		// A loop without end is told by processor time, since others may keep the machine busy; a deadlock by the clock.
 		limit := 60*time.Second + 5*b.took
 		timed, cancel := context.WithTimeout(ctx, limit)
-		run := exec.CommandContext(timed, "sh", "-c", `ulimit -t "$1"; shift; exec "$@"`, "sh", strconv.Itoa(10+int(5*b.cpu.Seconds())),
+		run := exec.CommandContext(timed, "sh", "-c", `ulimit -t "$1"; shift; exec "$@"`, "sh", strconv.Itoa(5+int(3*b.cpu.Seconds())),
 			binary, "-test.failfast", "-test.timeout", "0", "-test.run", "^("+strings.Join(tests, "|")+")$")
 		run.Dir, run.Env, run.WaitDelay = b.folder, append(os.Environ(), plant.Variable+"="+strconv.Itoa(m.number)), time.Second
 		out, _ := run.CombinedOutput() // how it ended is asked of the process
@@ -171,6 +208,7 @@ func (p *programs) sound(ctx context.Context, trials []batch) error {
 		out, _ := run.CombinedOutput() // how it ended is asked of the process
 		for _, failed := range regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindAllStringSubmatch(string(out), -1) {
 			p.unfit[folder] = append(p.unfit[folder], failed[1])
+			fmt.Printf("%s %s fails without a mutant: it judges nothing\n", folder, failed[1])
 		}
 	}
 	return ctx.Err()

@@ -64,7 +64,7 @@ func main() {
 	flag.StringVar(&s.slice, "slice", "1/1", "which part of the mutants, of how many")
 	flag.StringVar(&s.only, "only", "", "pattern of the places, as file:line; then no table is written")
 	flag.IntVar(&s.workers, "workers", 3, "how many mutants at a time")
-	flag.StringVar(&s.cache, "cache", "", "folder that keeps which tests reach which lines, for the next run of the same sources")
+	flag.StringVar(&s.cache, "cache", "", "folder that keeps which tests reach which lines, and what was killed, for the next run of the same functions")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)
