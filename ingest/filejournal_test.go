@@ -427,6 +427,19 @@ func TestAJournalOfCurrentLinesIsNotCompacted(t *testing.T) {
 	assert.True(t, os.SameFile(before, after))
 }
 
+// What a killed process left is cleared away also where its last line lacks its end.
+func TestALastLineWithoutItsEndIsEnded(t *testing.T) {
+	t.Parallel()
+	path, content := journalPath(t), written(t)
+	require.NoError(t, os.WriteFile(path, bytes.TrimSuffix(content, []byte("\n")), 0o600))
+	require.NoError(t, os.WriteFile(path+".new", []byte("half of it"), 0o600))
+	require.NoError(t, openJournal(t, service, path).Close())
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, content, got)
+	assert.NoFileExists(t, path+".new")
+}
+
 func TestManySaveAtOnce(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)

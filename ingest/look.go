@@ -155,7 +155,7 @@ func (r *run) candidates(t *task, rows []noteRow) ([]noteRow, error) {
 	name, size := plainName(t.recording.Params.Name), t.own.Size
 	unique := r.uploader.Find.UniqueName
 	rows = slices.DeleteFunc(slices.Clone(rows), func(row noteRow) bool {
-		return !sameName(name, row.name) && (unique || row.size != size || size <= 0)
+		return !sameName(name, row.name) && (unique || row.size != size)
 	})
 	if len(rows) == 0 {
 		return nil, nil

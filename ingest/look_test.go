@@ -1,10 +1,14 @@
 package ingest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +147,9 @@ func TestALostJournalIsADoubtWhereRecordingsCannotBeRead(t *testing.T) {
 				assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 3}, got, "the name alone decides")
 			} else {
 				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 3}, got, results)
+				if name == "no URLs" || name == "storage fails" {
+					require.ErrorContains(t, results[0].Err, "cannot be read", "and not that it is not known yet")
+				}
 			}
 			assert.Len(t, srv.Notes(), 3)
 		})
@@ -177,6 +184,55 @@ func TestNotesThatOnlyLookAlikeHoldNothingUp(t *testing.T) {
 	assert.Equal(t, ingest.AlreadyThere, run(copied)[0].Status, "the same content, whatever its name")
 	followUp.Key, followUp.Params.Audio = "second follow-up", clinicaldoc.AudioBytes("a.wav", append([]byte("a third"), sound(2)...))
 	assert.Equal(t, ingest.Created, run(followUp)[0].Status, "the journal remembers a note to find it out from")
+}
+
+// A note whose size the list does not tell may be it, whatever others of its name there are.
+func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
+	t.Parallel()
+	const size = 12345
+	srv := newBox(t, clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !r.URL.Query().Has("patient_id") {
+				next.ServeHTTP(w, r)
+				return
+			}
+			list := httptest.NewRecorder()
+			next.ServeHTTP(list, r)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(bytes.ReplaceAll(list.Body.Bytes(), []byte(strconv.Itoa(size)), []byte("0")))
+		})
+	}))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+	run := func(r ingest.Recording) ingest.Result {
+		results, err := collect(t.Context(), u, ingest.Recordings(r))
+		require.NoError(t, err)
+		return results[0]
+	}
+	require.Equal(t, ingest.Created, run(recording(0)).Status, "from which it is found out that the service keeps what it is sent")
+	content := bytes.Repeat([]byte{'a'}, size)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: sound(100)})
+	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: content})
+	visit := onePatient(1)
+	visit.Params.Name, visit.Params.Audio = "Visit", clinicaldoc.AudioBytes("a.wav", content)
+	result := run(visit)
+	assert.Equal(t, ingest.AlreadyThere, result.Status, result)
+	assert.Equal(t, id, result.NoteID)
+}
+
+// The notes of the recording's size are read first: among many of its name the right one is found all the same.
+func TestALostJournalFindsOneAmongManyOfItsName(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	for n := range 40 {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: sound(100 + n)})
+	}
+	visit := onePatient(1)
+	visit.Params.Name = "Visit"
+	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: sound(1)})
+	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}, ingest.Recordings(visit))
+	require.NoError(t, err)
+	require.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
+	assert.Equal(t, id, results[0].NoteID)
 }
 
 // A note to compare with that is gone shows nothing: the doubt is said, and not looked into again and again.

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,6 +275,51 @@ func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 	_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic")))
 	require.ErrorContains(t, err, "everything fails in the same way")
 	assert.Equal(t, 3, attempts(srv))
+}
+
+// A socket that is not there is a file that is not there, too, and still the service is gone.
+func TestAMissingSocketIsNoMissingRecording(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	posts := 0
+	gone := transportFunc(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPost {
+			posts++
+			return nil, &net.OpError{Op: "dial", Net: "unix", Err: syscall.ENOENT}
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	u := &ingest.Uploader{
+		Client:  srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithHTTPClient(&http.Client{Transport: gone})),
+		Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1, AllNew: true,
+	}
+	_, err := collect(t.Context(), u, recordings(0, 20))
+	require.ErrorContains(t, err, "everything fails in the same way")
+	assert.Equal(t, 3, posts)
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// cancelling is a journal on a network that hears the end of the run while it is asked whose it is.
+type cancelling struct {
+	ingest.Journal
+	cancel context.CancelFunc
+}
+
+func (j cancelling) Bind(context.Context, ingest.Owner) (ingest.Binding, error) {
+	j.cancel()
+	return ingest.Binding{}, errors.New("synthetic")
+}
+
+func TestAJournalThatHearsTheEndOfTheRunIsNotBroken(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	u := &ingest.Uploader{Client: srv.Client(), Journal: cancelling{openJournal(t, srv.URL, journalPath(t)), cancel}}
+	_, err := collect(ctx, u, recordings(0, 1))
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // One recording that is refused is no trouble, and one that may pass is tried a few times.
