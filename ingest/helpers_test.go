@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,6 +55,20 @@ func openOrBegin(ctx context.Context, baseURL, path string) (*ingest.FileJournal
 		return ingest.BeginJournal(ctx, path, ingest.Owner{Service: ingest.ServiceName(baseURL)})
 	}
 	return j, err
+}
+
+// withJournal runs a test with a box and a new journal in virtual time.
+func withJournal(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal)) {
+	t.Helper()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		test(t, srv, journal)
+		require.NoError(t, journal.Close())
+	})
 }
 
 func bind(t *testing.T, j *ingest.FileJournal, service string) {

@@ -182,6 +182,78 @@ func TestEqualsOfADoubtDoNotKeepARunFromEnding(t *testing.T) {
 	})
 }
 
+// A doubt that waits to be asked about once more keeps nobody waiting when the run ends, nor do its equals.
+func TestEqualsOfAWaitingDoubtDoNotKeepARunFromEnding(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(1), twin(1)}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			begun := time.Now()
+			results := program(ctx, list...)
+			cancel()
+			assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
+			assert.Less(t, time.Since(begun), 6*time.Second)
+		}
+	})
+}
+
+// What was to be uploaded once more, when the caller wanted no more results, is free for the next run.
+func TestABreakLetsGoOfWhatIsToBeUploadedAgain(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+		slow := recording(1)
+		slow.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Minute); return errors.New("synthetic") }
+		for result := range u.Run(t.Context(), ingest.Recordings(recording(0), slow)) {
+			assert.Equal(t, slow.Key, result.Recording.Key)
+			break
+		}
+		results, err := collect(t.Context(), u, recordings(0, 1))
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+	})
+}
+
+// A journal that failed has to be looked at: that the run was ended besides must not hide it.
+func TestAFailedJournalIsToldAlsoAtTheEndOfARun(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		synthetic := errors.New("synthetic")
+		journal := failing{file, func(ingest.Entry) error { cancel(); return synthetic }}
+		_, err := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
+		require.ErrorIs(t, err, synthetic)
+	})
+}
+
+// failing is a journal that does not save all that it should.
+type failing struct {
+	ingest.Journal
+	fails func(ingest.Entry) error // nil: it saves it
+}
+
+type failingClaim struct {
+	ingest.Claim
+	fails func(ingest.Entry) error
+}
+
+func (j failing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := j.Journal.Claim(ctx, key)
+	return failingClaim{claim, j.fails}, err
+}
+
+func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if err := c.fails(e); err != nil {
+		return err
+	}
+	return c.Claim.Save(ctx, e)
+}
+
 // inTrouble runs the uploader in virtual time, over recordings of which everything fails in the same way from the start.
 func inTrouble(t *testing.T, u *ingest.Uploader, count int, trouble func(*clinicaldoctest.Server)) (results []ingest.Result, pauses []ingest.Pause, srv *clinicaldoctest.Server, took time.Duration, err error) {
 	t.Helper()
@@ -235,6 +307,9 @@ func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
 			assert.Less(t, len(results), 12, "most were never begun")
 			assert.Less(t, attempts(srv), 100, "and most of the time nothing was tried")
 			assert.Empty(t, srv.Notes())
+			for _, r := range results {
+				require.Error(t, r.Err, "what was tried says why it failed")
+			}
 			require.Len(t, pauses, 1, "it is said once")
 			require.Error(t, pauses[0].Why)
 			assert.InDelta(t, 15, took.Minutes(), 1)

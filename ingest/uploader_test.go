@@ -80,7 +80,12 @@ func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(3))
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond}}
+	journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) {
+		if e.State == ingest.StateCommitting {
+			assert.Equal(t, ingest.Entry{}, ingest.Entry{Until: e.Until, NoteID: e.NoteID, Why: e.Why, Loss: e.Loss}, "nothing is left of the upload before")
+		}
+	}}
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond}}
 	results, err := collect(t.Context(), u, recordings(0, 9))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
@@ -251,6 +256,40 @@ func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 	}
 	require.Equal(t, ingest.InDoubt, run(ctx, 1, "Visit").Status)
 	assert.ErrorIs(t, run(t.Context(), 1, "Another visit").Err, ingest.ErrKeyReused)
+}
+
+// Two that come at once, too: the second is told so, and not given the first one's note.
+func TestAKeyIsOneRecordingAtATime(t *testing.T) {
+	t.Parallel()
+	patient, size := recording(0), recording(0)
+	patient.Params.PatientID = 99
+	size.Params.Audio = clinicaldoc.AudioBytes("a.wav", append(sound(0), "more"...))
+	for _, other := range []ingest.Recording{patient, size} {
+		srv := newBox(t)
+		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2, AllNew: true}
+		first, begun, second := recording(0), make(chan struct{}), make(chan struct{})
+		first.Params.BeforeCommit = func(context.Context) error { close(begun); <-second; return nil }
+		var results []ingest.Result
+		reused := 0
+		for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording, error) bool) {
+			if yield(first, nil) {
+				<-begun
+				_ = yield(other, nil) && yield(ingest.Recording{Key: "next"}, nil)
+			}
+		}) {
+			require.NoError(t, err)
+			if result.Recording.Key == "next" { // the second's turn is over
+				close(second)
+			}
+			results = append(results, result)
+			if errors.Is(result.Err, ingest.ErrKeyReused) {
+				reused++
+			}
+		}
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.Refused: 2}, statuses(results), results)
+		assert.Equal(t, 1, reused)
+		assert.Len(t, srv.Notes(), 1)
+	}
 }
 
 func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
@@ -450,12 +489,15 @@ func TestTheRecordingsCanFail(t *testing.T) {
 
 func TestWhatMayPassIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`))
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
-	results, err := collect(t.Context(), u, recordings(0, 1))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.Created, results[0].Status)
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`))
+		var last ingest.Progress
+		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, OnEvent: func(e ingest.Event) { last = e.Progress }}
+		results, err := collect(t.Context(), u, recordings(0, 1))
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Created, results[0].Status)
+		assert.Equal(t, ingest.Progress{Total: 1, Created: 1, Elapsed: last.Elapsed}, last, "it is one recording, however often it is tried")
+	})
 }
 
 // The note is given once: those who share it do not share its object.
