@@ -26,7 +26,7 @@ lint: ## formatting and lint, tools pinned in internal/dev/tools/go.mod
 	go tool -modfile=internal/dev/tools/go.mod golangci-lint run
 
 faults: ## every fault by every operation, as a table, 50,000 calls that must not see each other, then a storm and its totals
-	go test ./internal/dev/faultmatrix -run TestFaultMatrix -count=1 -v
+	CLINICALDOC_FAULTS_ALL=1 go test ./internal/dev/faultmatrix -run TestFaultMatrix -count=1 -v
 	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestNothingOfACall -count=1 -v
 	go run -C internal/dev/chaos .
 

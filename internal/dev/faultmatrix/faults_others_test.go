@@ -59,7 +59,7 @@ func otherEdits() []fault {
 			promises: safeToRepeat(succeeds(2), afterOne(504)),
 		},
 		{
-			name: "no answer, carried out late", commits: true, late: true, setting: setting{policy: onceAgain, stall: stallAfter},
+			name: "no answer, carried out late", commits: true, late: true, paced: true, setting: setting{policy: onceAgain, stall: stallAfter},
 			strike: func(s *strike) { lateCommit(s); s.untilClosed() }, promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)),
 		},
 		{name: "answer lost, not carried out, a colleague's is like it", rival: true, strike: rivalled((*strike).take), promises: lostCreate()},

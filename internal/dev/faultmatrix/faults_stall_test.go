@@ -36,15 +36,15 @@ func stalls() []fault {
 			promises: promises{}.with(succeeds(2), "Create", "Create+"),
 		},
 		{
-			name: "no answer, not carried out", setting: patience, strike: func(s *strike) { s.take(); s.untilClosed() },
+			name: "no answer, not carried out", setting: patience, paced: true, strike: func(s *strike) { s.take(); s.untilClosed() },
 			promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)),
 		},
 		{
-			name: "no answer, carried out", setting: patience, commits: true, strike: func(s *strike) { s.carryOut(); s.untilClosed() },
+			name: "no answer, carried out", setting: patience, paced: true, commits: true, strike: func(s *strike) { s.carryOut(); s.untilClosed() },
 			promises: seenToBeDone(safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut))),
 		},
 		{
-			name: "answer stalls within its header", setting: patience, commits: true,
+			name: "answer stalls within its header", setting: patience, paced: true, commits: true,
 			strike:   func(s *strike) { s.send(s.carryOut().head("X-Synthetic: 1")[:20]); s.untilClosed() },
 			promises: seenToBeDone(safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut))),
 		},
@@ -67,7 +67,7 @@ func stalls() []fault {
 			promises: everywhere(succeeds(2).wire(1, 1)).with(unknown(1).thatIs(timedOut).wire(0, 0), "DoPOST"),
 		},
 		{
-			name: "never an answer", setting: patience, times: forEver, strike: func(s *strike) { s.take(); s.untilClosed() },
+			name: "never an answer", setting: patience, paced: true, times: forEver, strike: func(s *strike) { s.take(); s.untilClosed() },
 			promises: forEverStalled,
 		},
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard)                                // net/http complains there of servers that break the rules
-	if err := flag.Set("test.parallel", "128"); err != nil { // cells wait for sockets more than for a processor
+	log.SetOutput(io.Discard)                                  // net/http complains there of servers that break the rules
+	if err := flag.Set("test.parallel", "10000"); err != nil { // runCell says how many are busy at once
 		panic(err)
 	}
 	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end

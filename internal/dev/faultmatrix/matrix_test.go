@@ -1,12 +1,16 @@
 package faultmatrix
 
 import (
-	"cmp"
+	"os"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// allVariable, if it has a value, lets the matrix run the cells that a change leaves out: large uploads that are never answered
+// wait for as long as their last bytes may take on a slow line, a quarter of a minute.
+const allVariable = "CLINICALDOC_FAULTS_ALL"
 
 // fewestCells guards the table against rows that vanish unnoticed.
 const fewestCells = 3000
@@ -21,16 +25,13 @@ func table() []fault {
 
 func TestFaultMatrix(t *testing.T) {
 	t.Parallel()
-	rows := table()
+	rows, all := table(), os.Getenv(allVariable) != ""
 	r := newReport(rows)
 	t.Cleanup(func() { t.Log("\n" + r.String()) })
-	// Those that wait for time to pass go first, so that nothing waits for them at the end.
-	waitFirst := slices.Clone(rows)
-	slices.SortStableFunc(waitFirst, func(a, b fault) int { return cmp.Compare(b.stall, a.stall) })
-	for _, f := range waitFirst {
+	for _, f := range rows {
 		for _, op := range operations() {
 			p := f.promise(op)
-			if p.result == absent {
+			if p.result == absent || f.paced && op.large && !all {
 				continue
 			}
 			r.expect()

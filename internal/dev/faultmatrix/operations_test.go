@@ -46,11 +46,13 @@ type operation struct {
 	listed bool
 	// refuses marks a create whose BeforeCommit always refuses: there is never a note.
 	refuses bool
+	// large marks a create that is announced.
+	large bool
 }
 
 const (
-	canary        = "canary" // stands in every secret and every text about a patient
-	plainUpload   = 512 << 10
+	canary        = "canary"      // stands in every secret and every text about a patient
+	plainUpload   = 384 << 10     // more than the sockets' buffers hold
 	announcedSize = 1<<20 + 4<<10 // above the size from which uploads are announced
 	patientID     = 7
 	exports       = "/v1/exports" // an endpoint that only Do can reach
@@ -129,7 +131,7 @@ func operations() []operation {
 // createOf is a Create with a recording of the given size and, unless it is nil, a BeforeCommit.
 func createOf(name string, size int64, beforeCommit func(*world) error) operation {
 	return operation{
-		name: name, like: strings.TrimRight(name, "!-"), refuses: strings.HasSuffix(name, "-"),
+		name: name, like: strings.TrimRight(name, "!-"), refuses: strings.HasSuffix(name, "-"), large: size == announcedSize,
 		sdk: "Notes.Create", kind: creates, method: http.MethodPost, path: fixed("/v1/progress-notes"),
 		call: func(ctx context.Context, w *world) (func() bool, error) {
 			params := clinicaldoc.CreateNoteParams{

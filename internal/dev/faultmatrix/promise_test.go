@@ -130,6 +130,7 @@ type fault struct {
 	late      bool // struck requests are carried out when somebody has looked in vain
 	rival     bool // a colleague made a note that looks like the one that was lost
 	edits     bool // a colleague's edit must survive
+	paced     bool // an upload is whole and waits for its answer, the longer the larger it is
 }
 
 const forEver = -1

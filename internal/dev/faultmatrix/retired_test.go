@@ -67,8 +67,9 @@ func TestRefusedUploadsDisturbNobody(t *testing.T) {
 				server.Start()
 			default:
 				server.EnableHTTP2 = tc.protocol == "h2"
+				server.TLS = serverTLS(tc.protocol)
 				server.StartTLS()
-				transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig //nolint:forcetypeassert // it is one
+				transport.TLSClientConfig = clientTLS()
 				transport.ForceAttemptHTTP2 = server.EnableHTTP2
 			}
 			t.Cleanup(server.Close)
@@ -85,7 +86,7 @@ func TestRefusedUploadsDisturbNobody(t *testing.T) {
 
 const (
 	mixers  = 10 // of each kind, at once
-	uploads = 20 // of each of them
+	uploads = 10 // of each of them
 )
 
 // mixUploads makes creates that are refused beside creates that are not.

@@ -2,6 +2,7 @@ package faultmatrix
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -28,7 +29,9 @@ func (s *strike) take() {
 		return
 	}
 	s.invite()
-	s.body, _ = io.ReadAll(s.request.Body)
+	body := bytes.NewBuffer(make([]byte, 0, max(0, s.request.ContentLength)+bytes.MinRead))
+	_, _ = body.ReadFrom(s.request.Body)
+	s.body = body.Bytes()
 }
 
 // invite lets an announced body come.

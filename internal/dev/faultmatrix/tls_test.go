@@ -43,5 +43,5 @@ func serverTLS(protocol string) *tls.Config {
 
 func clientTLS() *tls.Config {
 	_, pool := identity()
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, CurvePreferences: []tls.CurveID{tls.X25519}} // the quickest
 }
