@@ -141,7 +141,7 @@ func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 			files[strings.TrimSuffix(path.Base(name), ".md")+"/"+block] = program
 		}
 	}
-	require.NoError(t, outside.Test(t.Context(), root, t.TempDir(), files))
+	require.NoError(t, outside.Test(t.Context(), root, files))
 }
 
 // What the README tells a newcomer to type serves the modules below the root too, as pages on them take for granted.
@@ -159,7 +159,7 @@ func TestTheReadmesLinesServeTheModulesBelow(t *testing.T) {
 	for _, module := range []string{"otelclinicaldoc", "ingest/jetstream"} {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
-			if !hasModules(t, filepath.Join(root, module)) {
+			if !hasModules(filepath.Join(root, module)) {
 				t.Skip("not all of its modules are in the module cache")
 			}
 			folder := t.TempDir()

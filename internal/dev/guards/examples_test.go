@@ -70,18 +70,26 @@ func examples(t *testing.T) map[string]map[string]string {
 // An example is there to be copied, without its box: it compiles in a module of its own, and so do its tests.
 func TestExamplesCanBeCopied(t *testing.T) {
 	t.Parallel()
+	together := map[string]string{} // those that need no more than this module requires
 	for name, files := range examples(t) {
+		assert.Contains(t, files[boxFile], "Delete this file", "%s: what is for trying it alone is one file, and says so", name)
+		delete(files, boxFile)
+		for file, source := range files {
+			assert.True(t, isTest(file) || !strings.Contains(source, "clinicaldoctest"), "%s/%s knows the box", name, file)
+		}
+		if files["go.mod"] == "" {
+			for file, source := range files {
+				together[name+"/"+file] = source
+			}
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			skipWithoutModules(t, name, files)
-			assert.Contains(t, files[boxFile], "Delete this file", "what is for trying it alone is one file, and says so")
-			delete(files, boxFile)
-			for file, source := range files {
-				assert.True(t, isTest(file) || !strings.Contains(source, "clinicaldoctest"), "%s knows the box", file)
-			}
-			require.NoError(t, outside.Vet(t.Context(), root, t.TempDir(), files))
+			require.NoError(t, outside.Vet(t.Context(), root, files))
 		})
 	}
+	require.NoError(t, outside.Vet(t.Context(), root, together))
 }
 
 // A program is one example, built.
@@ -370,18 +378,22 @@ func (l *lines) String() string {
 // tests of this module need no more than it requires itself.
 func skipWithoutModules(t *testing.T, name string, files map[string]string) {
 	t.Helper()
-	if files["go.mod"] != "" && !hasModules(t, filepath.Join(root, "examples", name)) {
+	if files["go.mod"] != "" && !hasModules(filepath.Join(root, "examples", name)) {
 		t.Skip("not all of its modules are in the module cache")
 	}
 }
 
-func hasModules(t *testing.T, folder string) bool {
-	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-test", ".")
-	list.Dir = folder
-	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
-	return list.Run() == nil
+func hasModules(folder string) bool {
+	found, _ := foundModules.LoadOrStore(folder, sync.OnceValue(func() bool {
+		list := exec.Command("go", "list", "-deps", "-test", ".") //nolint:noctx // for all tests
+		list.Dir = folder
+		list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
+		return list.Run() == nil
+	}))
+	return found.(func() bool)() //nolint:forcetypeassert // it is what was stored
 }
+
+var foundModules sync.Map // func() bool of a folder
 
 // buildExamples returns a folder with the programs: those of this module by one command.
 func buildExamples(t *testing.T, programs map[string]map[string]string) string {
@@ -396,7 +408,7 @@ func buildExamples(t *testing.T, programs map[string]map[string]string) string {
 	}
 	build(root, "./examples/...")
 	for name, files := range programs {
-		if place := filepath.Join(root, "examples", name); files["go.mod"] != "" && hasModules(t, place) {
+		if place := filepath.Join(root, "examples", name); files["go.mod"] != "" && hasModules(place) {
 			build(place, ".")
 		}
 	}

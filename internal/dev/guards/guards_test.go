@@ -1,6 +1,7 @@
 package guards_test
 
 import (
+	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,13 @@ import (
 
 // root is the repository's folder.
 const root = "../../.."
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil { // they wait for programs, and these for their end
+		panic(err)
+	}
+	m.Run()
+}
 
 // sources returns the repository's Go files by their path from its root, nested modules left out. That they are read here
 // also keeps go test from showing an outdated result of the tests that run the go command.

@@ -270,5 +270,5 @@ func receiver(f *ast.FuncDecl) string {
 // buildOutside builds the files as a module of their own that uses this one, as a user's program does.
 func buildOutside(t *testing.T, files map[string]string) {
 	t.Helper()
-	require.NoError(t, outside.Build(t.Context(), root, t.TempDir(), files))
+	require.NoError(t, outside.Build(t.Context(), root, files))
 }

@@ -3,7 +3,10 @@ package outside
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,37 +15,48 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const thisModule = "github.com/clinicaldoc/clinicaldoc-go"
 
-// Build builds the files in an empty folder as a module of their own that uses the one at root. The files are named by
-// their path, with slashes. The error holds what the compiler says.
-func Build(ctx context.Context, root, folder string, files map[string]string) error {
-	return run(ctx, root, folder, files, []string{"build", "./..."})
+// Build builds the files as a module of their own that uses the one at root. The files are named by their path, with
+// slashes. The error holds what the compiler says.
+func Build(ctx context.Context, root string, files map[string]string) error {
+	return run(ctx, root, files, []string{"build", "./..."})
 }
 
 // Vet is Build that also looks at the tests among the files, and links nothing. Of a go.mod among the files, only the name
 // and the place of this module are changed.
-func Vet(ctx context.Context, root, folder string, files map[string]string) error {
-	return run(ctx, root, folder, files, vet)
+func Vet(ctx context.Context, root string, files map[string]string) error {
+	return run(ctx, root, files, vet)
 }
 
 // Test is Vet that also runs the tests.
-func Test(ctx context.Context, root, folder string, files map[string]string) error {
+func Test(ctx context.Context, root string, files map[string]string) error {
 	test := []string{"test", "-vet=off", "-ldflags=-s -w"} // they were just vetted, and nobody debugs them
 	for name := range files {
 		if place := "./" + path.Dir(name); strings.HasSuffix(name, "_test.go") && !slices.Contains(test, place) {
 			test = append(test, place)
 		}
 	}
-	return run(ctx, root, folder, files, vet, test)
+	slices.Sort(test[3:])
+	return run(ctx, root, files, vet, test)
 }
 
 var vet = []string{"vet", "./..."} // links nothing
 
-func run(ctx context.Context, root, folder string, files map[string]string, commands ...[]string) error {
-	if err := write(root, folder, files); err != nil {
+func run(ctx context.Context, root string, files map[string]string, commands ...[]string) error {
+	all, err := module(root, files)
+	if err != nil {
+		return err
+	}
+	folder, err := place(all)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	if err := write(folder, all); err != nil {
 		return err
 	}
 	for _, words := range commands {
@@ -56,19 +70,38 @@ func run(ctx context.Context, root, folder string, files map[string]string, comm
 	return nil
 }
 
-func write(root, folder string, files map[string]string) error {
+// place makes the folder for the files, the same for the same ones: the go command then finds in its cache what it has compiled,
+// vetted and tested before. While another process is there, or after one that was killed, it is a new folder.
+func place(files map[string]string) (string, error) {
+	hash := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		_, _ = fmt.Fprintf(hash, "%q %q\n", name, files[name])
+	}
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("clinicaldoc-outside-%x", hash.Sum(nil)[:12]))
+	if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > time.Hour {
+		_ = os.RemoveAll(folder)
+	}
+	err := os.Mkdir(folder, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return os.MkdirTemp("", "clinicaldoc-outside-")
+	}
+	return folder, err
+}
+
+// module returns the files with what makes a module of them.
+func module(root string, files map[string]string) (map[string]string, error) {
 	module, err := filepath.Abs(root)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// The same requirements as here, so that nothing has to be looked up.
 	requirements, err := os.ReadFile(filepath.Join(module, "go.mod"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sums, err := os.ReadFile(filepath.Join(module, "go.sum"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	place := strings.ReplaceAll(module, `\`, "/")
 	own := fmt.Sprintf("%s\nrequire %s v0.0.0\n\nreplace %s => .\n", requirements, thisModule, thisModule)
@@ -76,12 +109,22 @@ func write(root, folder string, files map[string]string) error {
 	maps.Copy(all, files)
 	own = regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(all["go.mod"], "module outside.test/user")
 	all["go.mod"] = regexp.MustCompile(`(?m)^(replace `+regexp.QuoteMeta(thisModule)+`(/\S+)? =>) \S+$`).ReplaceAllString(own, "${1} "+place+"${2}")
-	for name, content := range all {
+	return all, nil
+}
+
+var written = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func write(folder string, files map[string]string) error {
+	for name, content := range files {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			return err
+		}
+		// The go command keeps no result of a test that read a file of this very second, or of another time than before.
+		if err := os.Chtimes(path, written, written); err != nil {
 			return err
 		}
 	}

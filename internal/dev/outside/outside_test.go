@@ -13,16 +13,16 @@ func TestBuildTellsWhatDoesNotCompile(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
 	program := `package user; import _ "github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"`
-	require.NoError(t, outside.Build(t.Context(), root, t.TempDir(), map[string]string{"user.go": "package user", "deep/er.go": "package er"}))
-	require.ErrorContains(t, outside.Build(t.Context(), root, t.TempDir(), map[string]string{"user.go": program}), "use of internal package")
-	require.ErrorContains(t, outside.Build(t.Context(), t.TempDir(), t.TempDir(), nil), "go.mod")
+	require.NoError(t, outside.Build(t.Context(), root, map[string]string{"user.go": "package user", "deep/er.go": "package er"}))
+	require.ErrorContains(t, outside.Build(t.Context(), root, map[string]string{"user.go": program}), "use of internal package")
+	require.ErrorContains(t, outside.Build(t.Context(), t.TempDir(), nil), "go.mod")
 }
 
 func TestTestRunsTheTests(t *testing.T) {
 	t.Parallel()
 	failing := map[string]string{"user_test.go": "package user\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal(\"as it must\") }\n"}
-	require.NoError(t, outside.Vet(t.Context(), "../../..", t.TempDir(), failing))
-	require.ErrorContains(t, outside.Test(t.Context(), "../../..", t.TempDir(), failing), "as it must")
+	require.NoError(t, outside.Vet(t.Context(), "../../..", failing))
+	require.ErrorContains(t, outside.Test(t.Context(), "../../..", failing), "as it must")
 }
 
 func TestProgramsAreMadeOfAPagesBlocks(t *testing.T) {
