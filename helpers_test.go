@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"iter"
@@ -451,7 +452,10 @@ type contextKey struct{}
 
 // No test may leave a goroutine behind: a leaked one would hold a patient's audio or a connection.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
+	debug.SetGCPercent(400)                                // the heap is small, so that the collector would run without end
+	if err := flag.Set("test.parallel", "8"); err != nil { // some wait for time to pass
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

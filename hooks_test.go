@@ -1034,13 +1034,13 @@ func (p *patientFile) run(ctx context.Context, name string) (failures int) {
 		p.see("result", value)
 		p.see("error", err)
 		p.see("response", &response)
-		p.see("client", p.client)
-		encoded, _ := json.Marshal(p.client)
-		p.read("client as JSON", string(encoded))
 		if err != nil {
 			failures++
 		}
 	}
+	p.see("client", p.client)
+	encoded, _ := json.Marshal(p.client)
+	p.read("client as JSON", string(encoded))
 	return failures
 }
 

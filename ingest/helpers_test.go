@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -24,7 +25,10 @@ import (
 
 func TestMain(m *testing.M) {
 	runIfLife()
-	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
+	debug.SetGCPercent(400)                                 // the heap is small, so that the collector would run without end
+	if err := flag.Set("test.parallel", "16"); err != nil { // they wait for disks, processes and time
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

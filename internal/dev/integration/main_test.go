@@ -20,7 +20,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
+	debug.SetGCPercent(400)                                // the heap is small, so that the collector would run without end
+	if err := flag.Set("test.parallel", "8"); err != nil { // they wait for sockets
+		panic(err)
+	}
 	goleak.VerifyTestMain(withReport{m})
 }
 

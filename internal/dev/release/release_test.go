@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,9 @@ func TestMain(m *testing.M) {
 	says, ok := os.LookupEnv(asAPIDiff)
 	switch {
 	case !ok:
+		if err := flag.Set("test.parallel", "8"); err != nil { // they wait for git and the go command
+			panic(err)
+		}
 		os.Exit(m.Run())
 	case len(os.Args) == 5 && os.Args[2] == "-w":
 		_ = os.WriteFile(os.Args[3], nil, 0o600)
