@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -314,13 +315,21 @@ func TestCallersHTTPClientIsNotChanged(t *testing.T) {
 
 func TestTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
 	t.Parallel()
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	script := newSocketSteps(hang, socketStatus(http.StatusOK, socketNote(9)))
-	srv := socketHandler(t, script.ServeHTTP)
-	own := &http.Client{Transport: socketTransport(t), Timeout: 300 * time.Millisecond}
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
-	assert.Len(t, script.requests(), 2)
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		own := &http.Client{Timeout: 300 * time.Millisecond, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if sent++; sent == 1 {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
+		})}
+		started := time.Now()
+		_, err := clientOn(t, own, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1})).Notes.Get(t.Context(), 9)
+		require.NoError(t, err)
+		assert.Equal(t, 2, sent)
+		assert.InDelta(t, own.Timeout, time.Since(started), float64(time.Millisecond))
+	})
 }
 
 // teams is a gateway in front of two services: a header picks the team, and so the service.
