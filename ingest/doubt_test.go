@@ -150,8 +150,10 @@ func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
 				start := time.Now()
 				for range c.restarts {
 					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-					assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(program(ctx, false)))
+					results := program(ctx, false)
 					cancel()
+					assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results))
+					assert.WithinDuration(t, start.Add(c.want), results[0].Until, time.Second)
 				}
 				assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(program(t.Context(), false)))
 				assert.GreaterOrEqual(t, time.Since(start), c.want)
@@ -160,6 +162,22 @@ func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What took long to be sent may take as long to become a note: until then nobody is told that it can be decided.
+func TestASlowUploadIsInDoubtForAsLong(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		r := recording(0)
+		r.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Hour); return nil }
+		ctx, cancel := context.WithTimeout(t.Context(), 61*time.Minute)
+		defer cancel()
+		start := time.Now()
+		results := program(ctx, r)
+		require.Len(t, results, 1)
+		assert.WithinDuration(t, start.Add(2*time.Hour), results[0].Until, time.Second)
+	})
 }
 
 // A note that an earlier program created is in the journal, and explains itself.
@@ -174,6 +192,10 @@ func TestNotesOfEarlierProgramsExplainThemselves(t *testing.T) {
 		results = program(t.Context(), onePatient(0), onePatient(1))
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 4)
+		time.Sleep(20 * time.Hour) // FindCreated looks at the notes of a day
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		results = program(t.Context(), onePatient(7)) // of the same size as an earlier one
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
 	})
 }
 
@@ -327,6 +349,55 @@ func TestANoteThatNoOtherCanHaveMadeIsTaken(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A stream that a killed process had sent has no size in the journal: it may have made a note of any size.
+func TestANoteIsNotTakenForAStreams(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		stream := twin(0)
+		stream.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, AllNew: true}
+		_, err := collect(t.Context(), u, ingest.Recordings(stream))
+		require.Error(t, err)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		u.Client, u.Journal = srv.Client(quick()), journal
+		results, err := collect(t.Context(), u, ingest.Recordings(twin(1)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
+	})
+}
+
+// forgetful is a journal as earlier versions wrote it, without the hash of what was sent.
+type forgetful struct{ ingest.Journal }
+
+type forgetfulClaim struct{ ingest.Claim }
+
+func (j forgetful) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := j.Journal.Claim(ctx, key)
+	return forgetfulClaim{claim}, err
+}
+
+func (c forgetfulClaim) Save(ctx context.Context, e ingest.Entry) error {
+	e.SHA256 = ""
+	return c.Claim.Save(ctx, e)
+}
+
+// That nothing is known of either recording does not make them the same.
+func TestANoteIsNotTakenForATwinsOfWhichNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(0)}} {
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: forgetful{journal}, Workers: 1, AllNew: true}
+			results, err := collect(t.Context(), u, ingest.Recordings(list...))
+			require.NoError(t, err)
+			assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(list)}, statuses(results), results)
+		}
+	})
 }
 
 // Where they can be read, the journal's hash of what was sent tells them apart, whoever asks: the program that lost them, the

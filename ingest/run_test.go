@@ -182,24 +182,6 @@ func TestEqualsOfADoubtDoNotKeepARunFromEnding(t *testing.T) {
 	})
 }
 
-// A doubt that waits to be asked about once more keeps nobody waiting when the run ends, nor do its equals.
-func TestEqualsOfAWaitingDoubtDoNotKeepARunFromEnding(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
-		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(1), twin(1)}} {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			begun := time.Now()
-			results := program(ctx, list...)
-			cancel()
-			assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
-			assert.Less(t, time.Since(begun), 6*time.Second)
-		}
-	})
-}
-
 // What was to be uploaded once more, when the caller wanted no more results, is free for the next run.
 func TestABreakLetsGoOfWhatIsToBeUploadedAgain(t *testing.T) {
 	t.Parallel()

@@ -141,10 +141,13 @@ func TestWhatWasRefusedIsTriedInTheNextRun(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`))
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	why := ""
+	journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) { why = e.Why }}
+	u := &ingest.Uploader{Client: srv.Client(), Journal: journal}
 	results, err := collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrValidation)
+	assert.Equal(t, results[0].Err.Error(), why, "the journal says it too")
 	results, err = collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Created, results[0].Status)
