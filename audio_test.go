@@ -2096,6 +2096,65 @@ func makeLink(to, link string) error {
 	return err
 }
 
+// What is in the way of the complete recording when it gets its name is an error.
+func TestDownloadToAPathThatIsTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 1000)
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	params := clinicaldoc.DownloadParams{OnProgress: func(received, _ int64) {
+		if received == 1000 {
+			assert.NoError(t, os.Mkdir(path, 0o700))
+		}
+	}}
+	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, params)
+	require.ErrorContains(t, err, "could not be completed")
+}
+
+// Where the size is not asked for, the response is that to the question for the address; and a question for it goes where the
+// call goes.
+func TestDownloadsAskAsTheyAreAsked(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 1000)
+	var mu sync.Mutex // the size is asked for meanwhile
+	var headers []string
+	transport := socketTransport(t)
+	client := a.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		headers = append(headers, r.Header.Get("X-Synthetic"))
+		mu.Unlock()
+		return transport.RoundTrip(r)
+	})}))
+	for ignored, want := range map[bool][]string{true: {"1", ""}, false: {"1", "", "1"}} {
+		var response clinicaldoc.Response
+		headers = nil
+		params := clinicaldoc.DownloadParams{IgnoreSize: ignored}
+		_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, params, clinicaldoc.WithHeader("X-Synthetic", "1"), clinicaldoc.WithResponse(&response))
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, response.StatusCode)
+		assert.ElementsMatch(t, want, headers)
+	}
+}
+
+// What the hooks say of opening a recording is over when it is open: its reads are no part of that call.
+func TestReadsOfAStreamAreNoPartOfItsOpening(t *testing.T) {
+	t.Parallel()
+	type opening struct{}
+	a := newAudioServer(t, 200_000)
+	reads := 0
+	stream, err := a.client(t, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallStart: func(ctx context.Context, call clinicaldoc.CallInfo) context.Context {
+		if call.Operation == "AudioStream.ReadAt" {
+			reads++
+			assert.Nil(t, ctx.Value(opening{}))
+		}
+		return context.WithValue(ctx, opening{}, true)
+	}})).Notes.OpenAudio(socketContext(t), 7)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, stream.Close()) }()
+	_, err = stream.ReadAt(make([]byte, 10), 100_000)
+	require.NoError(t, err)
+	assert.Equal(t, 1, reads)
+}
+
 // A link is the file that it leads to.
 func TestDownloadToALink(t *testing.T) {
 	t.Parallel()

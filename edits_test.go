@@ -421,6 +421,18 @@ func TestOwnChangesAreNoConflict(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, d.written, 3)
 
+	// Nor is one that was followed by others, as those of other notes.
+	d = newNoteServer()
+	client = d.client(t)
+	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+	require.NoError(t, err)
+	ours := d.note
+	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("another's")})
+	require.NoError(t, err)
+	d.note, d.faults = ours, []writeFault{{status: http.StatusServiceUnavailable}}
+	_, err = client.Notes.Sign(socketContext(t), 9)
+	require.NoError(t, err)
+
 	// Another's change since is one all the same, also in the same second.
 	d = newNoteServer()
 	client = d.client(t)
@@ -459,8 +471,10 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 				read, err := client.Notes.Get(socketContext(t), 9)
 				require.NoError(t, err)
 				d.faults = []writeFault{{status: status, then: d.byClinician}}
+				d.reads = []int{0, 0, http.StatusForbidden}
 				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+				assert.Len(t, d.reads, 1, "a conflict says enough, and is not looked into")
 				assert.Equal(t, status == http.StatusServiceUnavailable, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
 				assert.Equal(t, status == http.StatusTooManyRequests, errors.Is(err, clinicaldoc.ErrRateLimited))
 				assert.Len(t, d.written, 1)

@@ -2070,15 +2070,17 @@ func TestFindCreatedNoticesACacheThatDoesNotSayHowOldItIs(t *testing.T) {
 func TestSettleIsCountedByBothClocks(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		step  time.Duration // of our clock between the two processes
-		known bool          // the difference of clocks, when it was lost
-		want  time.Duration
+		step   time.Duration // of our clock between the two processes
+		known  bool          // the difference of clocks, when it was lost
+		silent bool          // the service tells its time no more
+		want   time.Duration
 	}{
-		"an hour ahead":                  {time.Hour, true, defaultSettle},
-		"an hour ahead, not known":       {time.Hour, false, defaultSettle},
-		"a few seconds ahead":            {20 * time.Second, true, defaultSettle},
-		"as it was":                      {0, true, defaultSettle},
-		"as it was, but nobody knows it": {0, false, defaultSettle},
+		"an hour ahead, and no time since": {time.Hour, true, true, defaultSettle},
+		"an hour ahead":                    {time.Hour, true, false, defaultSettle},
+		"an hour ahead, not known":         {time.Hour, false, false, defaultSettle},
+		"a few seconds ahead":              {20 * time.Second, true, false, defaultSettle},
+		"as it was":                        {0, true, false, defaultSettle},
+		"as it was, but nobody knows it":   {0, false, false, defaultSettle},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -2098,6 +2100,7 @@ func TestSettleIsCountedByBothClocks(t *testing.T) {
 						delete(members, "service_clock")
 					}
 				})
+				s.noDate = tt.silent
 				begin := time.Now()
 				_, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
 				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
@@ -2106,6 +2109,47 @@ func TestSettleIsCountedByBothClocks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// controlOf tells whether a lost create knows a note that shows what the service keeps of recordings.
+func controlOf(t *testing.T, lost *lostCreate) bool {
+	t.Helper()
+	text, err := json.Marshal(lost)
+	require.NoError(t, err)
+	return strings.Contains(string(text), `"control":`)
+}
+
+// A client does not hold on to a large recording in memory for the sake of a comparison that may never come.
+func TestALargeRecordingIsNotHeld(t *testing.T) {
+	t.Parallel()
+	for size, kept := range map[int]bool{1 << 20: true, 1<<20 + 1: false} {
+		s := newFakeService(t)
+		client := s.client()
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+		large := visit()
+		large.Audio = clinicaldoc.AudioBytes("a.wav", make([]byte, size))
+		_, err := client.Notes.Create(t.Context(), large)
+		require.NoError(t, err)
+		s.post = nil
+		assert.Equal(t, kept, controlOf(t, lose(t, client, visit())))
+	}
+}
+
+// What another service keeps of recordings says nothing of this one.
+func TestTheControlOfAnotherServiceIsNotTaken(t *testing.T) {
+	t.Parallel()
+	s := newFakeService(t)
+	s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+	client := s.client()
+	_, err := client.Notes.Create(t.Context(), visit())
+	require.NoError(t, err)
+	s.post = nil
+	lost := restored(t, lose(t, client, visit()), func(members map[string]any) { members["service"] = "https://elsewhere.clinic.test" })
+	require.True(t, controlOf(t, lost))
+	other := s.client()
+	note, err := other.Notes.FindCreated(t.Context(), lost, findParams{})
+	requireUndecided(t, note, err, "")
+	assert.False(t, controlOf(t, lose(t, other, visit())))
 }
 
 // What is learned of the clocks is kept: a third process need not begin anew.
@@ -2257,11 +2301,14 @@ func TestTheRecordingProvesTheNote(t *testing.T) {
 		client := s.client()
 		lost := lose(t, client, visit())
 		_, own := twoVisits(s)
-		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		result := clinicaldoc.FindCreatedResult{By: "name", Recordings: 9} // of a call before
+		byLikeness := likeness
+		byLikeness.Result = &result
+		note, err := client.Notes.FindCreated(t.Context(), lost, byLikeness)
 		requireUndecided(t, note, err, "several notes fit")
 		assert.Zero(t, s.urls)
+		assert.Zero(t, result)
 
-		var result clinicaldoc.FindCreatedResult
 		note, err = client.Notes.FindCreated(t.Context(), lost, findParams{Result: &result})
 		require.NoError(t, err)
 		assert.Equal(t, own, note.ID)
@@ -2425,7 +2472,7 @@ func TestRecordingsAreReadWithinBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
-		client := s.client()
+		client := s.client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1})) // looks are the retries
 		lost := lose(t, client, visit())
 		for i := range 6 {
 			s.keep(visited().ago(-time.Duration(i) * time.Second))

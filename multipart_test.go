@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 )
 
 // formServer creates a note from every form and hands the form to the test.
@@ -444,6 +446,10 @@ func TestUploadedFileIsClosed(t *testing.T) {
 		_, err = socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source}, clinicaldoc.WithQuery("", ""))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Zero(t, openCount(t, path))
+		require.NoError(t, os.Truncate(path, 9)) // then it is refused as another one
+		_, err = source.SHA256()
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		assert.Zero(t, openCount(t, path))
 	})
 }
 
@@ -499,6 +505,95 @@ func TestUploadOfAFileThatChanges(t *testing.T) {
 		require.NoError(t, os.Remove(path))
 		_, err = socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
 		require.ErrorIs(t, err, os.ErrNotExist)
+	})
+}
+
+// Another file of the same size and time in its place is another recording.
+func TestUploadOfAFileThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	path, other := writeAudio(t, 100), writeAudio(t, 100)
+	for _, name := range []string{path, other} {
+		require.NoError(t, os.Chtimes(name, time.Time{}, time.Unix(1e9, 0)))
+	}
+	source, err := clinicaldoc.AudioFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(other, path))
+	_, err = refusing(t, io.ErrUnexpectedEOF).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: source})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	require.ErrorContains(t, err, "has changed")
+}
+
+// A service that fails before it has taken the whole recording leaves nobody who knows its size or its hash: those of a part, or
+// of an attempt before, would make FindCreated look for another recording.
+func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
+	t.Parallel()
+	attempts := 0
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if attempts++; attempts == 1 {
+			_, _ = io.Copy(io.Discard, r.Body)
+			return madeResponse(r, http.StatusTooManyRequests, ""), nil
+		}
+		_, _ = io.ReadFull(r.Body, make([]byte, 2000))
+		return madeResponse(r, http.StatusInternalServerError, ""), nil
+	})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
+	sound := bytes.Repeat([]byte("sound"), 1000)
+	var sum string
+	for size, source := range map[int64]*clinicaldoc.AudioSource{
+		5000: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(sound), 5000),
+		-1:   clinicaldoc.AudioReader("a.wav", bytes.NewReader(sound)),
+	} {
+		if attempts = 0; size < 0 {
+			attempts = 1 // it is sent once
+		}
+		params := clinicaldoc.CreateNoteParams{Name: "Visit", Audio: source, BeforeCommit: func(context.Context) error { return nil }}
+		_, err := client.Notes.Create(creates.WantSum(t.Context(), &sum), params)
+		var lost *clinicaldoc.OutcomeUnknownError
+		require.ErrorAs(t, err, &lost)
+		assert.Equal(t, 2, attempts)
+		assert.Equal(t, size, lost.AudioSize)
+		assert.Empty(t, lost.AudioSHA256)
+	}
+}
+
+// lateAudio holds back its last read until somebody lets it go.
+type lateAudio struct {
+	*bytes.Reader
+	letGo chan struct{}
+}
+
+func (a *lateAudio) ReadAt(p []byte, off int64) (int, error) {
+	n, err := a.Reader.ReadAt(p, off)
+	if off+int64(n) == a.Size() {
+		<-a.letGo
+		err = io.EOF
+	}
+	return n, err
+}
+
+// A read of an attempt that is over may end late: what it brings is not what the attempt after it has sent.
+func TestALateReadDescribesNoLaterAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		audio := &lateAudio{bytes.NewReader(bytes.Repeat([]byte("sound"), 100)), make(chan struct{})}
+		attempts := 0
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if attempts++; attempts == 1 {
+				go func() { _, _ = io.Copy(io.Discard, r.Body) }()
+				synctest.Wait()
+				return madeResponse(r, http.StatusTooManyRequests, ""), nil
+			}
+			close(audio.letGo)
+			synctest.Wait()
+			return madeResponse(r, http.StatusInternalServerError, ""), nil
+		})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
+		var sum string
+		_, err := client.Notes.Create(creates.WantSum(t.Context(), &sum), clinicaldoc.CreateNoteParams{
+			Name: "Visit", Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 500), BeforeCommit: func(context.Context) error { return nil },
+		})
+		var lost *clinicaldoc.OutcomeUnknownError
+		require.ErrorAs(t, err, &lost)
+		assert.Equal(t, 2, attempts)
+		assert.Empty(t, lost.AudioSHA256)
 	})
 }
 

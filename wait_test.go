@@ -878,6 +878,40 @@ func completeAfter(d time.Duration, before clinicaldoc.Stage) func(int64, time.D
 	}
 }
 
+// A failure that was followed by a success is over: what ends the wait later says nothing of it.
+func TestWaitForgetsAFailureThatIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newPolled(t, inOrder("", noteIn(7, clinicaldoc.StageTranscribing)))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+		requireWaitError(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.NotContains(t, err.Error(), "the latest poll failed")
+	})
+}
+
+// A look that fails for all is one failure of each, also of those whose own reads showed it.
+func TestWaitAllCountsOneFailureATick(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newPolled(t, func(_ int, _ time.Duration, r *http.Request) *reply {
+			if strings.HasSuffix(r.URL.Path, "/progress-notes") {
+				return made(r, http.StatusForbidden, "{}")
+			}
+			return nil
+		})
+		params := clinicaldoc.WaitParams{Interval: time.Minute, MaxInterval: time.Minute, MaxFailures: 3}
+		for _, err := range outcome(t.Context(), t, client, []int64{1, 2, 3, 4, 5, 6}, params) {
+			failed, ok := errors.AsType[*clinicaldoc.WaitError](err)
+			require.True(t, ok)
+			assert.Equal(t, 4, failed.Polls)
+			assert.Greater(t, failed.Elapsed, 2*time.Minute, "three pauses")
+		}
+	})
+}
+
 // outcome is how WaitAll's notes ended: nil for success.
 func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids []int64, params clinicaldoc.WaitParams) map[int64]error {
 	t.Helper()
