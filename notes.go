@@ -110,8 +110,8 @@ type ListNotesParams struct {
 	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
 	// all the same.
 	TrustPatientFilter bool
-	// Verify makes All walk through the list again until a walk brings nothing new, five times at most: for exports that
-	// must be whole, and for services that do not tell how many notes there are.
+	// Verify makes All walk through the list again until a walk brings nothing new and no fewer rows, five times at most: for
+	// exports that must be whole, and for services that do not tell how many notes there are.
 	Verify bool
 }
 

@@ -12,7 +12,7 @@ type Rule int
 const (
 	// Complete ends when everything that the service says agrees that all rows were seen.
 	Complete Rule = iota
-	// Verified ends when that is so and a whole walk found nothing new.
+	// Verified ends when that is so and a whole walk found nothing new, and no fewer rows than the one before.
 	Verified
 	// Twice ends after two walks to the end, one if the list has a single page. Two, since a row that comes in can hide that
 	// another one was deleted and moved the rest; not more, since a busy list never comes to rest. For the same reason rows
@@ -34,6 +34,7 @@ type Progress struct {
 
 	shown     *IDSet // rows of all walks
 	walks     int
+	before    int // rows of the walk before this one
 	announced int // the total with which this walk began
 	foundNew  bool
 
@@ -105,15 +106,15 @@ func (w *Progress) Finish(early bool) Reason {
 	verify := w.rule == Verified || w.rule == Twice && w.walks == 1 && w.pages > 1
 	exhausted := w.walks == maxWalks || w.rule == Twice && w.walks == 2
 	switch {
-	case !short && (!verify || !w.foundNew):
+	case !short && (!verify || !w.foundNew && w.seen.Len() >= w.before):
 		return Whole
-	case !w.foundNew, exhausted && short:
+	case short && (exhausted || !w.foundNew):
 		return TooFew
 	case exhausted:
 		return Unstable
 	}
 	known := Page{Total: w.latest.Total, Size: w.latest.Size}
-	*w = Progress{start: w.start, rule: w.rule, walks: w.walks + 1, announced: known.Total, shown: w.shown, seen: new(IDSet), latest: known}
+	*w = Progress{start: w.start, rule: w.rule, walks: w.walks + 1, before: w.seen.Len(), announced: known.Total, shown: w.shown, seen: new(IDSet), latest: known}
 	return Again
 }
 
