@@ -42,8 +42,11 @@ type FindCreatedParams struct {
 	// 0 means 10 minutes. It never counts less than the upload itself took.
 	Settle time.Duration
 	// ExcludeIDs are notes that are known to come from elsewhere, also if one was found for this create before. Those that Create
-	// of this client returned need not be named.
+	// of this client returned need not be named. A service may use an id again: of a note that was made since, the id alone
+	// says only that it is not to be returned.
 	ExcludeIDs []int64
+	// ExcludeNotes are such notes with their CreatedAt, which tells them from others of the same id.
+	ExcludeNotes []*ProgressNote
 	// UniqueName guarantees that no other note of the patient has or will have the name in Params, to the letter, and that
 	// nobody renames the note meanwhile. Then the name alone decides, whatever sizes, users and clocks say.
 	UniqueName bool
@@ -359,6 +362,7 @@ type search struct {
 	loss     creates.Loss
 	sum      string // SHA-256 of the recording; empty: nothing can be compared
 	exact    bool   // it is of what was sent
+	excluded []creates.Ref
 
 	window    creates.Window
 	began     time.Time
@@ -407,6 +411,8 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		return nil, invalid("Notes.FindCreated: AudioSHA256", "is not 64 hexadecimal digits")
 	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
+	case slices.ContainsFunc(params.ExcludeNotes, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
+		return nil, invalid("Notes.FindCreated: ExcludeNotes", "holds a note without an id")
 	}
 	l := &search{lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{}, result: params.Result}
 	// What a cache gives may be older than the note.
@@ -436,8 +442,15 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	l.settleAt(time.Now())
 	l.loss = l.lost.loss()
-	if slices.Contains(params.ExcludeIDs, l.registry.View(l.loss).Note.ID) {
+	for _, id := range params.ExcludeIDs {
+		l.excluded = append(l.excluded, creates.Ref{ID: id})
+	}
+	for _, note := range params.ExcludeNotes {
+		l.excluded = append(l.excluded, note.ref())
+	}
+	if found := l.registry.View(l.loss).Note; slices.ContainsFunc(l.excluded, found.Is) {
 		l.registry.Resolve(l.loss) // what was found for it before is another's, as the caller knows now
+		l.excluded = append(l.excluded, found)
 	}
 	l.registry.Unresolved(l.loss)
 	return l, nil
@@ -574,7 +587,10 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 
 // judge completes what is known of a note when all rows were seen.
 func (l *search) judge(s sighting, view creates.View) sighting {
-	s.Known, s.User = l.known(s.row, view), l.compareUser(s.row)
+	s.Known, s.User = l.registry.Knows(view, l.excluded, s.row.ref()), l.compareUser(s.row)
+	if s.Known == creates.Excluded && s.Made < creates.MadeJustBefore {
+		s.Known = creates.Explained
+	}
 	s.Name = creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest)
 	if l.sum != "" {
 		s.Content = l.registry.Recording(s.row.ref()).Compare(l.lost.AudioSize, l.sum)
@@ -586,13 +602,6 @@ func (l *search) judge(s sighting, view creates.View) sighting {
 		s.Content = creates.Other
 	}
 	return s
-}
-
-func (l *search) known(note *ProgressNote, view creates.View) creates.Known {
-	if slices.Contains(l.params.ExcludeIDs, note.ID) {
-		return creates.Explained
-	}
-	return l.registry.Knows(view, note.ref())
 }
 
 // readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
@@ -691,7 +700,7 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
 	}
 	l.readClocks(asked)
-	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view) > creates.Reused || !before && !l.observe(note).Resembles(false) {
+	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.registry.Knows(view, l.excluded, note.ref()) > creates.Reused || !before && !l.observe(note).Resembles(false) {
 		return creates.NamedOther, nil
 	}
 	l.found = note

@@ -349,7 +349,7 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 		require.NoError(t, err)
 		lost := lose(t, client, visit())
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
-		_, err = client.Notes.Create(t.Context(), visit())
+		made, err := client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
 		_, err = client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
@@ -360,7 +360,7 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 		require.NoError(t, err)
 		var restored lostCreate
 		require.NoError(t, json.Unmarshal(stored, &restored))
-		_, err = other.Notes.FindCreated(t.Context(), &restored, findParams{WithoutAudio: true, ExcludeIDs: []int64{1}})
+		_, err = other.Notes.FindCreated(t.Context(), &restored, findParams{WithoutAudio: true, ExcludeNotes: []*clinicaldoc.ProgressNote{made}})
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		note, err := s.client().Notes.FindCreated(t.Context(), &restored, likeness)
 		require.NoError(t, err)
@@ -981,6 +981,7 @@ func TestFindCreatedRefusesWhatItCannotUse(t *testing.T) {
 		"Settle: must not be negative":        {good, findParams{WithoutAudio: true, Settle: -1}, clinicaldoc.WithoutRetry()},
 		"UniqueName: needs a name":            {nameless, findParams{WithoutAudio: true, UniqueName: true}, clinicaldoc.WithoutRetry()},
 		"ExcludeIDs: holds an id below 1":     {good, findParams{WithoutAudio: true, ExcludeIDs: []int64{5, 0}}, clinicaldoc.WithoutRetry()},
+		"ExcludeNotes: holds a note without":  {good, findParams{ExcludeNotes: []*clinicaldoc.ProgressNote{nil}}, clinicaldoc.WithoutRetry()},
 		"call option: is nil":                 {good, likeness, nil},
 		"WithHeader: Authorization is set by": {good, likeness, clinicaldoc.WithHeader("Authorization", "x")},
 	} {
@@ -1958,7 +1959,7 @@ func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client()
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
-		_, err := client.Notes.Create(t.Context(), visit())
+		made, err := client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
 		s.post = nil
 		lost := lose(t, client, visit())
@@ -1966,7 +1967,7 @@ func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
 		assert.NotEmpty(t, lost.ID)
 		assert.Equal(t, testBase, lost.Service)
 		for _, unique := range []bool{false, true} {
-			params := findParams{WithoutAudio: true, UniqueName: unique, ExcludeIDs: []int64{1}}
+			params := findParams{WithoutAudio: true, UniqueName: unique, ExcludeNotes: []*clinicaldoc.ProgressNote{made}}
 			_, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), params, clinicaldoc.WithToken(otherToken))
 			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		}
@@ -2219,6 +2220,70 @@ func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
 			requireUndecided(t, note, err, "cannot be it")
 		})
 	})
+	t.Run("the id of a note that the caller excludes", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			client := s.client()
+			lost := lose(t, client, visit())
+			id := s.keep(visited())
+			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeIDs: []int64{id}})
+			requireUndecided(t, note, err, "excluded by its id")
+			// Nor is another one it for sure, as long as that is not known.
+			s.keep(visited())
+			note, err = client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeIDs: []int64{id}})
+			requireUndecided(t, note, err, "a person has to look")
+		})
+	})
+	t.Run("the id of a note that the caller excludes with its time", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			client := s.client()
+			lost := lose(t, client, visit())
+			id := s.keep(visited())
+			earlier := &clinicaldoc.ProgressNote{ID: id, CreatedAt: time.Now().Add(-time.Minute)}
+			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeNotes: []*clinicaldoc.ProgressNote{earlier}})
+			requireUndecided(t, note, err, "a person has to look")
+			note, err = client.Notes.FindCreated(t.Context(), lost, findParams{ExcludeNotes: []*clinicaldoc.ProgressNote{earlier}})
+			require.NoError(t, err)
+			assert.Equal(t, id, note.ID)
+		})
+	})
+}
+
+// What is excluded explains itself: an id of a note that was made before, or one with the time at which it was made.
+func TestExcludedNotesAreInNobodysWay(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ago  time.Duration
+		made bool
+	}{"made before": {ago: time.Hour}, "made since": {}, "made before, and the own": {time.Hour, true}, "made since, and the own": {made: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				id := s.keep(visited().ago(tt.ago))
+				excluded, err := client.Notes.Get(t.Context(), id)
+				require.NoError(t, err)
+				params := findParams{WithoutAudio: true, ExcludeIDs: []int64{id}}
+				if tt.ago == 0 {
+					params = findParams{WithoutAudio: true, ExcludeNotes: []*clinicaldoc.ProgressNote{excluded}}
+				}
+				if !tt.made {
+					_, err = client.Notes.FindCreated(t.Context(), lost, params)
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				own := s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), lost, params)
+				require.NoError(t, err)
+				assert.Equal(t, own, note.ID)
+			})
+		})
+	}
 }
 
 func TestALossIsKnownByItsID(t *testing.T) {

@@ -166,11 +166,11 @@ func (r *run) ask(t *task) {
 			return
 		}
 		params := r.find(t, related)
-		if len(params.ExcludeIDs) == explained {
+		if len(params.ExcludeNotes) == explained {
 			r.undecided(t)
 			return
 		}
-		explained = len(params.ExcludeIDs)
+		explained = len(params.ExcludeNotes)
 		note, err := r.uploader.Client.Notes.FindCreated(r.resolving, t.unknown(), params)
 		switch {
 		case err == nil:
@@ -220,7 +220,7 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (again bool) {
 		r.journalFailed(t, err)
 		return false
 	}
-	taken := slices.ContainsFunc(related, func(e Entry) bool { return e.Key != t.own.Key && e.State == StateCreated && e.NoteID == note.ID })
+	taken := slices.ContainsFunc(related, func(e Entry) bool { return e.Key != t.own.Key && e.has(note.ID, note.CreatedAt) })
 	rivals := slices.DeleteFunc(related, func(e Entry) bool { return !t.mayBeOf(note, e) })
 	sum := ""
 	if len(rivals) > 0 && !taken {
@@ -233,7 +233,7 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (again bool) {
 		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, t.createdEntry(note, true)))
 		return false
 	case sum != "" && t.entry.SHA256 != "" && slices.ContainsFunc(rivals, func(e Entry) bool { return e.SHA256 == sum }):
-		t.others = append(t.others, note.ID)
+		t.others = append(t.others, note)
 		return true
 	default:
 		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
@@ -269,7 +269,7 @@ func (t *task) mayBeOf(note *clinicaldoc.ProgressNote, other Entry) bool {
 
 // notCreated uploads once more what surely has no note, unless that was in vain often enough.
 func (r *run) notCreated(t *task, verdict error) {
-	if r.unsaved(t) != 0 { // another run of this process knows better
+	if r.unsaved(t) != nil { // another run of this process knows better
 		r.saveAgain(t)
 		return
 	}
@@ -289,10 +289,11 @@ func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	}
-	params.ExcludeIDs = slices.Concat(params.ExcludeIDs, t.others)
+	params.ExcludeNotes = slices.Concat(params.ExcludeNotes, t.others)
 	for _, e := range related {
-		if e.State == StateCreated && e.NoteID != t.entry.NoteID && !slices.Contains(t.others, e.NoteID) && (!e.Found || e.Name != t.own.Name || r.madeOf(t, e)) {
-			params.ExcludeIDs = append(params.ExcludeIDs, e.NoteID)
+		other := slices.ContainsFunc(t.others, func(n *clinicaldoc.ProgressNote) bool { return e.has(n.ID, n.CreatedAt) })
+		if e.State == StateCreated && e.NoteID != t.entry.NoteID && !other && (!e.Found || e.Name != t.own.Name || r.madeOf(t, e)) {
+			params.ExcludeNotes = append(params.ExcludeNotes, e.note())
 		}
 	}
 	return params
@@ -305,7 +306,7 @@ func (r *run) madeOf(t *task, e Entry) bool {
 	}
 	content, _ := r.compare(r.resolving, e.NoteID, e.Size, e.SHA256)
 	if content == contentEqual {
-		t.others = append(t.others, e.NoteID)
+		t.others = append(t.others, e.note())
 	}
 	return content == contentEqual
 }

@@ -594,7 +594,7 @@ func TestADoubtKnowsAStreamsSize(t *testing.T) {
 }
 
 // The caller's list of notes that explain themselves is read, never written to, however much room it has.
-func TestTheCallersExcludeIDsStay(t *testing.T) {
+func TestTheCallersExcludedNotesStay(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -602,16 +602,16 @@ func TestTheCallersExcludeIDsStay(t *testing.T) {
 		defer srv.Close()
 		file, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
-		ids := make([]int64, 1, 10)
-		ids[0] = 4711
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true, Find: clinicaldoc.FindCreatedParams{ExcludeIDs: ids}}
+		notes := make([]*clinicaldoc.ProgressNote, 1, 10)
+		notes[0] = &clinicaldoc.ProgressNote{ID: 4711}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true, Find: clinicaldoc.FindCreatedParams{ExcludeNotes: notes}}
 		_, err = collect(t.Context(), u, ingest.Recordings(onePatient(0), onePatient(1)))
 		require.NoError(t, err)
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(2)))
 		require.NoError(t, err)
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])
-		assert.Equal(t, append([]int64{4711}, make([]int64, 9)...), ids[:10])
+		assert.Equal(t, append([]*clinicaldoc.ProgressNote{{ID: 4711}}, make([]*clinicaldoc.ProgressNote, 9)...), notes[:10])
 		require.NoError(t, file.Close())
 	})
 }
@@ -645,5 +645,43 @@ func TestADoubtOfAnEarlierVersionStaysOne(t *testing.T) {
 		assert.Equal(t, ingest.InDoubt, run(path+".earlier", time.Minute), "the run ends while it is asked about")
 		assert.Equal(t, ingest.InDoubt, run(path+".earlier", time.Hour))
 		assert.Empty(t, srv.Notes())
+	})
+}
+
+// A service gives the id of a deleted note to the next one. What the journal knows of the first says nothing of the second.
+func TestAnIDThatIsUsedAgainHidesNoNote(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) int64 {
+		t.Helper()
+		srv.SetVariant(clinicaldoctest.Variant{ReuseIDs: true})
+		results := program(t.Context(), onePatient(0))
+		require.Equal(t, ingest.Created, results[0].Status)
+		time.Sleep(time.Minute)
+		_, err := srv.Client().Notes.Delete(t.Context(), results[0].NoteID)
+		require.NoError(t, err)
+		return results[0].NoteID
+	}
+	t.Run("of a lost upload", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+			id := begin(t, srv, program)
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+			results := program(t.Context(), onePatient(1))
+			assert.Equal(t, ingest.Created, results[0].Status, results[0])
+			assert.Equal(t, id, results[0].NoteID)
+			assert.Len(t, srv.Notes(), 1)
+		})
+	})
+	t.Run("of one that the journal does not know", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+			id := begin(t, srv, program)
+			_, err := srv.Client().Notes.Create(t.Context(), onePatient(1).Params)
+			require.NoError(t, err)
+			results := program(t.Context(), onePatient(1))
+			assert.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
+			assert.Equal(t, id, results[0].NoteID)
+			assert.Len(t, srv.Notes(), 1)
+		})
 	})
 }

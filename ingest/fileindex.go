@@ -6,7 +6,7 @@ import "time"
 type record struct {
 	key              Key
 	note, size, sent int64
-	until            int64 // committing: when that was written
+	until            int64 // committing: when that was written; created: when the note was
 	latest           int64 // the latest time of this and of all earlier records of the patient
 	patient, name    uint32
 	line             uint32 // its latest
@@ -50,9 +50,12 @@ func (x *fileIndex) entry(r *record) Entry {
 		Key: r.key, State: r.state, Patient: r.patient, Name: r.name, Size: r.size, SentAt: fromNano(r.sent), NoteID: r.note, Found: r.found,
 		SHA256: x.details[r.key].sha256, Loss: x.details[r.key].loss, By: x.details[r.key].by,
 	}
-	if r.state == StateCommitting {
+	switch r.state {
+	case StateCommitting:
 		e.At = fromNano(r.until)
-	} else {
+	case StateCreated:
+		e.NoteCreatedAt = fromNano(r.until)
+	default:
 		e.Until = fromNano(r.until)
 	}
 	return e
@@ -74,8 +77,12 @@ func (x *fileIndex) put(e Entry, line uint32) {
 		x.live++
 	}
 	until := e.Until
-	if e.State == StateCommitting {
+	switch e.State {
+	case StateCommitting:
 		until = e.At
+	case StateCreated:
+		until = e.NoteCreatedAt
+	default:
 	}
 	r.note, r.size, r.sent, r.until, r.latest = e.NoteID, e.Size, toNano(e.SentAt), toNano(until), max(r.latest, toNano(e.At), toNano(e.SentAt))
 	r.patient, r.name, r.line, r.state, r.found = e.Patient, e.Name, line, e.State, e.Found

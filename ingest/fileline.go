@@ -22,7 +22,7 @@ import (
 //	77a90c1d 2026-02-03T04:05:07Z gap
 //
 // The first line names the service that keys are hashed with. An owner line follows when the service got another name or the
-// user became known, a gap line when some of what was written is gone. Version 1 had neither these nor sha, by and loss.
+// user became known, a gap line when some of what was written is gone. Version 1 had neither these nor made, sha, by and loss.
 const (
 	journalKind = "clinicaldoc-ingest"
 	fileVersion = 2
@@ -74,6 +74,9 @@ func appendEntry(to []byte, e Entry) []byte {
 	}
 	if e.NoteID != 0 {
 		to = strconv.AppendInt(append(to, " note="...), e.NoteID, 10)
+	}
+	if !e.NoteCreatedAt.IsZero() {
+		to = e.NoteCreatedAt.UTC().AppendFormat(append(to, " made="...), time.RFC3339Nano)
 	}
 	if e.Found {
 		to = append(to, " found=true"...)
@@ -154,6 +157,8 @@ func (e *Entry) parseField(name string, value []byte) bool {
 		return parseTime(value, &e.SentAt)
 	case "until":
 		return parseTime(value, &e.Until)
+	case "made":
+		return parseTime(value, &e.NoteCreatedAt)
 	case "found":
 		e.Found = string(value) == "true"
 		return e.Found

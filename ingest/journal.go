@@ -79,6 +79,8 @@ type Entry struct {
 	// Loss is what the client knows of a lost create beyond these fields: an OutcomeUnknownError in JSON without its params,
 	// which the recording tells. A journal keeps it as it is.
 	Loss json.RawMessage `json:",omitempty"`
+	// NoteCreatedAt, of what was created, tells the note from a later one of the same id; zero: not known.
+	NoteCreatedAt time.Time `json:",omitzero"`
 	// By is who decided what became of the recording, when that was a person; empty: nobody had to.
 	By string `json:",omitempty"`
 }
@@ -169,6 +171,16 @@ func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 func (e Entry) differs(now Entry) bool {
 	size := e.Size != now.Size && e.Size >= 0 && now.Size >= 0
 	return e.State.sent() && (e.Patient != now.Patient || size || e.Name != now.Name && e.State != StateCreated)
+}
+
+// note names the note.
+func (e Entry) note() *clinicaldoc.ProgressNote {
+	return &clinicaldoc.ProgressNote{ID: e.NoteID, CreatedAt: e.NoteCreatedAt}
+}
+
+// has reports whether this recording has that note, as far as is known.
+func (e Entry) has(id int64, created time.Time) bool {
+	return e.State == StateCreated && creates.NewRef(e.NoteID, e.NoteCreatedAt).Is(creates.NewRef(id, created))
 }
 
 // OwnerOf is whose recordings a client uploads: its service, and the user whose token it has. A service that does not say who

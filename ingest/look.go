@@ -38,6 +38,7 @@ type patientNotes struct {
 
 type noteRow struct {
 	id, size int64 // the size as the service tells it; 0: it does not
+	created  time.Time
 	name     string
 }
 
@@ -88,7 +89,7 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 		if of, named := note.PatientID(); named && of != patient {
 			continue // only where no patient was asked for
 		}
-		row := noteRow{id: note.ID, name: plainName(note.Name)}
+		row := noteRow{id: note.ID, created: note.CreatedAt, name: plainName(note.Name)}
 		if note.Audio != nil {
 			row.size = note.Audio.Size
 		}
@@ -124,7 +125,7 @@ func (r *run) look(t *task) {
 	switch {
 	case r.ctx.Err() != nil:
 		r.drop(t)
-	case found != 0:
+	case found.id != 0:
 		r.foundThere(t, found)
 	case errors.Is(doubt, errUnknownService) && !t.job.final:
 		r.send(message{deferred: r.jobsOf(t, nil)})
@@ -164,13 +165,15 @@ func (r *run) candidates(t *task, rows []noteRow) ([]noteRow, error) {
 	if err != nil && !errors.Is(err, ErrJournalDamaged) { // without a record, content alone tells notes apart
 		return nil, err
 	}
-	others := map[int64]bool{}
+	others := map[int64][]Entry{}
 	for _, e := range entries {
-		if e.State == StateCreated && e.Key != t.own.Key {
-			others[e.NoteID] = true
+		if e.Key != t.own.Key {
+			others[e.NoteID] = append(others[e.NoteID], e)
 		}
 	}
-	rows = slices.DeleteFunc(rows, func(row noteRow) bool { return others[row.id] })
+	rows = slices.DeleteFunc(rows, func(row noteRow) bool {
+		return slices.ContainsFunc(others[row.id], func(e Entry) bool { return e.has(row.id, row.created) })
+	})
 	slices.SortFunc(rows, func(a, b noteRow) int { // the likeliest first, then the oldest
 		likely := func(row noteRow) int {
 			if row.size == size {
@@ -187,10 +190,10 @@ func (r *run) candidates(t *task, rows []noteRow) ([]noteRow, error) {
 var errUnknownService = fail("its patient has a note with the same name or size and another recording, and it is not known yet whether this service keeps recordings as they were sent; a person has to look (Uploader.Resolve), or AllNew says that it is new", clinicaldoc.ErrOutcomeUnknown)
 
 // compareAll looks for the recording's note among those that may be it.
-func (r *run) compareAll(t *task, candidates []noteRow) (found int64, doubt error) {
+func (r *run) compareAll(t *task, candidates []noteRow) (found noteRow, doubt error) {
 	sum, err := t.hash()
 	if err != nil {
-		return 0, fail("its patient has a note with the same name or size, and the recording cannot be read before it is sent; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown, err)
+		return noteRow{}, fail("its patient has a note with the same name or size, and the recording cannot be read before it is sent; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown, err)
 	}
 	name := plainName(t.recording.Params.Name)
 	read := 0
@@ -200,37 +203,37 @@ func (r *run) compareAll(t *task, candidates []noteRow) (found int64, doubt erro
 			continue
 		}
 		if read++; read > maxCandidates {
-			return 0, fail("its patient has too many notes with the same name or size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
+			return noteRow{}, fail("its patient has too many notes with the same name or size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
 		}
 		content, err := r.compare(r.ctx, row.id, t.own.Size, sum)
 		switch {
 		case content == contentEqual:
 			r.content.know(contentKept)
-			return row.id, nil
+			return row, nil
 		case content == contentOther && r.keepsContent(r.ctx) == contentKept:
 			if named && r.uploader.Find.UniqueName {
-				return 0, fail("its patient has a note of the same name with another recording, although names are said to be unique; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
+				return noteRow{}, fail("its patient has a note of the same name with another recording, although names are said to be unique; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
 			}
 		case named && r.uploader.Find.UniqueName:
-			return row.id, nil
+			return row, nil
 		case content == contentOther && r.keepsContent(r.ctx) == contentUnknown:
 			doubt = cmp.Or(doubt, errUnknownService)
 		case content == contentOther && !named: // another length by chance
 		case content == contentOther:
 			doubt = fail("its patient has a note of the same name, and this service does not keep recordings as they were sent; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
 		default:
-			return 0, fail("its patient has a note with the same name or size whose recording cannot be read; a person has to look (Uploader.Resolve): "+redact.Opaque(err).Error(), clinicaldoc.ErrOutcomeUnknown, err)
+			return noteRow{}, fail("its patient has a note with the same name or size whose recording cannot be read; a person has to look (Uploader.Resolve): "+redact.Opaque(err).Error(), clinicaldoc.ErrOutcomeUnknown, err)
 		}
 	}
-	return 0, doubt
+	return noteRow{}, doubt
 }
 
 // foundThere takes down that the recording has a note already.
-func (r *run) foundThere(t *task, id int64) {
+func (r *run) foundThere(t *task, found noteRow) {
 	e := t.own
-	e.State, e.At, e.NoteID, e.Found, e.SHA256 = StateCreated, time.Now(), id, true, t.sha256
+	e.State, e.At, e.NoteID, e.NoteCreatedAt, e.Found, e.SHA256 = StateCreated, time.Now(), found.id, found.created, true, t.sha256
 	e.SentAt = e.At
-	r.doneWith(t, message{contact: answered, broken: r.save(t, e)}, Result{Status: AlreadyThere, NoteID: id})
+	r.doneWith(t, message{contact: answered, broken: r.save(t, e)}, Result{Status: AlreadyThere, NoteID: e.NoteID})
 }
 
 // lookDoubt takes down that the recording may have a note already. It was not sent: the next run looks again.

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,33 +60,32 @@ func (u *Uploader) Resolve(ctx context.Context, key Key, word Resolution) error 
 		e.State, e.NoteID = StateRefused, 0
 		return claim.Save(ctx, e)
 	}
-	if err := u.checkNote(ctx, e, binding.Origin, word.NoteID); err != nil {
+	note, err := u.checkNote(ctx, e, binding.Origin, word.NoteID)
+	if err != nil {
 		return err
 	}
-	e.State, e.NoteID, e.Found = StateCreated, word.NoteID, true
+	e.State, e.NoteID, e.NoteCreatedAt, e.Found = StateCreated, note.ID, note.CreatedAt, true
 	if e.SentAt.IsZero() {
 		e.SentAt = e.At
 	}
 	return claim.Save(ctx, e)
 }
 
-// checkNote refuses a note that cannot be the entry's.
-func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int64) error {
+// checkNote reads a note and refuses one that cannot be the entry's.
+func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int64) (*clinicaldoc.ProgressNote, error) {
 	note, err := u.Client.Notes.Get(ctx, id)
 	if err != nil {
-		return fail("note "+strconv.FormatInt(id, 10)+" cannot be read: "+redact.Opaque(err).Error(), err)
+		return nil, fail("note "+strconv.FormatInt(id, 10)+" cannot be read: "+redact.Opaque(err).Error(), err)
 	}
 	if patient, _ := note.PatientID(); patientHash(origin, patient) != e.Patient {
-		return fail("the note is another patient's, or does not say whose it is", clinicaldoc.ErrPatientMismatch)
+		return nil, fail("the note is another patient's, or does not say whose it is", clinicaldoc.ErrPatientMismatch)
 	}
 	entries, err := u.Journal.EntriesForPatient(ctx, e.Patient, time.Time{})
 	if err != nil && !errors.Is(err, ErrJournalDamaged) {
-		return err
+		return nil, err
 	}
-	for _, other := range entries {
-		if other.Key != e.Key && other.State == StateCreated && other.NoteID == id {
-			return fail("the note is another recording's", ErrKeyReused)
-		}
+	if slices.ContainsFunc(entries, func(other Entry) bool { return other.Key != e.Key && other.has(id, note.CreatedAt) }) {
+		return nil, fail("the note is another recording's", ErrKeyReused)
 	}
-	return nil
+	return note, nil
 }

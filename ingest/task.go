@@ -22,12 +22,12 @@ type task struct {
 	entry     Entry  // as it was saved last, or is to be saved
 	claim     Claim
 	begun     time.Time
-	uploads   int       // in this run
-	doubted   bool      // it was in doubt in this run
-	asks      int       // in vain, in this run
-	due       time.Time // when it is asked about once more
-	err       error     // the latest
-	others    []int64   // notes that fit, and are made of others' recordings
+	uploads   int                         // in this run
+	doubted   bool                        // it was in doubt in this run
+	asks      int                         // in vain, in this run
+	due       time.Time                   // when it is asked about once more
+	err       error                       // the latest
+	others    []*clinicaldoc.ProgressNote // that fit, and are made of others' recordings; ids and times alone
 
 	equals []Recording // with the same key, that came meanwhile; guarded by run.mu
 }
@@ -74,7 +74,7 @@ func (r *run) decide(t *task) {
 		r.done(t, Result{Status: Refused, Err: fail("the key was used for another patient's recording, or one of another size; give each recording a key of its own", ErrKeyReused)}, nil)
 	case known.State == StateCreated:
 		r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID}, nil)
-	case known.State.sent() && r.unsaved(t) != 0:
+	case known.State.sent() && r.unsaved(t) != nil:
 		t.entry = known
 		r.saveAgain(t)
 	case known.State == StateCommitting:
@@ -227,7 +227,8 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 
 func (t *task) createdEntry(note *clinicaldoc.ProgressNote, found bool) Entry {
 	e := t.entry
-	e.State, e.At, e.NoteID, e.Found, e.Until, e.Why, e.Loss = StateCreated, time.Now(), note.ID, found, time.Time{}, "", nil
+	e.State, e.At, e.NoteID, e.NoteCreatedAt = StateCreated, time.Now(), note.ID, note.CreatedAt
+	e.Found, e.Until, e.Why, e.Loss = found, time.Time{}, "", nil
 	return e
 }
 

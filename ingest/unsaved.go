@@ -9,7 +9,7 @@ import (
 
 // unsaved are notes that Create returned and the journal could not write down. For its client such a note is explained, so
 // that FindCreated would say that the recording has none: as long as the process lives, it has to be known here.
-var unsaved sync.Map // of unsavedKey to the note's id
+var unsaved sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
 
 type unsavedKey struct {
 	client weak.Pointer[clinicaldoc.Client]
@@ -20,10 +20,10 @@ func (r *run) unsavedKey(t *task) unsavedKey {
 	return unsavedKey{weak.Make(r.uploader.Client), t.own.Key}
 }
 
-// unsaved returns the id of a recording's note that an earlier run could not write down; 0: there is none.
-func (r *run) unsaved(t *task) int64 {
-	id, _ := unsaved.Load(r.unsavedKey(t))
-	note, _ := id.(int64)
+// unsaved returns a recording's note that an earlier run could not write down, by its id and time; nil: there is none.
+func (r *run) unsaved(t *task) *clinicaldoc.ProgressNote {
+	value, _ := unsaved.Load(r.unsavedKey(t))
+	note, _ := value.(*clinicaldoc.ProgressNote)
 	return note
 }
 
@@ -31,7 +31,7 @@ func (r *run) unsaved(t *task) int64 {
 func (r *run) saveCreated(t *task, e Entry) error {
 	err := r.save(t, e)
 	if err != nil {
-		unsaved.Store(r.unsavedKey(t), e.NoteID)
+		unsaved.Store(r.unsavedKey(t), e.note())
 	} else {
 		unsaved.Delete(r.unsavedKey(t))
 	}
@@ -40,6 +40,6 @@ func (r *run) saveCreated(t *task, e Entry) error {
 
 // saveAgain writes down what an earlier run could not.
 func (r *run) saveAgain(t *task) {
-	e := t.createdEntry(&clinicaldoc.ProgressNote{ID: r.unsaved(t)}, false)
+	e := t.createdEntry(r.unsaved(t), false)
 	r.done(t, Result{Status: AlreadyThere, NoteID: e.NoteID}, r.saveCreated(t, e))
 }

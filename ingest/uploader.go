@@ -16,7 +16,7 @@ type Uploader struct {
 	Client  *clinicaldoc.Client
 	Journal Journal
 	Workers int // uploads at a time; 0: 4
-	// Find says how sure FindCreated has to be about recordings in doubt. Its ExcludeIDs are added to the notes that the
+	// Find says how sure FindCreated has to be about recordings in doubt. What it excludes is added to the notes that the
 	// journal knows of.
 	Find clinicaldoc.FindCreatedParams
 	// AllNew says that nothing but this journal's own uploads can have made notes of the recordings. Otherwise a recording that

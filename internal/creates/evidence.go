@@ -90,7 +90,7 @@ func (e *Evidence) Add(n Note, gone bool) {
 	switch {
 	case !n.Patient || n.Known == Explained:
 	case n.Content == Unread:
-		e.unread = e.unread || n.Known != Claimed && n.Made >= MadeJustBefore && n.Size != SizeOther
+		e.unread = e.unread || n.Known <= Reused && n.Made >= MadeJustBefore && n.Size != SizeOther
 	case n.Content == Equal:
 		e.equal++
 		if n.Proven() {
@@ -178,6 +178,7 @@ type Known int
 const (
 	Unexplained Known = iota
 	Reused            // it has the id of an earlier note, so that only its recording can tell it from that one
+	Excluded          // the caller excluded its id, which may be that of an earlier note
 	Explained         // a Create returned it, it has another loss's recording, or the caller excluded it
 	Claimed           // it was found for another lost create
 )

@@ -214,16 +214,21 @@ func (v *View) add(l, other Loss, apart, equal Others) {
 	rank(&v.Same, sameSize && (l.sha256 == "" || other.sha256 == "" || l.sha256 == other.sha256))
 }
 
-// Knows returns what is known of a note, other than by the caller's word.
-func (m *Registry) Knows(v View, note Ref) Known {
+// Knows returns what is known of a note, also by the caller's word, which excludes some.
+func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
 	earlier, _, known := m.Note(note.ID)
 	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
+	claimed := at >= 0 && v.claimed[at].note.Is(note)
+	named := slices.Contains(excluded, Ref{ID: note.ID})
+	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
 	switch {
-	case known && earlier.Is(note), at >= 0 && v.claimed[at].content && v.claimed[at].note.Is(note):
+	case known && earlier.Is(note), claimed && (named || v.claimed[at].content), slices.ContainsFunc(excluded, timed):
 		return Explained
-	case at >= 0 && v.claimed[at].note.Is(note):
+	case named:
+		return Excluded
+	case claimed:
 		return Claimed
-	case known, at >= 0:
+	case known, at >= 0, slices.ContainsFunc(excluded, func(r Ref) bool { return r.ID == note.ID }):
 		return Reused
 	}
 	return Unexplained

@@ -96,11 +96,11 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
 	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
 	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, a))
-	assert.Equal(t, creates.Claimed, m.Knows(view(m, b), creates.Ref{ID: 70}), "what it made is known")
+	assert.Equal(t, creates.Claimed, m.Knows(view(m, b), nil, creates.Ref{ID: 70}), "what it made is known")
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, false))
 	assert.EqualValues(t, 71, view(m, b).Note.ID)
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, true))
-	assert.Equal(t, creates.Explained, m.Knows(view(m, a), creates.Ref{ID: 71}), "its recording is what the other sent")
+	assert.Equal(t, creates.Explained, m.Knows(view(m, a), nil, creates.Ref{ID: 71}), "its recording is what the other sent")
 	// One of another process is remembered from when it is found.
 	c := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))

@@ -117,7 +117,7 @@ const (
 	Future     Reason = "it was sent in the future by this machine's clock or by the service's; check the clocks"
 	Unproven   Reason = "the list cannot be shown to be whole; does WithQueryNames name the service's parameters?"
 	Forgotten  Reason = "a note fits, but this client has made too many since to know that none of them explains it; a person has to look"
-	Incomplete Reason = "a note may be it, but not enough of it is known (its user, its size, when it was made), or it was found for another create; a person has to look"
+	Incomplete Reason = "a note may be it, but not enough of it is known (its user, its size, when it was made), it was excluded by its id alone, or found for another create; a person has to look"
 	Resembles  Reason = "a note resembles it, or was made since by the same user and nothing explains it; a person has to look"
 	MadeBefore Reason = "a note has the very recording, but it was made before this one was sent; a person has to look"
 	NotYours   Reason = "no such note is in the list, but the list of whoever asks need not show it: ask with a token of the user who sent it; an error that was put together needs Service and UserID"

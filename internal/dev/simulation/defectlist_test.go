@@ -38,7 +38,7 @@ var caught = []defect{
 		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "case one && e.Others == EqualLost:", with: "case false:",
 		also: []patch{
 			{file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(l)", with: "return false && e.note.Is(note)"},
-			{file: "internal/creates/registry.go", old: "case at >= 0 && v.claimed[at].note.Is(note):", with: "case false:"},
+			{file: "internal/creates/registry.go", old: "case claimed:", with: "case false:"},
 		},
 	},
 	{name: "a note with one odd part cannot be read", file: "internal/jsonscan/errors.go", old: "if d.err != nil || got == Invalid {", with: "if true {"},
@@ -61,7 +61,7 @@ var caught = []defect{
 		survives: "it takes two searches at one instant, and in worlds each has its own", held: "internal/creates TestOneNoteForOneLoss",
 	},
 	{
-		name: "notes found for others look free", file: "internal/creates/registry.go", old: "case at >= 0 && v.claimed[at].note.Is(note):", with: "case false:",
+		name: "notes found for others look free", file: "internal/creates/registry.go", old: "case claimed:", with: "case false:",
 		survives: "a note is found only once: without this more is undecided, for a worse reason", held: ". TestFindCreatedNeverGivesOneNoteToTwo",
 	},
 	{name: "another user's note fits", file: "internal/creates/evidence.go", old: "return described && n.User == UserOwn && n.Made == MadeSince", with: "return described && n.Made == MadeSince"},
@@ -82,7 +82,12 @@ var caught = []defect{
 		name: "a search is content with one walk", file: "findcreated.go", old: "Rule: list.Twice", with: "Rule: list.Complete",
 		survives: "a birth has to hide a deletion between two pages of a search", held: ". TestFindCreatedIsNotFooledByRowsThatMove",
 	},
-	{name: "excluded notes are not excluded", file: "findcreated.go", old: "if slices.Contains(l.params.ExcludeIDs, note.ID) {", with: "if false {"},
+	{name: "excluded notes are not excluded", file: "findcreated.go", old: "l.excluded = append(l.excluded, note.ref())", with: "_ = note"},
+	{name: "an excluded id explains whatever note has it", file: "internal/creates/registry.go", old: "return Excluded", with: "return Explained"},
+	{
+		name: "a journal's notes are known by their ids alone", file: "ingest/journal.go", old: "creates.NewRef(e.NoteID, e.NoteCreatedAt)", with: "creates.NewRef(e.NoteID, time.Time{})",
+		also: []patch{{file: "internal/creates/registry.go", old: "return r.Made != 0 && r.Is(note)", with: "return r.ID == note.ID"}},
+	},
 	{name: "the window is an hour too late", file: "internal/creates/clock.go", old: "return Window{sent.Unix(),", with: "return Window{sent.Unix() + 3600,"},
 	{name: "a window of seconds instead of a day", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.settled+slack+max(most, 0):", with: "case at < earliest-60 || at > w.settled+max(most, 0):"},
 

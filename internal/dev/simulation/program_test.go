@@ -25,7 +25,8 @@ type program struct {
 	client  *clinicaldoc.Client
 	group   int // of programs whose recordings have the same sizes: those that share a client, or differ in their users
 	token   string
-	known   []int64 // notes that it was told of
+	known   []int64                     // notes that it was told of
+	made    []*clinicaldoc.ProgressNote // the same, by id and time
 	pending []*recording
 	left    bool // it has revoked its token
 
@@ -327,6 +328,7 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
 	p.known = append(p.known, note.ID)
 	slices.Sort(p.known)
+	p.made = append(p.made, &clinicaldoc.ProgressNote{ID: note.ID, CreatedAt: note.CreatedAt})
 	if !p.world.service.isOf(note.ID, r.fingerprint, c.began) {
 		p.world.violate("wrong note", "%s says note %d, which is not the recording's", c.op, note.ID)
 	}
@@ -344,7 +346,7 @@ func (p *program) restart(ctx context.Context) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for _, r := range p.pending {
-		_, _ = p.client.Notes.FindCreated(ended, r.lost, p.world.design.finding(r.unique, p.known))
+		_, _ = p.client.Notes.FindCreated(ended, r.lost, p.finding(r.unique))
 	}
 }
 
@@ -389,7 +391,7 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	response := new(clinicaldoc.Response)
-	note, err := p.client.Notes.FindCreated(ctx, r.lost, p.world.design.finding(r.unique, p.known), clinicaldoc.WithResponse(response))
+	note, err := p.client.Notes.FindCreated(ctx, r.lost, p.finding(r.unique), clinicaldoc.WithResponse(response))
 	p.responses = append(p.responses, keptResponse{response, response.Header.Clone(), string(response.Body)})
 	since := time.Since(r.lost.LostAt)
 	var undecided *clinicaldoc.OutcomeUnknownError
@@ -435,7 +437,7 @@ func (p *program) askWrongly(ctx context.Context, r *recording) {
 		c := p.begin("find")
 		c.limit, c.token = 12*time.Minute, ask.token
 		limited, cancel := c.context(ctx)
-		_, err := ask.client.Notes.FindCreated(limited, p.stored(r.lost), p.world.design.finding(r.unique, p.known), clinicaldoc.WithToken(ask.token))
+		_, err := ask.client.Notes.FindCreated(limited, p.stored(r.lost), p.finding(r.unique), clinicaldoc.WithToken(ask.token))
 		cancel()
 		c.checkBounds()
 		p.world.count("reached: asked at the wrong place, or as the wrong user", 1)
@@ -445,11 +447,13 @@ func (p *program) askWrongly(ctx context.Context, r *recording) {
 	}
 }
 
-func (w design) finding(unique bool, known []int64) clinicaldoc.FindCreatedParams {
-	if w.variant.ReuseIDs {
-		known = nil // an id may be another note's by now
+// finding excludes what the program knows, in some worlds also notes of which it has kept no more than the id.
+func (p *program) finding(unique bool) clinicaldoc.FindCreatedParams {
+	params := clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeNotes: p.made, TrustPatientFilter: p.world.design.unnamed}
+	if p.world.seed%2 == 0 || !p.world.design.variant.ReuseIDs {
+		params.ExcludeIDs = p.known
 	}
-	return clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeIDs: known, TrustPatientFilter: w.unnamed}
+	return params
 }
 
 // notCreated is the SDK's word that no note was made of the recording. What a clinician has deleted meanwhile nobody can

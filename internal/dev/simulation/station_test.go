@@ -221,7 +221,7 @@ func (s *station) owner() ingest.Owner {
 // fetch brings the recordings of some notes back, into files of their own.
 func (s *station) fetch(ctx context.Context, owner *program, result ingest.Result) {
 	key := result.Recording.Key
-	if result.NoteID == 0 || !drawsAt(s.world.seed, uint64(owner.step), hashOf("fetch"+key)).chance(0.5) {
+	if result.NoteID == 0 || s.world.design.variant.ReuseIDs || !drawsAt(s.world.seed, uint64(owner.step), hashOf("fetch"+key)).chance(0.5) {
 		return
 	}
 	c := owner.begin("download").on(result.NoteID)
