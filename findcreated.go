@@ -442,18 +442,23 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	l.settleAt(time.Now())
 	l.loss = l.lost.loss()
-	for _, id := range params.ExcludeIDs {
+	l.exclude()
+	l.registry.Unresolved(l.loss)
+	return l, nil
+}
+
+// exclude takes in which notes are others', as the caller knows. What was found for this loss before may be one of them.
+func (l *search) exclude() {
+	for _, id := range l.params.ExcludeIDs {
 		l.excluded = append(l.excluded, creates.Ref{ID: id})
 	}
-	for _, note := range params.ExcludeNotes {
+	for _, note := range l.params.ExcludeNotes {
 		l.excluded = append(l.excluded, note.ref())
 	}
 	if found := l.registry.View(l.loss).Note; slices.ContainsFunc(l.excluded, found.Is) {
-		l.registry.Resolve(l.loss) // what was found for it before is another's, as the caller knows now
+		l.registry.Resolve(l.loss)
 		l.excluded = append(l.excluded, found)
 	}
-	l.registry.Unresolved(l.loss)
-	return l, nil
 }
 
 // settleAt finds out when the service surely has done with the create: Settle after its response was lost, or as long as the

@@ -95,10 +95,11 @@ func TestWhatFollowsIsFetchedWhenThereIsRoom(t *testing.T) {
 	for at := 2; at <= 5; at++ {
 		value = reading(line, at)
 		s.respond(at)
+		assert.Equal(t, fmt.Sprint("value ", at), value())
+		line.LookAhead()
 		if at <= 3 {
 			s.began(t, at+2)
 		}
-		assert.Equal(t, fmt.Sprint("value ", at), value())
 	}
 	line.Stop() // would wait for a fetch beyond position 5, which nobody lets begin
 	assert.Empty(t, s.cancelled)
@@ -116,12 +117,15 @@ func TestTheWindowIsFixed(t *testing.T) {
 	line.LookAhead()
 	s.began(t, 2, 3)
 	value = reading(line, 2)
-	s.respond(3)
-	s.began(t, 4)
-	s.respond(4) // makes no room: with 5 there would be three to be held
+	s.respond(3) // makes no room: with 4 there would be three to be held
 	s.respond(2)
 	assert.Equal(t, "value 2", value())
 	line.LookAhead()
+	line.LookAhead()
+	s.respond(4)
+	s.began(t, 4)
+	assert.Equal(t, "value 3", reading(line, 3)())
+	assert.Equal(t, "value 4", reading(line, 4)())
 	line.Stop() // would wait for a fetch that nobody lets begin
 	assert.Empty(t, s.cancelled)
 }
