@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -683,5 +684,53 @@ func TestAnIDThatIsUsedAgainHidesNoNote(t *testing.T) {
 			assert.Equal(t, id, results[0].NoteID)
 			assert.Len(t, srv.Notes(), 1)
 		})
+	})
+}
+
+// Between two processes the machine's clock was set: what the first has noted seems to be long past. By the service's clock it
+// is not, so that nothing is uploaded again before the time that the service may need.
+func TestAClockThatWasSetEndsNoDoubt(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		start := time.Now()
+		run := func(path string, limit time.Duration) ingest.Status {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			file, err := openOrBegin(t.Context(), srv.URL, path)
+			require.NoError(t, err)
+			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file}, ingest.Recordings(recording(0)))
+			require.NoError(t, file.Close())
+			require.Len(t, results, 1)
+			return results[0].Status
+		}
+		require.Equal(t, ingest.InDoubt, run(path, time.Minute))
+		_, entries, err := ingest.ReadJournal(t.Context(), path)
+		require.NoError(t, err)
+		require.Len(t, entries, 1)
+		e := &entries[0]
+		set := func(at *time.Time) { *at = at.Add(-time.Hour) }
+		set(&e.At)
+		set(&e.SentAt)
+		set(&e.Until)
+		var loss map[string]any
+		require.NoError(t, json.Unmarshal(e.Loss, &loss))
+		for _, key := range []string{"sent_at", "lost_at", "clock_read_at"} {
+			at, err := time.Parse(time.RFC3339Nano, loss[key].(string))
+			require.NoError(t, err)
+			set(&at)
+			loss[key] = at.Format(time.RFC3339Nano)
+		}
+		e.Loss, err = json.Marshal(loss)
+		require.NoError(t, err)
+		var before bytes.Buffer
+		require.NoError(t, ingest.WriteJournal(&before, ingest.ServiceName(srv.URL), slices.Values(entries)))
+		require.NoError(t, os.WriteFile(path+".set", before.Bytes(), 0o600))
+		assert.Equal(t, ingest.Created, run(path+".set", time.Hour))
+		assert.GreaterOrEqual(t, time.Since(start), 10*time.Minute)
+		assert.Len(t, srv.Notes(), 1)
 	})
 }
