@@ -10,6 +10,7 @@ import (
 	"errors"
 	"hash"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -70,13 +71,10 @@ type FindCreatedResult struct {
 // FindCreated finds out what became of a Create whose outcome is unknown, by looking among the patient's newest notes: at
 // once and then in growing pauses, until it can decide or the context ends.
 //
-//   - It returns a note when its recording is byte for byte what was sent, and no other note's is or may be; or when everything
-//     else fits (patient, name, size where both sides tell it, user, not made before it was sent by either clock nor after
-//     Settle) and nothing else explains it: no other note fits, it is not one that this client's Create returned or that was
-//     found for another lost create. Recordings are read only where all else does not decide.
-//   - It returns [ErrNotCreated] only to the user who sent it, when Settle has passed since the response was lost by the
-//     service's clock and by ours, the list was surely seen whole, or newest first to before that time, and no note of about
-//     a day resembles it or was made since without an explanation. Creating it again is safe then.
+//   - It returns a note when everything fits (patient, name, size, user, time) and nothing else explains it, or when its
+//     recording is byte for byte what was sent. Recordings are read only where all else does not decide.
+//   - It returns [ErrNotCreated] only to the user who sent it, when Settle has passed, the list was surely seen whole and no
+//     note resembles it. Creating it again is safe then.
 //   - Everything else is undecided: an [*OutcomeUnknownError], at once when waiting cannot help. Its Err says why and from
 //     when on it can be decided. It can be asked again, also by another process, from its JSON.
 //
@@ -181,11 +179,6 @@ func (e *OutcomeUnknownError) audioSize() int64 {
 	return e.AudioSize
 }
 
-func isSHA256(s string) bool {
-	sum, err := hex.DecodeString(s)
-	return err == nil && len(sum) == sha256.Size
-}
-
 // fingerprint is what tells the note of this create from others.
 func (p CreateNoteParams) fingerprint() creates.Create {
 	return creates.NewCreate(p.PatientID, p.Name, (&OutcomeUnknownError{Params: p}).audioSize())
@@ -195,6 +188,8 @@ func (p CreateNoteParams) fingerprint() creates.Create {
 func (e *OutcomeUnknownError) loss() creates.Loss {
 	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize()).Lost(e.ID, e.SentAt, e.AudioSHA256)
 }
+
+var noneOrSHA256 = regexp.MustCompile(`^([0-9a-fA-F]{64})?$`)
 
 // recording returns the SHA-256 of the recording, empty if it is not known, and whether it surely is of what was sent. It is
 // computed here, and not by Create: the caller of that has lost enough time.
@@ -365,9 +360,8 @@ type search struct {
 	excluded []creates.Ref
 
 	window    creates.Window
-	began     time.Time
-	settle    time.Duration
 	settledAt time.Time // from then on the service has surely done with it, by our clock
+	latest    time.Time // the same, where nobody knows whether our clock was set meanwhile
 
 	asker         sender
 	userID        int64          // of this token; 0: not known
@@ -407,7 +401,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		return nil, invalid("Notes.FindCreated: Settle", "must not be negative")
 	case params.UniqueName && strings.TrimSpace(lost.Params.Name) == "":
 		return nil, invalid("Notes.FindCreated: UniqueName", "needs a name in the params of the Create")
-	case lost.AudioSHA256 != "" && !isSHA256(lost.AudioSHA256):
+	case !noneOrSHA256.MatchString(lost.AudioSHA256):
 		return nil, invalid("Notes.FindCreated: AudioSHA256", "is not 64 hexadecimal digits")
 	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
@@ -466,10 +460,10 @@ func (l *search) exclude() {
 // ours may have been set since: else it is counted from now.
 func (l *search) settleAt(now time.Time) {
 	lostAt, from := now, now
-	l.began, l.settle = now, cmp.Or(l.params.Settle, defaultSettle)
+	settle := cmp.Or(l.params.Settle, defaultSettle)
 	if !l.lost.LostAt.IsZero() {
 		upload := max(l.lost.LostAt.Sub(l.lost.SentAt), 0)
-		l.settle, lostAt = max(l.settle, upload), l.lost.SentAt.Add(upload)
+		settle, lostAt = max(settle, upload), l.lost.SentAt.Add(upload)
 	}
 	switch {
 	case l.lost.exact: // its times were read in this process, from a clock that nobody can set
@@ -477,7 +471,7 @@ func (l *search) settleAt(now time.Time) {
 	case !l.lost.kept.Clock.IsZero():
 		from = l.lost.kept.ClockRead
 	}
-	l.window, l.settledAt = creates.NewWindow(l.lost.SentAt, lostAt.Add(l.settle)), from.Add(l.settle)
+	l.window, l.settledAt, l.latest = creates.NewWindow(l.lost.SentAt, lostAt.Add(settle)), from.Add(settle), now.Add(settle)
 	if !l.lost.kept.Clock.IsZero() {
 		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
 	}
@@ -486,8 +480,8 @@ func (l *search) settleAt(now time.Time) {
 // settled reports whether the service surely had done with the create when a list was asked for.
 func (l *search) settled(asked time.Time) bool {
 	at := l.settledAt
-	if since := l.began.Add(l.settle); !l.lost.exact && !l.clocks.Known && at.Before(since) {
-		at = since
+	if !l.lost.exact && !l.clocks.Known && at.Before(l.latest) {
+		at = l.latest
 	}
 	return !asked.Add(-l.stale).Before(at)
 }
@@ -551,7 +545,7 @@ func (l *search) sameToken() bool {
 	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
 }
 
-// asksOwn reports whether who asks is who sent it.
+// asksOwn reports whether who asks is who sent it, who is known from then on.
 func (l *search) asksOwn() bool {
 	if l.sameToken() && l.lost.UserID == 0 {
 		l.lost.UserID = l.userID
@@ -601,7 +595,7 @@ func (l *search) judge(s sighting, view creates.View) sighting {
 		s.Content = l.registry.Recording(s.row.ref()).Compare(l.lost.AudioSize, l.sum)
 	}
 	if s.Content == creates.Equal { // then recordings are kept as they are sent
-		l.registry.SetControl(l.lost.kept.AudioType, creates.Control{Shows: creates.Equal})
+		l.registry.SetControl(l.lost.kept.AudioType, creates.Control{Note: s.row.ref(), Shows: creates.Equal})
 	}
 	if s.Content == creates.Differs && l.exact && l.registry.Control(l.lost.kept.AudioType).Keeps() {
 		s.Content = creates.Other
@@ -636,11 +630,13 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 		differs, later = differs || content == creates.Differs, later || content == creates.Unread
 	}
 	if differs && telling && control.Shows == creates.Unread {
-		if known := control.Computed(); known != nil {
-			known.Shows = l.readRecording(ctx, known.Note, known.Size, known.SHA256)
-			l.registry.SetControl(l.lost.kept.AudioType, *known)
-			later = later || known.Shows == creates.Unread
+		known := control.Computed()
+		if known != nil {
+			control.Shows = l.readRecording(ctx, known.Note, known.Size, known.SHA256)
 		}
+		control.Failed = control.Shows == creates.Unread
+		l.registry.SetControl(l.lost.kept.AudioType, *control)
+		later = later || known != nil && control.Failed
 	}
 	l.result.Recordings = l.reading.Read
 	return later && l.reading.Left()
@@ -830,7 +826,7 @@ func (l *search) compareSize(row *ProgressNote) creates.Size {
 
 func (l *search) compareUser(row *ProgressNote) creates.User {
 	sent := l.lost.UserID
-	if sent == 0 && (l.lost.kept.Token == "" || l.lost.kept.Token == l.asker.token) {
+	if sent == 0 && l.lost.kept.Token == "" {
 		sent = l.userID
 	}
 	switch id := row.maker(); {

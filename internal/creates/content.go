@@ -2,7 +2,6 @@ package creates
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -51,6 +50,7 @@ type Control struct {
 	Size    int64                  `json:"size"`
 	SHA256  string                 `json:"sha256"`
 	Compute func() (string, error) `json:"-"` // the sum, when it matters
+	Failed  bool                   `json:"-"` // it could not be read
 	Shows   Content                `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
 }
 
@@ -71,10 +71,8 @@ func (c *Control) Computed() *Control {
 
 // Control returns the note of that media type to look at, or what one has shown; nil: there is none.
 func (m *Registry) Control(mediaType string) *Control {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if list := m.controls[mediaType]; len(list) > 0 {
-		return new(list[len(list)-1])
+	if c := get(m, m.controls, mediaType); c.Note.ID != 0 {
+		return &c
 	}
 	return nil
 }
@@ -82,21 +80,10 @@ func (m *Registry) Control(mediaType string) *Control {
 // SetControl remembers a note of that media type, or what it showed: one is enough for good. One that could not be read makes
 // room for the next.
 func (m *Registry) SetControl(mediaType string, c Control) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	list := m.controls[mediaType]
-	known := slices.IndexFunc(list, func(other Control) bool { return other.Note == c.Note })
-	switch {
-	case mediaType == "", list == nil && len(m.controls) == maxTypes, len(list) > 0 && list[0].Shows != Unread:
-		return
-	case c.Shows != Unread:
-		list = []Control{c}
-	case known >= 0:
-		list = slices.Insert(slices.Delete(list, known, known+1), 0, c)
-	default:
-		list = append(list[max(len(list)-maxControls+1, 0):], c)
+	known := m.Control(mediaType)
+	if mediaType != "" && (known == nil || known.Shows == Unread && (known.Failed || c.Failed || c.Shows != Unread)) {
+		put(m, m.controls, mediaType, c)
 	}
-	m.controls[mediaType] = list
 }
 
 // Recording is what is known of one that was read back; zero: nothing.

@@ -9,17 +9,12 @@ import (
 	"time"
 )
 
-// How many lost creates and notes are remembered, of which the oldest makes room for the next one; and how much else.
 const (
-	MaxUnresolved = 4096
-	MaxReturned   = 4096
-	maxRemembered = 4096 // tokens with their users, notes with their recordings
-	maxTypes      = 16
-	maxControls   = 4 // of a media type
+	// MaxRemembered is how many there are of each kind. Of lost creates and of notes the oldest makes room for the next one.
+	MaxRemembered = 4096
+	// apart is how far from each other two creates were sent of which neither can have made the other's note, in milliseconds.
+	apart = slack * 1000
 )
-
-// apart is how far from each other two creates were sent of which neither can have made the other's note, in milliseconds.
-const apart = slack * 1000
 
 // Create is what can tell one create from another by the note it makes. Of patient and name only hashes are kept: whoever
 // prints a client must not see them.
@@ -85,11 +80,10 @@ type Registry struct {
 	returned map[int64]returned // notes that a create returned
 	order    []int64            // of them, the oldest first
 	dropped  int64              // when the latest one that was forgotten had been returned
-	late     int64              // how much earlier than it was sent one seems to have been made, at most
 
 	users      map[string]int64
-	clocks     Clocks               // as a create last showed them
-	controls   map[string][]Control // by media type, the one to look at last
+	clocks     Clocks             // as a create last showed them
+	controls   map[string]Control // by media type
 	recordings map[Ref]Recording
 }
 
@@ -109,7 +103,7 @@ type returned struct {
 func NewRegistry() *Registry {
 	return &Registry{
 		underWay: map[*Create]bool{}, returned: map[int64]returned{}, users: map[string]int64{},
-		controls: map[string][]Control{}, recordings: map[Ref]Recording{},
+		controls: map[string]Control{}, recordings: map[Ref]Recording{},
 	}
 }
 
@@ -135,7 +129,7 @@ func (m *Registry) Unresolved(l Loss) {
 func (m *Registry) entry(l Loss) *entry {
 	at := slices.IndexFunc(m.lost, func(e entry) bool { return e.is(l) })
 	if at < 0 {
-		if len(m.lost) == MaxUnresolved {
+		if len(m.lost) == MaxRemembered {
 			m.forgot = max(m.forgot, m.lost[0].sent)
 			m.lost = slices.Delete(m.lost, 0, 1)
 		}
@@ -239,13 +233,13 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if note.Made != 0 && m.clocks.Known {
-		m.late = max(m.late, sent.Unix()+m.clocks.Ahead-note.Made)
+		m.clocks.Late = max(m.clocks.Late, sent.Unix()+m.clocks.Ahead-note.Made)
 	}
 	if _, known := m.returned[note.ID]; !known {
 		m.order = append(m.order, note.ID)
 	}
 	m.returned[note.ID] = returned{Ref: note, at: at}
-	if len(m.order) > MaxReturned {
+	if len(m.order) > MaxRemembered {
 		m.dropped = max(m.dropped, m.returned[m.order[0]].at.UnixMilli())
 		delete(m.returned, m.order[0])
 		m.order = m.order[1:]
@@ -257,8 +251,7 @@ func (m *Registry) Expire(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r, known := m.returned[id]; known {
-		r.expired = true
-		m.returned[id] = r
+		m.returned[id] = returned{r.Ref, r.at, true}
 	}
 }
 
@@ -294,7 +287,7 @@ func get[K comparable, V any](m *Registry, from map[K]V, key K) V {
 func put[K comparable, V any](m *Registry, into map[K]V, key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(into) >= maxRemembered {
+	if len(into) >= MaxRemembered {
 		clear(into)
 	}
 	into[key] = value
@@ -305,6 +298,7 @@ func (m *Registry) SawClock(h http.Header, now time.Time) {
 	if c := ReadClocks(h, now.Add(-time.Second), now); c.Known {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		c.Late = m.clocks.Late
 		m.clocks = c
 	}
 }
@@ -313,7 +307,5 @@ func (m *Registry) SawClock(h http.Header, now time.Time) {
 func (m *Registry) Clocks() Clocks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.clocks
-	c.Late = m.late
-	return c
+	return m.clocks
 }

@@ -113,13 +113,13 @@ func TestItSaysWhatItForgot(t *testing.T) {
 	of := func(i int) creates.Loss {
 		return creates.NewCreate(int64(i+1), "Visit", 5).Lost("", noon.Add(time.Duration(i)*time.Second), "")
 	}
-	for i := range creates.MaxUnresolved {
+	for i := range creates.MaxRemembered {
 		m.Unresolved(of(i))
 		m.Unresolved(of(i)) // once is enough
 	}
 	assert.False(t, m.View(of(0)).Forgot)
 	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}, false))
-	m.Unresolved(of(creates.MaxUnresolved))
+	m.Unresolved(of(creates.MaxRemembered))
 	assert.Zero(t, m.View(of(0)).Note.ID, "the oldest made room")
 	assert.True(t, m.View(of(1)).Forgot, "it may have had the same note")
 	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5).Lost("", noon.Add(27*time.Hour), "")).Forgot)
@@ -130,7 +130,7 @@ func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	m := creates.NewRegistry()
 	late := noon.Add(100 * time.Hour)
 	m.Unresolved(creates.NewCreate(1, "Visit", 5).Lost("", late, ""))
-	for i := range creates.MaxUnresolved + 1 {
+	for i := range creates.MaxRemembered + 1 {
 		m.Unresolved(creates.NewCreate(int64(i+2), "Visit", 5).Lost("", noon, ""))
 	}
 	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5).Lost("", late, "")).Forgot)
@@ -192,13 +192,13 @@ func TestTheOldestMakeRoom(t *testing.T) {
 	t.Parallel()
 	ids := creates.NewRegistry()
 	const more = 10
-	for id := range int64(2*creates.MaxReturned + more) {
+	for id := range int64(2*creates.MaxRemembered + more) {
 		ids.Returned(creates.Ref{ID: id}, noon, noon)
 		ids.Returned(creates.Ref{ID: id}, noon, noon) // an id added twice takes one place
 		assert.True(t, has(ids, id))
 	}
-	for id := range int64(2*creates.MaxReturned + more) {
-		assert.Equal(t, id >= creates.MaxReturned+more, has(ids, id), id)
+	for id := range int64(2*creates.MaxRemembered + more) {
+		assert.Equal(t, id >= creates.MaxRemembered+more, has(ids, id), id)
 	}
 }
 
@@ -226,16 +226,16 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 	since := func(at time.Duration) bool {
 		return m.View(creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(at), "")).Forgot
 	}
-	for id := range int64(creates.MaxReturned) {
+	for id := range int64(creates.MaxRemembered) {
 		m.Returned(creates.Ref{ID: id}, noon, noon.Add(time.Duration(id)*time.Second))
 	}
 	assert.False(t, since(-time.Hour), "all are remembered")
 	m.Returned(creates.Ref{ID: 0}, noon, noon.Add(time.Hour)) // keeps its place
 	m.Expire(0)
-	m.Returned(creates.Ref{ID: creates.MaxReturned}, noon, noon)
+	m.Returned(creates.Ref{ID: creates.MaxRemembered}, noon, noon)
 	assert.True(t, since(time.Hour))
 	assert.False(t, since(time.Hour+time.Second), "it was sent later")
-	m.Returned(creates.Ref{ID: creates.MaxReturned + 1}, noon, noon)
+	m.Returned(creates.Ref{ID: creates.MaxRemembered + 1}, noon, noon)
 	assert.True(t, since(time.Hour), "the latest time counts")
 }
 

@@ -8,7 +8,7 @@ var defects = slices.Concat(caught, held)
 // caught are those that the simulation has to catch, but for a few.
 var caught = []defect{
 	// A create and its verdict.
-	{name: "a lost create counts as settled after 30 seconds", file: "findcreated.go", old: "now, cmp.Or(l.params.Settle, defaultSettle)", with: "now, cmp.Or(l.params.Settle, defaultSettle/20)"},
+	{name: "a lost create counts as settled after 30 seconds", file: "findcreated.go", old: "settle := cmp.Or(l.params.Settle, defaultSettle)", with: "settle := cmp.Or(l.params.Settle, defaultSettle/20)"},
 	{name: "not created is said at the first look", file: "internal/creates/verdict.go", old: "case !e.Settled:", with: "case false:"},
 	{name: "a create is retried after a 5xx", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status >= 500"},
 	{name: "a create is retried after a 503", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status == 503"},
