@@ -597,7 +597,8 @@ func (l *search) judge(s sighting, view creates.View) sighting {
 	if s.Content == creates.Equal { // then recordings are kept as they are sent
 		l.registry.SetControl(l.lost.kept.AudioType, creates.Control{Note: s.row.ref(), Shows: creates.Equal})
 	}
-	if s.Content == creates.Differs && l.exact && l.registry.Control(l.lost.kept.AudioType).Keeps() {
+	control := l.registry.Control(l.lost.kept.AudioType)
+	if s.Content == creates.Differs && l.exact && control != nil && control.Shows == creates.Equal {
 		s.Content = creates.Other
 	}
 	return s
@@ -616,7 +617,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	for _, s := range l.seen {
 		s = l.judge(s, view)
 		differs = differs || s.Content == creates.Differs
-		worth := telling && s.Known != creates.Explained || s.Known <= creates.Reused && s.Size != creates.SizeOther
+		worth := telling && s.Known != creates.Explained || s.Known <= creates.Excluded && s.Size != creates.SizeOther
 		if s.look == l.looks && s.Patient && s.Content == creates.Unread && worth {
 			unread = append(unread, s)
 		}
@@ -645,14 +646,14 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 // readRecording compares one, if that may be read now: the next look is its retry. What was read once is known.
 func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Content {
 	known := l.registry.Recording(note).Compare(size, sum)
-	if known != creates.Unread || ctx.Err() != nil || !l.reading.May(time.Now()) {
+	if known != creates.Unread || ctx.Err() != nil || l.retryAfter > 0 || !l.reading.May(time.Now()) {
 		return known
 	}
 	got := comparison{size: size, Hash: sha256.New()}
 	_, err := l.notes.DownloadAudio(ctx, note.ID, &got, DownloadParams{OnProgress: got.expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
 	if err != nil && !got.differs {
 		l.heed(err)
-		l.reading.Failed(errors.Is(err, ErrNotFound), l.retryAfter > 0)
+		l.reading.Failed(errors.Is(err, ErrNotFound))
 		return creates.Unread
 	}
 	l.reading.Read++

@@ -2231,8 +2231,15 @@ func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
 			requireUndecided(t, note, err, "excluded by its id")
 			// Nor is another one it for sure, as long as that is not known.
 			s.keep(visited())
-			note, err = client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeIDs: []int64{id}})
-			requireUndecided(t, note, err, "a person has to look")
+			for _, unread := range []bool{false, true} {
+				if unread {
+					s.audio = fails(id, http.StatusServiceUnavailable) //nolint:bodyclose // it is the server's
+				}
+				for _, params := range []findParams{{ExcludeIDs: []int64{id}}, {WithoutAudio: true, ExcludeIDs: []int64{id}}} {
+					note, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), params)
+					requireUndecided(t, note, err, "")
+				}
+			}
 		})
 	})
 	t.Run("the id of a note that the caller excludes with its time", func(t *testing.T) {

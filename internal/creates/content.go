@@ -31,15 +31,11 @@ func (r *Reading) May(now time.Time) bool {
 // Left reports whether another recording may be read at all.
 func (r *Reading) Left() bool { return r.Read < maxRead && r.spent < budget }
 
-// Failed counts a read that failed; missing: storage may not have the recording yet; stop: the service asks for a pause.
-func (r *Reading) Failed(missing, stop bool) {
-	r.failures++
-	r.spent++
-	if !missing {
-		r.spent += 2
-	}
-	if stop {
-		r.failures = lookFailures
+// Failed counts a read that failed; missing: storage may not have the recording yet.
+func (r *Reading) Failed(missing bool) {
+	r.failures, r.spent = r.failures+1, r.spent+3
+	if missing {
+		r.spent -= 2
 	}
 }
 
@@ -53,9 +49,6 @@ type Control struct {
 	Failed  bool                   `json:"-"` // it could not be read
 	Shows   Content                `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
 }
-
-// Keeps reports whether recordings are known to be kept as they are sent.
-func (c *Control) Keeps() bool { return c != nil && c.Shows == Equal }
 
 // Computed returns it with its sum; nil: there is none any more.
 func (c *Control) Computed() *Control {

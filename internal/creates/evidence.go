@@ -90,7 +90,7 @@ func (e *Evidence) Add(n Note, gone bool) {
 	switch {
 	case !n.Patient || n.Known == Explained:
 	case n.Content == Unread:
-		e.unread = e.unread || n.Known <= Reused && n.Made >= MadeJustBefore && n.Size != SizeOther
+		e.unread = e.unread || n.Known != Claimed && n.Made >= MadeJustBefore && n.Size != SizeOther
 	case n.Content == Equal:
 		e.equal++
 		if n.Proven() {
