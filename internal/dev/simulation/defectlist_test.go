@@ -82,7 +82,6 @@ var caught = []defect{
 		name: "a search is content with one walk", file: "findcreated.go", old: "Rule: list.Twice", with: "Rule: list.Complete",
 		survives: "a birth has to hide a deletion between two pages of a search", held: ". TestFindCreatedIsNotFooledByRowsThatMove",
 	},
-	{name: "excluded notes are not excluded", file: "findcreated.go", old: "l.excluded = append(l.excluded, note.ref())", with: "_ = note"},
 	{name: "an excluded id explains whatever note has it", file: "internal/creates/registry.go", old: "return Excluded", with: "return Explained"},
 	{
 		name: "a journal's notes are known by their ids alone", file: "ingest/journal.go", old: "creates.NewRef(e.NoteID, e.NoteCreatedAt)", with: "creates.NewRef(e.NoteID, time.Time{})",
