@@ -103,6 +103,8 @@ var noteFields = tolerant.Fields[ProgressNote]{
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var both *noteParts
 	var hasTemplate, hasAudio, namesPatient bool
+	var usual [256]byte // is room enough for the members of most notes that are not described
+	others := usual[:0]
 	room := func(given *bool) *noteParts {
 		if both == nil || *given { // texts may still be on their way to one that was given
 			both = new(noteParts)
@@ -120,10 +122,10 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, audioFields.Fill)
 		default:
 			namesPatient = namesPatient || string(key) == patientID
-			d.SetAside()
+			others = append(append(others, ','), d.RawMember()...)
 		}
 	})
-	tolerant.KeepAside(d, &n.Extra.raw)
+	tolerant.KeepMembers(d, &n.Extra.raw, others)
 	d.Flush()
 	n.unflagged = n.unflagged && n.onlyTexts()
 	if namesPatient {

@@ -240,6 +240,13 @@ func (d *Decoder) Raw() []byte {
 	return d.since(start)
 }
 
+// RawMember is Raw for the value of a member of an object, with the key before it.
+func (d *Decoder) RawMember() []byte {
+	start := d.member
+	d.Skip()
+	return d.since(start)
+}
+
 // since returns what was consumed from start on.
 func (d *Decoder) since(start int) []byte {
 	if d.err != nil {

@@ -334,22 +334,24 @@ func TestDepth(t *testing.T) {
 	require.Error(t, d.End())
 }
 
-func TestMembersAreSetAsideWithTheirKeys(t *testing.T) {
+func TestMembersAreReadWithTheirKeys(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`{ "a" : [1, {"x":2}] , "b":{"c": "d" ,"e":null},"f":3}`))
 	var got []string
 	for key := range d.Fields() {
 		if string(key) != "b" {
-			d.SetAside()
+			got = append(got, string(d.RawMember()))
 			continue
 		}
 		for range d.Fields() {
-			d.SetAside()
+			got = append(got, string(d.RawMember()))
 		}
-		got = append(got, string(d.Aside()))
 	}
-	got = append(got, string(d.Aside()))
-	assert.Nil(t, d.Aside())
 	require.NoError(t, d.End())
-	assert.Equal(t, []string{`{"a" : [1, {"x":2}],"c": "d","e":null}`, `{"f":3}`}, got)
+	assert.Equal(t, []string{`"a" : [1, {"x":2}]`, `"c": "d"`, `"e":null`, `"f":3`}, got)
+	d = jsonscan.New([]byte(`{"a":[1,}`))
+	for range d.Fields() {
+		assert.Empty(t, d.RawMember())
+	}
+	require.Error(t, d.End())
 }

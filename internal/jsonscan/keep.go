@@ -6,7 +6,6 @@ import "sync"
 type scratch struct {
 	block []byte // the texts that wait for Flush, and behind them the last one that differs from its literal
 	kept  []kept // where they belong
-	aside []byte // members
 }
 
 type kept struct {
@@ -30,8 +29,7 @@ func (d *Decoder) borrow() *scratch {
 }
 
 func (d *Decoder) putBack() {
-	if s := d.scratch; s != nil && max(cap(s.block), cap(s.aside)) <= maxKeptScratch {
-		s.aside = s.aside[:0]
+	if s := d.scratch; s != nil && cap(s.block) <= maxKeptScratch {
 		scratches.Put(s)
 	}
 	d.scratch = nil
@@ -54,9 +52,7 @@ func (d *Decoder) AppendText(b []byte) []byte {
 	if !d.expect(String) {
 		return b
 	}
-	start := d.pos + 1
-	end, ascii := plainRun(d.data, start)
-	return d.scanRuns(d.grow(b, start, end), start, end, ascii, true)
+	return d.scanRuns(b, true)
 }
 
 // Flush stores what Intern was given. A text that was kept twice is the later one. End does it too.
@@ -71,27 +67,4 @@ func (d *Decoder) Flush() {
 	}
 	clear(s.kept) // or the pool would hold on to records
 	s.kept, s.block = s.kept[:0], s.block[:0]
-}
-
-// SetAside consumes the next value, which must be a member of the object that Fields loops over, and keeps it with its key.
-func (d *Decoder) SetAside() {
-	start := d.member
-	d.Skip()
-	if raw := d.since(start); len(raw) > 0 {
-		s := d.borrow()
-		s.aside = append(append(s.aside, ','), raw...)
-	}
-}
-
-// Aside returns the members that were set aside since it was called last, as an object; nil when there were none. It is valid
-// until the next call of SetAside.
-func (d *Decoder) Aside() []byte {
-	s := d.scratch
-	if s == nil || len(s.aside) == 0 {
-		return nil
-	}
-	s.aside = append(s.aside, '}')
-	object := s.aside
-	object[0], s.aside = '{', s.aside[:0]
-	return object
 }

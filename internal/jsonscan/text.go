@@ -1,10 +1,7 @@
 package jsonscan
 
 import (
-	"bytes"
 	"encoding/binary"
-	"math/bits"
-	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -19,18 +16,17 @@ var escapedChars = [256]byte{
 // the literal and otherwise of the scratch buffer.
 func (d *Decoder) scanString(keep bool) []byte {
 	start := d.pos + 1
-	end, ascii := plainRun(d.data, start)
-	if d.byteAt(end) == '"' && (ascii || !keep || utf8.Valid(d.data[start:end])) {
+	end := plainRun(d.data, start)
+	if d.byteAt(end) == '"' && (!keep || utf8.Valid(d.data[start:end])) {
 		d.pos = end + 1
 		return d.data[start:end:end]
 	}
 	if !keep {
-		d.scanRuns(nil, start, end, ascii, false)
-		return nil
+		return d.scanRuns(nil, false)
 	}
 	scratch := d.borrow()
 	kept := len(scratch.block)
-	text := d.scanRuns(d.grow(scratch.block, start, end), start, end, ascii, true)
+	text := d.scanRuns(scratch.block, true)
 	scratch.block = text[:kept]
 	if d.err != nil {
 		return nil
@@ -38,18 +34,14 @@ func (d *Decoder) scanString(keep bool) []byte {
 	return text[kept:]
 }
 
-// grow makes room for a text whose first run of plain bytes is from start to end. The next quote is mostly the closing one, so
-// one time is mostly enough.
-func (d *Decoder) grow(text []byte, start, end int) []byte {
-	return slices.Grow(text, end-start+max(0, bytes.IndexByte(d.data[end:], '"')))
-}
-
-// scanRuns consumes a string literal whose first run of plain bytes is from start to end. If keep is set it appends the text to
-// what is there.
-func (d *Decoder) scanRuns(text []byte, start, end int, ascii, keep bool) []byte {
-	for {
-		if keep {
-			text = appendValid(text, d.data[start:end], ascii)
+// scanRuns consumes the string literal at pos, run by run of plain bytes. If keep is set it appends the text to what is there.
+func (d *Decoder) scanRuns(text []byte, keep bool) []byte {
+	for start := d.pos + 1; ; {
+		end := plainRun(d.data, start)
+		if run := d.data[start:end]; keep && utf8.Valid(run) {
+			text = append(text, run...)
+		} else if keep {
+			text = append(text, string([]rune(string(run)))...) // each invalid byte is U+FFFD
 		}
 		switch d.byteAt(end) {
 		case '"':
@@ -69,54 +61,24 @@ func (d *Decoder) scanRuns(text []byte, start, end int, ascii, keep bool) []byte
 			d.failSyntax(end, unexpected)
 			return text
 		}
-		end, ascii = plainRun(d.data, start)
 	}
 }
 
-// plainRun returns the end of the bytes that stand for themselves in a string literal, and whether all of them are ASCII.
-func plainRun(data []byte, pos int) (end int, ascii bool) {
-	const (
-		ones = 0x0101010101010101
-		tops = 0x8080808080808080
-	)
-	var seen uint64
-	rest := data[pos:]
-	for ; len(rest) >= 8; rest = rest[8:] {
-		word := binary.LittleEndian.Uint64(rest)
-		// Each term sets the top bit of the bytes it looks for, and by borrowing perhaps that of higher bytes, so only the
-		// lowest is exact. Flipping bit 1 swaps quote and space, so that one comparison finds the quote and the control
-		// characters.
-		quoteOrControl := (word ^ ones*0x02) - ones*0x21
-		backslash := (word ^ ones*'\\') - ones
-		stops := (quoteOrControl | backslash) &^ word & tops
-		if stops != 0 {
-			before := bits.TrailingZeros64(stops) &^ 7
-			seen |= word & (1<<before - 1)
-			return len(data) - len(rest) + before/8, seen&tops == 0
-		}
-		seen |= word
-	}
-	for ; len(rest) > 0; rest = rest[1:] {
-		char := rest[0]
-		if char < ' ' || char == '"' || char == '\\' {
+// plainRun returns the end of the bytes that stand for themselves in a string literal. Eight at a time are looked at: a term sets a
+// top bit if a byte is what it looks for. Flipping bit 1 swaps quote and space, so that one finds quote and control characters.
+func plainRun(data []byte, pos int) int {
+	const ones = 0x0101010101010101
+	for ; pos+8 <= len(data); pos += 8 {
+		word := binary.LittleEndian.Uint64(data[pos:])
+		quoteOrControl, backslash := (word^ones*0x02)-ones*0x21, (word^ones*'\\')-ones
+		if (quoteOrControl|backslash)&^word&(ones*0x80) != 0 {
 			break
 		}
-		seen |= uint64(char)
 	}
-	return len(data) - len(rest), seen&tops == 0
-}
-
-// appendValid appends run with each invalid byte replaced by U+FFFD.
-func appendValid(text, run []byte, ascii bool) []byte {
-	if ascii || utf8.Valid(run) {
-		return append(text, run...)
+	for pos < len(data) && data[pos] >= ' ' && data[pos] != '"' && data[pos] != '\\' {
+		pos++
 	}
-	for len(run) > 0 {
-		char, size := utf8.DecodeRune(run)
-		text = utf8.AppendRune(text, char)
-		run = run[size:]
-	}
-	return text
+	return pos
 }
 
 // decodeEscape decodes the escape sequence, or pair of them, that literal starts with; size is 0 if it is not valid.

@@ -9,17 +9,24 @@ import (
 
 // KeepRaw keeps any value, in the form of Canonical; "" for null.
 func KeepRaw(d *jsonscan.Decoder, to *string) {
-	if d.Null() {
-		d.Intern(to, nothing)
-		return
-	}
 	raw := d.Raw()
-	d.Intern(to, func(b []byte) []byte { return appendCanonical(b, raw) })
+	if string(raw) == "null" {
+		raw = nil
+	}
+	keep(d, to, raw)
 }
 
-// KeepAside keeps the members that were set aside, as an object in the form of Canonical; "" when there are none.
-func KeepAside(d *jsonscan.Decoder, to *string) {
-	d.Intern(to, func(b []byte) []byte { return appendCanonical(b, d.Aside()) })
+// KeepMembers keeps members, each behind a comma, as an object in the form of Canonical; "" when there are none.
+func KeepMembers(d *jsonscan.Decoder, to *string, members []byte) {
+	if len(members) > 0 {
+		members[0] = '{'
+		members = append(members, '}')
+	}
+	keep(d, to, members)
+}
+
+func keep(d *jsonscan.Decoder, to *string, raw []byte) {
+	d.Intern(to, func(b []byte) []byte { return appendCanonical(b, raw) })
 }
 
 // Canonical gives a JSON value the form that json.Marshal gives it, so that a stored one reads back equal.
