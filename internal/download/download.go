@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -30,6 +31,8 @@ type Address struct {
 	ExpiresAt time.Time // zero: not known
 }
 
+func (a Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().Before(a.ExpiresAt) }
+
 // Target is where a download goes: a [Writer] or a [Part].
 type Target interface {
 	Write(p []byte) (int, error)
@@ -49,8 +52,9 @@ type recording struct {
 
 // Download is one recording on its way from storage.
 type Download struct {
-	source Source
-	to     Target
+	source      Source
+	to          Target
+	from, until int64 // where a piece begins, and where the next one would; 0: it is the whole recording
 
 	recording
 	received int64  // bytes that the target has
@@ -58,10 +62,11 @@ type Download struct {
 	furthest int64  // the most it ever had
 	counted  int64  // furthest when Next was asked last
 	reported progress
-	asked    *question // for the size; nil before
+	size     atomic.Int64      // as others than storage tell it; -1: not known
+	asked    *exchange.Guarded // asks for it; nil before
+	cancel   context.CancelFunc
 
 	address  Address // zero: to be asked for
-	tried    bool    // the address was used
 	handedOn bool    // the address is an earlier call's: if it is refused it has expired, and to ask for another is no retry
 	renewed  bool    // a refused address was replaced since the last new byte
 	failures int     // attempts since the last new byte
@@ -74,6 +79,7 @@ func New(source Source, to Target) *Download {
 	d := &Download{source: source, to: to, reported: progress{received: -1}}
 	d.recording, d.received, d.head = to.left()
 	d.furthest, d.counted = d.received, d.received
+	d.size.Store(-1)
 	return d
 }
 
@@ -83,8 +89,12 @@ func (d *Download) Received() int64 { return d.received }
 // Prepare gets ready for an attempt: an address that may still be good, a target that can be gone on with, and a request
 // for what is missing. It may take calls to the service; what those fail with is returned as it is.
 func (d *Download) Prepare(req *http.Request) error {
-	if err := d.findAddress(req.Context()); err != nil {
-		return err
+	if d.address.URL == "" || d.address.expired() {
+		address, err := d.source.Address(req.Context())
+		if err != nil {
+			return err
+		}
+		d.address = address
 	}
 	if d.received > 0 && d.etag == "" {
 		if err := d.restart("the download was cut and storage gives no strong ETag to go on by"); err != nil {
@@ -94,9 +104,15 @@ func (d *Download) Prepare(req *http.Request) error {
 	if err := d.aim(req); err != nil {
 		return err
 	}
-	if d.received > 0 {
-		req.Header["Range"] = []string{"bytes=" + strconv.FormatInt(d.received, 10) + "-"}
-		req.Header["If-Range"] = []string{d.etag}
+	if d.received > 0 || d.until > 0 {
+		last := ""
+		if d.until > 0 {
+			last = strconv.FormatInt(d.until-1, 10)
+		}
+		req.Header.Set("Range", "bytes="+strconv.FormatInt(d.received, 10)+"-"+last)
+		if d.etag != "" {
+			req.Header.Set("If-Range", d.etag)
+		}
 	}
 	return nil
 }
@@ -104,7 +120,6 @@ func (d *Download) Prepare(req *http.Request) error {
 // aim sends the request to the address, which is all that it carries of the caller's: storage refuses a token beside a
 // signature, and has no business with one.
 func (d *Download) aim(req *http.Request) error {
-	d.tried = true
 	u, err := url.Parse(d.address.URL)
 	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
 		return unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
@@ -112,20 +127,6 @@ func (d *Download) aim(req *http.Request) error {
 	u.Fragment = ""
 	req.URL, req.Header = u, http.Header{"Accept-Encoding": {"identity"}}
 	return nil
-}
-
-// findAddress asks for an address when there is none or the one there is has expired. One that was not tried yet is not
-// judged by this machine's clock.
-func (d *Download) findAddress(ctx context.Context) error {
-	if d.address.URL != "" {
-		expires := d.address.ExpiresAt
-		if !d.tried || expires.IsZero() || time.Now().Before(expires) {
-			return nil
-		}
-	}
-	address, err := d.source.Address(ctx)
-	d.address, d.tried = address, false
-	return err
 }
 
 // Next decides what may follow a failed attempt. It must be asked once after each. Failures count anew with every new
@@ -176,10 +177,10 @@ func (d *Download) CheckSize(ctx context.Context) error {
 	return nil
 }
 
-// length is the recording's: as storage tells it, else as others were heard to, else -1.
+// length is the recording's: as storage tells it, else as others did by now, else -1.
 func (d *Download) length() int64 {
 	if d.total < 0 {
-		return d.heardSize()
+		return d.size.Load()
 	}
 	return d.total
 }
@@ -192,53 +193,33 @@ func (d *Download) report() {
 	}
 }
 
-// question asks for the recording's size while the recording flows: waiting for it before or afterwards would cost the
-// time of a request.
-type question struct {
-	cancel context.CancelFunc
-	work   *exchange.Guarded
-	size   int64
-}
-
-// askSize asks for the recording's size, once.
+// askSize asks for the recording's size, once, while the recording flows: waiting for it before or afterwards would cost the time
+// of a request.
 func (d *Download) askSize(ctx context.Context) {
 	if d.asked != nil || d.source.Size == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	q := &question{cancel: cancel}
-	q.work = exchange.GoGuarded(func() { q.size = d.source.Size(ctx) })
-	d.asked = q
+	ctx, d.cancel = context.WithCancel(ctx)
+	d.asked = exchange.GoGuarded(func() {
+		if size := d.source.Size(ctx); size > 0 {
+			d.size.Store(size)
+		}
+	})
 }
 
 // knownSize is the recording's size as others than storage tell it, -1 when they do not.
 func (d *Download) knownSize(ctx context.Context) int64 {
 	d.askSize(ctx)
 	if d.asked != nil {
-		d.asked.work.Wait()
+		d.asked.Wait()
 	}
-	return d.heardSize()
-}
-
-// heardSize is knownSize if that is known by now, else -1.
-func (d *Download) heardSize() int64 {
-	if d.asked == nil {
-		return -1
-	}
-	select {
-	case <-d.asked.work.Done():
-		if d.asked.size > 0 {
-			return d.asked.size
-		}
-	default:
-	}
-	return -1
+	return d.size.Load()
 }
 
 // Stop ends what the download has begun and does not need any more.
 func (d *Download) Stop() {
 	if d.asked != nil {
-		d.asked.cancel()
-		d.asked.work.Wait()
+		d.cancel()
+		d.asked.Wait()
 	}
 }

@@ -3,11 +3,9 @@ package download
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
-	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
@@ -31,16 +29,15 @@ type Piece struct {
 
 	stored *Stored
 	into   []byte
-	from   int64
 	used   string // the address that it was given last
 }
 
 // Piece reads what stands at from, and fills into with it, or with all that there is if it opens the recording.
 func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
-	p := &Piece{
-		Download: Download{source: source, recording: recording{s.ETag, s.Size}, received: from, furthest: from, counted: from},
-		stored:   s, into: into, from: from,
-	}
+	p := &Piece{stored: s, into: into, Download: Download{
+		source: source, recording: recording{s.ETag, s.Size}, from: from, until: from + int64(len(into)),
+		received: from, furthest: from, counted: from,
+	}}
 	p.source.Address = func(ctx context.Context) (Address, error) { return s.share(ctx, p, source.Address) }
 	return p
 }
@@ -54,8 +51,7 @@ func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context
 	case <-ctx.Done():
 		return Address{}, ctx.Err()
 	}
-	expires := s.address.ExpiresAt
-	p.handedOn = s.address.URL != p.used && (expires.IsZero() || time.Now().Before(expires))
+	p.handedOn = s.address.URL != p.used && !s.address.expired()
 	if !p.handedOn {
 		address, err := fresh(ctx)
 		if err != nil {
@@ -67,27 +63,12 @@ func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context
 	return s.address, nil
 }
 
-// Prepare is that of a download, for a request with both ends.
-func (p *Piece) Prepare(req *http.Request) error {
-	if err := p.findAddress(req.Context()); err != nil {
-		return err
-	}
-	if err := p.aim(req); err != nil {
-		return err
-	}
-	req.Header["Range"] = []string{fmt.Sprintf("bytes=%d-%d", p.received, p.from+int64(len(p.into))-1)}
-	if p.etag != "" {
-		req.Header["If-Range"] = []string{p.etag}
-	}
-	return nil
-}
-
 // Receive takes in the piece, or what is missing of it.
 func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.Watch) (count int64, _ error) {
 	if err := p.accept(resp); err != nil {
 		return 0, err
 	}
-	end := min(p.from+int64(len(p.into)), p.total)
+	end := min(p.until, p.total)
 	n, err := io.ReadFull(&exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}, p.into[p.received-p.from:end-p.from])
 	count = int64(n)
 	p.received += count

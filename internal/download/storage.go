@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -125,9 +124,6 @@ func refused(resp *http.Response) error {
 	return err
 }
 
-// pieces are the buffers of downloads.
-var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
-
 // receive writes the response's body to the target, but for its first bytes if those are to be skipped.
 func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch) (count int64, err error) {
 	d.report()
@@ -135,8 +131,7 @@ func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch
 	if count, err = io.CopyN(io.Discard, body, skip); err != nil {
 		return count, cut(err)
 	}
-	piece, _ := pieces.Get().(*[64 << 10]byte)
-	defer pieces.Put(piece)
+	piece := make([]byte, 64<<10)
 	held := 0 // bytes of the piece that are not written yet
 	for {
 		n, err := body.Read(piece[held:])
@@ -165,7 +160,7 @@ func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
 	if d.total >= 0 {
 		return d.received+held == d.total
 	}
-	return ended && (marksEnd(resp) || d.received+held == d.heardSize())
+	return ended && (marksEnd(resp) || d.received+held == d.size.Load())
 }
 
 // cut is a body that ended too early.

@@ -258,19 +258,3 @@ func TestARestartForgetsTheBeginning(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 }
-
-// What one download holds in its hands is not another's, however they are interleaved.
-func TestDownloadsShareNoBuffer(t *testing.T) {
-	t.Parallel()
-	one, other := audio(1000), bytes.Repeat([]byte{0xff}, 1000)
-	var got bytes.Buffer
-	d := newTest(writerFunc(func(p []byte) (int, error) {
-		if _, err := take(t, newTest(io.Discard), respond(200, bytes.NewReader(other), 1000)); err != nil {
-			return 0, err
-		}
-		return got.Write(p)
-	}))
-	_, err := take(t, d, respond(200, bytes.NewReader(one), 1000))
-	require.NoError(t, err)
-	assert.Equal(t, one, got.Bytes())
-}

@@ -209,7 +209,7 @@ var caught = []defect{
 	{name: "storage gets the token", file: "internal/download/download.go", old: "http.Header{\"Accept-Encoding\": {\"identity\"}}", with: "http.Header{\"Accept-Encoding\": {\"identity\"}, \"Authorization\": {\"Bearer x\"}}"},
 	{name: "a stream takes a part of another recording", file: "internal/download/piece.go", old: "case known && now != p.recording:", with: "case known && now != p.recording && resp.StatusCode != http.StatusPartialContent:"},
 	{name: "a stream takes another part than it asked for", file: "internal/download/piece.go", old: "case start != p.received || total <= start:", with: "case total <= start:"},
-	{name: "a read that was cut begins anew", file: "internal/download/piece.go", old: "fmt.Sprintf(\"bytes=%d-%d\", p.received,", with: "fmt.Sprintf(\"bytes=%d-%d\", p.from,"},
+	{name: "a read that was cut begins anew", file: "internal/download/download.go", old: "strconv.FormatInt(d.received, 10)", with: "strconv.FormatInt(d.from, 10)"},
 	{name: "a stream's expired URL is used again", file: "internal/download/piece.go", old: "p.handedOn = s.address.URL != p.used &&", with: "p.handedOn = s.address.URL != \"\" &&"},
 	{name: "what was read ahead is read from its beginning", file: "audio.go", old: "n := copy(p, a.ahead[a.at-a.start:])", with: "n := copy(p, a.ahead)"},
 	{name: "the end of a recording is not told", file: "audio.go", old: "if err == nil && n < len(p) {\n\t\terr = io.EOF", with: "if err == nil && n < 0 {\n\t\terr = io.EOF"},
