@@ -112,12 +112,10 @@ func (e WaitError) stage() string {
 
 // Wait polls the note until it has come to params.Until, and returns it.
 //
-// It polls at once and then in pauses that grow with the time waited, see [WaitParams]; each poll is one request,
-// without the client's retries. A Retry-After and an exhausted rate limit are respected up to an hour. Failures that may
-// pass are survived up to MaxFailures in a row: no response, 408, 425, 429, most 5xx, a response that is no note, and a
-// redirect once the note was seen or this client made it. Any other response, such as 401, 403 and 404, ends the wait; only
-// a 404 within 10 seconds of this client's Create of the note is survived too: what serves reads may lag behind. A context
-// without a deadline ends it after 24 hours, which cost about 1,600 polls with the defaults, and never more than 1,850.
+// Each poll is one request, without the client's retries; docs/waiting.md says how often. Failures that may pass are survived
+// up to MaxFailures in a row: no response, 408, 425, 429, most 5xx, a response that is no note, and a redirect once the note was
+// seen or this client made it. Any other response ends the wait, but for a 404 within 10 seconds of this client's Create of the
+// note. A context without a deadline ends it after 24 hours.
 //
 // Errors: [*WaitError], with the note as last seen; [ErrInvalidArgument] for an id below 1 or senseless params.
 func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, opts ...CallOption) (*ProgressNote, error) {
@@ -146,79 +144,75 @@ func (s *NotesService) watch(ctx context.Context, name string, id int64, params 
 			if err := checkID(name, id); err != nil {
 				return err
 			}
-			p, err := s.newPoller(call, params)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := poll.WithMaxWait(ctx)
-			defer cancel()
-			w := &watched{id: id}
-			for {
-				note, err := p.get(ctx, id)
-				if err == nil {
-					changed := w.see(p, note)
-					over, failed := w.outcome(p)
-					if (changed || failed != nil) && !yield(note, call.noted(failed)) || over {
-						return nil
-					}
-				}
-				over := err != nil && w.miss(p, err)
-				p.schedule.SetFailures(w.failures)
-				if !over {
-					err = p.sleep(ctx)
-				}
-				if over || err != nil {
-					yield(w.note, call.noted(w.waitError(p, err)))
-					return nil
-				}
-			}
+			return s.wait(ctx, &waiter{call: call, yield: yield, changes: true}, []int64{id}, params)
 		})
 	}
 }
 
-// poller makes the requests of Wait, Watch and WaitAll, and knows when the next one is due.
-type poller struct {
+// waiter is one Wait, Watch or WaitAll: it makes the requests, and knows when the next one is due.
+type waiter struct {
 	service  *NotesService
+	call     *scope
 	params   WaitParams
 	started  time.Time
 	schedule *poll.Schedule
-	call     *scope
 
 	opts   []CallOption // of each request, which is sent once: polling is the retry
 	latest Response     // of the latest request
 	sent   time.Time    // when the latest request was
+
+	yield   func(*ProgressNote, error) bool
+	changes bool // are yielded, not ends alone
+	stopped bool // by the caller: nothing is requested or yielded any more
+	pending []*awaited
+	ticks   int
+	failed  int  // ticks in a row without a success
+	reads   int  // of single notes
+	shuffle bool // no read of the tick before succeeded
+
+	listFailures int  // in a row
+	listRefused  bool // the list is of no use
+	listProved   bool // a row of the list has shown the end of a note
 }
 
-func (s *NotesService) newPoller(call *scope, params WaitParams) (*poller, error) {
-	params, err := params.check(call.call.Operation)
-	if err != nil {
-		return nil, err
+// wait waits until every note has ended.
+func (s *NotesService) wait(ctx context.Context, w *waiter, ids []int64, params WaitParams) (err error) {
+	if w.params, err = params.check(w.call.call.Operation); err != nil {
+		return err
 	}
-	p := &poller{service: s, params: params, started: time.Now(), schedule: poll.NewSchedule(params.Interval, params.MaxInterval), call: call}
-	p.opts = []CallOption{call.options.inherited(), WithResponse(&p.latest), WithoutRetry()}
-	return p, nil
-}
-
-func (p *poller) get(ctx context.Context, id int64) (note *ProgressNote, err error) {
-	err = p.request(func() error { note, err = p.service.Get(ctx, id, p.opts...); return err })
-	return note, err
+	ctx, cancel := poll.WithMaxWait(ctx)
+	defer cancel()
+	w.service, w.started, w.schedule = s, time.Now(), poll.NewSchedule(w.params.Interval, w.params.MaxInterval)
+	w.opts = []CallOption{w.call.options.inherited(), WithResponse(&w.latest), WithoutRetry()}
+	var seen list.IDSet
+	for _, id := range ids {
+		if seen.Add(id) {
+			w.pending = append(w.pending, &awaited{id: id})
+		}
+	}
+	for w.tick(ctx); w.goesOn(); w.tick(ctx) {
+		if err := w.sleep(ctx); err != nil {
+			w.endAll(err)
+		}
+	}
+	return nil
 }
 
 // fetch gets a page of the newest notes, for the walker.
-func (p *poller) fetch(ctx context.Context, at list.Position) (read list.Page, page fetchedPage, err error) {
-	newest := noteList{service: p.service, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: p.opts}
-	err = p.request(func() error { read, page, err = newest.fetch(ctx, at); return err })
+func (s *waiter) fetch(ctx context.Context, at list.Position) (read list.Page, page fetchedPage, err error) {
+	newest := noteList{service: s.service, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: s.opts}
+	err = s.request(func() error { read, page, err = newest.fetch(ctx, at); return err })
 	return read, page, err
 }
 
 // request makes one request and respects what its response says of the next one.
-func (p *poller) request(call func() error) error {
-	p.sent = time.Now()
+func (s *waiter) request(call func() error) error {
+	s.sent = time.Now()
 	err := call()
-	if caller := p.call.options.response; caller != nil && p.latest.Attempts > 0 {
-		*caller = p.latest
+	if caller := s.call.options.response; caller != nil && s.latest.Attempts > 0 {
+		*caller = s.latest
 	}
-	p.schedule.Respect(p.latest.requestedPause(time.Now()))
+	s.schedule.Respect(s.latest.requestedPause(time.Now()))
 	return err
 }
 
@@ -232,8 +226,8 @@ func (r *Response) requestedPause(now time.Time) time.Duration {
 }
 
 // sleep waits for the time of the next poll. When the context has ended, the error holds the cause given to its cancellation.
-func (p *poller) sleep(ctx context.Context) error {
-	err := p.schedule.Sleep(ctx)
+func (s *waiter) sleep(ctx context.Context) error {
+	err := s.schedule.Sleep(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		return &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
 	}
@@ -250,45 +244,63 @@ func mayPass(err error) bool {
 	return !slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) })
 }
 
-// watched is one note that is waited for.
-type watched struct {
+// awaited is one note that is waited for.
+type awaited struct {
 	id       int64
 	note     *ProgressNote // as last seen; nil before
 	polls    int
 	failures int   // in a row
 	failure  error // the latest of them
+
+	state   awaitedState
+	checked int // number of the tick that looked for it last, in either way
+	read    int // number of the latest read of it, among those of all notes; 0 before
+
+	unlisted   bool  // the list does not show it, or is not believed about it
+	rowStage   Stage // as its latest row shows; 0 before
+	rowUpdated time.Time
 }
 
+// awaitedState is how far a note that is waited for is.
+type awaitedState int
+
+const (
+	unseen  awaitedState = iota // nothing is known of it yet: it is read at once
+	waiting                     // it is looked for in the list, or read in turn
+	ended                       // a row has shown its end: it is read at once
+	yielded
+)
+
 // see takes in the note as a poll gave it and calls OnUpdate if it has changed.
-func (w *watched) see(p *poller, note *ProgressNote) (changed bool) {
+func (w *awaited) see(s *waiter, note *ProgressNote) (changed bool) {
 	changed = w.note == nil || w.note.Stage() != note.Stage() ||
 		!w.note.UpdatedAt.IsZero() && !w.note.UpdatedAt.Equal(note.UpdatedAt) // rows of a list may lack it
 	w.note = note
 	w.found()
-	if changed && p.params.OnUpdate != nil {
-		p.params.OnUpdate(note)
+	if changed && s.params.OnUpdate != nil {
+		s.params.OnUpdate(note)
 	}
 	return changed
 }
 
 // found counts a poll that did not fail.
-func (w *watched) found() {
+func (w *awaited) found() {
 	w.polls++
 	w.failures, w.failure = 0, nil
 }
 
 // miss takes in a failed poll and reports whether that ends the wait.
-func (w *watched) miss(p *poller, err error) (over bool) {
+func (w *awaited) miss(s *waiter, err error) (over bool) {
 	w.polls++
 	w.failure = err
-	if p.service.client.mayLag(w.id, p.sent, err) {
+	if s.service.client.mayLag(w.id, s.sent, err) {
 		return false
 	}
 	w.failures++
-	_, _, own := p.service.client.creates.Note(w.id)
+	_, _, own := s.service.client.creates.Note(w.id)
 	refused, _ := errors.AsType[*Error](err)
 	misconfigured := exchange.Permanent(err) || refused != nil && refused.redirect()
-	return !mayPass(err) || misconfigured && w.note == nil && !own || w.failures > p.params.MaxFailures
+	return !mayPass(err) || misconfigured && w.note == nil && !own || w.failures > s.params.MaxFailures
 }
 
 // maxReplicaLag is for how long after its creation a note may not be found yet.
@@ -303,16 +315,16 @@ func (c *Client) mayLag(id int64, sent time.Time, err error) bool {
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
 
 // outcome reports whether the note has come to its end, and if that is a failure, the error.
-func (w *watched) outcome(p *poller) (over bool, err error) {
+func (w *awaited) outcome(s *waiter) (over bool, err error) {
 	stage := w.note.Stage()
 	if stage == StageFailed {
-		return true, w.waitError(p, errErrorState)
+		return true, w.waitError(s, errErrorState)
 	}
-	return stage.AtLeast(p.params.Until), nil
+	return stage.AtLeast(s.params.Until), nil
 }
 
 // waitError makes the error that ends the wait. When the context ends it while polls fail, both are in it.
-func (w *watched) waitError(p *poller, cause error) error {
+func (w *awaited) waitError(s *waiter, cause error) error {
 	if w.failure != nil && !errors.Is(w.failure, cause) && !errors.Is(cause, w.failure) {
 		cause = &callError{
 			op:     getNote,
@@ -320,7 +332,7 @@ func (w *watched) waitError(p *poller, cause error) error {
 			causes: []error{cause, w.failure},
 		}
 	}
-	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(p.started), Err: cause}
+	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(s.started), Err: cause}
 }
 
 const (
@@ -345,68 +357,10 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 			if slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {
 				return invalid("Notes.WaitAll: ids", "one is not a valid id; ids start at 1")
 			}
-			p, err := s.newPoller(call, params)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := poll.WithMaxWait(ctx)
-			defer cancel()
-			all := &waitAllState{poller: p, yield: yield}
-			var seen list.IDSet
-			for _, id := range ids {
-				if seen.Add(id) {
-					all.pending = append(all.pending, &awaited{watched: watched{id: id}})
-				}
-			}
-			for all.tick(ctx); all.goesOn(); all.tick(ctx) {
-				if err := p.sleep(ctx); err != nil {
-					all.endAll(err)
-				}
-			}
-			return nil
+			return s.wait(ctx, &waiter{call: call, yield: yield}, ids, params)
 		})
 	}
 }
-
-// waitAllState is the state of one WaitAll.
-type waitAllState struct {
-	*poller
-
-	yield   func(*ProgressNote, error) bool
-	stopped bool // by the caller: nothing is requested or yielded any more
-	pending []*awaited
-	ticks   int
-	failed  int  // ticks in a row without a success
-	reads   int  // of single notes
-	shuffle bool // no read of the tick before succeeded
-
-	listFailures int  // in a row
-	listRefused  bool // the list is of no use
-	listProved   bool // a row of the list has shown the end of a note
-}
-
-// awaited is one of many notes that are waited for.
-type awaited struct {
-	watched
-
-	state   awaitedState
-	checked int // number of the tick that looked for it last, in either way
-	read    int // number of the latest read of it, among those of all notes; 0 before
-
-	unlisted   bool  // the list does not show it, or is not believed about it
-	rowStage   Stage // as its latest row shows; 0 before
-	rowUpdated time.Time
-}
-
-// awaitedState is how far a note of WaitAll is.
-type awaitedState int
-
-const (
-	unseen  awaitedState = iota // nothing is known of it yet: it is read at once
-	waiting                     // it is looked for in the list, or read in turn
-	ended                       // a row has shown its end: it is read at once
-	yielded
-)
 
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
 func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
@@ -417,10 +371,10 @@ func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
 	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
 }
 
-func (s *waitAllState) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
+func (s *waiter) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
 
 // tick looks for every pending note that the bounds allow: first by the list, then one by one.
-func (s *waitAllState) tick(ctx context.Context) {
+func (s *waiter) tick(ctx context.Context) {
 	s.ticks++
 	listed := s.readList(ctx)
 	refused := s.listRefused
@@ -440,7 +394,7 @@ func (s *waitAllState) tick(ctx context.Context) {
 
 // readList lists the newest notes, and reports whether a page came. It goes on as long as fewer pages were read than notes are
 // looked for: what it does not find by then is read by itself from now on, so that no more was spent than that saves.
-func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
+func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 	expected := map[int64]*awaited{}
 	for _, w := range s.pending {
 		if !w.unlisted && w.state != ended {
@@ -477,7 +431,7 @@ func (s *waitAllState) readList(ctx context.Context) (succeeded bool) {
 }
 
 // seeRows takes in the rows of a page, and removes them from what is expected.
-func (s *waitAllState) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
+func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 	for i := range rows {
 		w := expected[rows[i].ID]
 		if w == nil {
@@ -498,13 +452,13 @@ func (s *waitAllState) seeRows(rows []ProgressNote, expected map[int64]*awaited)
 		if w.note != nil {
 			w.read = -1 // it has changed: the first to be read, if any is
 		}
-		w.see(s.poller, &row)
+		w.see(s, &row)
 	}
 }
 
 // listFailed decides what a failed list call means: trouble of the service, in which single reads would not help, or the
 // list's own.
-func (s *waitAllState) listFailed(err error, expected map[int64]*awaited) {
+func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 	if errors.Is(err, ErrUnauthorized) {
 		s.endAll(err)
 	}
@@ -521,7 +475,7 @@ func (s *waitAllState) listFailed(err error, expected map[int64]*awaited) {
 
 // readNotes reads notes one by one, and reports whether the service responded to one. It stops when the service wants a
 // pause or seems to be in trouble; if not one could be read, that counts for all.
-func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
+func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 	failures := 0 // in a row
 	for _, w := range s.toRead(ctx) {
 		if !s.goesOn() || s.schedule.PauseRequested() || poll.Expired(ctx) != nil {
@@ -549,7 +503,7 @@ func (s *waitAllState) readNotes(ctx context.Context) (succeeded bool) {
 // toRead returns the notes to read in this tick: all that are due, and of those that the list did not show as many as the
 // pause before allows, the one that waited longest first. As long as the list has not shown an end, one of the listed
 // notes joins them: rows without flags and times would look like notes that are not worked on.
-func (s *waitAllState) toRead(ctx context.Context) []*awaited {
+func (s *waiter) toRead(ctx context.Context) []*awaited {
 	var due, others []*awaited
 	var probe *awaited
 	for _, w := range s.pending {
@@ -576,9 +530,10 @@ func (s *waitAllState) toRead(ctx context.Context) []*awaited {
 	return notes
 }
 
-func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
+func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	before, listed := w.state, w.checked == s.ticks
-	note, err := s.get(ctx, w.id)
+	var note *ProgressNote
+	err := s.request(func() (err error) { note, err = s.service.Get(ctx, w.id, s.opts...); return err })
 	if !errors.Is(err, ErrRateLimited) { // or its turn is still to come
 		s.reads++
 		w.read = s.reads
@@ -586,31 +541,33 @@ func (s *waitAllState) readNote(ctx context.Context, w *awaited) error {
 			w.state = waiting
 		}
 	}
-	switch {
-	case errors.Is(err, ErrUnauthorized):
-		s.endAll(err)
-		return err
-	case err != nil:
+	if err != nil {
 		s.missed(w, err)
+		if errors.Is(err, ErrUnauthorized) {
+			s.endAll(err)
+		}
 		return err
 	}
 	w.state, w.checked = waiting, s.ticks
-	w.see(s.poller, note)
-	over, failed := w.outcome(s.poller)
+	changed := w.see(s, note)
+	over, failed := w.outcome(s)
 	if !over && before == ended {
 		w.unlisted = true // it is not believed about this note
 	}
 	if listed && w.rowMisses(note, over) {
 		s.refuseList()
 	}
-	if over {
+	switch {
+	case over:
 		s.end(w, failed)
+	case changed && s.changes:
+		s.stopped = !s.yield(note, nil)
 	}
 	return nil
 }
 
 // refuseList is for a list that does not show stages. What was only seen there has not been looked for.
-func (s *waitAllState) refuseList() {
+func (s *waiter) refuseList() {
 	s.listRefused = true
 	for _, w := range s.pending {
 		if w.state == waiting && w.read == 0 {
@@ -619,15 +576,15 @@ func (s *waitAllState) refuseList() {
 	}
 }
 
-func (s *waitAllState) missed(w *awaited, err error) {
+func (s *waiter) missed(w *awaited, err error) {
 	w.checked = s.ticks
-	if w.miss(s.poller, err) {
-		s.end(w, w.waitError(s.poller, err))
+	if w.miss(s, err) {
+		s.end(w, w.waitError(s, err))
 	}
 }
 
 // end yields the note for the last time, and lets go of it.
-func (s *waitAllState) end(w *awaited, err error) {
+func (s *waiter) end(w *awaited, err error) {
 	note := w.note
 	w.state, w.note, w.failure = yielded, nil, nil
 	if !s.stopped {
@@ -636,10 +593,10 @@ func (s *waitAllState) end(w *awaited, err error) {
 	}
 }
 
-func (s *waitAllState) endAll(cause error) {
+func (s *waiter) endAll(cause error) {
 	for _, w := range s.pending {
 		if w.state != yielded {
-			s.end(w, w.waitError(s.poller, cause))
+			s.end(w, w.waitError(s, cause))
 		}
 	}
 	s.pending = nil
