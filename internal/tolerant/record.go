@@ -2,6 +2,7 @@ package tolerant
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -34,28 +35,23 @@ func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T
 // FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and need not
 // even be whole; 0 when there is none.
 func FindID(document []byte) int64 {
-	// A number that ends the document may have been cut.
-	d := jsonscan.New(bytes.TrimRight(document, "0123456789+-.eE"))
+	return findID(jsonscan.New(bytes.TrimRight(document, "0123456789+-.eE"))) // a number that ends it may have been cut
+}
+
+func findID(d *jsonscan.Decoder) int64 {
 	if d.Kind() != jsonscan.Object {
 		return 0
 	}
 	var own, inner int64
 	for key := range d.Fields() {
-		switch {
-		case string(key) == "id":
+		switch string(key) {
+		case "id":
 			own, _ = id(d)
-		case string(key) == "data" && d.Kind() == jsonscan.Object:
-			for key := range d.Fields() {
-				if string(key) == "id" {
-					inner, _ = id(d)
-				}
-			}
+		case "data":
+			inner = findID(d)
 		}
 	}
-	if own > 0 {
-		return own
-	}
-	return max(inner, 0)
+	return cmp.Or(own, inner)
 }
 
 // Unwrap is the one place that knows of the wrap: it returns the object in the member "data" of a document, or the

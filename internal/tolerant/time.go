@@ -2,6 +2,7 @@ package tolerant
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -25,14 +26,15 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	if len(text) == 0 || isZeroDate(text) {
 		return time.Time{}, true
 	}
-	t, ok := parseTime(text)
-	if ok && !hasZone(text) {
-		d.Zoneless = true
+	for _, form := range timeForms {
+		t, err := time.Parse(form, strings.ToUpper(string(text))) // RFC 3339 allows t and z
+		year := t.UTC().Year() // a zone can lead out of the years that JSON's times have
+		if err == nil && year >= 0 && year <= 9999 {
+			d.Zoneless = d.Zoneless || !strings.Contains(form, "Z07")
+			return t.UTC(), true
+		}
 	}
-	if year := t.Year(); !ok || year < 0 || year > 9999 { // a zone can lead out of the years that JSON's times have
-		return time.Time{}, false
-	}
-	return t, true
+	return time.Time{}, false
 }
 
 // isZeroDate recognises what MySQL stores for no date, and what PHP makes of it.
@@ -41,33 +43,10 @@ func isZeroDate(text []byte) bool {
 		len(bytes.Trim(text, "0123456789-:. TZ+")) == 0
 }
 
-// looseTimes are the forms of a time beside RFC 3339. Each also reads a fraction of a second.
-var looseTimes = []string{
-	"2006-01-02T15:04:05", "2006-01-02 15:04:05",
+// timeForms are the forms of a time, the usual one first. Each also reads a fraction of a second.
+var timeForms = []string{
+	time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 	"2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z0700",
 	"2006-01-02T15:04:05Z07", "2006-01-02 15:04:05Z07",
 	"2006-01-02",
-}
-
-// hasZone reports whether a time says of which place it is.
-func hasZone(text []byte) bool {
-	const date = len("2006-01-02")
-	return len(text) > date && bytes.ContainsAny(text[date:], "Zz+-")
-}
-
-func parseTime(text []byte) (value time.Time, ok bool) {
-	var t time.Time
-	if err := t.UnmarshalText(text); err == nil {
-		return t.UTC(), true
-	}
-	text = bytes.ToUpper(text) // RFC 3339 allows t and z
-	if err := t.UnmarshalText(text); err == nil {
-		return t.UTC(), true
-	}
-	for _, layout := range looseTimes {
-		if t, err := time.Parse(layout, string(text)); err == nil {
-			return t.UTC(), true
-		}
-	}
-	return time.Time{}, false
 }
