@@ -36,12 +36,12 @@ type AudioSource struct {
 // audioState is what the copies of an AudioSource share.
 type audioState struct {
 	name   string
-	length int64                                  // -1: not known
-	openAt func() (io.ReaderAt, io.Closer, error) // nil for a stream
-	stream io.Reader                              // nil for what can be read at any place
-	begun  atomic.Bool                            // somebody reads the stream; nobody else may
-	fixed  bool                                   // what is read later is what was read before, or an error
-	memory bool                                   // whoever keeps the source keeps the recording
+	length int64                       // -1: not known
+	openAt func() (io.ReaderAt, error) // nil for a stream
+	stream io.Reader                   // nil for what can be read at any place
+	begun  atomic.Bool                 // somebody reads the stream; nobody else may
+	fixed  bool                        // what is read later is what was read before, or an error
+	memory bool                        // whoever keeps the source keeps the recording
 }
 
 // AudioFile is the recording in a file, which is opened when it is sent. An empty or missing file, a directory and a
@@ -56,7 +56,7 @@ func AudioFile(path string) (*AudioSource, error) {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
 	}
 	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
-	a.openAt = func() (io.ReaderAt, io.Closer, error) { return openUnchanged(path, info) }
+	a.openAt = func() (io.ReaderAt, error) { return openUnchanged(path, info) }
 	if _, err := a.check(); err != nil {
 		return nil, err
 	}
@@ -73,17 +73,17 @@ func fileError(name string, err error) error {
 }
 
 // openUnchanged opens a file that is still as it was when its size was taken.
-func openUnchanged(path string, was os.FileInfo) (io.ReaderAt, io.Closer, error) {
+func openUnchanged(path string, was os.FileInfo) (io.ReaderAt, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fileError("Audio", err)
+		return nil, fileError("Audio", err)
 	}
 	audio := audioFile{file, was}
 	if audio.changed() {
 		_ = file.Close()
-		return nil, nil, invalid("Audio", "the file has changed since AudioFile; make a new source when it is complete")
+		return nil, invalid("Audio", "the file has changed since AudioFile; make a new source when it is complete")
 	}
-	return audio, file, nil
+	return audio, nil
 }
 
 // audioFile is an open file, and what it was when its size was taken.
@@ -109,7 +109,7 @@ func AudioBytes(name string, b []byte) *AudioSource {
 func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
 	a := &AudioSource{audioState: &audioState{name: baseName(name), length: max(size, 0)}}
 	if r != nil {
-		a.openAt = func() (io.ReaderAt, io.Closer, error) { return r, io.NopCloser(nil), nil }
+		a.openAt = func() (io.ReaderAt, error) { return r, nil }
 	}
 	return a
 }
@@ -125,12 +125,12 @@ func (a *AudioSource) sum() (string, error) {
 	if a == nil || a.audioState == nil || a.openAt == nil {
 		return "", errBegunAudio
 	}
-	at, closer, err := a.openAt()
+	at, err := a.openAt()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = closer.Close() }()
 	u := &upload{audio: a, at: at, hashed: true}
+	defer u.close()
 	head, _ := u.Open()
 	if _, err := io.Copy(io.Discard, head); err != nil {
 		return "", err
@@ -209,12 +209,8 @@ type upload struct {
 	before, after, ending []byte       // the audio; ending is the closing delimiter
 	audio                 *AudioSource // nil: none is sent
 	at                    io.ReaderAt  // nil for a stream
-	closer                io.Closer
-	read                  atomic.Int64           // bytes of the audio that the latest attempt has read
-	ended                 atomic.Bool            // an attempt has read it to its end
-	mediaType             string                 // of the audio
-	hashed                bool                   // somebody wants to know what was sent, or it is a stream, which nobody can read again
-	sum                   atomic.Pointer[string] // SHA-256 of what the latest attempt has sent; nil: not known
+	mediaType             string       // of the audio
+	hashed                bool         // somebody wants to know what was sent, or it is a stream, which nobody can read again
 	latest                atomic.Pointer[audioReader]
 }
 
@@ -227,17 +223,24 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	case !utf8.ValidString(p.Name):
 		return nil, invalid("Notes.Create: Name", "is not valid UTF-8")
 	}
-	u := &upload{audio: p.Audio, closer: io.NopCloser(nil)}
+	u := &upload{audio: p.Audio}
+	u.latest.Store(new(audioReader))
 	if err := u.render(p); err != nil {
 		return nil, err
 	}
 	if p.Audio != nil && p.Audio.openAt != nil {
 		var err error
-		if u.at, u.closer, err = p.Audio.openAt(); err != nil {
+		if u.at, err = p.Audio.openAt(); err != nil {
 			return nil, err
 		}
 	}
 	return u, nil
+}
+
+func (u *upload) close() {
+	if file, ok := u.at.(audioFile); ok {
+		_ = file.Close()
+	}
 }
 
 // render writes the envelope around the audio. Writes to a buffer do not fail.
@@ -297,7 +300,6 @@ func (u *upload) Streamed() bool { return true }
 
 // Open withholds the closing delimiter.
 func (u *upload) Open() (head io.Reader, tail []byte) {
-	u.read.Store(0)
 	if u.audio == nil {
 		return bytes.NewReader(u.after), u.ending
 	}
@@ -309,7 +311,6 @@ func (u *upload) Open() (head io.Reader, tail []byte) {
 		r.hash = sha256.New()
 	}
 	u.latest.Store(r)
-	u.sum.Store(nil)
 	return io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)), u.ending
 }
 
@@ -318,15 +319,15 @@ func (u *upload) audioSize() int64 {
 	switch {
 	case u.audio == nil:
 		return 0
-	case u.audio.length < 0 && u.ended.Load():
-		return u.read.Load()
+	case u.audio.length < 0 && u.sentSum() != "":
+		return u.latest.Load().read.Load()
 	}
 	return u.audio.length
 }
 
 // sentSum is the SHA-256 of a recording that was hashed while it was sent, and read to its end; else empty.
 func (u *upload) sentSum() string {
-	if sum := u.sum.Load(); sum != nil {
+	if sum := u.latest.Load().sum.Load(); sum != nil {
 		return *sum
 	}
 	return ""
@@ -339,7 +340,7 @@ func (u *upload) progress(report func(sent, total int64)) func(int64) {
 	}
 	reported := int64(-1)
 	return func(sent int64) {
-		audio := min(max(sent-int64(len(u.before)), 0), u.read.Load())
+		audio := min(max(sent-int64(len(u.before)), 0), u.latest.Load().read.Load())
 		if audio != reported {
 			reported = audio
 			report(audio, u.audio.length)
@@ -354,17 +355,19 @@ var (
 	errChangedAudio = redact.Fail("the file changed while it was sent; make a new source when it is complete", ErrInvalidArgument)
 )
 
-// audioReader gives one attempt the audio from its start.
+// audioReader gives one attempt the audio from its start. An earlier one may read on for a while.
 type audioReader struct {
 	upload *upload
 	from   io.Reader
 	hash   hash.Hash // nil: nobody wants to know
+	read   atomic.Int64
+	sum    atomic.Pointer[string] // SHA-256 of what was read to its end; nil: not known
 }
 
 func (r *audioReader) Read(p []byte) (int, error) {
 	u := r.upload
 	n, err := r.from.Read(p)
-	read := u.read.Add(int64(n))
+	read := r.read.Add(int64(n))
 	if r.hash != nil {
 		_, _ = r.hash.Write(p[:n])
 	}
@@ -378,9 +381,8 @@ func (r *audioReader) Read(p []byte) (int, error) {
 		case isFile && file.changed():
 			return n, errChangedAudio
 		}
-		u.ended.Store(true)
-		if r.hash != nil && u.latest.Load() == r { // an earlier attempt may read on for a while
-			u.sum.Store(new(hex.EncodeToString(r.hash.Sum(nil))))
+		if r.hash != nil {
+			r.sum.Store(new(hex.EncodeToString(r.hash.Sum(nil))))
 		}
 	}
 	return n, err

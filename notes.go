@@ -60,7 +60,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = upload.closer.Close() }()
+		defer upload.close()
 		end := s.client.creates.Begin(params.fingerprint())
 		defer end()
 		var sent sender

@@ -28,7 +28,7 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	}
 	for _, form := range timeForms {
 		t, err := time.Parse(form, strings.ToUpper(string(text))) // RFC 3339 allows t and z
-		year := t.UTC().Year() // a zone can lead out of the years that JSON's times have
+		year := t.UTC().Year()                                    // a zone can lead out of the years that JSON's times have
 		if err == nil && year >= 0 && year <= 9999 {
 			d.Zoneless = d.Zoneless || !strings.Contains(form, "Z07")
 			return t.UTC(), true
