@@ -109,10 +109,9 @@ var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", 
 
 // DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
 //
-// It comes from storage by a temporary URL, without the token, cookies, the limiter or the client's timeout, and by https; plain
-// http is accepted with [WithInsecureHTTP], and on this machine when the base URL is plain http too. A download that is cut goes
-// on where it was, with a fresh URL when the old one has expired; the retry policy counts anew with every new byte. Where storage
-// gives no strong ETag, or another one, it restarts if w has Seek and Truncate, else it fails with [ErrAudioChanged].
+// It comes from storage by a temporary URL, without the token, by https unless [WithInsecureHTTP] is given or all is on this
+// machine. A download that is cut goes on where it was; the retry policy counts anew with every new byte. Where storage gives no
+// strong ETag, or another one, it restarts if w has Seek and Truncate, else it fails with [ErrAudioChanged].
 //
 // [ErrSizeMismatch]: the length is not the note's audio.size, for which the note is read meanwhile. [ErrUnexpectedResponse]: what
 // came is no recording, or nothing proves its end. A refusal of storage also matches its status, as [ErrNotFound]. The call
@@ -137,14 +136,12 @@ const (
 	maxAhead = 1 << 20
 )
 
-// OpenAudio opens the note's recording for reading in any order, as a player does: [http.ServeContent] can serve it. The
-// recording stays in storage, of which only the parts that are read are asked for, in memory of at most 1 MiB. The
-// context is that of all reads too; close the stream when it is not needed any more.
+// OpenAudio opens the note's recording for reading in any order, as a player does: [http.ServeContent] can serve it. Only the
+// parts that are read are asked for, in memory of at most 1 MiB. The context is that of all reads too; close the stream.
 //
-// Where the recording comes from, what is retried, and the errors are as in [NotesService.DownloadAudio], [ErrSizeMismatch] apart:
-// the size is storage's own. An expired URL is replaced also with [WithoutRetry]. [ErrAudioChanged] is a recording that was
-// replaced since it was opened. A storage that knows no ranges or gives no strong ETag is [errors.ErrUnsupported]: download the
-// recording instead.
+// Where the recording comes from, what is retried, and the errors are as in [NotesService.DownloadAudio], [ErrSizeMismatch] apart.
+// An expired URL is replaced also with [WithoutRetry]. [ErrAudioChanged] is a recording that was replaced since it was opened. A
+// storage that knows no ranges or gives no strong ETag is [errors.ErrUnsupported]: download the recording instead.
 func (s *NotesService) OpenAudio(ctx context.Context, id int64, opts ...CallOption) (*AudioStream, error) {
 	return run(ctx, s.client, openAudio.name, opts, func(inner context.Context, call *scope) (*AudioStream, error) {
 		if err := checkID(openAudio.name, id); err != nil {
@@ -288,11 +285,10 @@ func (a *AudioStream) ended() error {
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
 // can read, and returns its size. An existing file is replaced; where path is a link, the file is the one that it leads to.
 //
-// The recording is collected in a hidden file beside it, such as ".visit.wav.clinicaldoc-part-5e1f...", and gets its name
-// only when it is complete and on disk. When the download fails, the part stays, with a small ".visit.wav.clinicaldoc-part.json"
-// that says what it is a part of, and the next call for the same note and path goes on from there, also in another process;
-// after a crash up to 16 MiB are fetched again. Other files are never touched: one that is in the way is [os.ErrExist], and a
-// part that others own, can write to or reach by a hard link is refused.
+// The recording is collected in hidden files beside it (".visit.wav.clinicaldoc-part...") and gets its name only when it is
+// complete and on disk. When the download fails, the part stays, and the next call for the same note and path goes on from there,
+// also in another process. Other files are never touched: one that is in the way is [os.ErrExist], and a part that others own,
+// can write to or reach by a hard link is refused.
 //
 // One call at a time can download to a path: a second one is [ErrInUse]. An empty path and one of a directory are
 // [ErrInvalidArgument]. Errors of the file system match what they are, such as [os.ErrPermission].
@@ -413,16 +409,16 @@ func (op operation) downloadError(err error) error {
 	if !ok {
 		return err
 	}
-	var causes []error
 	detail := failure.Text
+	var causes []error // else those of the failure say it
 	switch failure.Kind {
 	case download.Unexpected:
-		causes = append(causes, ErrUnexpectedResponse)
+		causes = []error{ErrUnexpectedResponse}
 	case download.SizeMismatch:
-		causes = append(causes, ErrSizeMismatch, ErrUnexpectedResponse)
+		causes = []error{ErrSizeMismatch, ErrUnexpectedResponse}
 		detail += " (the note's audio.size); if the service re-encodes recordings, set DownloadParams.IgnoreSize"
 	case download.Changed:
-		causes = append(causes, ErrAudioChanged)
+		causes = []error{ErrAudioChanged}
 	case download.Refused:
 		causes = append(causes, &Error{
 			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,

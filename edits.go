@@ -164,15 +164,15 @@ func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
 	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
 }
 
-// after turns what came of the edit into its result: want is the note as the edit should leave it.
-func (e *edit) after(note *ProgressNote, err error, want ProgressNote) (*ProgressNote, error) {
+// after turns what came of the edit into its result.
+func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	switch {
 	case errors.Is(err, errAlreadyDone):
 		note = e.done
 	case err != nil:
 		return nil, err
 	}
-	if e.read != nil && !sameTexts(want, *note) {
+	if e.read != nil && !sameTexts(e.params.applied(e.read), *note) {
 		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: the service or somebody changed them", nil)
 	}
 	e.client.edited.add(note)

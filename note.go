@@ -310,12 +310,8 @@ func (s Stage) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads a stage's name; an empty text is zero. Any other text is [ErrInvalidArgument].
 func (s *Stage) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*s = 0
-		return nil
-	}
 	for stage, name := range stageNames {
-		if name == string(text) {
+		if name == string(text) || stage == 0 && len(text) == 0 {
 			*s = stage
 			return nil
 		}

@@ -191,7 +191,7 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 			return nil, err
 		}
 		note, err := do(ctx, call, r, call.decodeNote(id))
-		return edit.after(note, err, params.applied(edit.read))
+		return edit.after(note, err)
 	})
 }
 
@@ -242,11 +242,7 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 		if mayBeExplained(err) {
 			note, err = s.explainSign(ctx, edit, err)
 		}
-		want := ProgressNote{}
-		if edit.read != nil {
-			want = *edit.read
-		}
-		return edit.after(note, err, want)
+		return edit.after(note, err)
 	})
 }
 

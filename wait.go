@@ -385,7 +385,7 @@ func (s *waiter) tick(ctx context.Context) {
 	if s.failed++; listed || read {
 		s.failed = 0
 	}
-	s.schedule.SetFailures(s.failed)
+	s.schedule.Failures = s.failed
 	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.state == yielded })
 	if s.schedule.PauseRequested() && slices.ContainsFunc(s.pending, (*awaited).due) {
 		s.schedule.Restart() // the service decides how fast they can be read
@@ -518,7 +518,7 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 		}
 	}
 	slices.SortStableFunc(others, func(a, b *awaited) int { return cmp.Compare(a.read, b.read) })
-	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause().Seconds()))
+	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause.Seconds()))
 	notes := slices.Concat(due, others[:min(len(others), allowed)])
 	if probe != nil {
 		notes = append(notes, probe)

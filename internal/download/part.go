@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
@@ -91,9 +92,8 @@ func (p *Part) open() error {
 	if err != nil {
 		return err
 	}
-	fresh := namesNothing(bytes.TrimRight(text, "\x00"))
-	var ours bool
-	if p.info.Part, ours = partName(text); !ours && !fresh {
+	fresh, named := namesNothing(bytes.TrimRight(text, "\x00")), partName.FindSubmatch(text)
+	if named == nil && !fresh {
 		return errNotOurs
 	}
 	if err := p.companion.CheckPrivate(); err != nil {
@@ -102,6 +102,7 @@ func (p *Part) open() error {
 	if fresh {
 		return p.create()
 	}
+	p.info.Part = string(named[1])
 	p.file, err = p.fs.Open(p.partPath(), true)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -118,16 +119,8 @@ func namesNothing(text []byte) bool {
 	return string(text[:n]) == partPrefix[:n] && len(text)-n <= partDigits && len(bytes.Trim(text[n:], "0123456789abcdef")) == 0
 }
 
-// partName reads from a companion what the name of its part ends with, if a download wrote it.
-func partName(text []byte) (string, bool) {
-	rest, ours := bytes.CutPrefix(text, []byte(partPrefix))
-	if !ours || len(rest) <= partDigits || rest[partDigits] != '"' {
-		return "", false
-	}
-	name := string(rest[:partDigits])
-	_, err := hex.DecodeString(name)
-	return name, err == nil
-}
+// partName is, in a companion that a download wrote, what the name of its part ends with.
+var partName = regexp.MustCompile(`^` + regexp.QuoteMeta(partPrefix) + `([0-9a-f]{16})"`)
 
 // create makes an empty part. The companion names it first, so that no crash leaves a part that nobody knows.
 func (p *Part) create() error {
@@ -163,10 +156,8 @@ func (p *Part) resume(text []byte) error {
 		return err
 	}
 	p.head = make([]byte, min(p.size, headSize))
-	if _, err := p.file.ReadAt(p.head, 0); err != nil {
-		return err
-	}
-	return nil
+	_, err = p.file.ReadAt(p.head, 0)
+	return err
 }
 
 // reaches reports whether there is so much of the part.

@@ -4,6 +4,7 @@ package jsonscan
 
 import (
 	"bytes"
+	"encoding/json"
 	"iter"
 )
 
@@ -203,9 +204,7 @@ func (d *Decoder) NumberBytes() []byte {
 	if !d.expect(Number) {
 		return nil
 	}
-	start := d.pos
-	d.scanNumber()
-	return d.since(start)
+	return d.Raw()
 }
 
 // Bool consumes the next value, which must be a boolean.
@@ -234,21 +233,14 @@ func (d *Decoder) Skip() {
 
 // Raw consumes and validates the next value and returns its literal, without surrounding white space, as a view of the
 // document.
-func (d *Decoder) Raw() []byte {
-	start := d.pos
-	d.Skip()
-	return d.since(start)
-}
+func (d *Decoder) Raw() []byte { return d.skipFrom(d.pos) }
 
 // RawMember is Raw for the value of a member of an object, with the key before it.
-func (d *Decoder) RawMember() []byte {
-	start := d.member
-	d.Skip()
-	return d.since(start)
-}
+func (d *Decoder) RawMember() []byte { return d.skipFrom(d.member) }
 
-// since returns what was consumed from start on.
-func (d *Decoder) since(start int) []byte {
+// skipFrom consumes the next value and returns what was consumed from start on.
+func (d *Decoder) skipFrom(start int) []byte {
+	d.Skip()
 	if d.err != nil {
 		return nil
 	}
@@ -286,40 +278,13 @@ func (d *Decoder) scanLiteral() string {
 	return ""
 }
 
-// scanNumber has the rules itself: they are few, and the standard library's check costs memory for each number.
+// scanNumber takes what can be in a number, and leaves the rules to the standard library.
 func (d *Decoder) scanNumber() {
-	pos := d.pos
-	if d.data[pos] == '-' {
-		pos++
+	rest := d.data[d.pos:]
+	literal := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789+-.eE"))]
+	if !json.Valid(literal) {
+		d.failSyntax(d.pos, unexpected)
+		return
 	}
-	if d.byteAt(pos) == '0' {
-		pos++
-	} else {
-		pos = d.scanDigits(pos)
-	}
-	if d.byteAt(pos) == '.' {
-		pos = d.scanDigits(pos + 1)
-	}
-	if d.byteAt(pos)|0x20 == 'e' {
-		pos++
-		if sign := d.byteAt(pos); sign == '+' || sign == '-' {
-			pos++
-		}
-		pos = d.scanDigits(pos)
-	}
-	if d.err == nil {
-		d.pos = pos
-	}
-}
-
-// scanDigits returns the end of the digits at pos, of which there must be one.
-func (d *Decoder) scanDigits(pos int) int {
-	start := pos
-	for '0' <= d.byteAt(pos) && d.byteAt(pos) <= '9' {
-		pos++
-	}
-	if pos == start {
-		d.failSyntax(pos, unexpected)
-	}
-	return pos
+	d.pos += len(literal)
 }

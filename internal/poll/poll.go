@@ -20,12 +20,12 @@ const elapsedShare = 10
 
 // Schedule decides how long to pause between two polls. It serves one goroutine.
 type Schedule struct {
-	interval, maxInterval time.Duration
+	Failures  int           // polls in a row that failed, which make the next pause longer
+	LastPause time.Duration // without what the service requested; 0 before the first pause
 
-	began     time.Time     // pauses grow with the time since
-	requested time.Duration // the longest pause that the service requested since the last one
-	failures  int           // polls in a row that failed
-	last      time.Duration // the latest pause, without what was requested
+	interval, maxInterval time.Duration
+	began                 time.Time     // pauses grow with the time since
+	requested             time.Duration // the longest pause that the service requested since the last one
 }
 
 // NewSchedule begins a schedule with pauses from interval to maxInterval, none of which is 0.
@@ -44,16 +44,10 @@ func (s *Schedule) Respect(pause time.Duration) {
 // PauseRequested reports whether the service wants no request before the next pause.
 func (s *Schedule) PauseRequested() bool { return s.requested > 0 }
 
-// SetFailures says how many polls in a row have failed, which makes the next pause longer.
-func (s *Schedule) SetFailures(inARow int) { s.failures = inARow }
-
-// LastPause is how long the schedule paused last, leaving out what the service requested; 0 before the first pause.
-func (s *Schedule) LastPause() time.Duration { return s.last }
-
 // Sleep waits for the time of the next poll. An error means that there is none: the context ended.
 func (s *Schedule) Sleep(ctx context.Context) error {
-	s.last = s.pause(ctx)
-	pause := max(s.last, s.requested)
+	s.LastPause = s.pause(ctx)
+	pause := max(s.LastPause, s.requested)
 	s.requested = 0
 	return Sleep(ctx, pause)
 }
@@ -74,8 +68,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 func (s *Schedule) pause(ctx context.Context) time.Duration {
 	shortest, longest := s.bounds(time.Since(s.began))
 	pause := shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))
-	if s.failures > 0 {
-		pause = max(pause, exchange.Backoff(s.failures-1, s.interval, s.maxInterval, 0, exchange.Jitter(ctx)))
+	if s.Failures > 0 {
+		pause = max(pause, exchange.Backoff(s.Failures-1, s.interval, s.maxInterval, 0, exchange.Jitter(ctx)))
 	}
 	return pause
 }

@@ -24,7 +24,7 @@ func TestPausesGrowWithTheTimeWaited(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			s := NewSchedule(2*time.Second, time.Minute)
-			assert.Zero(t, s.LastPause())
+			assert.Zero(t, s.LastPause)
 			began := time.Now()
 			different := map[time.Duration]bool{}
 			for range 60 {
@@ -33,7 +33,7 @@ func TestPausesGrowWithTheTimeWaited(t *testing.T) {
 				different[pause] = true
 				assert.GreaterOrEqual(t, pause, max(2*time.Second, longest*4/5))
 				assert.LessOrEqual(t, pause, longest)
-				assert.Equal(t, pause, s.LastPause())
+				assert.Equal(t, pause, s.LastPause)
 			}
 			assert.Greater(t, len(different), 30, "pauses are random")
 			assert.Greater(t, slept(t, s), 45*time.Second)
@@ -65,15 +65,15 @@ func TestFailuresLengthenThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSchedule(2*time.Second, time.Minute)
-		s.SetFailures(4)
+		s.Failures = 4
 		assert.GreaterOrEqual(t, slept(t, s), 8*time.Second)
 		s.Restart()
-		s.SetFailures(math.MaxInt)
+		s.Failures = math.MaxInt
 		pause := slept(t, s)
 		assert.GreaterOrEqual(t, pause, 30*time.Second)
 		assert.LessOrEqual(t, pause, time.Minute, "but not beyond the longest")
 		s.Restart()
-		s.SetFailures(0)
+		s.Failures = 0
 		assert.LessOrEqual(t, slept(t, s), 2500*time.Millisecond)
 	})
 }
@@ -90,7 +90,7 @@ func TestWhatTheServiceAsksForBeatsAll(t *testing.T) {
 		s.Respect(time.Second)
 		assert.True(t, s.PauseRequested())
 		assert.Equal(t, 100*time.Second, slept(t, s))
-		assert.LessOrEqual(t, s.LastPause(), 3*time.Second, "the schedule's own")
+		assert.LessOrEqual(t, s.LastPause, 3*time.Second, "the schedule's own")
 		assert.False(t, s.PauseRequested(), "it counts once")
 		s.Respect(math.MaxInt64)
 		assert.Equal(t, MaxRequestedPause, slept(t, s))

@@ -43,7 +43,8 @@ func ReferenceOf(raw, other string) Reference {
 	}
 	d := jsonscan.New([]byte(raw))
 	r, _ := reference(d, other)
-	return r.unless(d.End())
+	r.conflict = d.End() != nil || r.conflict // what is no JSON names nothing that can be read
+	return r
 }
 
 // ReferenceBy reads what one member of an object says, which is the id of a record.
@@ -58,14 +59,7 @@ func ReferenceBy(member, object string) Reference {
 			r = r.And(idReference(d, member))
 		}
 	}
-	return r.unless(d.End())
-}
-
-// unless holds for what is no JSON: it names nothing that can be read.
-func (r Reference) unless(err error) Reference {
-	if err != nil {
-		r.conflict = true
-	}
+	r.conflict = d.End() != nil || r.conflict // what is no JSON names nothing that can be read
 	return r
 }
 
