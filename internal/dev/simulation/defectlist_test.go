@@ -149,7 +149,7 @@ var caught = []defect{
 	{name: "IfUnchanged does not look", file: "edits.go", old: "if e.options.version == \"\" {\n\t\treturn nil\n\t}\n\tcurrent", with: "if true {\n\t\treturn nil\n\t}\n\tcurrent"},
 	{name: "IfUnchanged does not compare", file: "edits.go", old: "if current.Version() != e.options.version {", with: "if false {"},
 	{name: "IfUnchanged does not look before a retry", file: "edits.go", old: "case e.read != nil && current.Version() != e.options.version,\n\t\te.read == nil", with: "case e.read == nil"},
-	{name: "another text than the one read is signed in silence", file: "edits.go", old: "if e.read != nil && !sameTexts(want, *note) {", with: "if false {"},
+	{name: "another text than the one read is signed in silence", file: "edits.go", old: "if e.read != nil && !sameTexts(e.params.applied(e.read), *note) {", with: "if false {"},
 	{name: "an incomplete note is surely not signed", file: "edits.go", old: "if errors.Is(refusal, ErrOutcomeUnknown) {\n\t\treturn maybeDone(err)\n\t}", with: ""},
 	{name: "a retry signs what is not complete", file: "edits.go", old: "case e.op == signNote && !current.Stage().AtLeast(StageComplete):", with: "case false:"},
 	{name: "a lost sign that was done is an error", file: "edits.go", old: "case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):", with: "case false:"},
