@@ -96,6 +96,20 @@ func TestALineThatWaitsIsWrittenWhenTheJournalIsClosed(t *testing.T) {
 	})
 }
 
+// A line that the disk refuses when the journal is closed is refused to whoever waits for it.
+func TestALineThatWaitsHearsThatItCouldNotBeWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j, m, claims := desk(t, 2)
+		var all sync.WaitGroup
+		all.Go(func() { assert.Error(t, claims[0].Save(t.Context(), entry(0, ingest.StateCommitting))) })
+		synctest.Wait()
+		m.fail(disktest.Write)
+		require.Error(t, j.Close())
+		all.Wait()
+	})
+}
+
 // Nobody acts on a line that is not on the disk, and nothing is left of one that did not get there.
 func TestALineCountsOnceItIsOnTheDisk(t *testing.T) {
 	t.Parallel()

@@ -235,6 +235,57 @@ func TestALostJournalFindsOneAmongManyOfItsName(t *testing.T) {
 	assert.Equal(t, id, results[0].NoteID)
 }
 
+// With names that are unique, a note of the name and another recording is neither this one's nor no reason to wonder.
+func TestAUniqueNameWithAnotherRecordingIsADoubt(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, Find: clinicaldoc.FindCreatedParams{UniqueName: true}}
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1))) // which shows that the service keeps recordings
+		require.NoError(t, err)
+		require.Equal(t, ingest.Created, results[0].Status)
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(2).Params.Name, Audio: sound(9)})
+		results, err = collect(t.Context(), u, ingest.Recordings(onePatient(2)))
+		require.NoError(t, err)
+		assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
+		require.ErrorContains(t, results[0].Err, "said to be unique")
+	})
+}
+
+// Notes that a lost journal knew are found also where lists name no patient, and known from then on with a time, by which others
+// find them.
+func TestALostJournalFindsNotesThatNameNoPatient(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed}))
+	var saved ingest.Entry
+	for _, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
+		journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) { saved = e }}
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, 1))
+		require.NoError(t, err)
+		assert.Equal(t, want, results[0].Status, results[0])
+		assert.False(t, saved.SentAt.IsZero())
+	}
+}
+
+// sampled is a journal whose sample says nothing of what was sent.
+type sampled struct{ ingest.Journal }
+
+func (j sampled) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
+	binding, err := j.Journal.Bind(ctx, owner)
+	binding.Sample = &ingest.Entry{State: ingest.StateCreated, NoteID: 1}
+	return binding, err
+}
+
+// A note of which nobody knows what was sent is none to compare with, and does not stand in the way of one.
+func TestANoteWithoutAHashIsNoneToCompareWith(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: sampled{openJournal(t, srv.URL, journalPath(t))}, Workers: 1}
+	results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9), recording(1)))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+}
+
 // A note to compare with that is gone shows nothing: the doubt is said, and not looked into again and again.
 func TestANoteToCompareWithThatIsGoneHoldsNothingUp(t *testing.T) {
 	t.Parallel()

@@ -80,6 +80,30 @@ func TestAPersonSaysWhichNoteItIs(t *testing.T) {
 	})
 }
 
+// What was never sent, or left behind by a process that was killed, a person can decide as well; a note that is named so is known
+// with a time, by which others find it.
+func TestAPersonSaysWhichNoteItIsOfWhatNoRunHasAsked(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		var saved ingest.Entry
+		note := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: watched{journal, func(e ingest.Entry) { saved = e }}}
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1)))
+		require.NoError(t, err)
+		require.Equal(t, ingest.InDoubt, results[0].Status)
+		require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: note, By: "a person"}))
+		assert.Equal(t, ingest.StateCreated, saved.State)
+		assert.Equal(t, time.Now().Unix(), saved.SentAt.Unix())
+
+		u.Journal, u.AllNew = dying{watched{journal, func(e ingest.Entry) { saved = e }}}, true
+		_, err = collect(t.Context(), u, ingest.Recordings(onePatient(2)))
+		require.Error(t, err)
+		require.Equal(t, ingest.StateCommitting, saved.State)
+		u.Journal = journal
+		require.NoError(t, u.Resolve(t.Context(), saved.Key, ingest.Resolution{By: "a person"}))
+	})
+}
+
 func TestAPersonSaysThatThereIsNone(t *testing.T) {
 	t.Parallel()
 	doubtful(t, func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error) {

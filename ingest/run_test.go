@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -332,6 +333,105 @@ func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 	_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic")))
 	require.ErrorContains(t, err, "everything fails in the same way")
 	assert.Equal(t, 3, attempts(srv))
+}
+
+// What fails in one way and in another by turns is no trouble that all share.
+func TestFailuresOfDifferentKindsAreNoTrouble(t *testing.T) {
+	t.Parallel()
+	results, pauses, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 4, func(srv *clinicaldoctest.Server) {
+		for range 3 {
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0).Times(2)) // with its retry
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
+		}
+	})
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4}, statuses(results))
+	assert.Empty(t, pauses)
+}
+
+// What the caller itself refuses says nothing of the service.
+func TestWhatTheCallerRefusesIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		var all []ingest.Recording
+		for n := range 5 {
+			r := recording(n)
+			r.Params.BeforeCommit = func(context.Context) error { return errors.New("synthetic") }
+			all = append(all, r)
+		}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true, MaxPause: -1}
+		results, err := collect(t.Context(), u, ingest.Recordings(all...))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 5}, statuses(results))
+	})
+}
+
+// A stream can be read once: what failed is told, and not that nothing is left to be read.
+func TestAStreamIsTriedOnce(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t, clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}))
+	r := recording(0)
+	r.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader(sound(0)))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
+	results, err := collect(t.Context(), u, ingest.Recordings(r))
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrUnauthorized)
+}
+
+// A pause lasts as long as it may, and not until the next time to look; what is being tried then is ended.
+func TestAPauseEndsInTime(t *testing.T) {
+	t.Parallel()
+	const longest = 90 * time.Second
+	_, _, _, took, err := inTrouble(t, &ingest.Uploader{MaxPause: longest}, 10, always("", clinicaldoctest.Answer(401, "synthetic")))
+	require.ErrorContains(t, err, "everything fails in the same way")
+	assert.InDelta(t, longest.Seconds(), took.Seconds(), 2)
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(3))
+		begun, tried := time.Now(), false
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: longest}
+		_, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			for n := range 10 {
+				r := recording(n)
+				r.Params.BeforeCommit = func(ctx context.Context) error {
+					if time.Since(begun) > time.Second {
+						tried = true
+						<-ctx.Done()
+					}
+					return ctx.Err()
+				}
+				if !yield(r, nil) {
+					return
+				}
+			}
+		})
+		require.ErrorContains(t, err, "everything fails in the same way")
+		assert.True(t, tried)
+		assert.InDelta(t, longest.Seconds(), time.Since(begun).Seconds(), 2)
+	})
+}
+
+// Whether the service is there again, it alone can say, also where its user is known.
+func TestAProbeAsksTheServiceAlsoWhereTheOwnerIsKnown(t *testing.T) {
+	t.Parallel()
+	u := &ingest.Uploader{Workers: 1}
+	_, _, srv, _, err := inTrouble(t, u, 10, func(srv *clinicaldoctest.Server) {
+		u.Owner = ingest.Owner{Service: ingest.ServiceName(srv.URL)}
+		srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+	})
+	require.ErrorContains(t, err, "everything fails in the same way")
+	assert.Zero(t, attempts(srv), "the lists fail first")
+	assert.Greater(t, slices.IndexFunc(srv.Requests(), func(r clinicaldoctest.Request) bool { return r.Route == clinicaldoctest.RouteMe }), 0)
+	assert.Less(t, len(srv.Requests()), 40)
 }
 
 // A socket that is not there is a file that is not there, too, and still the service is gone.
