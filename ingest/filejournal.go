@@ -191,10 +191,12 @@ func (j *FileJournal) Close() error {
 		b := j.next
 		j.next, j.broken = newBatch(), errClosed
 		j.mu.Unlock()
-		err := j.append(b)
-		b.err = err
+		b.err = j.append(b)
 		close(b.done)
-		return errors.Join(err, j.letGo())
+		j.mu.Lock()
+		j.broken = errClosed // also if that failed
+		j.mu.Unlock()
+		return errors.Join(b.err, j.letGo())
 	})
 	if closed := j.isBroken(); err != nil && !errors.Is(closed, fs.ErrClosed) { // the disk failed before: only let go
 		j.mu.Lock()
