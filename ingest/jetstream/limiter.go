@@ -75,10 +75,10 @@ func (l *Limiter) take(ctx context.Context) error {
 			l.left, l.next = l.places, time.Now()
 			return nil
 		case err == nil:
-			begun = time.Now()
 			if !pause(ctx, due+time.Duration(random()*spread*float64(l.interval))) {
 				return ctx.Err()
 			}
+			begun = time.Now()
 		case time.Since(begun) > defaultPatience || !pause(ctx, patientlyEach):
 			return unreachable(err)
 		}

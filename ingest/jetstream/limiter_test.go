@@ -2,11 +2,14 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -118,6 +121,56 @@ func latestPlace(t *testing.T, f *Fleet) time.Time {
 	return placeOf(message.Data)
 }
 
+// Places that nobody used in their time are gone: they are not made up for at once.
+func TestPlacesOfThePastAreNotUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := newEngine().fleet(defaultLease).Limiter(1000) // fifty are taken at a time
+		require.NoError(t, err)
+		require.NoError(t, l.Wait(t.Context()))
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		for range 50 {
+			require.NoError(t, l.Wait(t.Context()))
+		}
+		assert.Equal(t, 49*time.Millisecond, time.Since(begun))
+	})
+}
+
+// How long a place was waited for says nothing of the engine: one failure after it is asked again about like any other.
+func TestALongWaitIsNoFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		l, err := e.fleet(defaultLease).Limiter(1.0 / 60)
+		require.NoError(t, err)
+		for range 2 { // the first is late
+			require.NoError(t, l.Wait(t.Context()))
+		}
+		begun, failed := time.Now(), false
+		e.before = func(context.Context, string, string) error {
+			if time.Since(begun) > 50*time.Second && !failed {
+				failed = true
+				return errors.New("synthetic")
+			}
+			return nil
+		}
+		require.NoError(t, l.Wait(t.Context()))
+		assert.True(t, failed)
+	})
+}
+
+// hurried is an engine at which another is faster.
+type hurried struct {
+	jetstream.JetStream
+	faster func()
+}
+
+func (h hurried) Publish(ctx context.Context, subject string, value []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	h.faster()
+	return h.JetStream.Publish(ctx, subject, value, opts...)
+}
+
 // A server that is restarted has forgotten the places: they are not worth keeping.
 func TestALimitOutlivesItsServer(t *testing.T) {
 	t.Parallel()
@@ -133,6 +186,18 @@ func TestALimitOutlivesItsServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, l.Wait(ctx), context.Canceled)
+
+	// Of two that want the same place one has it.
+	wanted := 0
+	second := &store{name: f.store.name, header: f.store.header, js: hurried{f.store.js, func() {
+		if wanted++; wanted == 1 {
+			assert.NoError(t, l.take(t.Context()))
+		}
+	}}}
+	slow, err := newLimiter(second, 1000)
+	require.NoError(t, err)
+	require.NoError(t, slow.take(t.Context()))
+	assert.Greater(t, wanted, 1)
 }
 
 // No second has more requests than were granted, and one that comes a little late.
