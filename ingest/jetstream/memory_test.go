@@ -27,17 +27,19 @@ type engine struct {
 
 // cluster is what all who are connected share.
 type cluster struct {
-	mu      sync.Mutex
-	buckets map[string]*shelf
-	ahead   time.Duration        // of its clock
-	infos   []time.Time          // when streams were asked for
-	pauses  map[string]time.Time // of consumers
-	asked   map[lane]int         // how often
-	watched chan jetstream.KeyValueEntry
-	waiting []*memoryMessage // of the queue, and dead letters
-	store   *store
-	configs map[string]jetstream.StreamConfig // of its streams
-	longer  time.Duration                     // for which consumers wait for a message, beyond what is asked for
+	mu          sync.Mutex
+	buckets     map[string]*shelf
+	ahead       time.Duration        // of its clock
+	infos       []time.Time          // when streams were asked for
+	pauses      map[string]time.Time // of consumers
+	signs       int                  // of life, of recordings in hand
+	asked       map[lane]int         // how often
+	watched     chan jetstream.KeyValueEntry
+	waiting     []*memoryMessage // of the queue, and dead letters
+	store       *store
+	configs     map[string]jetstream.StreamConfig // of its streams
+	mostPending int                               // messages that were handed out and not taken back; 0: any number
+	longer      time.Duration                     // for which consumers wait for a message, beyond what is asked for
 }
 
 // another is another machine's connection.
@@ -197,7 +199,12 @@ func (m *memoryMessage) NakWithDelay(rest time.Duration) error {
 	})
 }
 
-func (m *memoryMessage) InProgress() error { return m.NakWithDelay(defaultLease) }
+func (m *memoryMessage) InProgress() error {
+	m.engine.mu.Lock()
+	m.engine.signs++
+	m.engine.mu.Unlock()
+	return m.NakWithDelay(defaultLease)
+}
 
 // DoubleAck takes out the message, whoever has it by now.
 func (m *memoryMessage) DoubleAck(ctx context.Context) error {
@@ -217,7 +224,8 @@ type memoryConsumer struct {
 }
 
 func (c *memoryConsumer) CachedInfo() *jetstream.ConsumerInfo {
-	return &jetstream.ConsumerInfo{Config: jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: defaultLease}}
+	config := jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: defaultLease, MaxAckPending: c.engine.mostPending}
+	return &jetstream.ConsumerInfo{Config: config}
 }
 
 func (c *memoryConsumer) lane() lane {

@@ -281,7 +281,7 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 		}
 		result, err = r, nil
 	}
-	if result.NoteID != 0 && err != nil && !errors.Is(err, context.Canceled) {
+	if result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err()) {
 		return result, err // the journal does not know the note
 	}
 	if result.Status != 0 {

@@ -334,3 +334,24 @@ func TestANoteThatWasNotWrittenDownIsNotDone(t *testing.T) {
 		assert.Equal(t, ingest.StateCreated, entryOf(t, e).State)
 	})
 }
+
+// What became of a recording is said also after the end of the work, and until then it is kept by signs of life.
+func TestTheEndOfTheWorkIsNotTheEndOfItsRecordings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 14*time.Millisecond))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		begun := time.Now()
+		for _, err := range f.Work(ctx, uploader(srv)) {
+			require.NoError(t, err)
+		}
+		assert.Len(t, srv.Notes(), 1)
+		assert.Zero(t, e.count("q", "r"), "it was taken out of the queue")
+		assert.Greater(t, time.Since(begun), 10*time.Second)
+		assert.Equal(t, 1, e.signs, "after ten seconds")
+	})
+}
