@@ -123,3 +123,41 @@ func TestADoubtIsCountedByTheEnginesClock(t *testing.T) {
 		c.Release()
 	})
 }
+
+// When a doubt ends is written once, by the engine's clock at that time: no renewal puts it off or brings it nearer, whatever the
+// clocks do since. And a new time is as it was given.
+func TestADoubtEndsWhenItWasWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		c := claimed(t, e.fleet(defaultLease).Journal(), 1)
+		c.stopRenewing()
+		doubt := entry(1, ingest.StateInDoubt)
+		doubt.Until = time.Now().Add(10 * time.Minute)
+		require.NoError(t, c.Save(t.Context(), doubt))
+		due := c.record.Due
+		e.ahead = time.Hour
+		c.renew(t.Context())
+		assert.True(t, due.Equal(c.record.Due), c.record.Due.Sub(due))
+
+		c.ahead = time.Minute // as of a worker whose clock is behind
+		doubt.Until = time.Now().Add(20 * time.Minute)
+		require.NoError(t, c.Save(t.Context(), doubt))
+		assert.True(t, doubt.Until.Equal(c.Entry().Until), c.Entry().Until.Sub(doubt.Until))
+	})
+}
+
+// A recording that has its note is nobody's to change.
+func TestARecordingWithItsNoteStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := newEngine().fleet(defaultLease).Journal()
+		c := claimed(t, j, 1)
+		require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCreated)))
+		c.Release()
+		c = claimed(t, j, 1)
+		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
+		c.Release()
+		assert.Equal(t, ingest.StateCreated, claimed(t, j, 1).Entry().State)
+	})
+}

@@ -134,9 +134,11 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 		assert.True(t, r.wait(ctx))
 		assert.Empty(t, e.paused(), "the fleet goes on")
 
-		// Nothing succeeded since: the next pause is as long as the last, and not logged again.
+		// Nothing succeeded since: the next pause is as long as the last, and not logged again. It takes five failures, too.
 		r.looks(true)
-		r.failTimes(ctx, 5)
+		r.failTimes(ctx, 4)
+		assert.False(t, r.pausedNow())
+		r.failTimes(ctx, 1)
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, seconds(60), r.looks(false))
@@ -150,8 +152,24 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 		r.looks(true)
 		r.failTimes(ctx, 5)
 		assert.True(t, r.pausedNow())
+		assert.Equal(t, time.Second, time.Until(told[2].Next), "after a success it is a short one")
 		cancel()
 		synctest.Wait()
+		assert.False(t, r.pausedNow())
+		last, _, err := r.fleet.live.pause(t.Context())
+		require.NoError(t, err)
+		assert.True(t, last.Over, "a worker that ends leaves no pause behind")
+	})
+}
+
+// An engine that does not respond is waited for wherever it is needed: nobody pauses for it besides.
+func TestNobodyPausesForTheEngine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newResting(newEngine(), "a")
+		for range 2 * sameFailures {
+			r.report(t.Context(), unreachable(errors.New("synthetic")), "")
+		}
 		assert.False(t, r.pausedNow())
 	})
 }

@@ -494,6 +494,19 @@ func TestWhatWaitsStaysWhenItIsPublishedAgain(t *testing.T) {
 	assert.Equal(t, r.Params.Name, nextOf(t, f, freshLane).waiting.Name)
 }
 
+// What waits already is answered at once, and not asked about again and again.
+func TestARefusalIsNotAskedAboutAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newEngine().fleet(defaultLease)
+		begun := time.Now()
+		for range 2 {
+			require.NoError(t, f.queue.put(t.Context(), freshLane, "key", []byte("{}")))
+		}
+		assert.Zero(t, time.Since(begun))
+	})
+}
+
 func TestAFullLaneKeepsARecordingWhereItIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

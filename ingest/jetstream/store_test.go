@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -322,4 +323,39 @@ func TestAnEmbeddedServerSyncsEachWrite(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, s.server.JetStreamConfig().SyncAlways)
 	require.NoError(t, s.Close())
+}
+
+// A consumer that hands out only so many at a time would stop when as many rest.
+func TestALimitedConsumerIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	q := e.fleet(defaultLease).queue
+	require.NoError(t, q.consumers(t.Context()))
+	e.mostPending = 1000
+	require.ErrorIs(t, q.consumers(t.Context()), ErrStore)
+}
+
+// Keys are hashed with the name under which the fleet was begun, also when its user becomes known under another.
+func TestTheOriginStaysWhenTheUserBecomesKnown(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	for _, owner := range []ingest.Owner{{Service: "http://127.0.0.1:80"}, {Service: "http://LOCALHOST", UserID: 7}, {Service: "http://localhost", UserID: 7}} {
+		binding, err := e.fleet(defaultLease).Journal().Bind(t.Context(), owner)
+		require.NoError(t, err)
+		assert.Equal(t, "http://127.0.0.1:80", binding.Origin)
+	}
+	user := ingest.Owner{Service: "http://localhost", UserID: 8}
+	_, err := e.fleet(defaultLease).Journal().Bind(t.Context(), user)
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
+
+	// Whoever joins a fleet that was repaired learns that it has gaps.
+	root := e.bucket(e.store.name)
+	entry, err := root.Get(t.Context(), headerKey)
+	require.NoError(t, err)
+	_, err = root.Put(t.Context(), headerKey, bytes.Replace(entry.Value(), []byte(`{`), []byte(`{"gaps":true,`), 1))
+	require.NoError(t, err)
+	user.UserID = 7
+	binding, err := e.fleet(defaultLease).Journal().Bind(t.Context(), user)
+	require.NoError(t, err)
+	assert.True(t, binding.Gaps)
 }

@@ -464,6 +464,24 @@ func TestALimitersWaits(t *testing.T) {
 	})
 }
 
+// A look that failed is none: the next one comes at once.
+func TestAFailedVerificationIsNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		s := e.fleet(defaultLease).store
+		e.before = func(context.Context, string, string) error { return errors.New("synthetic") }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, s.check(ctx))
+		e.before = nil
+		config := e.configs[s.deadName()]
+		config.MaxAge = time.Hour
+		e.configs[s.deadName()] = config
+		require.ErrorIs(t, s.check(t.Context()), ErrStore)
+	})
+}
+
 // How far each stream had come is remembered with each look.
 func TestAnOlderCopyIsNoticed(t *testing.T) {
 	t.Parallel()
