@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
@@ -531,4 +532,17 @@ func TestALossOutlivesTheBufferItWasReadWith(t *testing.T) {
 	j = openJournal(t, service, path)
 	bind(t, j, service)
 	assert.JSONEq(t, `{"id":"synthetic"}`, string(load(t, j, 1).Loss))
+}
+
+// Whose recordings they are is not known where the service does not say it; who is refused, or cannot ask now, is not nobody.
+func TestWhoseRecordingsTheyAre(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]error{403: nil, 404: nil, 401: clinicaldoc.ErrUnauthorized, 503: clinicaldoc.ErrServer} {
+		srv := newBox(t)
+		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(status, "synthetic").Always())
+		owner, err := ingest.OwnerOf(t.Context(), srv.Client(quick()))
+		require.ErrorIs(t, err, want, status)
+		assert.Equal(t, err == nil, owner.Service != "")
+		assert.Zero(t, owner.UserID)
+	}
 }

@@ -61,6 +61,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":      {1: "patient", 2: "JSON"},
 		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:    {1: "neither"},
 		head + "a,7,1,n,rec\n":                              {2: "no file"},
+		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n":             {2: "patient", 3: "prompt"},
 	} {
 		recordings, err := ingest.ReadManifest(manifest(t, content))
 		assert.Nil(t, recordings)
@@ -134,6 +135,7 @@ func TestAReportTellsWhatWasLeft(t *testing.T) {
 	require.Error(t, report.Err)
 	assert.False(t, report.OK())
 	assert.LessOrEqual(t, len(report.Results)+len(report.Left), 10)
+	assert.False(t, (&ingest.Report{Left: []ingest.Recording{recording(0)}}).OK(), "what was left has no note")
 }
 
 func TestAReportTellsWhichFilesWereLeft(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -163,4 +165,24 @@ func TestWhatIsUploadedIsWhatTheKeyWasMadeOf(t *testing.T) {
 		assert.True(t, bytes.Equal(other, uploaded(t, srv, results[0].NoteID)))
 		assert.Len(t, srv.Notes(), 1)
 	}
+}
+
+// A file is sent as what the caller says that it is.
+func TestAFileHasTheContentTypeThatItWasGiven(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	var sent []byte
+	client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPost {
+			sent, _ = io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(sent))
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}))
+	r := ingest.Recording{File: files(t, 1)[0], Params: paramsOf("Visit")}
+	r.Params.Audio = &clinicaldoc.AudioSource{ContentType: "audio/x-synthetic"}
+	u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
+	_, err := collect(t.Context(), u, ingest.Recordings(r))
+	require.NoError(t, err)
+	assert.Contains(t, string(sent), "Content-Type: audio/x-synthetic")
 }

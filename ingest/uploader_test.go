@@ -55,6 +55,13 @@ func TestKeysOfFiles(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4, ingest.AlreadyThere: 1, ingest.Refused: 1}, statuses(results))
 	assert.Len(t, srv.Notes(), 4, "another name is another recording, the same file is not")
 
+	// Systems spell the same name in different ways.
+	composed, err := ingest.FileKey(paths[0], clinicaldoc.CreateNoteParams{Name: "Visite \u00e0 domicile"})
+	require.NoError(t, err)
+	decomposed, err := ingest.FileKey(paths[0], clinicaldoc.CreateNoteParams{Name: "Visite a\u0300 domicile"})
+	require.NoError(t, err)
+	assert.Equal(t, composed, decomposed)
+
 	// The same content and name for another patient is another recording.
 	results, err = collect(t.Context(), u, ingest.Files(paths[:1], func(path string) clinicaldoc.CreateNoteParams {
 		params := paramsOf(path)
