@@ -235,6 +235,75 @@ func TestALostJournalFindsOneAmongManyOfItsName(t *testing.T) {
 	assert.Equal(t, id, results[0].NoteID)
 }
 
+// What another recording of the run may show is waited for as long as one is under way.
+func TestARecordingThatCannotBeToldWaitsForTheOthers(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
+		slow := recording(1)
+		slow.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Minute); return nil }
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2}
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9), slow))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+	})
+}
+
+// A recording without a patient is not looked for among the patients' notes, whatever the list of all notes shows.
+func TestARecordingWithoutAPatientIsNoPatients(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: recording(1).Params.Name, Audio: sound(1)})
+	r := recording(1)
+	r.Params.PatientID = 0
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
+	results, err := collect(t.Context(), u, ingest.Recordings(r))
+	require.NoError(t, err)
+	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrValidation, "it is sent, and this service wants a patient")
+}
+
+// That the service keeps recordings as they were sent is found out once, and known for all that follow. The beginning of a name is
+// not the name.
+func TestWhatTheServiceKeepsIsFoundOutOnce(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	var all []ingest.Recording
+	for n := range 5 {
+		r := onePatient(n)
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: r.Params.Name, Audio: bytes.Repeat([]byte{0xff}, len(sound(n)))})
+		all = append(all, r)
+	}
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+	results, err := collect(t.Context(), u, recordings(8, 9)) // the note of which shows it
+	require.NoError(t, err)
+	require.Equal(t, ingest.Created, results[0].Status)
+	results, err = collect(t.Context(), u, ingest.Recordings(all...))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 5}, statuses(results), results)
+
+	longer := onePatient(9)
+	longer.Params.Name = "Encounter #1. And more"
+	u.Find.UniqueName = true
+	results, err = collect(t.Context(), u, ingest.Recordings(longer))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Created, results[0].Status, results[0])
+}
+
+// A note that the journal knows is another recording's is not this one's, for all that both were made of the same sound.
+func TestANoteOfAnotherKeyIsNotTaken(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
+	other := recording(1)
+	other.Key = "another"
+	for _, r := range []ingest.Recording{recording(1), other} {
+		results, err := collect(t.Context(), u, ingest.Recordings(r))
+		require.NoError(t, err)
+		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+	}
+	assert.Len(t, srv.Notes(), 2)
+}
+
 // With names that are unique, a note of the name and another recording is neither this one's nor no reason to wonder.
 func TestAUniqueNameWithAnotherRecordingIsADoubt(t *testing.T) {
 	t.Parallel()
@@ -243,11 +312,13 @@ func TestAUniqueNameWithAnotherRecordingIsADoubt(t *testing.T) {
 		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1))) // which shows that the service keeps recordings
 		require.NoError(t, err)
 		require.Equal(t, ingest.Created, results[0].Status)
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(2).Params.Name, Audio: sound(9)})
-		results, err = collect(t.Context(), u, ingest.Recordings(onePatient(2)))
-		require.NoError(t, err)
-		assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
-		require.ErrorContains(t, results[0].Err, "said to be unique")
+		for n, audio := range map[int][]byte{2: sound(9), 3: append(sound(3), "longer"...)} {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(n).Params.Name, Audio: audio})
+			results, err = collect(t.Context(), u, ingest.Recordings(onePatient(n)))
+			require.NoError(t, err)
+			assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
+			require.ErrorContains(t, results[0].Err, "said to be unique")
+		}
 	})
 }
 

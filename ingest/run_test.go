@@ -214,6 +214,84 @@ func TestAFailedJournalIsToldAlsoAtTheEndOfARun(t *testing.T) {
 	})
 }
 
+// Who is given a loss may create the note again with its params, which are the caller's own.
+func TestALossHoldsTheCallersParams(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		journal := failing{file, func(e ingest.Entry) error {
+			if e.State == ingest.StateInDoubt {
+				return errors.New("synthetic")
+			}
+			return nil
+		}}
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
+		require.Error(t, err)
+		require.Len(t, results, 1)
+		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](results[0].Err)
+		require.True(t, ok)
+		assert.Nil(t, unknown.Params.BeforeCommit)
+	})
+}
+
+// A worker whose recording was taken over while it was sent leaves it to the other, and goes on.
+func TestARecordingThatWasTakenOverEndsNothingElse(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		taken := false
+		journal := failing{file, func(ingest.Entry) error {
+			if !taken {
+				taken = true
+				return ingest.ErrTaken
+			}
+			return nil
+		}}
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}, recordings(0, 2))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 1)
+	})
+}
+
+// A refusal that comes while the run is being ended is one all the same.
+func TestARefusalAtTheEndIsTold(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		client := srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, attempt clinicaldoc.AttemptInfo, _ clinicaldoc.AttemptResult) {
+			if attempt.Method == http.MethodPost {
+				cancel()
+			}
+		}}))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic"))
+		results, err := collect(ctx, &ingest.Uploader{Client: client, Journal: journal, AllNew: true}, recordings(0, 1))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 1}, statuses(results))
+	})
+}
+
+// Nothing can be decided with a journal that failed: what is in doubt is not waited for.
+func TestAFailedJournalEndsTheSearchForDoubts(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		synthetic, doubted := errors.New("synthetic"), false
+		journal := failing{file, func(e ingest.Entry) error {
+			if doubted && e.State == ingest.StateCommitting {
+				return synthetic
+			}
+			doubted = doubted || e.State == ingest.StateInDoubt
+			return nil
+		}}
+		begun := time.Now()
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}, recordings(0, 2))
+		require.ErrorIs(t, err, synthetic)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Refused: 1}, statuses(results))
+		assert.Less(t, time.Since(begun), time.Second)
+	})
+}
+
 // failing is a journal that does not save all that it should.
 type failing struct {
 	ingest.Journal

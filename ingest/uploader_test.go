@@ -500,13 +500,13 @@ func TestTheRecordingsCanFail(t *testing.T) {
 func TestWhatMayPassIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`).After(1).Times(6))
 		var last ingest.Progress
-		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, OnEvent: func(e ingest.Event) { last = e.Progress }}
-		results, err := collect(t.Context(), u, recordings(0, 1))
+		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1, OnEvent: func(e ingest.Event) { last = e.Progress }}
+		results, err := collect(t.Context(), u, recordings(0, 2))
 		require.NoError(t, err)
-		assert.Equal(t, ingest.Created, results[0].Status)
-		assert.Equal(t, ingest.Progress{Total: 1, Created: 1, Elapsed: last.Elapsed}, last, "it is one recording, however often it is tried")
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), "what fails while nothing succeeds is not given up")
+		assert.Equal(t, ingest.Progress{Total: 2, Created: 2, Elapsed: last.Elapsed}, last, "it is one recording, however often it is tried")
 	})
 }
 
