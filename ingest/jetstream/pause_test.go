@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -403,4 +405,56 @@ func TestAFleetLeavesAServiceInPeace(t *testing.T) {
 	require.NoError(t, ctx.Err())
 	require.NoError(t, srv.CreatedOnce(contents(count)...))
 	assert.LessOrEqual(t, strings.Count(log.String(), "all uploads fail the same way"), 1)
+}
+
+// Files that this machine does not find are no matter of the fleet's.
+func TestAMachineWithoutItsFilesPausesAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEngine()
+		r := newResting(e, "a")
+		for range sameFailures {
+			r.report(ctx, &fs.PathError{Op: "open", Path: "synthetic", Err: fs.ErrNotExist}, "synthetic")
+		}
+		synctest.Wait()
+		assert.True(t, r.pausedNow())
+		assert.Empty(t, e.paused())
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A look asks the service once: its own pauses are those of the fleet.
+func TestALookAsksOnce(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	client, err := clinicaldoc.NewClient(service, "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: answers(func(r *http.Request) (*http.Response, error) {
+		asked++
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: r, Body: http.NoBody, Header: http.Header{}}, nil
+	})}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}))
+	require.NoError(t, err)
+	require.Error(t, probe(client)(t.Context(), failure{kind: kindService}))
+	assert.Equal(t, 1, asked)
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+// What workers say of themselves is kept in memory by some servers: it is made anew when it is gone.
+func TestALostPlaceForSignsOfLifeIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	l := e.fleet(defaultLease).live
+	made := false
+	e.before = func(_ context.Context, op, _ string) error {
+		made = made || op == "bucket"
+		if op == "put" {
+			return errors.New("synthetic")
+		}
+		return nil
+	}
+	_ = l.beat(t.Context(), "a", liveWorker{})
+	assert.True(t, made)
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -358,4 +359,19 @@ func TestTheOriginStaysWhenTheUserBecomesKnown(t *testing.T) {
 	binding, err := e.fleet(defaultLease).Journal().Bind(t.Context(), user)
 	require.NoError(t, err)
 	assert.True(t, binding.Gaps)
+}
+
+// A fleet with fewer copies of what it knows than are asked for, or another one in the place of the one that was joined, is refused.
+func TestAnotherFleetThanTheOneThatWasJoinedIsRefused(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	f := e.fleet(defaultLease)
+	require.NoError(t, f.store.open(t.Context(), 1))
+	require.ErrorIs(t, f.store.open(t.Context(), 2), ErrStore)
+	value, err := json.Marshal(storeHeader{Format: format, ID: "other", Replicas: 1, Buckets: 2})
+	require.NoError(t, err)
+	_, err = e.bucket(e.store.name).Put(t.Context(), headerKey, value)
+	require.NoError(t, err)
+	_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
+	require.ErrorIs(t, err, ErrStore)
 }

@@ -2,9 +2,11 @@ package jetstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -354,4 +356,57 @@ func TestTheEndOfTheWorkIsNotTheEndOfItsRecordings(t *testing.T) {
 		assert.Greater(t, time.Since(begun), 10*time.Second)
 		assert.Equal(t, 1, e.signs, "after ten seconds")
 	})
+}
+
+// A recording that is refused while the work is being ended was not tried to the end: it is neither a dead letter nor a try.
+func TestARefusalAtTheEndIsNoTry(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		u := uploader(srv)
+		u.Client = srv.Client(clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, attempt clinicaldoc.AttemptInfo, _ clinicaldoc.AttemptResult) {
+			if attempt.Method == http.MethodPost {
+				cancel()
+			}
+		}}))
+		for result, err := range f.Work(ctx, u) {
+			require.NoError(t, err)
+			assert.Fail(t, "it is no result", result)
+		}
+		assert.Equal(t, 1, e.count("q"))
+		assert.Zero(t, e.count("dead", "r"))
+	})
+}
+
+// A queue whose consumers are gone gets others.
+func TestConsumersAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	w := &work{fleet: e.fleet(defaultLease)}
+	consumers := 0
+	e.before = func(_ context.Context, op, _ string) error {
+		if op == "consumer" {
+			consumers++
+		}
+		return nil
+	}
+	require.NoError(t, w.reopen(t.Context()))
+	assert.Equal(t, 2, consumers)
+}
+
+// What could not be read stays with its dead letter: a person may be able to.
+func TestADamagedMessageIsKeptInItsLetter(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	d := &delivery{queue: e.fleet(defaultLease).queue, message: &memoryMessage{engine: e, data: []byte("synthetic"), sequence: 99}, damaged: true, tries: 1}
+	require.NoError(t, d.bury(t.Context(), "it cannot be read"))
+	require.Equal(t, 1, e.count("dead"))
+	var letter waiting
+	require.NoError(t, json.Unmarshal(e.waiting[0].data, &letter))
+	assert.Equal(t, "synthetic", string(letter.Raw))
 }
