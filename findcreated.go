@@ -89,7 +89,11 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 		if err != nil {
 			return nil, err
 		}
-		return l.find(ctx)
+		note, err := l.find(ctx)
+		if params.Result != nil {
+			*params.Result = l.result
+		}
+		return note, err
 	})
 }
 
@@ -374,7 +378,7 @@ type search struct {
 	longest       int           // name, in bytes
 	found         *ProgressNote // that fits, or that the response named
 	reading       creates.Reading
-	result        *FindCreatedResult
+	result        FindCreatedResult
 
 	// Of the latest look.
 	clocks     creates.Clocks
@@ -408,30 +412,25 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	case slices.ContainsFunc(params.ExcludeNotes, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeNotes", "holds a note without an id")
 	}
-	l := &search{lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{}, result: params.Result}
+	l := &search{lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{}}
 	// What a cache gives may be older than the note.
 	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), func(inner *callOptions) error {
 		inner.response = options.response
 		l.asker.observe(s.client, inner)
 		return nil
 	}}
-	if l.result == nil {
-		l.result = new(FindCreatedResult)
-	}
-	*l.result = FindCreatedResult{}
 	l.lost.AudioSize = lost.audioSize()
 	if l.lost.kept.AudioType == "" && lost.Params.Audio != nil && lost.Params.Audio.audioState != nil {
 		l.lost.kept.AudioType, _ = lost.Params.Audio.mediaType()
 	}
-	if l.lost.Service != "" {
-		l.lost.Service = exchange.Service(l.lost.Service)
-	}
+	l.lost.Service = exchange.Service(l.lost.Service)
 	if !params.WithoutAudio {
 		if l.sum, l.exact = lost.recording(); l.exact {
 			l.lost.AudioSHA256 = l.sum
 		}
 	}
-	if control := l.lost.kept.Control; control != nil && l.lost.Service == s.client.service() {
+	control := l.lost.kept.Control
+	if control != nil && l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType) == nil {
 		l.registry.SetControl(l.lost.kept.AudioType, *control)
 	}
 	l.settleAt(time.Now())

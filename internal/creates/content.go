@@ -70,11 +70,11 @@ func (m *Registry) Control(mediaType string) *Control {
 	return nil
 }
 
-// SetControl remembers a note of that media type, or what it showed: one is enough for good. One that could not be read makes
-// room for the next.
+// SetControl remembers a note of that media type, or what it showed: one is enough for good. One that could not be read, or whose
+// file may be gone when it matters, makes room for the next.
 func (m *Registry) SetControl(mediaType string, c Control) {
 	known := m.Control(mediaType)
-	if mediaType != "" && (known == nil || known.Shows == Unread && (known.Failed || c.Failed || c.Shows != Unread)) {
+	if mediaType != "" && (known == nil || known.Shows == Unread && (known.Failed || known.SHA256 == "" || c.Failed || c.Shows != Unread)) {
 		put(m, m.controls, mediaType, c)
 	}
 }
