@@ -210,13 +210,14 @@ func (v *View) add(l, other Loss, apart, equal Others) {
 
 // Knows returns what is known of a note, also by the caller's word, which excludes some.
 func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
-	earlier, _, known := m.Note(note.ID)
+	earlier, returned, known := m.Note(note.ID)
+	deleted := known && returned.IsZero() // by this client, perhaps
 	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
 	claimed := at >= 0 && v.claimed[at].note.Is(note)
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
 	switch {
-	case known && earlier.Is(note), claimed && (named || v.claimed[at].content), slices.ContainsFunc(excluded, timed):
+	case !deleted && (known && earlier.Is(note) || claimed && (named || v.claimed[at].content) || slices.ContainsFunc(excluded, timed)):
 		return Explained
 	case named:
 		return Excluded

@@ -243,3 +243,16 @@ func has(m *creates.Registry, id int64) bool {
 	_, _, known := m.Note(id)
 	return known
 }
+
+// What this client has deleted, or tried to, explains no note that has its id, not even one of the same second.
+func TestADeletedNoteExplainsNoOther(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	note := creates.NewRef(3, noon)
+	v := m.View(creates.NewCreate(7, "Visit", 5).Lost("", noon, ""))
+	m.Returned(note, noon, noon)
+	assert.Equal(t, creates.Explained, m.Knows(v, nil, note))
+	m.Expire(3)
+	assert.Equal(t, creates.Reused, m.Knows(v, nil, note))
+	assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note), "whatever the caller has kept")
+}

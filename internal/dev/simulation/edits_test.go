@@ -142,6 +142,7 @@ func (p *program) delete(ctx context.Context, d *draws, id int64) {
 	}
 	ctx, cancel := c.context(ctx)
 	defer cancel()
+	p.made = slices.DeleteFunc(p.made, func(n *clinicaldoc.ProgressNote) bool { return n.ID == id }) // its id says nothing from now on
 	_, err := p.client.Notes.Delete(ctx, id, opts...)
 	c.end(err)
 	p.checkDeleted(c, err)
