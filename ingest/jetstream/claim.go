@@ -181,6 +181,7 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 			return err
 		}
 		c.record, c.revision = now, revision
+		c.lost = c.lost || now.Owner != c.owner // what is not written in the end is another's to go on with
 		if now.Entry.State == ingest.StateCreated {
 			return nil
 		}

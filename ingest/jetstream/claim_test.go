@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -69,6 +71,46 @@ func TestARenewalNoticesThatTheLeaseIsLost(t *testing.T) {
 		c.renew(t.Context())
 		assert.True(t, c.lost)
 		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
+	})
+}
+
+// Whoever cannot write down its note, while another has the recording, leaves it to that one: it does not renew the other's lease
+// as its own, save anything else over it, or end it.
+func TestANoteThatCannotBeWrittenLeavesTheRecordingToAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		var failing atomic.Bool
+		var updates atomic.Int32
+		e.before = func(_ context.Context, op, _ string) error {
+			if op == "update" && failing.Load() && updates.Add(1) > 1 { // the first one meets the other's record
+				return nats.ErrTimeout
+			}
+			return nil
+		}
+		j := e.fleet(defaultLease).Journal()
+		c := leased(t, j, 1)
+		defer c.Release()
+		value, err := json.Marshal(record{Owner: "another", Beat: "another", Entry: entry(1, ingest.StateInDoubt)})
+		require.NoError(t, err)
+		_, err = j.records(key(1)).Put(t.Context(), recordKey(key(1)), value)
+		require.NoError(t, err)
+		failing.Store(true)
+		require.Error(t, c.Save(t.Context(), entry(1, ingest.StateCreated)))
+		require.Greater(t, updates.Load(), int32(1))
+		failing.Store(false)
+		owner := func() string {
+			r, _, err := j.read(t.Context(), key(1))
+			require.NoError(t, err)
+			return r.Owner
+		}
+		time.Sleep(defaultLease)
+		assert.Equal(t, "another", owner(), "after a renewal")
+		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
+		assert.Equal(t, "another", owner())
+		c.Release()
+		assert.Equal(t, "another", owner(), "after a release")
+		require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCreated)), "what the service said is true all the same")
 	})
 }
 
