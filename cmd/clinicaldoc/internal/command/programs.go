@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -86,7 +85,7 @@ func (e *Env) paged(ctx context.Context, do func() error) error {
 		_ = text.Close()
 		_ = pager.Wait()
 	})
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
+	if closedPipe.is(runtime.GOOS, err) || errors.Is(err, io.ErrClosedPipe) {
 		return nil // the reader has seen enough
 	}
 	return err

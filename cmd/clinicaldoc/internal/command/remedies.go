@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -57,15 +59,26 @@ var remedies = []struct {
 	{clinicaldoc.ErrStalled, kind{codeUnreachable, "clinicaldoc doctor"}},
 	{context.DeadlineExceeded, kind{codePending, "run it again to go on waiting"}},
 	{output.ErrInterrupted, kind{128 + int(syscall.SIGINT), ""}},
-	{syscall.ENOSPC, kind{codeOther, makeRoom}},
-	{syscall.EDQUOT, kind{codeOther, makeRoom}},
-	{syscall.EFBIG, kind{codeOther, makeRoom}},
 	{errQuiet, kind{codeUsage, ""}},
 }
 
 const waitForOther = "wait for the other upload to end, or end it; a journal serves one at a time"
 
 const makeRoom = "make room on the disk, and run the same command again"
+
+// numbers are by what a system says one thing. Package syscall has the names of Unix on every system, but Windows' own numbers are
+// others.
+type numbers struct{ unix, windows []syscall.Errno }
+
+func (n numbers) is(system string, err error) bool {
+	number, ok := errors.AsType[syscall.Errno](err)
+	return ok && (slices.Contains(n.unix, number) || system == "windows" && slices.Contains(n.windows, number))
+}
+
+var (
+	noRoom     = numbers{[]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, []syscall.Errno{39, 112, 223, 1295}}
+	closedPipe = numbers{[]syscall.Errno{syscall.EPIPE}, []syscall.Errno{109, 232}}
+)
 
 func kindOf(err error) kind {
 	if k, ok := ownKind(err); ok {
@@ -76,7 +89,10 @@ func kindOf(err error) kind {
 			return r.kind
 		}
 	}
-	if unreachable(err) {
+	switch {
+	case noRoom.is(runtime.GOOS, err):
+		return kind{codeOther, makeRoom}
+	case unreachable(err):
 		return kind{codeUnreachable, "clinicaldoc doctor"}
 	}
 	return kind{code: codeOther}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -80,6 +81,31 @@ func TestAFailureOfThisMachineIsNotUnreachable(t *testing.T) {
 		assert.Equal(t, codeOther, kindOf(err).code, "%v", err)
 		assert.NotContains(t, kindOf(err).do, "doctor", "%v", err)
 	}
+}
+
+func TestEachSystemHasItsOwnNumbers(t *testing.T) {
+	t.Parallel()
+	of := func(number syscall.Errno) error {
+		return fmt.Errorf("the export cannot be written: %w", &fs.PathError{Op: "write", Path: "a", Err: number})
+	}
+	for _, number := range []syscall.Errno{39, 112, 223, 1295} { // ERROR_HANDLE_DISK_FULL, DISK_FULL, FILE_TOO_LARGE, DISK_QUOTA_EXCEEDED
+		assert.True(t, noRoom.is("windows", of(number)), number)
+		assert.False(t, noRoom.is("plan9", of(number)), "%d is something else there", number)
+	}
+	for _, number := range []syscall.Errno{109, 232} { // ERROR_BROKEN_PIPE, ERROR_NO_DATA
+		assert.True(t, closedPipe.is("windows", of(number)), number)
+		assert.False(t, closedPipe.is("plan9", of(number)), "%d is something else there", number)
+	}
+	for _, system := range []string{"windows", "linux"} {
+		assert.True(t, noRoom.is(system, of(syscall.ENOSPC)), system)
+		assert.True(t, closedPipe.is(system, of(syscall.EPIPE)), system)
+		assert.False(t, noRoom.is(system, os.ErrClosed), system)
+	}
+	full := of(syscall.ENOSPC)
+	if runtime.GOOS == "windows" {
+		full = of(112)
+	}
+	assert.Equal(t, kind{codeOther, makeRoom}, kindOf(full))
 }
 
 // remedyAt says which argument of a call, or which member of a literal, is printed after "do:".
