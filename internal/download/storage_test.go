@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -257,4 +258,36 @@ func TestARestartForgetsTheBeginning(t *testing.T) {
 	left, err := os.ReadFile(file.Name())
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+// That there is no more says that the recording is complete, but only of the recording that was received.
+func TestTheEndOfAnotherRecordingIsNotTheEnd(t *testing.T) {
+	t.Parallel()
+	for tag, want := range map[string]bool{`"1"`: true, "": true, `"2"`: false} {
+		d := newTest(io.Discard)
+		d.received, d.recording = 100, recording{`"1"`, -1}
+		_, err := take(t, d, respond(http.StatusRequestedRangeNotSatisfiable, http.NoBody, 0, "Content-Range", "bytes */100", "ETag", tag))
+		assert.Equal(t, want, err == nil, tag)
+	}
+}
+
+// Who waits for an address that another asks for can be cancelled.
+func TestAWaitForAnothersAddressCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStored()
+		s.asking <- struct{}{}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		p := s.Piece(Source{}, make([]byte, 1), 0)
+		require.ErrorIs(t, p.Prepare((&http.Request{}).WithContext(ctx)), context.Canceled)
+	})
+}
+
+// A long name is cut between its letters: some file systems take no others.
+func TestALongNameIsCutBetweenItsLetters(t *testing.T) {
+	t.Parallel()
+	name := beside("a"+strings.Repeat("\u00e9", 200), ".json")
+	assert.True(t, utf8.ValidString(name))
+	assert.LessOrEqual(t, len(name), 255)
 }

@@ -3,6 +3,7 @@ package exchange
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"runtime"
 	"testing"
@@ -93,12 +94,22 @@ func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	state := new(SendState)
 	state.Watchdog.Guard(t.Context(), time.Minute)
 	defer state.Watchdog.Stop()
-	retired := false
-	r.Receiver = receiver(func() { retired = state.retired.Load() })
+	retired, closed := false, false
+	state.conn.Store(new(net.Conn(hungUp{closed: &closed})))
+	r.Receiver = receiver(func() { retired = state.retired.Load() && !closed })
 	c := &call{Request: r}
 	require.ErrorIs(t, c.receive(t.Context(), responds(http.StatusUnprocessableEntity, "{}"), new(Attempt), state), ErrStatus)
 	assert.True(t, retired)
+	assert.True(t, closed, "nobody has to find out that it cannot be used")
 }
+
+// hungUp is a connection that is told to close.
+type hungUp struct {
+	net.Conn
+	closed *bool
+}
+
+func (c hungUp) Close() error { *c.closed = true; return nil }
 
 func TestTheSourceIsAskedForTheTokenOfEachAttempt(t *testing.T) {
 	t.Parallel()

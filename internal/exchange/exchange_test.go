@@ -466,3 +466,23 @@ func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
 		assert.False(t, result.OutcomeUnknown)
 	}
 }
+
+// A token that was renewed has cost an attempt, and none of the retries.
+func TestARenewalIsNoRetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		statuses := []int{http.StatusUnauthorized, http.StatusServiceUnavailable, http.StatusOK}
+		attempts := 0
+		r := newRequest(Reads, func(*http.Request) (*http.Response, error) {
+			attempts++
+			return responds(statuses[attempts-1], "{}"), nil
+		})
+		r.MaxRetries = 1
+		r.Authorization = func(context.Context) (string, error) { return "old", nil }
+		r.Renew = func(context.Context, string) string { return "fresh" }
+		result, err := r.Do(t.Context())
+		require.NoError(t, err)
+		result.Release()
+		assert.Equal(t, 3, attempts)
+	})
+}

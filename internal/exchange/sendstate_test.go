@@ -3,10 +3,12 @@ package exchange_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"os"
 	"runtime"
@@ -441,6 +443,30 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		_, err = first.Write(nil)
 		assert.Equal(t, skipped, errors.Is(err, io.ErrClosedPipe))
 	}
+}
+
+// However many connections were idle, they are not held against the server; and one of HTTP/2, which others share, is not closed.
+func TestHowManyConnectionsACreateSkips(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewUnstartedServer(nil)
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	shared, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec,noctx // it is the test's own
+	require.NoError(t, err)
+	defer func() { _ = shared.Close() }()
+	transport := &stale{conns: []net.Conn{shared}, idle: []time.Duration{time.Hour}}
+	for range 20 {
+		transport.conns, transport.idle = append([]net.Conn{pipe(t)}, transport.conns...), append([]time.Duration{time.Hour}, transport.idle...)
+	}
+	request := newCall(nil)
+	request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+	request.Body = oneShot{streamed{strings.NewReader("head"), "end"}}
+	_, err = request.Do(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{"headend"}, transport.got)
+	_, err = shared.Write(nil)
+	require.NoError(t, err)
 }
 
 // endedMeanwhile skips its only connection, and ends the call meanwhile. From then on it asks for no connection, as net/http does.
