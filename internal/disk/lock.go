@@ -18,6 +18,10 @@ var (
 	ErrMoved = redact.New("the file was moved or removed, or another stands in its place")
 	// ErrNotPrivate is what all that [CheckPrivate] refuses matches.
 	ErrNotPrivate = redact.New("the file is not a private one of this user")
+)
+
+// Why a file is not private.
+var (
 	ErrOthers     = redact.Fail("it belongs to another user of this machine", ErrNotPrivate)
 	ErrLinked     = redact.Fail("it has another name as well (a hard link)", ErrNotPrivate)
 	ErrNotRegular = redact.Fail("it is not a regular file", ErrNotPrivate)

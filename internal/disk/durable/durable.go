@@ -29,11 +29,11 @@ type FS interface {
 
 // From returns the file system of a context: the system's own unless [disk.With] set another.
 func From(ctx context.Context) FS {
-	own, given := disk.From(context.Background()), disk.From(ctx)
-	if given == own {
-		return system{own}
+	given := disk.From(ctx)
+	if given == disk.From(context.Background()) { //nolint:contextcheck // which has the system's own
+		return system{given}
 	}
-	return given.(FS) //nolint:forcetypeassert // a test that brings half a file system should know
+	return given.(FS) //nolint:errcheck,forcetypeassert // a test that brings half a file system should know
 }
 
 type slackKey struct{}
