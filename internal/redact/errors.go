@@ -42,10 +42,10 @@ func Cause(err error) string {
 	case errors.As(err, &op) && op.Op == "proxyconnect": // before what it wraps, or the proxy's trouble looks like the server's
 		return "the proxy in between (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: " + Cause(op.Err)
 	}
-	if text := security(err); text != "" {
-		return text
-	}
+	tls := security(err)
 	switch {
+	case tls != "":
+		return tls
 	case errors.As(err, &path): // before the number it wraps
 		return word(path.Op) + " of a local file failed: " + Cause(path.Err)
 	case errors.As(err, &dns):
@@ -58,7 +58,7 @@ func Cause(err error) string {
 		return errno.Error()
 	case errors.Is(err, net.ErrClosed):
 		return "the connection was closed meanwhile (" + net.ErrClosed.Error() + ")"
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), is[flate.CorruptInputError](err):
 		return "the response's compression is corrupt"
 	}
 	return unnamed(err)
@@ -85,23 +85,19 @@ func wraps(err, target error) bool {
 
 // security explains what went wrong with TLS; it is empty for other errors.
 func security(err error) string {
-	var unknownAuthority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var verification *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
-	case errors.As(err, &unknownAuthority):
+	case is[x509.UnknownAuthorityError](err):
 		return "the server's certificate is signed by an authority unknown here; install that authority's certificate (a bare container has none), or give WithHTTPClient a client that trusts it"
-	case errors.As(err, &hostname):
+	case is[x509.HostnameError](err):
 		return "the server's certificate is for another host name than the one asked for; check the address"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+	case isInvalid && invalid.Reason == x509.Expired:
 		return "the server's certificate has expired or is not yet valid; is this machine's clock right?"
-	case errors.As(err, &invalid):
+	case isInvalid:
 		return "the server's certificate is not valid: " + x509.CertificateInvalidError{Reason: invalid.Reason}.Error()
-	case errors.As(err, &verification): // some systems' own words
+	case is[*tls.CertificateVerificationError](err): // some systems' own words
 		return "the server's certificate cannot be verified; check the address, or give WithHTTPClient a client that trusts it"
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+	case is[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS on this port; is the base URL's scheme right?"
 	}
 	return ""
@@ -182,19 +178,22 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // Kind is one word for why the network or the file system failed, out of few, and empty where none of them fits.
 func Kind(err error) string {
-	var path *fs.PathError
-	var dns *net.DNSError
-	var op *net.OpError
+	op, isOp := errors.AsType[*net.OpError](err)
 	switch {
 	case security(err) != "":
 		return "tls"
-	case errors.As(err, &path):
+	case is[*fs.PathError](err):
 		return "file"
-	case errors.As(err, &dns):
+	case is[*net.DNSError](err):
 		return "dns"
-	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"):
+	case isOp && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"):
 		return "connect"
 	case isTimeout(err):
 		return "timeout"

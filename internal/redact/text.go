@@ -3,7 +3,6 @@ package redact
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,9 +17,7 @@ func (t Text) Error() string { return string(t) }
 func (t Text) SafeText() string { return string(t) }
 
 // New returns a sentinel: a Text that matches nothing but itself, as what errors.New returns.
-func New(text string) error { return &sentinel{Text(text)} }
-
-type sentinel struct{ Text }
+func New(text string) error { return &failure{text: text} }
 
 // Fail returns an error with a text that is safe to print, for which the caller answers. Causes that are not nil are there for
 // errors.Is and errors.As, and are not printed.
@@ -46,7 +43,6 @@ func (f *failure) Error() string              { return f.text }
 func (f *failure) SafeText() string           { return f.text }
 func (f *failure) Unwrap() []error            { return f.causes }
 func (f *failure) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.text) }
-func (f *failure) LogValue() slog.Value       { return slog.StringValue(f.text) }
 
 // IsHeaderValue reports whether s can be sent in a header.
 func IsHeaderValue(s string) bool {

@@ -83,8 +83,5 @@ func TestAProxysRefusalIsTold(t *testing.T) {
 		require.Error(t, err)
 		assert.Contains(t, redact.Cause(err), want)
 		assert.NotContains(t, err.Error(), canary)
-		var refusal *redact.ProxyError
-		require.ErrorAs(t, err, &refusal)
-		assert.Equal(t, status, refusal.StatusCode)
 	}
 }
