@@ -389,7 +389,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 		Progress: params.OnProgress,
 	}
 	if !options.noRetry {
-		source.MaxRetries = c.config.retry.MaxRetries
+		source.MaxRetries = c.maxRetries
 	}
 	if !params.IgnoreSize {
 		source.Size = func(ctx context.Context) int64 {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +12,8 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,10 +35,9 @@ type Client struct {
 	Tokens *TokensService // the user's access tokens
 	Users  *UsersService  // the authenticated user
 
-	config  config
+	config
 	base    string // scheme, host and path prefix, without a trailing slash
 	baseURL *url.URL
-	peer    *exchange.Peer
 	storage *exchange.Peer
 	token   authorization
 	renew   renewal // nil: never
@@ -53,15 +53,10 @@ type Client struct {
 // token or one that cannot stand in a header, an invalid option, and plain http to another machine (see
 // [WithInsecureHTTP]) are errors that match [ErrInvalidArgument].
 func NewClient(baseURL, token string, opts ...Option) (*Client, error) {
-	cfg, err := newConfig(opts)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.tokenSource != nil && token != "" {
-		return nil, invalid("NewClient: token", "give a token or WithTokenSource, not both")
-	}
-	return newClient("NewClient: baseURL", baseURL, "NewClient: token", token, cfg)
+	return newClient("NewClient: baseURL", baseURL, givenToken, token, opts)
 }
+
+const givenToken = "NewClient: token"
 
 // The environment variables that [NewClientFromEnv] reads.
 const (
@@ -72,50 +67,38 @@ const (
 // NewClientFromEnv is [NewClient] with the base URL from CLINICALDOC_BASE_URL and the token from CLINICALDOC_TOKEN.
 // A missing variable is an error that names it. The token's variable is not used when there is a [WithTokenSource].
 func NewClientFromEnv(opts ...Option) (*Client, error) {
+	return newClient("environment variable "+EnvBaseURL, os.Getenv(EnvBaseURL), "environment variable "+EnvToken, os.Getenv(EnvToken), opts)
+}
+
+// newClient names in its errors where the base URL and the token came from.
+func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
 		return nil, err
 	}
-	return newClient("environment variable "+EnvBaseURL, os.Getenv(EnvBaseURL), "environment variable "+EnvToken, os.Getenv(EnvToken), cfg)
-}
-
-// newClient names in its errors where the base URL and the token came from.
-func newClient(urlName, baseURL, tokenName, token string, cfg config) (*Client, error) {
 	parsed, err := parseBaseURL(urlName, baseURL, cfg.insecureHTTP)
 	if err != nil {
 		return nil, err
 	}
-	var header authorization
-	var renew renewal
-	if cfg.tokenSource != nil {
-		header = sourced(cfg.tokenSource)
-		renew = renewed(cfg.tokenSource, header)
-	} else {
-		if err := checkToken(token); err != nil {
-			return nil, invalid(tokenName, "%s", err)
-		}
-		header = bearer(token)
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, edited: new(editedNotes), creates: creates.NewRegistry()}
+	switch wrong := checkToken(token); {
+	case cfg.tokenSource != nil && token != "" && tokenName == givenToken:
+		return nil, invalid(tokenName, "give a token or WithTokenSource, not both")
+	case cfg.tokenSource != nil:
+		c.token = sourced(cfg.tokenSource)
+		c.renew = renewed(cfg.tokenSource, c.token)
+	case wrong != "":
+		return nil, invalid(tokenName, "%s", wrong)
+	default:
+		c.token = bearer(token)
 	}
-	if cfg.httpClient == nil {
-		cfg.httpClient = &http.Client{Transport: exchange.Shared()}
-	}
-	c := &Client{
-		config: cfg, base: parsed.String(), baseURL: parsed, token: header, renew: renew,
-		edited: new(editedNotes), creates: creates.NewRegistry(),
-	}
-	c.peer = &exchange.Peer{
-		Transport: cfg.httpClient.Transport, Timeout: cfg.httpClient.Timeout, Origin: parsed,
-		Accept:    "application/json", // without it the service puts errors into redirects
-		UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout, MaxBody: cfg.maxResponseSize,
-		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
+	c.peer.Origin = parsed
+	if c.peer.Transport == nil {
+		c.peer.Transport = exchange.Shared()
 	}
 	// Storage is another server: it gets no token, is not meant by the limits, and sends recordings for as long as they take.
 	c.storage = &exchange.Peer{
-		Transport: cfg.httpClient.Transport, UserAgent: cfg.userAgent, StallTimeout: cfg.stallTimeout,
-		MinWait: cfg.retry.MinWait, MaxWait: cfg.retry.MaxWait,
-	}
-	if cfg.limiter != nil {
-		c.peer.Limit = limited(cfg.limiter)
+		Transport: c.peer.Transport, UserAgent: c.peer.UserAgent, StallTimeout: c.peer.StallTimeout, MinWait: c.peer.MinWait, MaxWait: c.peer.MaxWait,
 	}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil
@@ -283,52 +266,36 @@ func maskedRoute(path string) string {
 	return strings.Join(segments, "/")
 }
 
+var placeholder = regexp.MustCompile(`^\{[A-Za-z0-9_.-]{1,32}\}$`)
+
 // fitsRoute reports whether the template is of the path: its segments are the path's own, or names in braces.
 func fitsRoute(path, template string) bool {
 	own, shown := strings.Split(path, "/"), strings.Split(template, "/")
-	if len(own) != len(shown) {
-		return false
-	}
-	for i, s := range shown {
-		name, open := strings.CutPrefix(s, "{")
-		name, closed := strings.CutSuffix(name, "}")
-		if s != own[i] && (!open || !closed || !redact.IsIdentifier(name, maxShownSegment, "_-.")) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(own, shown, func(own, shown string) bool { return own == shown || placeholder.MatchString(shown) })
 }
 
 func hasDotSegment(path string) bool {
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == "." || segment == ".." {
-			return true
-		}
-	}
-	return false
+	return strings.Contains("/"+path+"/", "/./") || strings.Contains("/"+path+"/", "/../")
 }
 
 func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// checkToken refuses a token that cannot stand in an Authorization header. The error does not hold the token.
-func checkToken(token string) error {
-	if token == "" {
-		return errors.New("is empty; want an access token of the service")
+// checkToken says why a token cannot stand in an Authorization header, without the token; "" if it can.
+func checkToken(token string) string {
+	scheme, _, _ := strings.Cut(token, " ")
+	switch {
+	case token == "":
+		return "is empty; want an access token of the service"
+	case strings.EqualFold(scheme, "Bearer"):
+		return "begins with \"Bearer\", which is added to it; give the token alone"
+	case len(token) > 1 && token[0] == token[len(token)-1] && (token[0] == '"' || token[0] == '\''):
+		return "stands in quotes; give the token alone"
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "holds a space, a line break or a character outside ASCII; was it copied with its surroundings?"
 	}
-	if scheme, _, _ := strings.Cut(token, " "); strings.EqualFold(scheme, "Bearer") {
-		return errors.New("begins with \"Bearer\", which is added to it; give the token alone")
-	}
-	if end := token[len(token)-1]; len(token) > 1 && token[0] == end && (end == '"' || end == '\'') {
-		return errors.New("stands in quotes; give the token alone")
-	}
-	for _, r := range token {
-		if r <= ' ' || r > '~' {
-			return errors.New("holds a space, a line break or a character outside ASCII; was it copied with its surroundings?")
-		}
-	}
-	return nil
+	return ""
 }
 
 // authorization gives the header of that name. It is a function because no verb of fmt can reach into one, as it could
@@ -352,8 +319,8 @@ func sourced(source TokenSource) authorization {
 		if err != nil {
 			return "", err
 		}
-		if err := checkToken(token); err != nil {
-			return "", redact.Fail("its token "+err.Error(), ErrInvalidArgument)
+		if wrong := checkToken(token); wrong != "" {
+			return "", redact.Fail("its token "+wrong, ErrInvalidArgument)
 		}
 		return bearerScheme + token, nil
 	}

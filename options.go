@@ -3,7 +3,6 @@ package clinicaldoc
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -21,19 +21,15 @@ type Option func(*config) error
 
 // config is what the options fill in; a Client never changes its own afterwards.
 type config struct {
-	httpClient      *http.Client
-	tokenSource     TokenSource
-	retry           RetryPolicy
-	limiter         Limiter
-	logger          *slog.Logger
-	observer        func(context.Context, Attempt)
-	hooks           *Hooks // nil: none
-	names           QueryNames
-	listParams      reflect.Type // ListNotesParams under these names
-	userAgent       string
-	insecureHTTP    bool
-	stallTimeout    time.Duration
-	maxResponseSize int64
+	peer         *exchange.Peer // the service
+	tokenSource  TokenSource
+	maxRetries   int
+	logger       *slog.Logger
+	observer     func(context.Context, Attempt)
+	hooks        *Hooks // nil: none
+	names        QueryNames
+	listParams   reflect.Type // ListNotesParams under these names
+	insecureHTTP bool
 }
 
 // when is an option that sets something, or is refused for what is wrong with it.
@@ -52,12 +48,11 @@ func always[T any](set func(*T)) func(*T) error { return when(true, "", "", set)
 
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) (config, error) {
-	c := config{
-		retry:           defaultRetry,
-		names:           defaultQueryNames,
-		userAgent:       "clinicaldoc-go/" + version,
-		stallTimeout:    time.Minute,
-		maxResponseSize: 64 << 20,
+	c := config{maxRetries: defaultRetry.MaxRetries, names: defaultQueryNames}
+	c.peer = &exchange.Peer{
+		Accept:    "application/json", // without it the service puts errors into redirects
+		UserAgent: "clinicaldoc-go/" + version, StallTimeout: time.Minute, MaxBody: 64 << 20,
+		MinWait: defaultRetry.MinWait, MaxWait: defaultRetry.MaxWait,
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -85,9 +80,7 @@ var (
 // the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 func WithHTTPClient(client *http.Client) Option {
 	return when(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
-		own := *client
-		own.Transport = cmp.Or(own.Transport, http.DefaultTransport)
-		c.httpClient = &own
+		c.peer.Transport, c.peer.Timeout = cmp.Or(client.Transport, http.DefaultTransport), client.Timeout
 	})
 }
 
@@ -128,7 +121,9 @@ func WithRetry(policy RetryPolicy) Option {
 	policy.MaxWait = cmp.Or(policy.MaxWait, max(defaultRetry.MaxWait, policy.MinWait))
 	policy.MinWait = cmp.Or(policy.MinWait, min(defaultRetry.MinWait, policy.MaxWait))
 	return when(valid && policy.MinWait <= policy.MaxWait, "WithRetry",
-		"MaxRetries, MinWait and MaxWait must not be negative, and MinWait must not exceed MaxWait", func(c *config) { c.retry = policy })
+		"MaxRetries, MinWait and MaxWait must not be negative, and MinWait must not exceed MaxWait", func(c *config) {
+			c.maxRetries, c.peer.MinWait, c.peer.MaxWait = policy.MaxRetries, policy.MinWait, policy.MaxWait
+		})
 }
 
 // Limiter holds attempts back; *rate.Limiter of golang.org/x/time/rate is one. Wait returns when the attempt may go, or
@@ -140,7 +135,7 @@ type Limiter interface {
 // WithLimiter asks the limiter before every attempt, retries included. Clients may share one. An error of it that means a
 // deadline, as *rate.Limiter says in words, matches [context.DeadlineExceeded].
 func WithLimiter(limiter Limiter) Option {
-	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.limiter = limiter })
+	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.peer.Limit = limited(limiter) })
 }
 
 // WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings. A warning
@@ -178,7 +173,7 @@ func WithQueryNames(names QueryNames) Option {
 // WithUserAgent replaces the User-Agent header, "clinicaldoc-go/" and the version.
 func WithUserAgent(userAgent string) Option {
 	return when(userAgent != "" && redact.IsHeaderValue(userAgent), "WithUserAgent", "the text is empty or cannot stand in a header",
-		func(c *config) { c.userAgent = userAgent })
+		func(c *config) { c.peer.UserAgent = userAgent })
 }
 
 // WithInsecureHTTP allows plain http to other machines than this one. The token and patients' data are then readable to
@@ -190,13 +185,13 @@ func WithInsecureHTTP() Option {
 // WithStallTimeout sets how long an attempt may go without a byte moving in either direction before it is given up;
 // one minute by default. It bounds every attempt, however long a healthy transfer may take.
 func WithStallTimeout(d time.Duration) Option {
-	return when(d > 0, "WithStallTimeout", "the time must be positive", func(c *config) { c.stallTimeout = d })
+	return when(d > 0, "WithStallTimeout", "the time must be positive", func(c *config) { c.peer.StallTimeout = d })
 }
 
 // WithMaxResponseSize sets how many bytes a response may have, decompressed; 64 MiB by default. A larger one is
 // [ErrUnexpectedResponse]. Audio downloads are streamed and not limited by it.
 func WithMaxResponseSize(size int64) Option {
-	return when(size > 0, "WithMaxResponseSize", "the size must be positive", func(c *config) { c.maxResponseSize = size })
+	return when(size > 0, "WithMaxResponseSize", "the size must be positive", func(c *config) { c.peer.MaxBody = size })
 }
 
 // CallOption changes a single call; every method takes any number of them last. Token, headers and query of a call go to
@@ -320,6 +315,6 @@ func WithoutRetry() CallOption {
 // scripts. In a server a call that forgets it would act as the client's own user; a [TokenSource] that takes the user from
 // the context fails instead. An empty token, or one that cannot stand in a header, is [ErrInvalidArgument].
 func WithToken(token string) CallOption {
-	err := checkToken(token)
-	return when(err == nil, "WithToken", fmt.Sprintf("the token %v", err), func(o *callOptions) { o.authorization, o.renew = bearer(token), nil })
+	wrong := checkToken(token)
+	return when(wrong == "", "WithToken", "the token "+wrong, func(o *callOptions) { o.authorization, o.renew = bearer(token), nil })
 }

@@ -99,7 +99,7 @@ func (s *scope) newCall() *exchange.Request {
 		call.Authorization, call.Renew = c.token, c.renew
 	}
 	if !options.noRetry {
-		call.MaxRetries = c.config.retry.MaxRetries
+		call.MaxRetries = c.maxRetries
 	}
 	return call
 }

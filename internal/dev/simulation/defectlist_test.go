@@ -219,7 +219,7 @@ var caught = []defect{
 	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", old: "params.Settle = max(r.settle(), t.took())", with: "params.Settle = 1"},
 
 	// Patience, manners, privacy.
-	{name: "nine retries", file: "request.go", old: "call.MaxRetries = c.config.retry.MaxRetries", with: "call.MaxRetries = 3 * c.config.retry.MaxRetries"},
+	{name: "nine retries", file: "request.go", old: "call.MaxRetries = c.maxRetries", with: "call.MaxRetries = 3 * c.maxRetries"},
 	{name: "no pauses", file: "internal/exchange/retry.go", old: "return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)", with: "return max(0*(shortest+time.Duration(spread*float64(longest-shortest))), retryAfter)"},
 	{name: "the service's words are printed", file: "errors.go", old: "if advice := e.whatToDo(); advice != \"\" {", with: "b.WriteString(e.Message)\n\tif advice := e.whatToDo(); advice != \"\" {"},
 	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = RetryAfter(resp.Header, time.Now())", with: "_ = time.Now"},

@@ -125,7 +125,7 @@ var held = []defect{
 	{name: "a rewound writer has still written", file: "internal/download/writer.go", old: "\tt.written = 0\n\t_, err = t.rewinder", with: "\t_, err = t.rewinder", held: "internal/download TestARewindDropsNothingButTheRecording"},
 
 	// The client.
-	{name: "an option changes the caller's http.Client", file: "options.go", old: "\t\town := *client\n\t\town.Transport = cmp.Or(own.Transport, http.DefaultTransport)\n\t\tc.httpClient = &own", with: "\t\tclient.Transport = cmp.Or(client.Transport, http.DefaultTransport)\n\t\tc.httpClient = client", held: ". TestWithHTTPClientLeavesTheClientAlone"},
+	{name: "an option changes the caller's http.Client", file: "options.go", old: "\t\tc.peer.Transport, c.peer.Timeout = cmp.Or(client.Transport, http.DefaultTransport), client.Timeout", with: "\t\tclient.Transport = cmp.Or(client.Transport, http.DefaultTransport)\n\t\tc.peer.Transport, c.peer.Timeout = client.Transport, client.Timeout", held: ". TestWithHTTPClientLeavesTheClientAlone"},
 	{name: "a read within an edit takes away the edit's headers", file: "options.go", old: "\theader := maps.Clone(o.header)\n", with: "\theader := o.header\n", held: ". TestInnerRequestsLeaveTheCallsHeaders"},
 	{name: "what Do decodes lies in the response's buffer", file: "client.go", old: "json.Unmarshal(bytes.Clone(response), out)", with: "json.Unmarshal(response, out)", held: ". TestDoGivesBytesThatMayBeKept"},
 	{name: "a response that was asked for lies in the shared buffer", file: "response.go", old: "Body:       bytes.Clone(call.Last.Body),", with: "Body:       call.Last.Body,", held: ". TestAResponseOutlivesTheNextCalls"},
