@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -62,4 +64,22 @@ func MediaType(contentType string) string {
 		return ""
 	}
 	return kind
+}
+
+// IsHeaderValue reports whether s can be sent in a header.
+func IsHeaderValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) })
+}
+
+// IsIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
+// server sent may then stand in a log line.
+func IsIdentifier(s string, maxLen int, extra string) bool {
+	return s != "" && len(s) <= maxLen && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(extra, r)
+	})
+}
+
+// Status is a status with its name, as far as it has one.
+func Status(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
 }

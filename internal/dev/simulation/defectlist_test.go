@@ -19,7 +19,7 @@ var caught = []defect{
 	{name: "a body that has left whole counts as cut", file: "internal/exchange/sendstate.go", old: "case body != nil && body.whole.Load():\n\t\treturn Wholly", with: "case body != nil && body.whole.Load():\n\t\treturn Partly"},
 	{name: "a body that was cut counts as whole", file: "internal/exchange/retry.go", old: "return o.Sent == Wholly", with: "return o.Sent != Never"},
 	{name: "a cut upload is retried again and again", attempts: 3, file: "internal/exchange/exchange.go", old: "next.Retry = !c.cut", with: "next.Retry = true"},
-	{name: "BeforeCommit cannot refuse", file: "internal/exchange/streamed.go", old: "return <-reply", with: "<-reply\n\t\treturn nil"},
+	{name: "BeforeCommit cannot refuse", file: "internal/exchange/upload.go", old: "return <-reply", with: "<-reply\n\t\treturn nil"},
 	{name: "the created note may be another patient's", file: "notes.go", old: "if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {", with: "if false {"},
 	{name: "a renamed note does not forbid to say not created", file: "internal/creates/evidence.go", old: "|| about && n.Patient && n.User != UserOther", with: "|| about && false"},
 	{name: "nothing forbids to say not created", file: "internal/creates/verdict.go", old: "case e.Resembling:", with: "case false:"},
@@ -165,7 +165,7 @@ var caught = []defect{
 	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.renew, inner.noRetry = o.authorization, o.renew, o.noRetry", with: "inner.noRetry = o.noRetry"},
 	{name: "reads of an edit go to another team", file: "options.go", old: "inner.header, inner.query = header.Clone(),", with: "_, inner.query = header.Clone(),", survives: "worlds have one team", held: ". TestInnerRequestsGoWhereTheCallGoes"},
 	{name: "what cannot pass is retried", file: "internal/exchange/retry.go", old: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn false", with: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn true"},
-	{name: "a response that breaks off is whole", file: "internal/exchange/memory.go", old: "case err != nil:\n\t\treturn n, err", with: "case false:\n\t\treturn n, err"},
+	{name: "a response that breaks off is whole", file: "internal/exchange/body.go", old: "case err != nil:\n\t\treturn n, err", with: "case false:\n\t\treturn n, err"},
 
 	// Lists and waiting.
 	{name: "rows that moved are not looked for", file: "internal/list/progress.go", old: "return p.Number != w.latest.Number+1 || w.shrunk(p)", with: "return false"},
