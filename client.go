@@ -197,8 +197,8 @@ func newRequest(method, path, route string) (request, error) {
 }
 
 // newBody is a body as the caller of Do gives it.
-func newBody(body any, contentType string) (exchange.Body, error) {
-	content := &exchange.Payload{Type: cmp.Or(contentType, "application/octet-stream")}
+func newBody(body any, contentType string) (*exchange.Body, error) {
+	content := &exchange.Body{ContentType: cmp.Or(contentType, "application/octet-stream")}
 	var err error
 	switch b := body.(type) {
 	case []byte:
@@ -209,7 +209,7 @@ func newBody(body any, contentType string) (exchange.Body, error) {
 	}:
 		content.Bytes, err = io.ReadAll(b)
 	case io.Reader:
-		content.Stream = b
+		content = exchange.Stream(content.ContentType, b)
 	default:
 		if contentType != "" {
 			return nil, invalid("WithHeader", "Content-Type is for a body of bytes, or of a reader; any other is sent as JSON")
@@ -217,7 +217,7 @@ func newBody(body any, contentType string) (exchange.Body, error) {
 		if body == nil {
 			return nil, nil //nolint:nilnil // there is none
 		}
-		content.Type = ""
+		content.ContentType = ""
 		if content.Bytes, err = json.Marshal(body); err != nil {
 			return nil, refuse("Do: the body cannot be encoded as JSON", err)
 		}
@@ -298,8 +298,7 @@ func checkToken(token string) string {
 	return ""
 }
 
-// authorization gives the header of that name. It is a function because no verb of fmt can reach into one, as it could
-// into a field.
+// authorization gives the header of that name: a function, because no verb of fmt can reach into one.
 type authorization = func(context.Context) (string, error)
 
 // renewal gives the header after the given one was refused, empty if there is no other.
@@ -329,8 +328,7 @@ func sourced(source TokenSource) authorization {
 // maxRefused bounds the memory of refused tokens; a source that gives more of them is told of some twice.
 const maxRefused = 1000
 
-// renewed reports a refused token to a source that wants to know, once, and asks it for another. Many calls may be refused at
-// once: they wait for the first of them.
+// renewed reports a refused token to a source that wants to know, once, and asks it for another. Other calls wait for that.
 func renewed(source TokenSource, header authorization) renewal {
 	invalidator, ok := source.(interface{ Invalidate(token string) })
 	if !ok {

@@ -73,7 +73,7 @@ type edit struct {
 	began  time.Time
 	read   *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
 	params UpdateNoteParams // of an Update
-	body   exchange.Payload // of an Update
+	body   exchange.Body    // of an Update
 	done   *ProgressNote    // as an earlier attempt left it
 }
 

@@ -79,7 +79,7 @@ var (
 // Error returns a text that is safe to log.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(errorPrefix(e.Operation, e.Method, e.Route) + e.status())
+	b.WriteString(errorPrefix(e.Operation, e.Method, e.Route) + redact.Status(e.StatusCode))
 	if names := e.fieldNames(); len(names) > 0 {
 		fmt.Fprintf(&b, " [fields: %s]", strings.Join(names, ", "))
 	}
@@ -95,18 +95,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-func (e *Error) status() string {
-	if e.StatusCode == 0 {
-		return "no status"
-	}
-	return redact.Status(e.StatusCode)
-}
-
 // Is matches the sentinels of this package by status.
 func (e *Error) Is(target error) bool {
 	switch target {
-	case nil:
-		return false
 	case ErrServer:
 		return e.StatusCode >= 500
 	case ErrUnexpectedResponse:
@@ -154,8 +145,7 @@ func (e *Error) retryable() bool {
 	return effect.MayRetry(exchange.Outcome{Status: e.StatusCode})
 }
 
-// maySpeakOfState reports whether the status may be about the record's state: not about the token, the record's
-// existence, the time or the rate.
+// maySpeakOfState reports whether the status may be about the record's state, not about the token, its existence or the rate.
 func (e *Error) maySpeakOfState() bool {
 	switch e.StatusCode {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -229,8 +219,7 @@ func maybeDone(err error) error {
 	return redact.Fail(text(err)+"; an attempt may have had its effect: read the record before trying again", ErrOutcomeUnknown, err)
 }
 
-// callError is a failure that is not a response of the service: nothing was sent, nothing came back, or what came back
-// is not what was promised.
+// callError is a failure that is not a response of the service: nothing was sent or came back, or not what was promised.
 type callError struct {
 	op        operation
 	requestID string
@@ -264,7 +253,6 @@ func (e *callError) SafeText() string           { return e.detail }
 func (e *callError) Unwrap() []error            { return redact.OpaqueAll(e.causes...) }
 func (e *callError) retryable() bool            { return e.transient }
 func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
-func (e *callError) LogValue() slog.Value       { return slog.StringValue(e.Error()) }
 
 // invalid is an argument refused before any request; its values are the caller's and must not be patients' data.
 func invalid(what, format string, args ...any) error {
@@ -428,8 +416,7 @@ const (
 	maxFieldMessages = 20
 )
 
-// decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else, which is
-// no second error.
+// decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else.
 func decodeErrorBody(body []byte, e *Error) {
 	d := jsonscan.New(body)
 	if d.Kind() != jsonscan.Object {

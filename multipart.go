@@ -131,7 +131,7 @@ func (a *AudioSource) sum() (string, error) {
 	}
 	u := &upload{audio: a, at: at, hashed: true}
 	defer u.close()
-	head, _ := u.Open()
+	head, _ := u.open()
 	if _, err := io.Copy(io.Discard, head); err != nil {
 		return "", err
 	}
@@ -275,31 +275,21 @@ func (u *upload) render(p CreateNoteParams) error {
 	return nil
 }
 
-// ContentType holds the boundary.
-func (u *upload) ContentType() string { return u.contentType }
-
-// Size is -1 for a stream.
-func (u *upload) Size() int64 {
-	size := int64(len(u.before) + len(u.after) + len(u.ending))
+// body is what the request carries. A stream can be read once.
+func (u *upload) body() *exchange.Body {
+	b := &exchange.Body{ContentType: u.contentType, Open: u.open, Size: int64(len(u.before) + len(u.after) + len(u.ending))}
 	switch {
 	case u.audio == nil:
-		return size
-	case u.audio.length < 0:
-		return -1
+	case u.audio.openAt != nil:
+		b.Size += u.audio.length
+	default:
+		b.Size, b.Begun = -1, &u.audio.begun
 	}
-	return size + u.audio.length
+	return b
 }
 
-// Replayable is false for a stream that was read from.
-func (u *upload) Replayable() bool {
-	return u.audio == nil || u.audio.openAt != nil || !u.audio.begun.Load()
-}
-
-// Streamed is true: a disk may be slow, and a pipe may block.
-func (u *upload) Streamed() bool { return true }
-
-// Open withholds the closing delimiter.
-func (u *upload) Open() (head io.Reader, tail []byte) {
+// open withholds the closing delimiter.
+func (u *upload) open() (head io.Reader, tail []byte) {
 	if u.audio == nil {
 		return bytes.NewReader(u.after), u.ending
 	}

@@ -65,7 +65,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		defer end()
 		var sent sender
 		sent.observe(s.client, &call.options)
-		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload, upload.progress(params.OnProgress), params.BeforeCommit
+		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload.body(), upload.progress(params.OnProgress), params.BeforeCommit
 		if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
 			upload.hashed = upload.audio != nil
 			call.sent.BeforeCommit = func(ctx context.Context) error {

@@ -15,14 +15,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// do is the one way a service method reaches the service. In this order:
-//
-//  1. check the context; the method has checked its own arguments, and its door the options;
-//  2. make attempts where that is safe: package exchange has their order;
-//  3. turn what failed into a typed error (explain), and say so if it may have been carried out all the same (wrapUnknown);
-//  4. decode the response; what does not decode is an error too.
-//
-// What decode could not read of a response, and passed over, is logged.
+// do is the one way a service method reaches the service: attempts where those are safe, then a typed error, which says so if
+// the request may have been carried out all the same, or the decoded response. What decode passed over is logged.
 func do[T any](ctx context.Context, s *scope, r request, decode func(response []byte) (*T, []string, error)) (*T, error) {
 	if ended := redact.ContextErr(ctx); ended != nil {
 		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}

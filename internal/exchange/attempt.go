@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -88,12 +89,11 @@ func (c *call) admit(ctx context.Context) (failed Step, err error) {
 	return None, nil
 }
 
-// header makes the headers of one attempt, which a transport may change. The values of those that every request has share
-// one array.
+// header makes the headers of one attempt, which a transport may change. Those that every request has share one array.
 func (c *call) header(own http.Header) http.Header {
 	var contentType string
 	if c.Body != nil {
-		contentType = c.Body.ContentType()
+		contentType = cmp.Or(c.Body.ContentType, "application/json")
 	}
 	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType}
 	header := make(http.Header, len(own)+len(values))
@@ -113,7 +113,7 @@ const maxRedirects = 5 // on the own origin
 // send delivers the request: a streamed body from a goroutine of its own.
 func (c *call) send(out *http.Request, state *SendState) (*http.Response, error) {
 	state.Attach(out, c.Body, !c.Peer.ignoresExpect.Load())
-	if c.Body == nil || !c.Body.Streamed() {
+	if c.Body == nil || c.Body.Open == nil {
 		return c.deliver(out, state)
 	}
 	return state.SendStreamed(out.Context(), c.Progress, func() (*http.Response, error) { return c.deliver(out, state) })
@@ -125,7 +125,7 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 	for hops := 0; ; hops++ {
 		resp, err := c.Peer.Transport.RoundTrip(out)
 		switch {
-		case err != nil && out.Context().Err() == nil && state.Skipped(err) && (c.Body == nil || c.Body.Replayable() || state.BytesSent() == 0):
+		case err != nil && out.Context().Err() == nil && state.Skipped(err) && (c.Body.replayable() || state.BytesSent() == 0):
 			out = out.Clone(out.Context())
 			state.Attach(out, c.Body, out.Header.Get("Expect") != "")
 			hops--
@@ -140,7 +140,7 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 			_ = resp.Body.Close()
 			resp.Body = http.NoBody
 		}
-		rejected := resp.StatusCode == http.StatusExpectationFailed && out.Header.Get("Expect") != "" && c.Body.Replayable()
+		rejected := resp.StatusCode == http.StatusExpectationFailed && out.Header.Get("Expect") != "" && c.Body.replayable()
 		target := Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
 		redirected := target != nil && c.Body == nil && hops < maxRedirects
 		if !rejected && !redirected {

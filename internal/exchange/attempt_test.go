@@ -90,7 +90,7 @@ func (f receiver) Receive(context.Context, *http.Response, Watch) (int64, error)
 func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	t.Parallel()
 	r := newRequest(Creates, nil)
-	r.Body = &Payload{Bytes: []byte("{}")}
+	r.Body = &Body{Bytes: []byte("{}")}
 	state := new(SendState)
 	state.Watchdog.Guard(t.Context(), time.Minute)
 	defer state.Watchdog.Stop()

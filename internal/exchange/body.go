@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 	"net/http"
 	"strings"
@@ -12,54 +11,37 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Body is what a request carries.
-type Body interface {
-	ContentType() string
-	Size() int64 // -1: not known
-	// Open gives the body from its start: all but its last bytes, and those. Nobody can act on a body that lacks them, and
-	// somebody may once they have begun to leave.
-	Open() (head io.Reader, tail []byte)
-	Replayable() bool // Open can give all of it once more
-	Streamed() bool   // reading it may take long, or block
+// Body is what a request carries: bytes, or what Open gives.
+type Body struct {
+	ContentType string // empty: JSON
+	Bytes       []byte
+	// Open, when not nil, gives the body from its start: all but its last bytes, and those. Nobody can act on a body that lacks
+	// them, and somebody may once they have begun to leave. Reading it may take long, or block.
+	Open  func() (head io.Reader, tail []byte)
+	Size  int64        // of what Open gives; -1: not known
+	Begun *atomic.Bool // what can be read only once was read from; nil: Open can give all of it again
 }
 
-// Payload is a body of bytes, or of a reader, which is sent once, in chunks.
-type Payload struct {
-	Type   string // empty: JSON
-	Bytes  []byte
-	Stream io.Reader // instead of the bytes; nil: none
-
-	begun atomic.Bool // to read the stream
+// Stream is a body that is sent once, in chunks: only its end makes it whole, so that it needs no last bytes.
+func Stream(contentType string, r io.Reader) *Body {
+	b := &Body{ContentType: contentType, Size: -1, Begun: new(atomic.Bool)}
+	b.Open = func() (io.Reader, []byte) { return &OnceReader{From: r, Begun: b.Begun, Otherwise: errBegun}, nil }
+	return b
 }
 
-// ContentType implements [Body].
-func (p *Payload) ContentType() string { return cmp.Or(p.Type, "application/json") }
+func (b *Body) replayable() bool { return b == nil || b.Begun == nil || !b.Begun.Load() }
 
-// Replayable implements [Body].
-func (p *Payload) Replayable() bool { return !p.begun.Load() }
-
-// Streamed implements [Body].
-func (p *Payload) Streamed() bool { return p.Stream != nil }
-
-// Size implements [Body].
-func (p *Payload) Size() int64 {
-	if p.Stream != nil {
-		return -1
+// open holds back the last of the bytes, without which no document is whole.
+func (b *Body) open() (head io.Reader, tail []byte) {
+	if b.Open != nil {
+		return b.Open()
 	}
-	return int64(len(p.Bytes))
-}
-
-// Open holds back the last byte, without which no document is whole. A stream needs none: only its end makes it whole.
-func (p *Payload) Open() (head io.Reader, tail []byte) {
-	if p.Stream != nil {
-		return &OnceReader{From: p.Stream, Begun: &p.begun, Otherwise: errBegun}, nil
-	}
-	split := max(len(p.Bytes)-1, 0)
-	return bytes.NewReader(p.Bytes[:split]), p.Bytes[split:]
+	split := max(len(b.Bytes)-1, 0)
+	return bytes.NewReader(b.Bytes[:split]), b.Bytes[split:]
 }
 
 // reader is of a type that net/http knows: what it gives leaves together with the headers.
-func (p *Payload) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(p.Bytes)) }
+func (b *Body) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(b.Bytes)) }
 
 const errBegun = redact.Text("it is a reader that was read from already")
 
@@ -86,16 +68,19 @@ const (
 
 // Attach gives the request its body, announced by Expect: 100-continue where that pays and may be. Only a body that may be
 // sent twice gets a GetBody, with which net/http repeats requests by itself.
-func (s *SendState) Attach(out *http.Request, body Body, mayAnnounce bool) {
+func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 	if body == nil {
 		return
 	}
-	size := body.Size()
+	size := int64(len(body.Bytes))
+	if body.Open != nil {
+		size = body.Size
+	}
 	out.ContentLength = size
-	if held, ok := body.(*Payload); ok && held.Stream == nil && !s.Once && size <= SmallSize {
+	if body.Open == nil && !s.Once && size <= SmallSize {
 		s.unfollowed = size
-		out.Body = held.reader()
-		out.GetBody = func() (io.ReadCloser, error) { return held.reader(), nil }
+		out.Body = body.reader()
+		out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
 		return
 	}
 	announced := s.Once && (size < 0 || size > ExpectSize) && mayAnnounce
@@ -109,15 +94,15 @@ func (s *SendState) Attach(out *http.Request, body Body, mayAnnounce bool) {
 }
 
 // Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
-func (s *SendState) Follow(body Body, announced bool) io.ReadCloser {
-	b := &followedBody{state: s, announced: announced, streamed: body.Streamed(), reading: make(chan struct{}, 1), quit: make(chan struct{})}
+func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
+	b := &followedBody{state: s, announced: announced, streamed: body.Open != nil, reading: make(chan struct{}, 1), quit: make(chan struct{})}
 	if s.upload == nil {
 		s.upload = new(UploadState)
 	}
 	if s.upload.commits == nil && b.streamed {
 		s.upload.progress, s.upload.commits = make(chan struct{}, 1), make(chan chan error)
 	}
-	b.head, b.tail = body.Open()
+	b.head, b.tail = body.open()
 	if earlier := s.body.Swap(b); earlier != nil {
 		earlier.stop()
 	}

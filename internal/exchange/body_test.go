@@ -2,10 +2,12 @@ package exchange
 
 import (
 	"bytes"
+	"io"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The buffers are the process's, so that these tests do not run beside each other.
@@ -28,6 +30,16 @@ func TestLargeBuffersAreNotKept(t *testing.T) { //nolint:paralleltest // see abo
 func empty() {
 	runtime.GC()
 	runtime.GC()
+}
+
+func TestBytesWithholdTheirLast(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{`{"a":1}`: {`{"a":1`, `}`}, `1`: {"", "1"}, "": {"", ""}} {
+		head, tail := (&Body{Bytes: []byte(text)}).open()
+		read, err := io.ReadAll(head)
+		require.NoError(t, err)
+		assert.Equal(t, want, [2]string{string(read), string(tail)})
+	}
 }
 
 // Who releases twice must not give a buffer to two others.

@@ -124,7 +124,7 @@ func TestABodyThatIsCut(t *testing.T) {
 				require.NoError(t, err)
 				return nil, io.ErrUnexpectedEOF
 			})
-			call.Method, call.Effect, call.Body = http.MethodPost, effect, &exchange.Payload{Bytes: []byte(strings.Repeat("x", 100<<10))}
+			call.Method, call.Effect, call.Body = http.MethodPost, effect, &exchange.Body{Bytes: []byte(strings.Repeat("x", 100<<10))}
 			result, err := call.Do(t.Context())
 			require.Error(t, err)
 			assert.Equal(t, exchange.Partly, result.Last.Sent)

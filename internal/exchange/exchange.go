@@ -37,7 +37,7 @@ type Request struct {
 	Method     string
 	URL        *url.URL
 	Header     http.Header // beside those that every request has
-	Body       Body        // nil: none
+	Body       *Body       // nil: none
 	Effect     Effect
 	MaxRetries int
 
@@ -102,8 +102,7 @@ type Next struct {
 	Failures int  // in a row, for the length of the pause
 }
 
-// call is one call under way. As a transport it has no CloseIdleConnections, so that a failure leaves the caller's pool
-// alone.
+// call is one call under way. As a transport it has no CloseIdleConnections: a failure leaves the caller's pool alone.
 type call struct {
 	*Request
 	Result
@@ -197,7 +196,7 @@ func (c *call) renew(ctx context.Context) bool {
 		return false
 	}
 	fresh := c.Renew(ctx, c.authorization)
-	if fresh == "" || c.Body != nil && !c.Body.Replayable() {
+	if fresh == "" || !c.Body.replayable() {
 		return false
 	}
 	c.authorization, c.renewed = fresh, true
@@ -229,7 +228,7 @@ func (c *byEffect) Next(a *Attempt) Next {
 		next.Failures--
 	}
 	switch {
-	case next.Failures > c.MaxRetries, !c.Effect.MayRetry(a.Outcome), c.Body != nil && !c.Body.Replayable():
+	case next.Failures > c.MaxRetries, !c.Effect.MayRetry(a.Outcome), !c.Body.replayable():
 		return next
 	case c.Effect == Creates && a.Status == 0 && a.Sent == Partly:
 		next.Retry = !c.cut // a server that cuts an upload often means to refuse it; one more try tells

@@ -56,7 +56,7 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 		return header
 	}
 	bare := func(*Request) {}
-	document := func(c *Request) { c.Body = &Payload{Bytes: []byte("{}")} }
+	document := func(c *Request) { c.Body = &Body{Bytes: []byte("{}")} }
 	for range 2 {
 		assert.Equal(t, usual("Bearer first"), send(http.MethodGet, bare))
 		assert.Equal(t, with("Content-Type", "application/json"), send(http.MethodPut, document))

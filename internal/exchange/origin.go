@@ -33,8 +33,7 @@ func Port(u *url.URL) string {
 	return map[string]string{"https": "443", "http": "80"}[strings.ToLower(u.Scheme)]
 }
 
-// Redirect returns where a response to a GET or HEAD of from leads if it leads to the given origin, else nil. Without an origin it
-// is always nil.
+// Redirect returns where a response to a GET or HEAD of from leads if that is at home, else nil; home may be nil.
 func Redirect(status int, method, location string, from, home *url.URL) *url.URL {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -122,8 +122,7 @@ func ServerTime(h http.Header, now time.Time) time.Time {
 
 type sourceKey struct{}
 
-// WithJitter makes the calls of a context take their randomness from source, which gives numbers from 0 to below 1. Several
-// goroutines may ask it at once.
+// WithJitter makes the calls of a context take their random numbers from source, in several goroutines at once.
 func WithJitter(ctx context.Context, source func() float64) context.Context {
 	return context.WithValue(ctx, sourceKey{}, source)
 }
@@ -187,8 +186,7 @@ func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 
 func success(status int) bool { return status >= 200 && status <= 299 }
 
-// judge finds the cause of a failed attempt where it is known best: in the receiver's judgement, at our own end, in the
-// caller's context, in the watchdog, or else in the transport's error.
+// judge finds the cause of a failed attempt where it is known best.
 func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err error) {
 	a.Ended = redact.ContextErr(ctx)
 	refused, failed := state.Failure()
@@ -216,16 +214,14 @@ func Permanent(err error) bool {
 	return redact.Kind(err) == "tls" || ok && dns.IsNotFound
 }
 
-// refusal matches HTTP/2's errors for a request that the server has not taken: REFUSED_STREAM, and a graceful GOAWAY that
-// names an earlier stream as the last one. net/http exports no types for them. Anchored, because other texts can quote
-// what a server sent.
+// refusal matches HTTP/2's errors for a request that the server has not taken, which have no exported types: REFUSED_STREAM,
+// and a graceful GOAWAY that names an earlier stream as the last. Anchored: other texts can quote what a server sent.
 var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?(http2: Transport received Server's graceful shutdown GOAWAY|stream error: stream ID \d+; REFUSED_STREAM)`)
 
 // Refused reports whether the error says that the server took nothing of the request.
 func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }
 
-// Reset reports whether the peer ended the connection before it had read all. Windows has numbers of its own for that, which no
-// other system uses.
+// Reset reports whether the peer ended the connection before it had read all. The last two numbers are those of Windows.
 func Reset(err error) bool {
 	for _, number := range []syscall.Errno{syscall.ECONNRESET, syscall.EPIPE, 10053, 10054} {
 		if errors.Is(err, number) {

@@ -14,9 +14,12 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
+// Bounds on one attempt.
 const (
-	maxConnections = 10 // that net/http may try by itself within one attempt
-	maxInterim     = 10 // interim responses to one attempt
+	maxConnections = 10          // that net/http may try by itself
+	maxInterim     = 10          // interim responses
+	maxSkips       = 512         // connections that cannot be used; no pool is larger by default
+	maxIdle        = time.Second // of a connection that a create takes: a server may be about to close one that was idle for longer
 )
 
 var (
@@ -30,9 +33,8 @@ var (
 
 // SendState follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 //
-// Its latches, and those of UploadState, are set once and never reset, but for ignored. "Trace" is net/http, in whatever goroutine it calls
-// the functions of httptrace; "body" is the goroutine that reads the followed body, which is net/http's too; "Do" is the
-// goroutine of the call.
+// Its latches, and those of UploadState, are never reset, but for ignored. "Trace" is any goroutine in which net/http calls the
+// functions of httptrace, "body" the one of net/http's that reads the followed body, "Do" that of the call.
 //
 //	latch         set by                          read by
 //	traced        trace, a connection is wanted   Conclude, BytesSent: else the transport reports nothing
@@ -165,11 +167,6 @@ const (
 	skipped   // nothing of the request leaves by it: another connection is asked for
 )
 
-const (
-	maxIdle  = time.Second // of a connection that a create takes: a server may be about to close one that was idle for longer
-	maxSkips = 512         // of one attempt; no pool is larger by default
-)
-
 func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 	switch {
 	case info.Conn.RemoteAddr() == nil:
@@ -209,11 +206,10 @@ func (s *SendState) Skipped(err error) bool {
 	return body == nil || !body.whole.Load() || ownConn(*conn).written.Load() == s.written
 }
 
-// Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take
-// the rest of the body for that. It must come before the response is read, with whose end the connection is free for
-// others; they then find that they can write nothing, and take another. An upload that is still on its way is left alone,
-// because net/http gives the response up when a write fails. With a response that has no body the connection is free before
-// anybody knows its status: then only one of ours can be retired, which says so to whoever writes.
+// Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take the
+// rest of the body for that. It must come before the response is read, with whose end others may have the connection; they find
+// that they can write nothing. What is still on its way is left alone: net/http gives the response up when a write fails. After a
+// response without a body the connection is free already, and only one of ours can be retired.
 func (s *SendState) Retire() {
 	if conn := s.conn.Load(); s.pooled.Load() {
 		if own := ownConn(*conn); own != nil {

@@ -25,16 +25,9 @@ import (
 )
 
 // streamed is a body of a head and a tail.
-type streamed struct {
-	head io.Reader
-	tail string
+func streamed(head io.Reader, tail string) *exchange.Body {
+	return &exchange.Body{ContentType: "text/plain", Size: -1, Open: func() (io.Reader, []byte) { return head, []byte(tail) }}
 }
-
-func (b streamed) ContentType() string       { return "text/plain" }
-func (b streamed) Size() int64               { return -1 }
-func (b streamed) Open() (io.Reader, []byte) { return b.head, []byte(b.tail) }
-func (b streamed) Replayable() bool          { return true }
-func (b streamed) Streamed() bool            { return true }
 
 func newState(t *testing.T) (context.Context, *exchange.SendState) {
 	t.Helper()
@@ -43,18 +36,6 @@ func newState(t *testing.T) (context.Context, *exchange.SendState) {
 	t.Cleanup(state.Watchdog.Stop)
 	t.Cleanup(state.Stop)
 	return ctx, state
-}
-
-func TestJSONWithholdsItsLastByte(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][2]string{`{"a":1}`: {`{"a":1`, `}`}, `1`: {"", "1"}, "": {"", ""}} {
-		body := &exchange.Payload{Bytes: []byte(text)}
-		head, tail := body.Open()
-		read, err := io.ReadAll(head)
-		require.NoError(t, err)
-		assert.Equal(t, want, [2]string{string(read), string(tail)})
-		assert.EqualValues(t, len(text), body.Size())
-	}
 }
 
 func TestConclude(t *testing.T) {
@@ -94,7 +75,7 @@ func TestConclude(t *testing.T) {
 				trace.WroteHeaders()
 			}
 			if !tc.bare {
-				body := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+				body := state.Follow(streamed(strings.NewReader("head"), "end"), false)
 				_, err := io.ReadFull(body, make([]byte, tc.reads))
 				require.NoError(t, err)
 			}
@@ -107,7 +88,7 @@ func TestConclude(t *testing.T) {
 func TestConcludedBodyGivesNoMore(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
-	body := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+	body := state.Follow(streamed(strings.NewReader("head"), "end"), false)
 	state.Conclude(errors.New("synthetic"))
 	n, err := body.Read(make([]byte, 10))
 	require.Error(t, err)
@@ -119,7 +100,7 @@ func TestBodyConcludedWhileItIsReadGivesNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, state := newState(t)
 		pipe, feed := io.Pipe()
-		body := state.Follow(streamed{pipe, "end"}, false)
+		body := state.Follow(streamed(pipe, "end"), false)
 		read := make(chan int)
 		go func() {
 			n, err := body.Read(make([]byte, 10))
@@ -140,8 +121,8 @@ func TestBodyConcludedWhileItIsReadGivesNoMore(t *testing.T) {
 func TestEarlierBodyGivesNoMore(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
-	earlier := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
-	later := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+	earlier := state.Follow(streamed(strings.NewReader("head"), "end"), false)
+	later := state.Follow(streamed(strings.NewReader("head"), "end"), false)
 	_, err := earlier.Read(make([]byte, 10))
 	require.Error(t, err)
 	all, err := io.ReadAll(later)
@@ -160,7 +141,7 @@ func TestSecondSendingIsEnded(t *testing.T) {
 			ours, theirs := net.Pipe()
 			defer ours.Close()
 			defer theirs.Close()
-			body := state.Follow(streamed{strings.NewReader("head"), "end"}, false)
+			body := state.Follow(streamed(strings.NewReader("head"), "end"), false)
 			trace.GetConn("")
 			trace.GetConn("") // nothing has left: a connection that was dead, perhaps
 			require.NoError(t, ctx.Err())
@@ -246,7 +227,7 @@ func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
 		} {
 			_, state := newState(t)
 			trace := state.Trace(true)
-			body := state.Follow(streamed{strings.NewReader("head"), "end"}, true)
+			body := state.Follow(streamed(strings.NewReader("head"), "end"), true)
 			trace.Wait100Continue()
 			trace.GotFirstResponseByte()
 			got := make(chan string)
@@ -289,7 +270,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 
 // sendStreamed delivers a body by reading it.
 func sendStreamed(ctx context.Context, state *exchange.SendState, source io.Reader, progress func(int64)) (string, error) {
-	body := state.Follow(streamed{source, "end"}, false)
+	body := state.Follow(streamed(source, "end"), false)
 	var got bytes.Buffer
 	_, err := state.SendStreamed(ctx, progress, func() (*http.Response, error) { //nolint:bodyclose // there is none
 		if _, err := io.CopyBuffer(&got, onlyReader{body}, make([]byte, 2)); err != nil {
@@ -327,7 +308,7 @@ func TestSendStreamedEndsWithItsContext(t *testing.T) {
 		} {
 			ctx, state := newState(t)
 			pipe, feed := io.Pipe()
-			body := state.Follow(streamed{pipe, "end"}, false)
+			body := state.Follow(streamed(pipe, "end"), false)
 			start := time.Now()
 			_, err := state.SendStreamed(ctx, nil, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
 				sender(ctx, body)
@@ -378,7 +359,7 @@ func TestSendStreamedLeavesTheSourceAloneAfterAPanic(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	var reads atomic.Int32
-	body := state.Follow(streamed{counting{&reads}, "end"}, false)
+	body := state.Follow(streamed(counting{&reads}, "end"), false)
 	proceed, finished := make(chan struct{}), make(chan error)
 	assert.Panics(t, func() {
 		_, _ = state.SendStreamed(ctx, func(int64) { panic("synthetic") }, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
@@ -399,7 +380,7 @@ func (c counting) Read(p []byte) (int, error) { c.reads.Add(1); return len(p), n
 
 func TestReadsAllocateNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
 	_, state := newState(t)
-	body := state.Follow(streamed{counting{new(atomic.Int32)}, "end"}, false)
+	body := state.Follow(streamed(counting{new(atomic.Int32)}, "end"), false)
 	block := make([]byte, 1000)
 	_, _ = body.Read(block)
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = body.Read(block) }))
@@ -435,7 +416,9 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		transport := &stale{conns: []net.Conn{first, second}, idle: []time.Duration{idle, 0}}
 		request := newCall(nil)
 		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
-		request.Body = oneShot{streamed{strings.NewReader("head"), "end"}}
+		request.Body = streamed(strings.NewReader("head"), "end")
+		request.Body.Begun = new(atomic.Bool)
+		request.Body.Begun.Store(true)
 		result, err := request.Do(t.Context())
 		require.NoError(t, err, "nothing of the body was read for the first")
 		assert.Equal(t, 1, result.Attempts, "it is no retry")
@@ -493,15 +476,11 @@ func TestACallThatEndsAtASkippedConnectionIsOver(t *testing.T) {
 	transport := &endedMeanwhile{stale: stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}, end: cancel}
 	request := newCall(nil)
 	request.Peer.Transport, request.Method, request.Effect = transport, http.MethodPost, exchange.Creates
-	request.Body = &exchange.Payload{Bytes: []byte("{}")}
+	request.Body = &exchange.Body{Bytes: []byte("{}")}
 	_, err := request.Do(ctx)
 	require.Error(t, err)
 	assert.LessOrEqual(t, transport.calls, 2)
 }
-
-type oneShot struct{ streamed }
-
-func (oneShot) Replayable() bool { return false }
 
 func pipe(t *testing.T) net.Conn {
 	t.Helper()

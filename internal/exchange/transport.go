@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	pingAfter   = 15 * time.Second // without a frame on an HTTP/2 connection
-	pingTimeout = 15 * time.Second
+	pingAfter       = 15 * time.Second // without a frame on an HTTP/2 connection
+	pingTimeout     = 15 * time.Second
+	writeErrorDelay = time.Second // for which a failed write is held back at most
 )
 
 // Shared is the transport of all clients that bring none of their own: a client that is made for one call leaves no
 // connections behind that nobody else can use.
 var Shared = sync.OnceValue(NewTransport)
 
-// NewTransport returns a transport with a pool of its own. No timeout covers a whole transfer, which may take long.
-//
-// A connection of HTTP/2 that says nothing is pinged and given up, or every retry and every later call would go to one that
-// has died without a word.
+// NewTransport returns a transport with a pool of its own. No timeout covers a whole transfer, which may take long. A silent
+// connection of HTTP/2 is pinged and given up, or every retry would go to one that has died without a word.
 func NewTransport() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 512, 256 // what is not kept has to be dialled anew, with its handshake
@@ -43,9 +42,6 @@ func NewTransport() *http.Transport {
 	}
 	return t
 }
-
-// writeErrorDelay is how long a failed write is held back at most.
-const writeErrorDelay = time.Second
 
 // conn lets the last response of a server be read. One that refuses an upload responds and closes the connection, which
 // resets it while the upload goes on; net/http then drops the response with the failed write, although it lies there to

@@ -12,6 +12,9 @@ import (
 const (
 	kernelBuffers = 4 << 20 // what may have left us and not arrived
 	leastRate     = 64 << 10
+
+	stopTimeout   = time.Second // for what is under way when an attempt ends: the source may be used again, but a pipe may block for ever
+	responseGrace = time.Second // for which an announced body is held back whose response came first
 )
 
 // followedBody is the body of one attempt as net/http takes it, until stop.
@@ -143,16 +146,8 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 	return n, err
 }
 
-const (
-	// stopTimeout is how long the end of an attempt waits for what is under way: the caller may reuse the source afterwards,
-	// but a read of a pipe may block for ever.
-	stopTimeout = time.Second
-	// responseGrace is how long an announced body is held back whose response came first.
-	responseGrace = time.Second
-)
-
-// stop ends the reading and reports whether nobody reads the source any more. After it reads fail, so that what was
-// concluded stays true. Only the first call waits.
+// stop ends the reading and reports whether nobody reads the source any more: what was concluded stays true. Only the first
+// call waits.
 func (b *followedBody) stop() (free bool) {
 	first := b.stopped.CompareAndSwap(false, true)
 	if first {

@@ -28,8 +28,7 @@ type Watch interface {
 	Err() error      // why the work was ended; nil: it was not
 }
 
-// Guard returns a context that is cancelled, with a cause that matches [ErrStalled], once Progress has not been called for the
-// given time. It is called once, before everything else; Stop must be called when the work is over.
+// Guard returns a context that is cancelled, by [ErrStalled], once Progress has not been called for the time. Stop ends it.
 func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
 	w.after = after
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
@@ -55,16 +54,11 @@ func (w *Watchdog) Allow(longer time.Duration) {
 
 // Bound ends work that moves a byte now and then once so many times the patience with a stall have passed.
 func (w *Watchdog) Bound(times int) {
-	if w.after < unboundedPatience {
-		w.until.Store(time.Now().Add(time.Duration(times) * w.after).UnixNano())
-	}
+	patience := min(w.after, math.MaxInt64/1000) // more would wrap
+	w.until.Store(time.Now().Add(time.Duration(times) * patience).UnixNano())
 }
 
-// unboundedPatience is a patience that needs no bound: a thousand of it would not fit a duration.
-const unboundedPatience = math.MaxInt64 / 1000
-
-// WatchedReader gives what is read through it, up to a limit, and each byte is progress. It ends with the work, also if what it
-// reads does not notice.
+// WatchedReader reads up to a limit, and each byte is progress. It ends with the work, also if what it reads does not notice.
 type WatchedReader struct {
 	Reader io.Reader
 	Watch  Watch
@@ -101,7 +95,7 @@ func (w *Watchdog) Stop() {
 
 const errDrips = redact.Text("it comes too slowly to be of use")
 
-// ErrStalled is matched by the cause of a context that a Watchdog cancelled because nothing moved.
+// ErrStalled says that nothing moved.
 var ErrStalled = redact.New("stalled")
 
 // WithTimeout limits the whole work to d, unless that is 0. Its end matches [context.DeadlineExceeded].

@@ -81,5 +81,8 @@ func IsIdentifier(s string, maxLen int, extra string) bool {
 
 // Status is a status with its name, as far as it has one.
 func Status(code int) string {
+	if code == 0 {
+		return "no status"
+	}
 	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
 }
