@@ -142,8 +142,7 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 // doName is the name of Do in errors and hooks.
 const doName = "Do"
 
-// Do calls an endpoint that this package has no method for, through the same path as all others: token, limits, retries,
-// typed errors.
+// Do calls an endpoint that this package has no method for, with token, limits, retries and typed errors as all others.
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A body of type []byte or
 // [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream, and a reader that
@@ -243,30 +242,29 @@ func checkPath(method, path string) error {
 	return nil
 }
 
-// Bounds on what a path shows by itself.
-const (
-	maxShownSegment  = 32 // letters
-	maxShownSegments = 8
+var (
+	versionSegment = regexp.MustCompile(`^v[0-9.]+$`)
+	shownSegment   = regexp.MustCompile(`^[a-z_-]{0,32}$`)
+	placeholder    = regexp.MustCompile(`^\{[A-Za-z0-9_.-]{1,32}\}$`)
 )
+
+const maxShownSegments = 8
 
 // maskedRoute shows of a path its version and one segment, which is an endpoint's name.
 func maskedRoute(path string) string {
 	segments := strings.Split(path, "/")
 	segments = segments[:min(len(segments), 1+maxShownSegments)]
 	named := 1 // the one before it is empty: the path begins with a slash
-	if version := segments[1]; len(version) > 1 && version[0] == 'v' && strings.Trim(version[1:], "0123456789.") == "" {
+	if versionSegment.MatchString(segments[1]) {
 		named = 2
 	}
-	for i, s := range segments[1:] {
-		word := len(s) <= maxShownSegment && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz-_") == ""
-		if i+1 > named && s != "" || i+1 == named && !word {
-			segments[i+1] = "{}"
+	for i := named; i < len(segments); i++ {
+		if i > named && segments[i] != "" || i == named && !shownSegment.MatchString(segments[i]) {
+			segments[i] = "{}"
 		}
 	}
 	return strings.Join(segments, "/")
 }
-
-var placeholder = regexp.MustCompile(`^\{[A-Za-z0-9_.-]{1,32}\}$`)
 
 // fitsRoute reports whether the template is of the path: its segments are the path's own, or names in braces.
 func fitsRoute(path, template string) bool {

@@ -60,8 +60,7 @@ var (
 	ErrNotCreated = redact.New("note was not created")
 	// ErrProcessingFailed: the service reported an error state for the note; matched by [*WaitError].
 	ErrProcessingFailed = redact.New("processing failed")
-	// ErrAudioChanged: in the middle of a download the recording is, or may be, another than the one it began with, and the
-	// writer cannot be rewound to restart; what it holds is of no use.
+	// ErrAudioChanged: in the middle of a download the recording may be another one, and the writer cannot be rewound to restart.
 	ErrAudioChanged = redact.New("recording may have changed")
 	// ErrSizeMismatch: a download has another length than the note's audio.size; [DownloadParams] can ignore that size.
 	ErrSizeMismatch = redact.New("size mismatch")
@@ -289,9 +288,7 @@ func text(err error) string {
 //     which this machine has no room, no handle or no disk at the moment ([ErrInUse] too);
 //   - false: an unknown outcome ([ErrOutcomeUnknown]: find out first what has become of it), every other status, a response
 //     that is not what the service describes, a refused argument, a connection that will fail the same way (a certificate, a
-//     host name), and what your own code failed with: a recording's reader, a token source, a limiter;
-//   - false: the end of your own context, by its deadline too. The same context would fail at once, and whether to go on
-//     with another is yours to say.
+//     host name), what your own code failed with (a reader, a token source, a limiter), and the end of your own context.
 func Retryable(err error) bool {
 	var own interface{ retryable() bool }
 	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()
@@ -351,8 +348,7 @@ func (e *Error) whatToDo() string {
 	return byStatus
 }
 
-// explain finds the advice that only the whole response can give. Redirects of a request without a body are followed where
-// that is allowed, so that one which arrives here came too often.
+// explain finds the advice that only the whole response can give. A redirect that could have been followed came too often.
 func (e *Error) explain(header http.Header, base *url.URL, bodyless bool) {
 	page, pasted := redact.MediaType(header.Get("Content-Type")) == webPage, pastedEnd(base)
 	switch {
@@ -414,6 +410,8 @@ func cutUpload(err error) string {
 const (
 	maxErrorFields   = 100
 	maxFieldMessages = 20
+
+	webPage = "text/html"
 )
 
 // decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else.
@@ -430,11 +428,11 @@ func decodeErrorBody(body []byte, e *Error) {
 			}
 		case string(key) == "errors" && d.Kind() == jsonscan.Object:
 			for key := range d.Fields() {
-				if len(e.Fields) == 0 {
+				if e.Fields == nil {
 					e.Fields = map[string][]string{}
 				}
 				if name := string(key); len(e.Fields) < maxErrorFields {
-					e.Fields[name] = fieldMessages(d)
+					e.Fields[name] = fieldMessages(d, []string{})
 				}
 			}
 		}
@@ -443,24 +441,17 @@ func decodeErrorBody(body []byte, e *Error) {
 }
 
 // fieldMessages reads a field's messages: a list of texts, or a single one.
-func fieldMessages(d *jsonscan.Decoder) []string {
-	messages := []string{}
-	add := func() {
-		if d.Kind() != jsonscan.String || len(messages) == maxFieldMessages {
-			return
+func fieldMessages(d *jsonscan.Decoder, messages []string) []string {
+	if d.Kind() == jsonscan.Array {
+		for range d.Elements() {
+			if d.Kind() == jsonscan.String {
+				messages = fieldMessages(d, messages)
+			}
 		}
+	} else if d.Kind() == jsonscan.String && len(messages) < maxFieldMessages {
 		if text := d.Text(); d.Err() == nil {
 			messages = append(messages, text)
 		}
 	}
-	if d.Kind() != jsonscan.Array {
-		add()
-		return messages
-	}
-	for range d.Elements() {
-		add()
-	}
 	return messages
 }
-
-const webPage = "text/html"

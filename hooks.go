@@ -3,6 +3,7 @@ package clinicaldoc
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -15,16 +16,14 @@ import (
 )
 
 // Hooks learn when calls and their attempts begin and end, for traces and metrics; module otelclinicaldoc has them for
-// OpenTelemetry. A nil field is not called. What they are told is an allow-list of words and numbers: no URL, no id, no
-// header, no body and no error, from which the service's own words could be had.
+// OpenTelemetry. A nil field is not called. They are told words and numbers: no URL, id, header, body or error.
 //
 // Every method that talks to the service is a call. Some contain others: Wait, Watch, WaitAll, All and FindCreated consist
 // of calls only, downloads and edits make some, and each read of a stream from storage is one, AudioStream.ReadAt. A call whose
-// arguments are refused ends with "invalid_argument"; one whose options are refused does not begin. A call that is ranged
-// over lasts as long as the range.
+// options are refused does not begin; one that is ranged over lasts as long as the range.
 //
-// Hooks run in the goroutine of the call and must be safe for several goroutines at once. Who blocks in one holds up that
-// call alone: its context counts, the stall timeout does not. A panic comes out of the call, whose ends are told all the same.
+// Hooks run in the goroutine of the call, several at once. Who blocks in one holds up that call alone: its context counts, the
+// stall timeout does not. A panic comes out of the call, whose ends are told all the same.
 type Hooks struct {
 	// CallStart is told that a call begins. The context that it returns is used for all that the call does, for its values
 	// only: its end and its deadline stay the caller's, and one with an [httptrace.ClientTrace] is not used at all, since that
@@ -111,8 +110,7 @@ func (s *scope) storage() bool { return s.op.route == downloadAudio.route }
 
 const errUnfinished = redact.Text("the call was left by a panic")
 
-// run is the door of a public method: its options are read once, before anything else, and hooks learn of its beginning and
-// of its end, also if that is a panic.
+// run is the door of a public method: its options are read, and hooks learn of its beginning and its end, also if it panics.
 func run[T any](ctx context.Context, c *Client, name string, opts []CallOption, method func(context.Context, *scope) (T, error)) (value T, err error) {
 	ctx, call, err := c.begin(ctx, name, opts)
 	if err != nil {
@@ -137,10 +135,7 @@ func runOne[T any](ctx context.Context, c *Client, op operation, id int64, opts 
 // begin is the first half of run, for methods that are ranged over. The context is for all that the call does.
 func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (context.Context, *scope, error) {
 	call := &scope{client: c, call: CallInfo{Operation: name}}
-	if err := call.options.read(opts); err != nil {
-		return ctx, nil, err
-	}
-	if err := call.options.check(name); err != nil {
+	if err := call.options.read(name, opts); err != nil {
 		return ctx, nil, err
 	}
 	if hooks := c.config.hooks; hooks != nil {
@@ -192,10 +187,10 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Head
 	return withValues(ctx, given)
 }
 
-// End implements [exchange.Caller]: one report of an attempt, for observer, logger and hooks. The hooks learn only of what
-// was sent, but also of an attempt that a panic ended.
+// End implements [exchange.Caller]: one report of an attempt. The hooks learn only of what was sent, also if a panic ended it.
 func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
-	if config := &s.client.config; config.hooks == nil && config.observer == nil && config.logger == nil {
+	config := &s.client.config
+	if config.hooks == nil && config.observer == nil && config.logger == nil {
 		return
 	}
 	report := Attempt{
@@ -203,12 +198,22 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: s.op.downloadError(a.Err),
 	}
 	defer func() { // whatever observer and logger do
-		if hooks := s.client.config.hooks; a.Begun && hooks != nil && hooks.AttemptEnd != nil {
-			hooks.AttemptEnd(ctx, s.info(a), s.result(ctx, report, a))
+		if a.Begun && config.hooks != nil && config.hooks.AttemptEnd != nil {
+			config.hooks.AttemptEnd(ctx, s.info(a), s.result(ctx, report, a))
 		}
 	}()
-	if !a.Unfinished() {
-		s.client.observe(ctx, report)
+	if a.Unfinished() {
+		return
+	}
+	if config.observer != nil {
+		config.observer(ctx, report)
+	}
+	if config.logger != nil {
+		level := slog.LevelDebug
+		if report.Err != nil {
+			level = slog.LevelWarn
+		}
+		config.logger.LogAttrs(ctx, level, "clinicaldoc attempt", report.LogValue().Group()...)
 	}
 }
 

@@ -73,19 +73,17 @@ var (
 )
 
 // WithHTTPClient sets the HTTP client whose transport (proxies, certificates, connection pool) and timeout are used; its
-// cookie jar and redirect policy are not. It is copied, never changed. A Timeout in it limits each whole attempt, also a long
-// upload: prefer a context's deadline. A nil Transport means [http.DefaultTransport]. A transport for HTTP/2 should ping
-// ([http.HTTP2Config]), or a connection that dies silently takes every retry. One that retries by itself is stopped where a create
-// would be sent twice, and the outcome is then unknown. Without this option all clients share one pool, and proxies come from
-// the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+// cookie jar and redirect policy are not. It is never changed. A Timeout in it limits each whole attempt, also a long upload:
+// prefer a context's deadline. A transport for HTTP/2 should ping ([http.HTTP2Config]), or a connection that dies silently takes
+// every retry. One that retries by itself is stopped where a create would be sent twice, and the outcome is then unknown.
+// Without this option all clients share one pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
 func WithHTTPClient(client *http.Client) Option {
 	return when(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
 		c.peer.Transport, c.peer.Timeout = cmp.Or(client.Transport, http.DefaultTransport), client.Timeout
 	})
 }
 
-// TokenSource provides the token for each attempt, for tokens that change while a program runs. It must be safe for
-// use by several goroutines. What its error says is not printed by this package.
+// TokenSource provides the token for each attempt, in several goroutines. What its error says is not printed by this package.
 //
 // A source that also has a method Invalidate(token string) is given each token that the service refused with 401, once, and
 // asked for the token once more. If that is another one, the request is sent once more, creates and calls under [WithoutRetry]
@@ -212,8 +210,9 @@ type callOptions struct {
 	contentType   string        // of Do's body; empty: not said
 }
 
-// read takes in all options, also after one that is refused: each may have something to clear.
-func (o *callOptions) read(opts []CallOption) (refused error) {
+// read takes in all options, also after one that is refused: each may have something to clear. It refuses those that are meant
+// for other methods than the named one.
+func (o *callOptions) read(name string, opts []CallOption) (refused error) {
 	for _, opt := range opts {
 		if opt == nil {
 			opt = func(*callOptions) error { return invalid("call option", "is nil") }
@@ -222,13 +221,9 @@ func (o *callOptions) read(opts []CallOption) (refused error) {
 			refused = err
 		}
 	}
-	return refused
-}
-
-// check refuses options that are meant for other methods.
-func (o *callOptions) check(name string) error {
 	edit := name == updateNote.name || name == signNote.name || name == deleteNote.name
 	switch {
+	case refused != nil:
 	case o.version != "" && !edit:
 		return invalid(name, "IfUnchanged and IfVersion are for Notes.Update, Notes.Sign and Notes.Delete")
 	case o.route != "" && name != doName:
@@ -236,11 +231,10 @@ func (o *callOptions) check(name string) error {
 	case o.contentType != "" && name != doName:
 		return invalid(name, "WithHeader: Content-Type is set by the SDK alone")
 	}
-	return nil
+	return refused
 }
 
 // inherited is what every other request of a call gets at the base URL's origin: where it goes, in whose name, and how often.
-// What the call itself depends on, and where its response goes, stays with the call.
 func (o *callOptions) inherited() CallOption {
 	header := maps.Clone(o.header)
 	maps.DeleteFunc(header, func(key string, _ []string) bool {
@@ -299,9 +293,8 @@ func WithQuery(key, value string) CallOption {
 	})
 }
 
-// WithRoute gives [Client.Do] the template of its path, such as "/v1/teams/{id}": errors, logs, spans and metrics show it instead of
-// the path, which may hold a name. Each segment is the path's own or a name in braces; any other template, and one for another method
-// than Do, is [ErrInvalidArgument].
+// WithRoute gives [Client.Do] the template of its path, such as "/v1/teams/{id}": errors, logs, spans and metrics show it instead
+// of the path, which may hold a name. Each segment is the path's own or a name in braces; all else is [ErrInvalidArgument].
 func WithRoute(template string) CallOption {
 	return when(template != "", "WithRoute", "the template is empty", func(o *callOptions) { o.route = template })
 }

@@ -54,9 +54,7 @@ type operation struct {
 type request struct {
 	op   operation
 	path string // under the base URL
-	// edit is asked before a request that may have been carried out is retried; nil: nobody. Its error ends the call;
-	// errAlreadyDone means that nothing remains to be done.
-	edit *edit
+	edit *edit  // asked before what may have been carried out is retried; nil: nobody. Its error, as errAlreadyDone, ends the call
 }
 
 const errAlreadyDone = redact.Text("an earlier attempt has done it")

@@ -2,7 +2,6 @@ package clinicaldoc
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -50,9 +49,8 @@ func (r *Response) fill(call *exchange.Result) {
 }
 
 func parseRateLimit(h http.Header, now time.Time) RateLimit {
-	var r RateLimit
+	r := RateLimit{Remaining: max(rateLimitRemaining(h), 0)}
 	r.Limit, _ = strconv.Atoi(h.Get("X-RateLimit-Limit"))
-	r.Remaining = max(rateLimitRemaining(h), 0)
 	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && reset > 0 {
 		r.Reset = resetTime(reset, exchange.ServerTime(h, now))
 	}
@@ -132,9 +130,7 @@ func (a Attempt) MarshalJSON() ([]byte, error) {
 }
 
 // LogValue lists the attempt's fields.
-func (a Attempt) LogValue() slog.Value { return slog.GroupValue(a.attrs()...) }
-
-func (a Attempt) attrs() []slog.Attr {
+func (a Attempt) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("operation", a.Operation),
 		slog.String("method", a.Method),
@@ -149,21 +145,7 @@ func (a Attempt) attrs() []slog.Attr {
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", text(a.Err)))
 	}
-	return attrs
-}
-
-// observe is the one way observer and logger learn of an attempt.
-func (c *Client) observe(ctx context.Context, a Attempt) {
-	if c.config.observer != nil {
-		c.config.observer(ctx, a)
-	}
-	if c.config.logger != nil {
-		level := slog.LevelDebug
-		if a.Err != nil {
-			level = slog.LevelWarn
-		}
-		c.config.logger.LogAttrs(ctx, level, "clinicaldoc attempt", a.attrs()...)
-	}
+	return slog.GroupValue(attrs...)
 }
 
 // Confirmation is the service's word that something was done. Message is empty when the response held none.

@@ -5,7 +5,6 @@ package exchange
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -150,23 +149,18 @@ var noHeader = http.Header{} // attempts make their own, and add to no other
 // keepRedirect leaves redirects as they are: an attempt has followed them where that is allowed.
 func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// checkRetry decides what follows the attempt that gave the response or the error, and allows only a wait that fits the
+// checkRetry decides what follows the last attempt, which gave the response or the error, and allows only a wait that fits the
 // policy and the context. An error says that the context alone is in the way.
-func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	failed, ok := errors.AsType[*Attempt](err)
-	switch {
-	case ok:
-	case resp != nil && c.Last.Err != nil:
-		failed = c.Last
-	default:
-		return false, nil // a success, or a Location that net/http cannot read
+func (c *call) checkRetry(ctx context.Context, resp *http.Response, _ error) (bool, error) {
+	if c.Last.Err == nil {
+		return false, nil
 	}
 	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy().Prepare // a success does without them
 	if resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx) {
 		c.next = Next{Retry: true, AtOnce: true}
 		return true, nil
 	}
-	if c.next = c.policy().Next(failed); !c.next.Retry {
+	if c.next = c.policy().Next(c.Last); !c.next.Retry {
 		return false, nil
 	}
 	if ctx.Err() != nil {
@@ -227,15 +221,11 @@ func (c *byEffect) Next(a *Attempt) Next {
 	if c.renewed {
 		next.Failures--
 	}
-	switch {
-	case next.Failures > c.MaxRetries, !c.Effect.MayRetry(a.Outcome), !c.Body.replayable():
-		return next
-	case c.Effect == Creates && a.Status == 0 && a.Sent == Partly:
+	next.Retry = next.Failures <= c.MaxRetries && c.Effect.MayRetry(a.Outcome) && c.Body.replayable()
+	if next.Retry && c.Effect == Creates && a.Status == 0 && a.Sent == Partly {
 		next.Retry = !c.cut // a server that cuts an upload often means to refuse it; one more try tells
 		c.cut = true
-		return next
 	}
-	next.Retry = true
 	return next
 }
 

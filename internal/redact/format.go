@@ -30,22 +30,16 @@ func (Hidden) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, hidden) }
 func (Hidden) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 func group(v slog.Value) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, attr := range v.Group() {
-		if i > 0 {
-			b.WriteByte(' ')
+	var fields []string
+	for _, attr := range v.Group() {
+		value := attr.Value.Resolve()
+		text := value.String()
+		if value.Kind() == slog.KindGroup {
+			text = group(value)
 		}
-		b.WriteString(attr.Key)
-		b.WriteByte('=')
-		if value := attr.Value.Resolve(); value.Kind() == slog.KindGroup {
-			b.WriteString(group(value))
-		} else {
-			b.WriteString(value.String())
-		}
+		fields = append(fields, attr.Key+"="+text)
 	}
-	b.WriteByte('}')
-	return b.String()
+	return "{" + strings.Join(fields, " ") + "}"
 }
 
 // mediaTypes are those that an error may name. What a server writes there can be anything.
@@ -57,13 +51,13 @@ var mediaTypes = []string{
 func MediaType(contentType string) string {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
-	if kind == "application/xhtml+xml" {
+	switch {
+	case kind == "application/xhtml+xml":
 		return "text/html"
+	case slices.Contains(mediaTypes, kind):
+		return kind
 	}
-	if !slices.Contains(mediaTypes, kind) {
-		return ""
-	}
-	return kind
+	return ""
 }
 
 // IsHeaderValue reports whether s can be sent in a header.

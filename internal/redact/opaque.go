@@ -14,9 +14,8 @@ import (
 	"syscall"
 )
 
-// Opaque returns err in a form that may stand in a chain which others walk and print, as crash reporters do. Is and As
-// find whatever is in err; unwrapping it or printing it shows no more than Cause tells. Only who asks As for a type gets
-// the error itself. Errors that are known to be harmless, as this module's own, are returned as they are.
+// Opaque returns err in a form that may stand in a chain which others walk and print. Is and As find whatever is in err;
+// unwrapping or printing it shows no more than Cause tells. What is known to be harmless is returned as it is.
 func Opaque(err error) error {
 	if err == nil || harmless(err) {
 		return err
@@ -49,22 +48,17 @@ var plain = []error{
 // harmless reports whether an error's text, and the text of all that it wraps, may be printed. Another module's type is
 // not trusted with that, whatever methods it has.
 func harmless(err error) bool {
-	if _, number := err.(syscall.Errno); number { //nolint:errorlint // of this error alone, not of those it wraps
-		return true
-	}
-	if slices.Contains(plain, err) {
-		return true
-	}
-	if _, safe := err.(Safe); !safe || !ours(reflect.TypeOf(err)) { //nolint:errorlint // as above
-		return false
-	}
+	_, safe := err.(Safe) //nolint:errorlint // of this error alone, not of those it wraps
+	safe = safe && ours(reflect.TypeOf(err))
 	switch err.(type) { //nolint:errorlint // as above
-	case fmt.Formatter:
+	case syscall.Errno:
 		return true
+	case fmt.Formatter:
+		return safe
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return false // %#v would print what it wraps
 	}
-	return true
+	return safe || slices.Contains(plain, err)
 }
 
 var module = strings.TrimSuffix(reflect.TypeFor[opaque]().PkgPath(), "internal/redact")
