@@ -88,7 +88,7 @@ type TraceContext struct {
 
 // WithHooks calls the hooks for every call and attempt. Given twice, the last one counts.
 func WithHooks(hooks Hooks) Option {
-	return always(func(c *config) { c.hooks = &hooks })
+	return always(func(c *config) { c.hooks = hooks })
 }
 
 // scope is one call of a public method, from its door to its end: what its options say, and who learns of it.
@@ -138,22 +138,19 @@ func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (con
 	if err := call.options.read(name, opts); err != nil {
 		return ctx, nil, err
 	}
-	if hooks := c.config.hooks; hooks != nil {
-		if hooks.CallStart != nil {
-			ctx = withValues(ctx, hooks.CallStart(ctx, call.call))
-		}
-		call.started = time.Now()
+	if c.hooks.CallStart != nil {
+		ctx = withValues(ctx, c.hooks.CallStart(ctx, call.call))
 	}
+	call.started = time.Now()
 	return ctx, call, nil
 }
 
 // finish tells the hooks what came of the call.
 func (s *scope) finish(ctx context.Context, err error) {
-	hooks := s.client.config.hooks
-	if hooks == nil || hooks.CallEnd == nil {
+	if s.client.hooks.CallEnd == nil {
 		return
 	}
-	hooks.CallEnd(ctx, s.call, CallResult{
+	s.client.hooks.CallEnd(ctx, s.call, CallResult{
 		Attempts: s.attempts, Duration: time.Since(s.started), ErrorType: errorType(ctx, err), OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
 	})
 }
@@ -172,11 +169,10 @@ func (s *scope) noted(err error) error {
 // Begin implements [exchange.Caller].
 func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Header) context.Context {
 	s.attempts++
-	hooks := s.client.config.hooks
-	if hooks == nil || hooks.AttemptStart == nil {
+	if s.client.hooks.AttemptStart == nil {
 		return ctx
 	}
-	given, trace := hooks.AttemptStart(ctx, s.info(a))
+	given, trace := s.client.hooks.AttemptStart(ctx, s.info(a))
 	if trace.valid() && !s.storage() {
 		header["Traceparent"] = []string{trace.Traceparent}
 		delete(header, "Tracestate") // the caller's own belongs to another parent
@@ -190,7 +186,7 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Head
 // End implements [exchange.Caller]: one report of an attempt. The hooks learn only of what was sent, also if a panic ended it.
 func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	config := &s.client.config
-	if config.hooks == nil && config.observer == nil && config.logger == nil {
+	if config.hooks.AttemptEnd == nil && config.observer == nil && config.logger == nil {
 		return
 	}
 	report := Attempt{
@@ -198,7 +194,7 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: s.op.downloadError(a.Err),
 	}
 	defer func() { // whatever observer and logger do
-		if a.Begun && config.hooks != nil && config.hooks.AttemptEnd != nil {
+		if a.Begun && config.hooks.AttemptEnd != nil {
 			config.hooks.AttemptEnd(ctx, s.info(a), s.result(ctx, report, a))
 		}
 	}()
@@ -250,11 +246,8 @@ func (t TraceContext) valid() bool {
 
 // withValues is ctx with the values of the context that a hook made of it.
 func withValues(ctx, given context.Context) context.Context {
-	switch {
-	case given == nil, httptrace.ContextClientTrace(given) != httptrace.ContextClientTrace(ctx):
+	if given == nil || httptrace.ContextClientTrace(given) != httptrace.ContextClientTrace(ctx) {
 		return ctx
-	case given.Done() == ctx.Done():
-		return given
 	}
 	return valuesContext{ctx, given}
 }

@@ -26,7 +26,7 @@ type config struct {
 	maxRetries   int
 	logger       *slog.Logger
 	observer     func(context.Context, Attempt)
-	hooks        *Hooks // nil: none
+	hooks        Hooks
 	names        QueryNames
 	listParams   reflect.Type // ListNotesParams under these names
 	insecureHTTP bool

@@ -178,12 +178,8 @@ func reason(err error) string {
 // statusError turns a response that is no success into an *Error.
 func (s *scope) statusError(a *exchange.Attempt) error {
 	e := &Error{
-		StatusCode: a.Status,
-		RequestID:  requestID(a.Header),
-		RetryAfter: exchange.RetryAfter(a.Header, time.Now()),
-		Operation:  s.op.name,
-		Method:     s.op.method,
-		Route:      s.op.route,
+		StatusCode: a.Status, RequestID: requestID(a.Header), RetryAfter: exchange.RetryAfter(a.Header, time.Now()),
+		Operation: s.op.name, Method: s.op.method, Route: s.op.route,
 	}
 	decodeErrorBody(a.Body, e)
 	e.explain(a.Header, s.client.baseURL, s.sent.Body == nil)
