@@ -42,10 +42,10 @@ func Cause(err error) string {
 	case errors.As(err, &op) && op.Op == "proxyconnect": // before what it wraps, or the proxy's trouble looks like the server's
 		return "the proxy in between (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: " + Cause(op.Err)
 	}
-	tls := security(err)
+	untrusted := security(err)
 	switch {
-	case tls != "":
-		return tls
+	case untrusted != "":
+		return untrusted
 	case errors.As(err, &path): // before the number it wraps
 		return word(path.Op) + " of a local file failed: " + Cause(path.Err)
 	case errors.As(err, &dns):
@@ -74,11 +74,7 @@ func wraps(err, target error) bool {
 	case interface{ Unwrap() error }:
 		return wraps(parent.Unwrap(), target)
 	case interface{ Unwrap() []error }:
-		for _, err := range parent.Unwrap() {
-			if wraps(err, target) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(parent.Unwrap(), func(err error) bool { return wraps(err, target) })
 	}
 	return false
 }
