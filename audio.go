@@ -384,7 +384,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 			return download.Address(*signed), nil
 		},
 		PlainHTTP: func(u *url.URL) bool {
-			return c.config.insecureHTTP || c.baseURL.Scheme == "http" && exchange.Loopback(u)
+			return c.insecureHTTP || c.baseURL.Scheme == "http" && exchange.Loopback(u)
 		},
 		Progress: params.OnProgress,
 	}

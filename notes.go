@@ -121,7 +121,7 @@ type ListNotesParams struct {
 // than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
 func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
 	return run(ctx, s.client, listNotes.name, opts, func(ctx context.Context, call *scope) (*Page[ProgressNote], error) {
-		query, err := params.query(s.client.config.listParams)
+		query, err := params.query(s.client.listParams)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		call.options.query = query
 		r := request{op: listNotes, path: listNotes.route}
 		page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], []string, error) {
-			return decodePage(response, s.client.config.names, params.PerPage, call.fillNote, (*ProgressNote).id)
+			return decodePage(response, s.client.names, params.PerPage, call.fillNote, (*ProgressNote).id)
 		})
 		if err != nil {
 			return nil, err
@@ -139,8 +139,8 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		if err := params.check(page); err != nil {
 			return nil, &callError{op: listNotes, detail: redact.Cause(err), causes: []error{err}}
 		}
-		if page.Meta.PerPageIgnored && s.client.config.logger != nil {
-			s.client.config.logger.WarnContext(ctx, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
+		if page.Meta.PerPageIgnored && s.client.logger != nil {
+			s.client.logger.WarnContext(ctx, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
 				"asked", params.PerPage, "rows", len(page.Items))
 		}
 		return page, nil

@@ -38,7 +38,7 @@ func do[T any](ctx context.Context, s *scope, r request, decode func(response []
 	if err != nil {
 		return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))
 	}
-	if logger := s.client.config.logger; len(unreadable) > 0 && logger != nil {
+	if logger := s.client.logger; len(unreadable) > 0 && logger != nil {
 		logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", r.op.name, "members", unreadable)
 	}
 	return value, nil

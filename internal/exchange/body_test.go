@@ -49,6 +49,7 @@ func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
 		r := Result{buffer: new(bytes.Buffer)}
 		r.Release()
 		r.Release()
-		assert.NotSame(t, buffers.Get(), buffers.Get())
+		first, second := buffers.Get(), buffers.Get()
+		assert.NotSame(t, first, second)
 	}
 }
