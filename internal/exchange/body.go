@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -124,15 +123,19 @@ const (
 	maxReadTime  = 10       // stall timeouts that reading a response may take
 )
 
-// buffers are what responses are read into: a page's would take long to grow for each. A huge one is not kept.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// buffers are what responses are read into, for the next ones: a page's would have to grow anew each time. The collector would
+// empty a pool between two pages of a busy program. A huge one is not kept.
+var buffers = make(chan *bytes.Buffer, 8)
 
 const maxKeptBuffer = 2 << 20
 
 // Release gives back the memory of the response's body, which must not be used any more.
 func (r *Result) Release() {
 	if r.buffer != nil && r.buffer.Cap() <= maxKeptBuffer {
-		buffers.Put(r.buffer)
+		select {
+		case buffers <- r.buffer:
+		default:
+		}
 	}
 	r.buffer = nil
 	if r.Last != nil {
@@ -147,7 +150,11 @@ func (r *Result) read(resp *http.Response, watch Watch, limit int64) (int64, err
 		limit = min(limit, maxErrorBody)
 	}
 	if r.buffer == nil {
-		r.buffer, _ = buffers.Get().(*bytes.Buffer)
+		select {
+		case r.buffer = <-buffers:
+		default:
+			r.buffer = new(bytes.Buffer)
+		}
 	}
 	r.buffer.Reset()
 	watch.Bound(maxReadTime)
