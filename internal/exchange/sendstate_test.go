@@ -416,9 +416,7 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		transport := &stale{conns: []net.Conn{first, second}, idle: []time.Duration{idle, 0}}
 		request := newCall(nil)
 		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
-		request.Body = streamed(strings.NewReader("head"), "end")
-		request.Body.Begun = new(atomic.Bool)
-		request.Body.Begun.Store(true)
+		request.Body = oneShot(strings.NewReader("head"), "end")
 		result, err := request.Do(t.Context())
 		require.NoError(t, err, "nothing of the body was read for the first")
 		assert.Equal(t, 1, result.Attempts, "it is no retry")
@@ -444,7 +442,7 @@ func TestHowManyConnectionsACreateSkips(t *testing.T) {
 	}
 	request := newCall(nil)
 	request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
-	request.Body = oneShot{streamed{strings.NewReader("head"), "end"}}
+	request.Body = oneShot(strings.NewReader("head"), "end")
 	_, err = request.Do(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, []string{"headend"}, transport.got)
@@ -480,6 +478,14 @@ func TestACallThatEndsAtASkippedConnectionIsOver(t *testing.T) {
 	_, err := request.Do(ctx)
 	require.Error(t, err)
 	assert.LessOrEqual(t, transport.calls, 2)
+}
+
+// oneShot is a body that was read from already.
+func oneShot(head io.Reader, tail string) *exchange.Body {
+	b := streamed(head, tail)
+	b.Begun = new(atomic.Bool)
+	b.Begun.Store(true)
+	return b
 }
 
 func pipe(t *testing.T) net.Conn {
