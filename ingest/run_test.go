@@ -508,7 +508,7 @@ func TestAProbeAsksTheServiceAlsoWhereTheOwnerIsKnown(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "everything fails in the same way")
 	assert.Zero(t, attempts(srv), "the lists fail first")
-	assert.Greater(t, slices.IndexFunc(srv.Requests(), func(r clinicaldoctest.Request) bool { return r.Route == clinicaldoctest.RouteMe }), 0)
+	assert.Positive(t, slices.IndexFunc(srv.Requests(), func(r clinicaldoctest.Request) bool { return r.Route == clinicaldoctest.RouteMe }))
 	assert.Less(t, len(srv.Requests()), 40)
 }
 

@@ -433,7 +433,7 @@ func TestHowManyConnectionsACreateSkips(t *testing.T) {
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	defer srv.Close()
-	shared, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec,noctx // it is the test's own
+	shared, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:noctx // it is the test's own
 	require.NoError(t, err)
 	defer func() { _ = shared.Close() }()
 	transport := &stale{conns: []net.Conn{shared}, idle: []time.Duration{time.Hour}}
