@@ -155,11 +155,13 @@ func TestThreeEndings(t *testing.T) {
 		"nothing listens":     {refused(syscall.ECONNREFUSED), nil, Later, Later},
 		"401":                 {refused(status(401)), nil, Later, Later},
 		"403":                 {refused(status(403)), nil, Later, Later},
+		"400":                 {refused(status(400)), nil, Later, Dead},
 		"404":                 {refused(status(404)), nil, Later, Dead},
 		"409":                 {refused(status(409)), nil, Later, Dead},
 		"413":                 {refused(status(413)), nil, Dead, Dead},
 		"422":                 {refused(status(422)), nil, Dead, Dead},
 		"429":                 {refused(status(429)), nil, Later, Later},
+		"500":                 {refused(status(500)), nil, Later, Later},
 		"503":                 {refused(status(503)), nil, Later, Later},
 		"the limiter":         {refused(unreachable(errors.New("synthetic"))), nil, Later, Later},
 		"the token source":    {refused(errors.New("synthetic")), nil, Later, Later},
@@ -183,6 +185,31 @@ func TestThreeEndings(t *testing.T) {
 			assert.Equal(t, want, got.Ending, "%s, try %d", name, tries)
 			assert.Equal(t, want == Later, got.Rest > 0, "%s rests", name)
 		}
+	}
+}
+
+// For a pause counts what says something of the service, and of a doubt only that it came to be.
+func TestWhatCountsForAPause(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		result        ingest.Result
+		err           error
+		tries         int
+		counts, tried bool
+	}{
+		{ingest.Result{Status: ingest.Created}, nil, 1, true, true},
+		{ingest.Result{Status: ingest.Refused, Err: clinicaldoc.ErrUnauthorized}, nil, 1, true, true},
+		{ingest.Result{Status: ingest.Refused, Err: clinicaldoc.ErrValidation}, nil, 1, false, true},
+		{ingest.Result{Status: ingest.InDoubt}, nil, 1, true, true},
+		{ingest.Result{Status: ingest.InDoubt}, nil, 2, false, true},
+		{ingest.Result{Status: ingest.InDoubt, Err: errTaken}, nil, 1, false, false},
+		{ingest.Result{Status: ingest.Created, NoteID: 1}, errors.New("synthetic"), 1, false, true},
+		{ingest.Result{}, errors.New("synthetic"), 1, true, true},
+		{ingest.Result{}, errStopped, 1, false, false},
+		{ingest.Result{}, errDamaged, 1, false, true},
+	} {
+		got := judge(c.result, c.err, c.tries, 0.5, defaultLease)
+		assert.Equal(t, []bool{c.counts, c.tried}, []bool{got.counts, got.tried}, c.result)
 	}
 }
 

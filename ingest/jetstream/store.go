@@ -339,7 +339,7 @@ func unlike(is, want jetstream.StreamConfig) string {
 		return "has other subjects than " + strings.Join(want.Subjects, " ")
 	case is.Sealed:
 		return "is sealed"
-	case is.PersistMode == jetstream.AsyncPersistMode && want.PersistMode != is.PersistMode:
+	case is.PersistMode == jetstream.AsyncPersistMode:
 		return "answers before it has written: persist mode must be the default"
 	}
 	return ""

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -157,6 +159,45 @@ func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 	}
 }
 
+// Each setting that could lose or hide a record is looked at.
+func TestEachDangerousSettingIsSeen(t *testing.T) {
+	t.Parallel()
+	s := &store{name: "fleet", header: storeHeader{ID: "id", Replicas: 3, Buckets: 1}}
+	list := s.streams()
+	for _, config := range list {
+		assert.Empty(t, unlike(config, config))
+		more := config
+		more.Replicas, more.MaxBytes = 5, 1<<30
+		assert.Empty(t, unlike(more, config), "an administrator's own")
+	}
+	bucket := list[1]
+	for says, edit := range map[string]func(*jetstream.StreamConfig){
+		"was made anew":      func(c *jetstream.StreamConfig) { c.Metadata = map[string]string{idLabel: "another"} },
+		"is in memory":       func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+		"older than 1h":      func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"lets messages":      func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true },
+		"messages expire":    func(c *jetstream.StreamConfig) { c.SubjectDeleteMarkerTTL = time.Hour },
+		"has 2 replicas":     func(c *jetstream.StreamConfig) { c.Replicas = 2 },
+		"throws away":        func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld },
+		"refuses new values": func(c *jetstream.StreamConfig) { c.DiscardNewPerSubject = true },
+		"retention policy":   func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
+		"keeps 2 messages":   func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 2 },
+		"is a copy":          func(c *jetstream.StreamConfig) { c.Mirror = &jetstream.StreamSource{} },
+		"copy of another":    func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{}} },
+		"lag behind":         func(c *jetstream.StreamConfig) { c.AllowDirect = true },
+		"rolled up":          func(c *jetstream.StreamConfig) { c.AllowRollup = true },
+		"can be purged":      func(c *jetstream.StreamConfig) { c.DenyPurge = false },
+		"purged: that":       func(c *jetstream.StreamConfig) { c.DenyDelete = false },
+		"other subjects":     func(c *jetstream.StreamConfig) { c.Subjects = nil },
+		"is sealed":          func(c *jetstream.StreamConfig) { c.Sealed = true },
+		"before it has":      func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+	} {
+		is := bucket
+		edit(&is)
+		assert.Contains(t, unlike(is, bucket), says)
+	}
+}
+
 // Limits that refuse what is too much are an administrator's own, and stay.
 func TestAnAdministratorsLimitsStay(t *testing.T) {
 	t.Parallel()
@@ -169,6 +210,46 @@ func TestAnAdministratorsLimitsStay(t *testing.T) {
 	again := openFleet(t, connect(t, s), Params{})
 	got := again.queue.stream.CachedInfo().Config
 	assert.Equal(t, []any{int64(10), int64(1 << 20), int32(1 << 10), "ours"}, []any{got.MaxMsgs, got.MaxBytes, got.MaxMsgSize, got.Description})
+}
+
+// A consumer that an administrator limited would hold up, or forget, recordings.
+func TestALimitedConsumerIsRefused(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	f := openFleet(t, connect(t, s), Params{})
+	for _, edit := range []func(*jetstream.ConsumerConfig){
+		func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 10 },
+		func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 10 },
+	} {
+		for _, name := range laneNames {
+			consumer, err := f.queue.stream.Consumer(t.Context(), name)
+			require.NoError(t, err)
+			before := consumer.CachedInfo().Config
+			changed := before
+			edit(&changed)
+			_, err = f.queue.stream.UpdateConsumer(t.Context(), changed)
+			require.NoError(t, err)
+			_, err = Join(t.Context(), connect(t, s), Params{})
+			require.ErrorIs(t, err, ErrStore)
+			require.ErrorContains(t, err, name)
+			_, err = f.queue.stream.UpdateConsumer(t.Context(), before)
+			require.NoError(t, err)
+		}
+	}
+	openFleet(t, connect(t, s), Params{})
+}
+
+func TestParamsAreChecked(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, startServer(t))
+	for replicas, ok := range map[int]bool{-1: false, 0: true, 5: true, 6: false} {
+		_, err := newStore(conn, Params{Replicas: replicas})
+		assert.Equal(t, !ok, errors.Is(err, clinicaldoc.ErrInvalidArgument), replicas)
+	}
+	for _, name := range []string{"a.b", "a b", "*", strings.Repeat("a", 101)} {
+		_, err := newStore(conn, Params{Name: name})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+	}
 }
 
 // A commit that is under way when a bucket is deleted never becomes a note.
@@ -258,10 +339,12 @@ func TestAFleetBelongsToOneServiceAndUser(t *testing.T) {
 		require.NoError(t, err, fmt.Sprint(owner))
 		assert.Equal(t, service, binding.Origin)
 	}
+	begun := time.Now()
 	_, err := bind(ingest.Owner{Service: service, UserID: 18})
 	require.ErrorIs(t, err, ingest.ErrOtherUser)
 	_, err = bind(ingest.Owner{Service: "https://other.example.test", UserID: 17})
 	require.ErrorIs(t, err, ingest.ErrOtherService)
+	assert.Less(t, time.Since(begun), defaultPatience, "a refusal is not waited for")
 }
 
 // A bucket that is deleted between two runs stops the second one: nothing is uploaded twice.

@@ -410,3 +410,52 @@ func TestADamagedMessageIsKeptInItsLetter(t *testing.T) {
 	require.NoError(t, json.Unmarshal(e.waiting[0].data, &letter))
 	assert.Equal(t, "synthetic", string(letter.Raw))
 }
+
+// The queue tries again, after a rest and on any machine, and not the worker that has the recording in hand.
+func TestARecordingInHandIsTriedOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0))
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		var endings []Ending
+		for result, err := range f.Drain(t.Context(), uploader(srv)) {
+			require.NoError(t, err)
+			endings = append(endings, result.Ending)
+		}
+		assert.Equal(t, []Ending{Later, Done}, endings)
+	})
+}
+
+// While nothing fails, a note costs no look at the fleet's pause.
+func TestASuccessWithoutAPauseLooksAtNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 5)
+		looks := 0
+		e.before = func(_ context.Context, op, name string) error {
+			if op == "get" && name == pauseKey {
+				looks++
+			}
+			return nil
+		}
+		for _, err := range f.Drain(t.Context(), uploader(srv)) {
+			require.NoError(t, err)
+		}
+		assert.Zero(t, looks)
+	})
+}
+
+func TestAResultPrintsItsEnding(t *testing.T) {
+	t.Parallel()
+	for ending, want := range map[Ending]string{0: "Ending(0)", Done: "done", Later: "later", Dead: "dead letter"} {
+		assert.Equal(t, want, ending.String())
+	}
+	done := Result{Result: ingest.Result{Status: ingest.Created, NoteID: 7}, Ending: Done}
+	assert.Equal(t, "jetstream.Result{ending=done status=created note_id=7}", fmt.Sprint(done))
+	later := Result{Result: ingest.Result{Status: ingest.InDoubt}, Ending: Later, Rest: time.Second}
+	assert.Equal(t, "jetstream.Result{ending=later rest=1s status=in doubt}", fmt.Sprint(later))
+}

@@ -137,7 +137,7 @@ func (l *laboratory) try(ctx context.Context, m *mutant, p *programs, trials []b
 			continue
 		}
 		// A loop without end is told by processor time, since others may keep the machine busy; a deadlock by the clock.
-		limit := 60*time.Second + 5*b.took
+		limit := 30*time.Second + 10*b.took
 		timed, cancel := context.WithTimeout(ctx, limit)
 		run := exec.CommandContext(timed, "sh", "-c", `ulimit -t "$1"; shift; exec "$@"`, "sh", strconv.Itoa(5+int(3*b.cpu.Seconds())),
 			binary, "-test.failfast", "-test.timeout", "0", "-test.run", "^("+strings.Join(tests, "|")+")$")
