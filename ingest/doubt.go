@@ -39,9 +39,12 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 	r.enterDoubt(t, lostAt.Add(max(r.settle(), took)), redact.Opaque(unknown).Error())
 }
 
-// recover takes in that an earlier process ended, nobody knows when, after the recording may have left. From now on nothing
+// recover takes in that an earlier process, or run, ended, nobody knows when, after the recording may have left. From now on nothing
 // more of it leaves.
 func (r *run) recover(t *task) {
+	if r.doubtAgain(t) {
+		return
+	}
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
 	t.err = fail("the process that uploaded it ended before the response came", clinicaldoc.ErrOutcomeUnknown)
 	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, map[string]any{
@@ -91,7 +94,7 @@ func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, def
 func (r *run) enterDoubt(t *task, until time.Time, why string) {
 	e := t.entry
 	e.State, e.At, e.Until, e.Why = StateInDoubt, time.Now(), until, why
-	if err := r.save(t, e); err != nil {
+	if err := r.saveDoubt(t, e); err != nil {
 		r.done(t, t.inDoubt(), err)
 		return
 	}

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"sync"
+	"time"
 	"weak"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -10,6 +11,15 @@ import (
 // unsaved are notes that Create returned and the journal could not write down. For its client such a note is explained, so
 // that FindCreated would say that the recording has none: as long as the process lives, it has to be known here.
 var unsaved sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
+
+// unsavedDoubts are likewise losses that the journal could not write down. The client knows them: a loss that is put together anew
+// from what was committed would be a second one to it, and then nobody could tell of which of the two a note is.
+var unsavedDoubts sync.Map // of unsavedKey to unsavedDoubt
+
+type unsavedDoubt struct {
+	committed time.Time // as the journal knows it
+	entry     Entry
+}
 
 type unsavedKey struct {
 	client weak.Pointer[clinicaldoc.Client]
@@ -42,4 +52,30 @@ func (r *run) saveCreated(t *task, e Entry) error {
 func (r *run) saveAgain(t *task) {
 	e := t.createdEntry(r.unsaved(t), false)
 	r.done(t, Result{Status: AlreadyThere, NoteID: e.NoteID}, r.saveCreated(t, e))
+}
+
+// saveDoubt writes down a loss.
+func (r *run) saveDoubt(t *task, e Entry) error {
+	lost := unsavedDoubt{t.entry.At, e}
+	err := r.save(t, e)
+	if err != nil {
+		unsavedDoubts.Store(r.unsavedKey(t), lost)
+	} else {
+		unsavedDoubts.Delete(r.unsavedKey(t))
+	}
+	return err
+}
+
+// doubtAgain goes on from a loss of this upload that an earlier run could not write down, and reports whether there is one.
+func (r *run) doubtAgain(t *task) bool {
+	kept, _ := unsavedDoubts.Load(r.unsavedKey(t))
+	lost, ok := kept.(unsavedDoubt)
+	if !ok || !lost.committed.Equal(t.entry.At) {
+		return false
+	}
+	until, why := lost.entry.Until, lost.entry.Why
+	lost.entry.At = lost.committed
+	t.entry = lost.entry
+	r.enterDoubt(t, until, why)
+	return true
 }

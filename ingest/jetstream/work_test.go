@@ -411,6 +411,34 @@ func TestADamagedMessageIsKeptInItsLetter(t *testing.T) {
 	assert.Equal(t, "synthetic", string(letter.Raw))
 }
 
+// A doubt that could not be written down is one: nobody is told that there is no note.
+func TestADoubtThatWasNotWrittenDownIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		var silent atomic.Bool
+		silent.Store(true)
+		e.before = func(ctx context.Context, op, _ string) error {
+			if silent.Load() && op == "update" && len(srv.Notes()) > 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		var statuses []ingest.Status
+		for result, err := range f.Drain(t.Context(), uploader(srv)) {
+			require.NoError(t, err)
+			statuses = append(statuses, result.Status)
+			silent.Store(false)
+		}
+		assert.Equal(t, []ingest.Status{ingest.InDoubt, ingest.Created}, statuses)
+		assert.Len(t, srv.Notes(), 1)
+	})
+}
+
 // The queue tries again, after a rest and on any machine, and not the worker that has the recording in hand.
 func TestARecordingInHandIsTriedOnce(t *testing.T) {
 	t.Parallel()
