@@ -280,6 +280,24 @@ func TestAPauseOutlivesNobody(t *testing.T) {
 	})
 }
 
+// Who lives is told, whatever else stands beside it.
+func TestAPauseHidesNoWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newEngine().fleet(defaultLease).live
+		require.NoError(t, l.setPause(t.Context(), livePause{}, 0))
+		for n := range 10 {
+			require.NoError(t, l.beat(t.Context(), fmt.Sprint(n), liveWorker{}))
+		}
+		l.gone(t.Context(), "9")
+		for range 10 { // in any order
+			workers, err := l.workers(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, workers, 9)
+		}
+	})
+}
+
 // A worker counts as dead when it said nothing for 30 seconds, and says something every ten.
 func TestAWorkerSaysEvery10SecondsThatItLives(t *testing.T) {
 	t.Parallel()

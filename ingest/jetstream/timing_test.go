@@ -516,3 +516,12 @@ func TestAReconnectIsVerifiedUntilItSucceeds(t *testing.T) {
 		assert.Zero(t, s.reconnects)
 	})
 }
+
+func TestTheFirstComplaintOfAServerIsKept(t *testing.T) {
+	t.Parallel()
+	var l logger
+	assert.Equal(t, "no reason was given", l.first())
+	l.Errorf("the %s", "first")
+	l.Fatalf("the second")
+	assert.Equal(t, "the first", l.first())
+}

@@ -24,6 +24,9 @@ func TestAHeaderIsReadBack(t *testing.T) {
 		_, err := header.Parse("clinicaldoc-ingest", line)
 		require.ErrorIs(t, err, header.ErrNoHeader, line)
 	}
+	short, err := header.Parse("clinicaldoc-ingest", "clinicaldoc-ingest 9")
+	require.NoError(t, err)
+	assert.Equal(t, header.Header{Kind: "clinicaldoc-ingest", Version: 9}, short)
 	later, err := header.Parse("clinicaldoc-ingest", "clinicaldoc-ingest 9 anything=else at all")
 	require.NoError(t, err)
 	assert.Equal(t, 9, later.Version)
