@@ -327,6 +327,22 @@ func TestADoubtThatRestsDoesNotHoldUpTheEnd(t *testing.T) {
 	})
 }
 
+// Nor for one that surely has no note, and waits for a worker to be uploaded once more.
+func TestWhatWaitsForAWorkerDoesNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+		defer cancel()
+		busy := recording(1) // keeps the only worker
+		busy.Params.BeforeCommit = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		begun := time.Now()
+		results := program(ctx, recording(0), recording(0), busy)
+		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 2}, statuses(results), results)
+		assert.Less(t, time.Since(begun), 16*time.Minute-50*time.Second)
+	})
+}
+
 // Recordings of other names and sizes are no rivals: then the note's recording need not be read.
 func TestANoteThatNoOtherCanHaveMadeIsTaken(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -355,6 +356,34 @@ func TestANoteWithoutAHashIsNoneToCompareWith(t *testing.T) {
 	results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9), recording(1)))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+}
+
+// counted counts the bytes of responses.
+type counted struct {
+	http.ResponseWriter
+	bytes *atomic.Int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.bytes.Add(int64(len(p)))
+	return c.ResponseWriter.Write(p)
+}
+
+// A note's recording that is longer than the one that is looked for is not read to its end.
+func TestALongerRecordingIsNotReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	srv := newBox(t, clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
+	}))
+	const long = 64 << 20
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", AudioSize: long})
+	visit := onePatient(1)
+	visit.Params.Name, visit.Params.Audio = "Visit", clinicaldoc.AudioBytes("a.wav", make([]byte, 100<<10))
+	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}, ingest.Recordings(visit))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.InDoubt, results[0].Status)
+	assert.Less(t, sent.Load(), int64(long/2))
 }
 
 // A note to compare with that is gone shows nothing: the doubt is said, and not looked into again and again.

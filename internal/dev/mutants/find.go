@@ -76,7 +76,8 @@ var kinds = map[string]map[string]string{
 // find asks gremlins for the mutants of each package. It looks at a copy without tests, which it would run first.
 func (l *laboratory) find(ctx context.Context) (map[string][]*mutant, error) {
 	copied := filepath.Join(l.folder, "sources")
-	if err := copySources(l.root, copied); err != nil {
+	sum, err := copySources(l.root, copied)
+	if err != nil {
 		return nil, err
 	}
 	library, err := parse(l.root)
@@ -85,7 +86,8 @@ func (l *laboratory) find(ctx context.Context) (map[string][]*mutant, error) {
 	}
 	all, number := map[string][]*mutant{}, 0
 	for _, module := range []string{".", "ingest/jetstream"} {
-		files, err := l.gremlins(ctx, filepath.Join(copied, module))
+		kept := filepath.Join(l.cache, sum+strings.ReplaceAll(module, "/", "-")+".json")
+		files, err := l.gremlins(ctx, filepath.Join(copied, module), kept)
 		if err != nil {
 			return nil, err
 		}
@@ -119,14 +121,16 @@ type mutation struct {
 	Line, Column int
 }
 
-func (l *laboratory) gremlins(ctx context.Context, module string) ([]mutatedFile, error) {
-	out := filepath.Join(l.folder, "gremlins.json")
+// gremlins leaves what it finds in the file out, unless it is there from an earlier run.
+func (l *laboratory) gremlins(ctx context.Context, module, out string) ([]mutatedFile, error) {
 	arguments := []string{"tool", "-C", module, "-modfile=" + l.root + "/internal/dev/tools/go.mod", "gremlins", "unleash", "--dry-run", "--silent", "--output", out}
 	for _, kind := range []string{"arithmetic-base", "conditionals-boundary", "conditionals-negation", "increment-decrement", "invert-assignments", "invert-bitwise", "invert-bwassign", "invert-logical", "invert-loopctrl", "invert-negatives", "remove-self-assignments"} {
 		arguments = append(arguments, "--"+kind)
 	}
-	if said, err := exec.CommandContext(ctx, "go", arguments...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("gremlins: %w\n%s", err, said)
+	if _, err := os.Stat(out); err != nil {
+		if said, err := exec.CommandContext(ctx, "go", arguments...).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("gremlins: %w\n%s", err, said)
+		}
 	}
 	text, err := os.ReadFile(out)
 	if err != nil {
@@ -137,9 +141,10 @@ func (l *laboratory) gremlins(ctx context.Context, module string) ([]mutatedFile
 	return result.Files, err
 }
 
-// copySources copies the library's modules, without their tests and without what serves maintainers.
-func copySources(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+// copySources copies the library's modules, without their tests and without what serves maintainers, and returns their checksum.
+func copySources(from, to string) (string, error) {
+	sum := sha256.New()
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -161,8 +166,10 @@ func copySources(from, to string) error {
 		if err != nil {
 			return err
 		}
+		fmt.Fprintf(sum, "%s %d %s", name, len(text), text)
 		return os.WriteFile(filepath.Join(to, name), text, 0o600)
 	})
+	return hex.EncodeToString(sum.Sum(nil)[:8]), err
 }
 
 // sources are the parsed files of the library.

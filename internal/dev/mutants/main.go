@@ -89,7 +89,11 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	l := &laboratory{root: root, folder: folder, workers: s.workers, cache: cmp.Or(s.cache, folder)}
+	cache, err := filepath.Abs(cmp.Or(s.cache, folder))
+	if err != nil {
+		return err
+	}
+	l := &laboratory{root: root, folder: folder, workers: s.workers, cache: cache}
 	all, err := l.find(ctx)
 	if err != nil {
 		return err
