@@ -79,6 +79,45 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 	}
 }
 
+func TestTheBoundsOfAManifest(t *testing.T) {
+	t.Parallel()
+	const head = "key,patient,name,path\n"
+	problems := func(content string) (list []string, text string) {
+		_, err := ingest.ReadManifest(manifest(t, content))
+		if wrong, ok := errors.AsType[*ingest.ManifestError](err); ok {
+			for _, p := range wrong.Problems {
+				list = append(list, p.What)
+			}
+			return list, wrong.Error()
+		}
+		require.NoError(t, err)
+		return nil, ""
+	}
+	got, _ := problems(head + strings.Repeat("k", 1024) + ",7,n,1.wav\n")
+	assert.Empty(t, got)
+	const unfit = "the name is not UTF-8, or the key too long"
+	for _, line := range []string{strings.Repeat("k", 1025) + ",7,n,1.wav\n", "k,7,\xff,1.wav\n"} {
+		got, _ = problems(head + line)
+		assert.Equal(t, []string{unfit}, got)
+	}
+	for _, patient := range []string{"0", "-1", ""} {
+		got, _ = problems(head + "k," + patient + ",n,1.wav\n")
+		assert.Equal(t, []string{"patient is not an id"}, got, patient)
+	}
+	for count, more := range map[int]bool{10: false, 11: true} {
+		got, text := problems(head + strings.Repeat(",7,n,\n", count))
+		assert.Len(t, got, count)
+		assert.Equal(t, 10, strings.Count(text, "path is empty"))
+		assert.Equal(t, more, strings.HasSuffix(text, "; and so on"))
+	}
+	path := manifest(t, "")
+	whole := filepath.Join(filepath.Dir(path), "1.wav")
+	require.NoError(t, os.WriteFile(path, []byte(head+",7,n,"+whole+"\n"), 0o600))
+	list, err := ingest.ReadManifest(path)
+	require.NoError(t, err)
+	assert.Equal(t, whole, list[0].File, "a whole path stays as it is")
+}
+
 // What is the same for all recordings need not stand in each line; what is needed then is needed of every line.
 func TestAManifestHasDefaults(t *testing.T) {
 	t.Parallel()
