@@ -31,7 +31,6 @@ type mutant struct {
 	places  []position // that a test has to reach to notice it
 	same    string     // of two mutants that make the same change in the same function, wherever that stands in its file
 	verdict verdict
-	by      string // the tests that noticed it
 }
 
 type position struct {

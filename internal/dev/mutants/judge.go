@@ -56,9 +56,6 @@ func (l *laboratory) judge(ctx context.Context, s subject, mutants []*mutant) er
 			m.verdict = notCovered
 		}
 	}
-	if err := planted.sound(ctx, slices.Concat(trials...)); err != nil {
-		return err
-	}
 	failures := make([]error, len(mutants))
 	l.each(len(mutants), func(i int) {
 		m := mutants[i]
@@ -132,33 +129,45 @@ func (l *laboratory) try(ctx context.Context, m *mutant, p *programs, trials []b
 		if err != nil {
 			return "", err
 		}
-		tests := slices.DeleteFunc(slices.Clone(b.tests), func(name string) bool { return slices.Contains(p.unfit[b.folder], name) })
-		if len(tests) == 0 {
-			continue
+		for again := true; again; {
+			found, by, err := b.run(ctx, m, binary, p.fit(b.folder, b.tests))
+			if err != nil {
+				return "", err
+			}
+			if again = found == killed && by != "" && !p.passes(ctx, b.folder, binary, by); !again && found != lived {
+				return found, nil
+			}
 		}
-		// A loop without end is told by processor time, since others may keep the machine busy; a deadlock by the clock.
-		limit := 30*time.Second + 10*b.took
-		timed, cancel := context.WithTimeout(ctx, limit)
-		run := exec.CommandContext(timed, "sh", "-c", `ulimit -t "$1"; shift; exec "$@"`, "sh", strconv.Itoa(5+int(3*b.cpu.Seconds())),
-			binary, "-test.failfast", "-test.timeout", "0", "-test.run", "^("+strings.Join(tests, "|")+")$")
-		run.Dir, run.Env, run.WaitDelay = b.folder, append(os.Environ(), plant.Variable+"="+strconv.Itoa(m.number)), time.Second
-		out, _ := run.CombinedOutput() // how it ended is asked of the process
-		late := timed.Err() != nil
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return "", ctx.Err()
-		case run.ProcessState == nil:
-			return "", fmt.Errorf("%s cannot be run", binary)
-		case run.ProcessState.Success():
-			continue
-		case late, strings.HasPrefix(run.ProcessState.String(), "signal:"):
-			return timedOut, nil //nolint:nilerr // that it took too long is the answer
-		}
-		m.by = string(regexp.MustCompile(`(?m)^--- FAIL: \w+`).Find(out))
-		return killed, nil
 	}
 	return lived, nil
+}
+
+// run runs tests on a mutant, and says which one failed.
+func (b batch) run(ctx context.Context, m *mutant, binary string, tests []string) (found verdict, by string, err error) {
+	if len(tests) == 0 {
+		return lived, "", nil
+	}
+	// A loop without end is told by processor time, since others may keep the machine busy; a deadlock by the clock.
+	timed, cancel := context.WithTimeout(ctx, 30*time.Second+10*b.took)
+	defer cancel()
+	run := exec.CommandContext(timed, "sh", "-c", `ulimit -t "$1"; shift; exec "$@"`, "sh", strconv.Itoa(5+int(3*b.cpu.Seconds())),
+		binary, "-test.failfast", "-test.timeout", "0", "-test.run", "^("+strings.Join(tests, "|")+")$")
+	run.Dir, run.Env, run.WaitDelay = b.folder, append(os.Environ(), plant.Variable+"="+strconv.Itoa(m.number)), time.Second
+	out, _ := run.CombinedOutput() // how it ended is asked of the process
+	switch {
+	case ctx.Err() != nil:
+		return "", "", ctx.Err()
+	case run.ProcessState == nil:
+		return "", "", fmt.Errorf("%s cannot be run", binary)
+	case run.ProcessState.Success():
+		return lived, "", nil
+	case timed.Err() != nil, strings.HasPrefix(run.ProcessState.String(), "signal:"):
+		return timedOut, "", nil
+	}
+	if failed := regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindSubmatch(out); failed != nil {
+		by = string(failed[1])
+	}
+	return killed, by, nil
 }
 
 // programs are test binaries with mutants.
@@ -169,7 +178,9 @@ type programs struct {
 
 	building sync.Mutex
 	made     map[string]string
-	unfit    map[string][]string // tests that fail in these programs without a mutant, by folder
+
+	mu     sync.Mutex
+	passed map[string]bool // whether a test passes in these programs without a mutant, by folder and name
 }
 
 // flags let the compiler tell all that is wrong, of each package of ours.
@@ -190,33 +201,35 @@ func (p *programs) binary(ctx context.Context, folder string) (string, error) {
 	return made, nil
 }
 
-// sound runs the tests without a mutant: what fails then, because it looks at sources or counts what they allocate, judges
-// nothing.
-func (p *programs) sound(ctx context.Context, trials []batch) error {
-	tests := map[string][]string{}
-	for _, b := range trials {
-		tests[b.folder] = append(tests[b.folder], b.tests...)
-	}
-	for folder, names := range tests {
-		binary, err := p.binary(ctx, folder)
-		if err != nil {
-			return err
-		}
-		slices.Sort(names)
-		run := exec.CommandContext(ctx, binary, "-test.run", "^("+strings.Join(slices.Compact(names), "|")+")$")
+// fit are the tests but those that are known to fail without a mutant.
+func (p *programs) fit(folder string, tests []string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(tests), func(name string) bool {
+		passed, known := p.passed[folder+" "+name]
+		return known && !passed
+	})
+}
+
+// passes runs a test without a mutant: what fails then, because it looks at sources or counts what they allocate, judges nothing.
+func (p *programs) passes(ctx context.Context, folder, binary, name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	passed, known := p.passed[folder+" "+name]
+	if !known {
+		run := exec.CommandContext(ctx, binary, "-test.run", "^"+name+"$")
 		run.Dir = folder
-		out, _ := run.CombinedOutput() // how it ended is asked of the process
-		for _, failed := range regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindAllStringSubmatch(string(out), -1) {
-			p.unfit[folder] = append(p.unfit[folder], failed[1])
-			fmt.Printf("%s %s fails without a mutant: it judges nothing\n", folder, failed[1])
+		if passed = run.Run() == nil; !passed {
+			fmt.Printf("%s %s fails without a mutant: it judges nothing\n", folder, name)
 		}
+		p.passed[folder+" "+name] = passed
 	}
-	return ctx.Err()
+	return passed
 }
 
 // plant makes one program of all mutants that can be compiled.
 func (l *laboratory) plant(ctx context.Context, s subject, mutants []*mutant) (*programs, error) {
-	p := &programs{apart: map[int]bool{}, made: map[string]string{}, unfit: map[string][]string{}}
+	p := &programs{apart: map[int]bool{}, made: map[string]string{}, passed: map[string]bool{}}
 	var err error
 	if p.folder, err = os.MkdirTemp(l.folder, "planted"); err != nil {
 		return nil, err
@@ -259,7 +272,7 @@ func markBroken(mutants []*mutant, out string) (some bool) {
 
 // apart makes programs of one mutant alone.
 func (l *laboratory) apart(ctx context.Context, m *mutant, trials []batch) (*programs, error) {
-	p := &programs{made: map[string]string{}}
+	p := &programs{made: map[string]string{}, passed: map[string]bool{}}
 	var err error
 	if p.folder, err = os.MkdirTemp(l.folder, "apart"); err != nil {
 		return nil, err

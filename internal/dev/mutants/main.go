@@ -8,7 +8,8 @@
 //
 // Gremlins itself would compile for each mutant and run all tests of a package. Here one program holds all mutants of a
 // package, and the environment chooses one; each test was run alone once, to know which lines it reaches. What is written in
-// EQUAL.txt is not counted: these mutants do what the library does. It needs a shell that knows ulimit.
+// EQUAL.txt is not counted: these mutants do what the library does. With a folder as -cache, the next run of the same functions
+// is about the mutants that lived. It needs a shell that knows ulimit.
 package main
 
 import (

@@ -17,9 +17,11 @@ type report struct {
 
 const heading = `# Mutants
 
-Made by ` + "`make mutants`" + `, whose comment in main.go says how. Mutants are the small changes that gremlins finds; run are those that
-can be compiled and that a test of a change goes through. Of those that lived, the ones in EQUAL.txt do what the library does, with the reason; the others are
-listed below. Efficacy is killed among killed and lived, without the equal ones; covered is the share of the mutants that can be compiled.
+Made by ` + "`make mutants`" + `, whose comment in main.go says how. Mutants are the small changes that gremlins finds; taken are those of
+the slice that was asked for, run those of them that can be compiled and that a test of a change goes through. Of those that
+lived, the ones in EQUAL.txt do what the library does, with the reason; the others are listed below. Efficacy is killed among
+killed and lived, without the equal ones and those that timed out; covered is the share of the mutants that can be compiled.
+With a cache, what was killed before in a function that has not changed since counts as killed and is not run again.
 
 | package | mutants | not viable | taken | not covered | run | killed | timed out | lived | of these equal | efficacy | covered | made |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
