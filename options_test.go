@@ -611,7 +611,7 @@ func (s *renewing) Invalidate(token string) {
 }
 
 // expiring is a service that takes one token of such a source, which a test can change, and refuses all others.
-func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc) (*clinicaldoc.Client, *renewing) {
+func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc, retries ...int) (*clinicaldoc.Client, *renewing) {
 	t.Helper()
 	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+*valid.Load() {
@@ -621,8 +621,11 @@ func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc
 		}
 		next(w, r)
 	})
-	source := new(renewing)
-	client, err := clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(source), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	source, policy := new(renewing), clinicaldoc.RetryPolicy{}
+	for _, n := range retries {
+		policy = clinicaldoc.RetryPolicy{MaxRetries: n, MinWait: 1, MaxWait: 1}
+	}
+	client, err := clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(source), clinicaldoc.WithRetry(policy))
 	require.NoError(t, err)
 	return client, source
 }
@@ -657,6 +660,21 @@ func TestATokenOfACallIsNotRenewed(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
 	assert.Empty(t, source.refused)
 	assert.Zero(t, served.Load(), "nothing is done in the client's name")
+}
+
+// A renewal is no failure: what fails behind it is tried again as often as without it.
+func TestARenewalCostsNoRetry(t *testing.T) {
+	t.Parallel()
+	var valid atomic.Pointer[string]
+	valid.Store(new("synthetic-1"))
+	var served atomic.Int32
+	client, _ := expiring(t, &valid, func(w http.ResponseWriter, _ *http.Request) {
+		served.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}, 2)
+	_, err := client.Users.Me(socketContext(t))
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	assert.EqualValues(t, 3, served.Load())
 }
 
 func TestARefusedTokenIsRenewedOnce(t *testing.T) {

@@ -217,6 +217,23 @@ func TestANoteFoundForOneHelpsTheOthers(t *testing.T) {
 	})
 }
 
+// So it does for another process, by its name alone, where recordings cannot be read.
+func TestANoteFoundForAnotherNameExplainsItself(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		results := program(ctx, onePatient(0), onePatient(1))
+		require.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.InDoubt: 1}, statuses(results), results)
+		results = program(t.Context(), onePatient(0))
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 2)
+	})
+}
+
 // One that cannot be decided is asked about once more when another of its patient was decided later.
 func TestALaterVerdictHelpsAnEarlierDoubt(t *testing.T) {
 	t.Parallel()

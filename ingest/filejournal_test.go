@@ -225,9 +225,13 @@ func TestALineThatIsNotUnderstoodIsTold(t *testing.T) {
 	t.Parallel()
 	content := written(t)
 	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
-	_, err := open(t, append(content, ingest.Line(string(lines[len(lines)-1][:8]), "2026-01-02T03:04:05Z something else")...))
-	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
-	assert.ErrorContains(t, err, fmt.Sprintf("line %d ", len(lines)+1))
+	for _, text := range []string{
+		"2026-01-02T03:04:05Z something else", "2026-01-02T03:04:05Z owner " + service + " user=x", "yesterday owner " + service + " user=17", "yesterday gap",
+	} {
+		_, err := open(t, append(bytes.Clone(content), ingest.Line(string(lines[len(lines)-1][:8]), text)...))
+		require.ErrorIs(t, err, ingest.ErrJournalDamaged, text)
+		assert.ErrorContains(t, err, fmt.Sprintf("line %d ", len(lines)+1))
+	}
 }
 
 func TestOtherFilesAreNoJournals(t *testing.T) {

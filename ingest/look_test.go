@@ -358,6 +358,34 @@ func TestANoteWithoutAHashIsNoneToCompareWith(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
 }
 
+// A note that the journal knows as another recording's need not be read to be told apart.
+func TestANoteOfAnotherRecordingIsNotComparedWith(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+	for n := range 3 {
+		visit := onePatient(n)
+		visit.Params.Name = "Visit"
+		results, err := collect(t.Context(), u, ingest.Recordings(visit))
+		require.NoError(t, err)
+		require.Equal(t, ingest.Created, results[0].Status, results[0])
+	}
+}
+
+// Where the service is known to keep recordings in another form, a note of the same name may be it, whatever its recording.
+func TestANoteOfTheSameNameIsADoubtWhereRecordingsAreChanged(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: sound(5)})
+	visit := onePatient(1)
+	visit.Params.Name = "Visit"
+	results, err := collect(t.Context(), u, ingest.Recordings(recording(0), visit))
+	require.NoError(t, err)
+	require.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.InDoubt: 1}, statuses(results), results)
+}
+
 // counted counts the bytes of responses.
 type counted struct {
 	http.ResponseWriter
@@ -519,6 +547,11 @@ func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
 		other.AddNote(clinicaldoctest.Note{PatientID: 99, Name: "Somebody's", Audio: sound(n)})
 	}
 	require.ErrorIs(t, journal.Rename(t.Context(), other.Client()), ingest.ErrOtherService, "they are other patients'")
+
+	unused, err := ingest.BeginJournal(t.Context(), journalPath(t), ingest.Owner{Service: ingest.ServiceName(srv.URL)})
+	require.NoError(t, err)
+	require.NoError(t, unused.Rename(t.Context(), other.Client()), "it knows of none")
+	require.NoError(t, unused.Close())
 
 	moved := newBox(t)
 	for _, note := range srv.Notes() {

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -153,4 +154,24 @@ func TestAPersonCannotGiveTheNoteOfAnotherRecording(t *testing.T) {
 	require.Equal(t, ingest.Created, other.Status)
 	err := u.Resolve(t.Context(), doubt.JournalKey, ingest.Resolution{NoteID: other.NoteID, By: "a person"})
 	require.ErrorIs(t, err, ingest.ErrKeyReused)
+}
+
+// The note that the response named is the recording's own, not another's.
+func TestAPersonGivesTheNoteThatTheResponseNamed(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":`, id)))
+	ctx, cancel := context.WithCancel(t.Context())
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
+	u.OnEvent = func(e ingest.Event) {
+		if e.State == ingest.StateInDoubt {
+			cancel()
+		}
+	}
+	results, err := collect(ctx, u, ingest.Recordings(onePatient(1)))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, ingest.InDoubt, results[0].Status)
+	require.Equal(t, id, results[0].NoteID)
+	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: id, By: "a person"}))
 }

@@ -548,6 +548,39 @@ func (j cancelling) Bind(context.Context, ingest.Owner) (ingest.Binding, error) 
 	return ingest.Binding{}, errors.New("synthetic")
 }
 
+// lateEnd is a journal whose answer comes as the run ends.
+type lateEnd struct {
+	ingest.Journal
+	cancel context.CancelFunc
+}
+
+func (j lateEnd) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	defer j.cancel()
+	return j.Journal.Claim(ctx, key)
+}
+
+func TestAClaimThatComesWithTheEndOfTheRunIsLetGo(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	journal := openJournal(t, srv.URL, journalPath(t))
+	u := &ingest.Uploader{Client: srv.Client(), Journal: lateEnd{journal, cancel}}
+	_, err := collect(ctx, u, recordings(0, 1))
+	require.ErrorIs(t, err, context.Canceled)
+	u.Journal = journal
+	results, err := collect(t.Context(), u, recordings(0, 1))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Created, results[0].Status, results[0])
+}
+
+func TestARefusedTokenHasNoOwner(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(401, "synthetic"))
+	_, err := ingest.OwnerOf(t.Context(), srv.Client(quick()))
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+}
+
 func TestAJournalThatHearsTheEndOfTheRunIsNotBroken(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)

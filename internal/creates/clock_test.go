@@ -45,6 +45,16 @@ func TestReadClocks(t *testing.T) {
 	}
 }
 
+// A response may take a second: a Date of the second before agrees with our clock.
+func TestTheClockOfACreateMayBeASecondOld(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	m.SawClock(dated(noon, ""), noon.Add(1100*time.Millisecond))
+	assert.Equal(t, creates.Clocks{Now: noon.Unix() + 1, Known: true, Spread: 2}, m.Clocks())
+	m.SawClock(http.Header{}, noon.Add(time.Hour))
+	assert.True(t, m.Clocks().Known, "what tells nothing changes nothing")
+}
+
 func TestATimeWithoutAZoneMayBeHoursBehind(t *testing.T) {
 	t.Parallel()
 	window := creates.NewWindow(noon, noon.Add(10*time.Minute))

@@ -301,3 +301,22 @@ func TestANoteThatIsGone(t *testing.T) {
 		}
 	}
 }
+
+// A recording that was not read leaves nothing proven if the note may be it: unclaimed, of that time, of no other size.
+func TestWhatIsUnreadAndMayBeItProvesNothing(t *testing.T) {
+	t.Parallel()
+	proven := creates.Note{Patient: true, Name: creates.NameEqual, Made: creates.MadeSince, Content: creates.Equal}
+	unread := creates.Note{Patient: true, Size: creates.SizeEqual, Made: creates.MadeSince, Content: creates.Unread}
+	claimed, earlier, other := unread, unread, unread
+	claimed.Known, earlier.Made, other.Size = creates.Claimed, creates.MadeEarlier, creates.SizeOther
+	for i, c := range []struct {
+		beside creates.Note
+		want   creates.Proof
+	}{{unread, creates.NoProof}, {claimed, creates.ProofFound}, {earlier, creates.ProofFound}, {other, creates.ProofFound}} {
+		var e evidence
+		e.Add(proven, false)
+		e.Add(c.beside, false)
+		e.Prove(creates.NoOthers)
+		assert.Equal(t, c.want, e.Proof, i)
+	}
+}

@@ -28,6 +28,30 @@ func begun(t *testing.T, path string, content []byte) *Part {
 	return p
 }
 
+// What arrives is brought to disk, and described, each time there is enough of it.
+func TestAPartIsDescribedNowAndThen(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	p := begun(t, path, nil)
+	p.every = 100
+	for _, described := range []int64{0, 0, 0, 120, 120, 120, 240} {
+		assert.Equal(t, described, p.info.Size)
+		_, err := p.Write(make([]byte, 40))
+		require.NoError(t, err)
+	}
+	p.Leave()
+}
+
+// A download that ended before its first byte leaves nothing behind.
+func TestAPartWithoutBytesIsNotKept(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	begun(t, path, nil).Leave()
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
 func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
