@@ -360,6 +360,7 @@ func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
 		"uploads are refused":      always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic")),
 		"the service is gone":      always("", clinicaldoctest.Reset()),
 		"the service limits rates": always(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0)),
+		"lists fail":               always(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(500, "synthetic")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -571,6 +572,22 @@ func TestAClaimThatComesWithTheEndOfTheRunIsLetGo(t *testing.T) {
 	results, err := collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Created, results[0].Status, results[0])
+}
+
+// Who says whose recordings they are spares the service the question.
+func TestAnOwnerThatIsKnownIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	owner, err := ingest.OwnerOf(t.Context(), srv.Client())
+	require.NoError(t, err)
+	srv.ForgetRequests()
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Owner: owner}
+	results, err := collect(t.Context(), u, recordings(0, 1))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Created, results[0].Status)
+	for _, r := range srv.Requests() {
+		assert.NotEqual(t, clinicaldoctest.RouteMe, r.Route)
+	}
 }
 
 func TestARefusedTokenHasNoOwner(t *testing.T) {

@@ -35,8 +35,8 @@ func (b block) holds(p position) bool {
 	return after && (p.line < b.ToLine || p.line == b.ToLine && p.column < b.ToColumn)
 }
 
-// reaching is the place that a test has to go through to meet the node: the node itself or, since blocks of statements leave
-// out the conditions of cases, the switch around it.
+// reaching is the place that a test has to go through to meet the node: the beginning of its statement, since blocks leave out
+// what follows a function within one, or, since they leave out the conditions of cases, the switch around it.
 func reaching(set *token.FileSet, file *ast.File, node ast.Node) position {
 	place, around := node.Pos(), node.Pos()
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -44,19 +44,20 @@ func reaching(set *token.FileSet, file *ast.File, node ast.Node) position {
 			return false
 		}
 		inCase := func(colon token.Pos) {
-			if place = node.Pos(); node.Pos() < colon {
+			if node.Pos() < colon {
 				place = around
 			}
 		}
 		switch n := n.(type) {
 		case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
-			around = n.Pos()
+			place, around = n.Pos(), n.Pos()
 		case *ast.CaseClause:
 			inCase(n.Colon)
 		case *ast.CommClause:
 			inCase(n.Colon)
-		case *ast.FuncLit:
-			place = node.Pos()
+		case *ast.BlockStmt: // its statements tell
+		case ast.Stmt:
+			place = n.Pos()
 		}
 		return true
 	})
