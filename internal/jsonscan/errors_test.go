@@ -43,6 +43,7 @@ func TestTypeErrors(t *testing.T) {
 		{"key with a space", `{"secret person":null}`, "?", jsonscan.Null},
 		{"key with an escape", `{"secret\u0041":null}`, "?", jsonscan.Null},
 		{"key beyond ASCII", `{"sécret":[null]}`, "?[0]", jsonscan.Null},
+		{"as deep as is shown", strings.Repeat("[", 8) + "null" + strings.Repeat("]", 8), strings.Repeat("[0]", 8), jsonscan.Null},
 		{"deep", strings.Repeat("[", 33) + "null" + strings.Repeat("]", 33), strings.Repeat("[0]", 8) + "...", jsonscan.Null},
 	} {
 		t.Run(test.name, func(t *testing.T) {
