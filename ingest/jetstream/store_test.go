@@ -213,7 +213,7 @@ func TestAnAdministratorsLimitsStay(t *testing.T) {
 }
 
 // A consumer that an administrator limited would hold up, or forget, recordings.
-func TestALimitedConsumerIsRefused(t *testing.T) {
+func TestAConsumerThatAnAdministratorLimitedIsRefused(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	f := openFleet(t, connect(t, s), Params{})
