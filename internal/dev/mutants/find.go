@@ -165,7 +165,7 @@ func copySources(from, to string) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%s %d %s", name, len(text), text)
+		_, _ = fmt.Fprintf(sum, "%s %d %s", name, len(text), text)
 		return os.WriteFile(filepath.Join(to, name), text, 0o600)
 	})
 	return hex.EncodeToString(sum.Sum(nil)[:8]), err

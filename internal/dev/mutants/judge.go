@@ -79,7 +79,7 @@ func (l *laboratory) killedBefore() (map[string]bool, error) {
 		return nil, err
 	}
 	before := map[string]bool{}
-	for _, same := range strings.Fields(string(text)) {
+	for same := range strings.FieldsSeq(string(text)) {
 		before[same] = true
 	}
 	return before, nil
