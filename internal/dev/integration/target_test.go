@@ -31,6 +31,7 @@ type target struct {
 	box                 *clinicaldoctest.Server // nil: somebody else's server, of which nothing is known
 	patientID, promptID int64
 	trustFilter         bool   // the list's rows name no patient
+	reusesIDs           bool   // a deleted note's id is another's next
 	namePrefix          string // unique, so that own notes can be told from all others
 	audio               []byte
 	ownTone             bool // the audio is the suite's own tone, which may be shortened
@@ -50,10 +51,11 @@ const (
 // foreign tells that nothing may be taken for granted and nothing done but with own notes, one thing at a time.
 func (tg *target) foreign() bool { return tg.box == nil }
 
-// parallel runs the test beside others where they cannot meet: in the box each has a patient of its own.
+// parallel runs the test beside others where they cannot meet: in the box each has a patient of its own, and its notes have ids
+// of their own.
 func (tg *target) parallel(t *testing.T) {
 	t.Helper()
-	if !tg.foreign() {
+	if !tg.foreign() && !tg.reusesIDs {
 		t.Parallel()
 	}
 }
@@ -74,8 +76,8 @@ func newBox(t *testing.T, variant clinicaldoctest.Variant) *target {
 			return newClient(t, box.URL, token, append([]clinicaldoc.Option{transport}, opts...)...)
 		},
 		patientID: box.AddPatient(clinicaldoctest.Patient{}).ID, promptID: 1,
-		trustFilter: variant.Patient == clinicaldoctest.PatientUnnamed,
-		namePrefix:  newNamePrefix(), audio: tone(time.Second), interval: 50 * time.Millisecond,
+		trustFilter: variant.Patient == clinicaldoctest.PatientUnnamed, reusesIDs: variant.ReuseIDs,
+		namePrefix: newNamePrefix(), audio: tone(time.Second), interval: 50 * time.Millisecond,
 	}
 }
 
