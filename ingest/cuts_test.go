@@ -140,6 +140,13 @@ func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
 			s.save(word)
 			return s.end()
 		}, 10},
+		"a last line without its end": {bytes.TrimRight(old.Bytes(), "\n"), func(t *testing.T, m disktest.Machine) said {
+			t.Helper()
+			s := newScribe(t, m, latest...)
+			s.bind()
+			s.save(word)
+			return s.end()
+		}, 10},
 		"compaction": {old.Bytes(), func(t *testing.T, m disktest.Machine) said {
 			t.Helper()
 			s := newScribe(t, m, latest...)

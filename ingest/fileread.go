@@ -82,19 +82,21 @@ func (l *lineReader) readHeader(line, text []byte, ok bool) error {
 
 var errNotAJournal = fail("the file is not a journal", ErrJournalVersion)
 
-// last looks at what follows the last newline: nothing, a line that lacks only its newline, or the beginning of one.
+// last looks at what follows the last newline: nothing, a line that lacks only its newline, or the beginning of one. A crash
+// may have left zeros behind it.
 func (l *lineReader) last(rest []byte) ([]byte, error) {
 	if len(rest) == 0 {
 		return nil, nil
 	}
-	if _, _, ok := readLine(rest, l.sum); ok {
+	begun := bytes.TrimRight(rest, "\x00")
+	if _, _, ok := readLine(begun, l.sum); ok {
 		l.unending = true
-		return l.take(rest, len(rest))
+		return l.take(begun, len(begun))
 	}
 	if _, _, ok := readLine(rest[:len(rest)-1], l.sum); ok {
 		return nil, l.damaged() // it was whole, and its newline is another byte now
 	}
-	if begun := bytes.TrimRight(rest, "\x00"); l.lines == 0 && !beginsHeader(begun) {
+	if l.lines == 0 && !beginsHeader(begun) {
 		return nil, errNotAJournal
 	}
 	return nil, nil
