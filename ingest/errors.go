@@ -1,7 +1,7 @@
 package ingest
 
 import (
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -17,9 +17,9 @@ var (
 	// ErrJournalVersion: the file is no journal, or one that a later version of this package wrote.
 	ErrJournalVersion = redact.New("not a journal of this version")
 	// ErrOtherService: the journal holds another service's recordings.
-	ErrOtherService = header.ErrOtherService
+	ErrOtherService = fileheader.ErrOtherService
 	// ErrOtherUser: the journal holds another user's recordings: this one may not see all of their notes.
-	ErrOtherUser = header.ErrOtherUser
+	ErrOtherUser = fileheader.ErrOtherUser
 	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size.
 	ErrKeyReused = redact.New("key was used for another recording")
 	// ErrTaken: another worker has the recording at this moment, or took it over.

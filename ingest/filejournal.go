@@ -12,7 +12,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -180,8 +180,8 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 	return j, nil
 }
 
-func headerOf(owner Owner) header.Header {
-	return header.Header{Kind: journalKind, Version: fileVersion, Service: owner.Service, UserID: owner.UserID}
+func headerOf(owner Owner) fileheader.Header {
+	return fileheader.Header{Kind: journalKind, Version: fileVersion, Service: owner.Service, UserID: owner.UserID}
 }
 
 // Close writes what is left to be written and lets go of the file.

@@ -9,14 +9,14 @@ import (
 	"io"
 	"strings"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // lineReader reads a journal's file line by line and takes no line that is not as it was written.
 type lineReader struct {
 	from     *bufio.Reader
-	header   header.Header
+	header   fileheader.Header
 	sum      uint32 // of the last line
 	size     int64  // where the last whole line ends
 	lines    uint32
@@ -65,7 +65,7 @@ func (l *lineReader) damaged() error {
 }
 
 func (l *lineReader) readHeader(line, text []byte, ok bool) error {
-	h, err := header.Parse(journalKind, string(text))
+	h, err := fileheader.Parse(journalKind, string(text))
 	switch {
 	case !bytes.Contains(line, []byte(journalKind)):
 		return errNotAJournal

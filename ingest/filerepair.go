@@ -11,7 +11,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -68,7 +68,7 @@ func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err er
 		text, _, ok := readLine(line, before)
 		ok = ok && known
 		before, known = parseHex32(line[:min(len(line), sumDigits)])
-		h, headErr := header.Parse(journalKind, string(text))
+		h, headErr := fileheader.Parse(journalKind, string(text))
 		switch {
 		case number == 1 && ok && headErr == nil:
 			if err := h.Check(headerOf(owner)); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -33,9 +33,9 @@ var (
 	// ErrDamaged: the file is no snapshot, not a whole one, of other notes, or of a later version of this package.
 	ErrDamaged = redact.New("not a snapshot to go on with")
 	// ErrOtherService: the file is of another service.
-	ErrOtherService = header.ErrOtherService
+	ErrOtherService = fileheader.ErrOtherService
 	// ErrOtherUser: the file is another user's, who may see other notes.
-	ErrOtherUser = header.ErrOtherUser
+	ErrOtherUser = fileheader.ErrOtherUser
 )
 
 // Event is what became of a note.
@@ -92,7 +92,7 @@ func Open(ctx context.Context, client *clinicaldoc.Client, path string, params c
 	if err != nil {
 		return nil, err
 	}
-	own := header.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID}
+	own := fileheader.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID}
 	s.fs, s.path, s.head = durable.From(ctx), path, fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
 	s.file, err = s.fs.Open(path, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +114,7 @@ func Open(ctx context.Context, client *clinicaldoc.Client, path string, params c
 func fail(text string, causes ...error) error { return redact.Fail("snapshot: "+text, causes...) }
 
 // load reads the file; an empty one is new.
-func (s *Snapshot) load(own header.Header) error {
+func (s *Snapshot) load(own fileheader.Header) error {
 	text, err := io.ReadAll(io.NewSectionReader(s.file, 0, math.MaxInt64))
 	if err != nil {
 		return fail("the file cannot be read: "+redact.Cause(err), err)
@@ -123,7 +123,7 @@ func (s *Snapshot) load(own header.Header) error {
 		return nil
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
-	found, err := header.Parse(own.Kind, first)
+	found, err := fileheader.Parse(own.Kind, first)
 	if err == nil {
 		err = found.Check(own)
 	}

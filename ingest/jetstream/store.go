@@ -18,7 +18,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 // format is the version of all that a store holds. A program that knows another one must not touch it.
@@ -415,9 +415,9 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 		if err := json.Unmarshal(entry.Value(), &h); err != nil || h.Format != format || h.ID != s.header.ID {
 			return ingest.Binding{}, errFormat
 		}
-		own := header.Header{Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID}
+		own := fileheader.Header{Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID}
 		if h.Owner != "" {
-			bound, err := header.Parse(ownerKind, h.Owner)
+			bound, err := fileheader.Parse(ownerKind, h.Owner)
 			if err == nil {
 				err = bound.Check(own)
 			}

@@ -43,7 +43,7 @@ var subjects = []subject{
 	{"internal/disk/durable", []string{"internal/disk/durable", "ingest"}},
 	{"internal/download", []string{"internal/download", "."}},
 	{"internal/exchange", []string{"internal/exchange", "."}},
-	{"internal/header", []string{"internal/header", "internal/exchange", "."}},
+	{"internal/fileheader", []string{"internal/fileheader", "internal/exchange", "."}},
 	{"internal/jsonscan", []string{"internal/jsonscan", "internal/tolerant", "."}},
 	{"internal/list", []string{"internal/list", "."}},
 	{"internal/poll", []string{"internal/poll", "."}},

@@ -13,7 +13,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 type exportOptions struct {
@@ -58,7 +58,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	part, err := openPart(o.path, header.Header{Kind: partKind, Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID})
+	part, err := openPart(o.path, fileheader.Header{Kind: partKind, Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID})
 	if err != nil {
 		return err
 	}

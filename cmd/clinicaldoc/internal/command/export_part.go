@@ -19,7 +19,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 // exportPart is what an export has read so far: a file for this user alone, which the next run goes on with.
@@ -74,7 +74,7 @@ func checkTarget(target string) error {
 }
 
 // openPart opens the part that belongs to a target, or begins one.
-func openPart(target string, own header.Header) (*exportPart, error) {
+func openPart(target string, own fileheader.Header) (*exportPart, error) {
 	p := &exportPart{target: target, held: map[int64]heldNote{}}
 	var err error
 	if target == "-" {
@@ -116,16 +116,16 @@ func partRefused(err error) error {
 	switch {
 	case errors.Is(err, disk.ErrNotPrivate):
 		return refusedf("the part of an earlier export, beside the file and hidden, can be read or written by others%s", remove)
-	case errors.Is(err, header.ErrOtherUser):
+	case errors.Is(err, fileheader.ErrOtherUser):
 		return refusedf("another user of the service began this export; export as that user, or name another file")
-	case errors.Is(err, header.ErrOtherService), errors.Is(err, header.ErrNoHeader), errors.Is(err, header.ErrLaterVersion):
+	case errors.Is(err, fileheader.ErrOtherService), errors.Is(err, fileheader.ErrNoHeader), errors.Is(err, fileheader.ErrLaterVersion):
 		return refusedf("the part of an earlier export, beside the file and hidden, is not for this account or version%s", remove)
 	}
 	return err
 }
 
 // load takes in whole lines; what a crash cut off is dropped.
-func (p *exportPart) load(own header.Header) error {
+func (p *exportPart) load(own fileheader.Header) error {
 	lines := bufio.NewReader(p.file)
 	first, err := lines.ReadString('\n')
 	if errors.Is(err, io.EOF) { // new, or cut within the header
@@ -137,7 +137,7 @@ func (p *exportPart) load(own header.Header) error {
 	if err != nil {
 		return err
 	}
-	found, err := header.Parse(partKind, strings.TrimSuffix(first, "\n"))
+	found, err := fileheader.Parse(partKind, strings.TrimSuffix(first, "\n"))
 	if err == nil {
 		err = found.Check(own)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/header"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
-var owner = header.Header{Kind: partKind, Version: 1, Service: "https://service.example", UserID: 1}
+var owner = fileheader.Header{Kind: partKind, Version: 1, Service: "https://service.example", UserID: 1}
 
 func TestPartHoldsOnlyWhatSurelyDidNotChange(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
-// Package header is the first line of everything that a later process continues: journals, exports, stores. It tells the
+// Package fileheader is the first line of everything that a later process continues: journals, exports, stores. It tells the
 // format, the service and the user, so that nothing is continued by another version, for another service, or as another user.
-package header
+package fileheader
 
 import (
 	"strconv"
