@@ -226,7 +226,7 @@ func (w *world) leaves(n int, l *life) {
 	owner := w.owners[r.Owner]
 	w.mu.Unlock()
 	if r.Entry.State != ingest.StateCommitting || owner != l {
-		w.violate("recording %d leaves %s, which does not have it: %s", n, l, r.Entry.State)
+		w.violate("recording %d leaves %s, which does not have it: %s, and the record is of %v", n, l, r.Entry.State, owner)
 	}
 }
 
