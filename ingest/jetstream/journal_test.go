@@ -24,25 +24,25 @@ import (
 const service = "https://service.example.test"
 
 // startServer starts a server with a port.
-func startServer(t testing.TB) *server.Server {
-	t.Helper()
-	return startServerIn(t, t.TempDir(), 0)
+func startServer(tb testing.TB) *server.Server {
+	tb.Helper()
+	return startServerIn(tb, tb.TempDir(), 0)
 }
 
 // startServerIn starts one whose disk has so much room; 0: all there is.
-func startServerIn(t testing.TB, dir string, room int64) *server.Server {
-	t.Helper()
-	return startServerWith(t, &server.Options{Port: server.RANDOM_PORT, StoreDir: dir, JetStreamMaxStore: room})
+func startServerIn(tb testing.TB, dir string, room int64) *server.Server {
+	tb.Helper()
+	return startServerWith(tb, &server.Options{Port: server.RANDOM_PORT, StoreDir: dir, JetStreamMaxStore: room})
 }
 
-func startServerWith(t testing.TB, options *server.Options) *server.Server {
-	t.Helper()
+func startServerWith(tb testing.TB, options *server.Options) *server.Server {
+	tb.Helper()
 	options.Host, options.JetStream, options.NoSigs, options.NoLog = "127.0.0.1", true, true, true
 	s, err := server.NewServer(options)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	s.Start()
-	require.True(t, s.ReadyForConnections(20*time.Second))
-	t.Cleanup(func() {
+	require.True(tb, s.ReadyForConnections(20*time.Second))
+	tb.Cleanup(func() {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
@@ -66,13 +66,13 @@ func openJournal(t *testing.T, conn *nats.Conn, lease time.Duration) *Journal {
 }
 
 // openFleet joins a fleet, and begins it if there is none.
-func openFleet(t testing.TB, conn *nats.Conn, params Params) *Fleet {
-	t.Helper()
-	f, err := Join(t.Context(), conn, params)
+func openFleet(tb testing.TB, conn *nats.Conn, params Params) *Fleet {
+	tb.Helper()
+	f, err := Join(tb.Context(), conn, params)
 	if errors.Is(err, ErrNoFleet) {
-		f, err = Begin(t.Context(), conn, params)
+		f, err = Begin(tb.Context(), conn, params)
 	}
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return f
 }
 

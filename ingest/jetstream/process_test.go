@@ -70,16 +70,16 @@ func TestMain(m *testing.M) {
 }
 
 // start starts a process and returns the lines that it prints.
-func start(t testing.TB, j job) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
+func start(tb testing.TB, j job) (*exec.Cmd, *bufio.Scanner) {
+	tb.Helper()
 	text, err := json.Marshal(j)
-	require.NoError(t, err)
-	process := exec.CommandContext(t.Context(), os.Args[0])
+	require.NoError(tb, err)
+	process := exec.CommandContext(tb.Context(), os.Args[0])
 	process.Env = append(os.Environ(), processVariable+"="+string(text))
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, process.Start())
+	require.NoError(tb, err)
+	require.NoError(tb, process.Start())
 	return process, bufio.NewScanner(out)
 }
 

@@ -24,18 +24,18 @@ import (
 )
 
 // filed is a recording in a file.
-func filed(t testing.TB, dir string, n int) ingest.Recording {
-	t.Helper()
+func filed(tb testing.TB, dir string, n int) ingest.Recording {
+	tb.Helper()
 	path := filepath.Join(dir, fmt.Sprintf("%d.wav", n))
-	require.NoError(t, os.WriteFile(path, content(n), 0o600))
+	require.NoError(tb, os.WriteFile(path, content(n), 0o600))
 	params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%3), PromptID: 1}
 	return ingest.Recording{Key: fmt.Sprint("encounter ", n), File: path, Params: params}
 }
 
-func publish(t testing.TB, f *Fleet, dir string, count int) {
-	t.Helper()
+func publish(tb testing.TB, f *Fleet, dir string, count int) {
+	tb.Helper()
 	for n := range count {
-		require.NoError(t, f.Publish(t.Context(), filed(t, dir, n)))
+		require.NoError(tb, f.Publish(tb.Context(), filed(tb, dir, n)))
 	}
 }
 
@@ -335,7 +335,7 @@ func TestDamageEndsNothingElse(t *testing.T) {
 	_, err = f.store.js.Publish(t.Context(), f.store.subject("q")+"unreadable", []byte("{"))
 	require.NoError(t, err)
 	assert.Equal(t, map[Ending]int{Done: 4, Dead: 2}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
-	assert.NoError(t, srv.CreatedOnce(contents(5)...))
+	require.NoError(t, srv.CreatedOnce(contents(5)...))
 	dead := letters(t, f)
 	require.Len(t, dead, 2)
 	for _, letter := range dead {
@@ -371,8 +371,8 @@ func TestThousandsOfDoubtsHoldUpNothing(t *testing.T) {
 			for put.Load() < doubts {
 				d, err := f.queue.next(t.Context(), freshLane, nextWait)
 				if assert.NoError(t, err) && d != nil {
-					assert.NoError(t, d.later(t.Context(), time.Hour))
 					put.Add(1)
+					assert.NoError(t, d.later(t.Context(), time.Hour))
 				}
 			}
 		})

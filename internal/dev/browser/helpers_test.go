@@ -64,21 +64,21 @@ type proxy struct {
 
 var printed = regexp.MustCompile(`(?m)^  (base URL|token) +(\S+)$`)
 
-func start(t testing.TB, args ...string) *proxy {
-	t.Helper()
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, append([]string{"-addr", "127.0.0.1:0", "-quiet"}, args...)...)
+func start(tb testing.TB, args ...string) *proxy {
+	tb.Helper()
+	command := exec.CommandContext(context.WithoutCancel(tb.Context()), program, append([]string{"-addr", "127.0.0.1:0", "-quiet"}, args...)...)
 	stdout, err := command.StdoutPipe()
-	require.NoError(t, err)
-	command.Stderr = t.Output()
-	require.NoError(t, command.Start())
-	p := &proxy{t: t, process: command.Process}
-	t.Cleanup(func() {
+	require.NoError(tb, err)
+	command.Stderr = tb.Output()
+	require.NoError(tb, command.Start())
+	p := &proxy{t: tb, process: command.Process}
+	tb.Cleanup(func() {
 		_ = p.process.Signal(os.Interrupt)
 		_, _ = io.Copy(io.Discard, stdout)
-		assert.NoError(t, command.Wait())
+		assert.NoError(tb, command.Wait())
 	})
 	for lines := bufio.NewScanner(stdout); p.url == "" || p.token == "" && !strings.Contains(strings.Join(args, " "), "-upstream"); {
-		require.True(t, lines.Scan(), "it ended early")
+		require.True(tb, lines.Scan(), "it ended early")
 		switch found := printed.FindStringSubmatch(lines.Text()); {
 		case len(found) == 0:
 		case found[1] == "token":
@@ -134,8 +134,8 @@ func (p *proxy) open() *page {
 }
 
 // newPage opens a browser, and fails the test when the console ever holds a warning or an error.
-func newPage(t testing.TB) *page {
-	t.Helper()
+func newPage(tb testing.TB) *page {
+	tb.Helper()
 	found := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome", "headless-shell"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -144,13 +144,13 @@ func newPage(t testing.TB) *page {
 		}
 	}
 	if found == "" {
-		t.Skip("no Chromium was found: pages are not tested here")
+		tb.Skip("no Chromium was found: pages are not tested here")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(found), chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewExecAllocator(tb.Context(), options...)
+	tb.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
-	opened := &page{t: t, ctx: ctx}
+	opened := &page{t: tb, ctx: ctx}
 	messages := chromedp.Console(ctx)
 	var listening sync.WaitGroup
 	listening.Go(func() {
@@ -165,11 +165,11 @@ func newPage(t testing.TB) *page {
 			}
 		}
 	})
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		listening.Wait()
 		if !opened.lenient {
-			assert.Empty(t, opened.problems, "the console is silent")
+			assert.Empty(tb, opened.problems, "the console is silent")
 		}
 	})
 	opened.do(chromedp.EmulateViewport(1400, 900))

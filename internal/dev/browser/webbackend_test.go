@@ -60,6 +60,7 @@ func silence(seconds int) []byte {
 }
 
 func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
+	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	user := srv.AddUser(clinicaldoctest.User{})

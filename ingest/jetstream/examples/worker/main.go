@@ -29,7 +29,8 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	conn, err := jetstream.Connect(os.Getenv("CLINICALDOC_NATS"))
 	check(err)
-	fleet, err := jetstream.Join(ctx, conn, jetstream.Params{Logger: slog.Default()})
+	logger := slog.Default()
+	fleet, err := jetstream.Join(ctx, conn, jetstream.Params{Logger: logger})
 	check(err)
 	limiter, err := fleet.Limiter(20) // requests a second of all workers
 	check(err)
@@ -37,7 +38,7 @@ func main() {
 	check(err)
 	for result, err := range fleet.Work(ctx, &ingest.Uploader{Client: client, Workers: 8}) {
 		check(err)
-		slog.Info("a recording", "result", result) // without patients' data
+		logger.InfoContext(ctx, "a recording", "result", result) // without patients' data
 	}
 }
 

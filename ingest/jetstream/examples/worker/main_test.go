@@ -37,7 +37,7 @@ func TestNothingIsTouchedUnasked(t *testing.T) {
 		{[]string{service, token}, nil, "start it with -yes"},
 	} {
 		command := exec.CommandContext(t.Context(), worker, test.args...)
-		command.Env = append(test.variables, "CLINICALDOC_NATS=nats://"+queue.Addr().String())
+		command.Env = append([]string{"CLINICALDOC_NATS=nats://" + queue.Addr().String()}, test.variables...)
 		out, err := command.CombinedOutput()
 		require.Error(t, err, string(out))
 		assert.Contains(t, string(out), test.says)
