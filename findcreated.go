@@ -42,11 +42,11 @@ type FindCreatedParams struct {
 	// Settle is how long after the response was lost the service, or a proxy before it, may still be at work on the create;
 	// 0 means 10 minutes. It never counts less than the upload itself took.
 	Settle time.Duration
-	// ExcludeIDs are notes that are known to come from elsewhere, also if one was found for this create before. Those that Create
-	// of this client returned need not be named. A service may use an id again: of a note that was made since, the id alone
-	// says only that it is not to be returned.
+	// ExcludeIDs are notes that come from elsewhere, as somebody knows who has just looked at them, also if one was found for this
+	// create before. Those that Create of this client returned need not be named.
 	ExcludeIDs []int64
-	// ExcludeNotes are such notes with their CreatedAt, which tells them from others of the same id.
+	// ExcludeNotes are such notes that were seen at some time, by ID and CreatedAt: a service may use an id again. One without a
+	// CreatedAt says of a note that was made since only that it is not to be returned.
 	ExcludeNotes []*ProgressNote
 	// UniqueName guarantees that no other note of the patient has or will have the name in Params, to the letter, and that
 	// nobody renames the note meanwhile. Then the name alone decides, whatever sizes, users and clocks say.
@@ -442,13 +442,11 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 
 // exclude takes in which notes are others', as the caller knows. What was found for this loss before may be one of them.
 func (l *search) exclude() {
-	for _, id := range l.params.ExcludeIDs {
-		l.excluded = append(l.excluded, creates.Ref{ID: id})
-	}
 	for _, note := range l.params.ExcludeNotes {
 		l.excluded = append(l.excluded, note.ref())
 	}
-	if found := l.registry.View(l.loss).Note; slices.ContainsFunc(l.excluded, found.Is) {
+	found := l.registry.View(l.loss).Note
+	if slices.Contains(l.params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
 		l.registry.Resolve(l.loss)
 		l.excluded = append(l.excluded, found)
 	}
@@ -585,7 +583,7 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 
 // judge completes what is known of a note when all rows were seen.
 func (l *search) judge(s sighting, view creates.View) sighting {
-	s.Known, s.User = l.registry.Knows(view, l.excluded, s.row.ref()), l.compareUser(s.row)
+	s.Known, s.User = l.known(s.row, view), l.compareUser(s.row)
 	if s.Known == creates.Excluded && s.Made < creates.MadeJustBefore {
 		s.Known = creates.Explained
 	}
@@ -601,6 +599,13 @@ func (l *search) judge(s sighting, view creates.View) sighting {
 		s.Content = creates.Other
 	}
 	return s
+}
+
+func (l *search) known(note *ProgressNote, view creates.View) creates.Known {
+	if slices.Contains(l.params.ExcludeIDs, note.ID) {
+		return creates.Explained
+	}
+	return l.registry.Knows(view, l.excluded, note.ref())
 }
 
 // readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
@@ -701,7 +706,7 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
 	}
 	l.readClocks(asked)
-	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.registry.Knows(view, l.excluded, note.ref()) > creates.Reused || !before && !l.observe(note).Resembles(false) {
+	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view) > creates.Reused || !before && !l.observe(note).Resembles(false) {
 		return creates.NamedOther, nil
 	}
 	l.found = note

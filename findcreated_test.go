@@ -349,7 +349,7 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 		require.NoError(t, err)
 		lost := lose(t, client, visit())
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
-		made, err := client.Notes.Create(t.Context(), visit())
+		_, err = client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
 		_, err = client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
@@ -360,7 +360,7 @@ func TestFindCreatedKnowsWhatThisClientMade(t *testing.T) {
 		require.NoError(t, err)
 		var restored lostCreate
 		require.NoError(t, json.Unmarshal(stored, &restored))
-		_, err = other.Notes.FindCreated(t.Context(), &restored, findParams{WithoutAudio: true, ExcludeNotes: []*clinicaldoc.ProgressNote{made}})
+		_, err = other.Notes.FindCreated(t.Context(), &restored, findParams{WithoutAudio: true, ExcludeIDs: []int64{1}})
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		note, err := s.client().Notes.FindCreated(t.Context(), &restored, likeness)
 		require.NoError(t, err)
@@ -1959,7 +1959,7 @@ func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client()
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
-		made, err := client.Notes.Create(t.Context(), visit())
+		_, err := client.Notes.Create(t.Context(), visit())
 		require.NoError(t, err)
 		s.post = nil
 		lost := lose(t, client, visit())
@@ -1967,7 +1967,7 @@ func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
 		assert.NotEmpty(t, lost.ID)
 		assert.Equal(t, testBase, lost.Service)
 		for _, unique := range []bool{false, true} {
-			params := findParams{WithoutAudio: true, UniqueName: unique, ExcludeNotes: []*clinicaldoc.ProgressNote{made}}
+			params := findParams{WithoutAudio: true, UniqueName: unique, ExcludeIDs: []int64{1}}
 			_, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), params, clinicaldoc.WithToken(otherToken))
 			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		}
@@ -2227,7 +2227,8 @@ func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
 			client := s.client()
 			lost := lose(t, client, visit())
 			id := s.keep(visited())
-			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeIDs: []int64{id}})
+			once := []*clinicaldoc.ProgressNote{{ID: id}} // it is not known when that one was made
+			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeNotes: once})
 			requireUndecided(t, note, err, "excluded by its id")
 			// Nor is another one it for sure, as long as that is not known.
 			s.keep(visited())
@@ -2235,7 +2236,7 @@ func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
 				if unread {
 					s.audio = fails(id, http.StatusServiceUnavailable) //nolint:bodyclose // it is the server's
 				}
-				for _, params := range []findParams{{ExcludeIDs: []int64{id}}, {WithoutAudio: true, ExcludeIDs: []int64{id}}} {
+				for _, params := range []findParams{{ExcludeNotes: once}, {WithoutAudio: true, ExcludeNotes: once}} {
 					note, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), params)
 					requireUndecided(t, note, err, "")
 				}
@@ -2259,7 +2260,8 @@ func TestFindCreatedKnowsNotesByMoreThanTheirIDs(t *testing.T) {
 	})
 }
 
-// What is excluded explains itself: an id of a note that was made before, or one with the time at which it was made.
+// What is excluded explains itself: an id that the caller names, a note with the time at which it was made, or an id of a note that
+// was made before.
 func TestExcludedNotesAreInNobodysWay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -2275,19 +2277,24 @@ func TestExcludedNotesAreInNobodysWay(t *testing.T) {
 				id := s.keep(visited().ago(tt.ago))
 				excluded, err := client.Notes.Get(t.Context(), id)
 				require.NoError(t, err)
-				params := findParams{WithoutAudio: true, ExcludeIDs: []int64{id}}
-				if tt.ago == 0 {
-					params = findParams{WithoutAudio: true, ExcludeNotes: []*clinicaldoc.ProgressNote{excluded}}
+				words := []findParams{{ExcludeIDs: []int64{id}}, {ExcludeNotes: []*clinicaldoc.ProgressNote{excluded}}}
+				if tt.ago > 0 {
+					words = append(words, findParams{ExcludeNotes: []*clinicaldoc.ProgressNote{{ID: id}}})
 				}
-				if !tt.made {
-					_, err = client.Notes.FindCreated(t.Context(), lost, params)
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
+				var own int64
+				if tt.made {
+					own = s.keep(visited())
 				}
-				own := s.keep(visited())
-				note, err := client.Notes.FindCreated(t.Context(), lost, params)
-				require.NoError(t, err)
-				assert.Equal(t, own, note.ID)
+				for _, params := range words {
+					params.WithoutAudio = true
+					note, err := client.Notes.FindCreated(t.Context(), lost, params)
+					if !tt.made {
+						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+						continue
+					}
+					require.NoError(t, err)
+					assert.Equal(t, own, note.ID)
+				}
 			})
 		})
 	}

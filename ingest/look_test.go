@@ -353,7 +353,7 @@ func TestANoteWithoutAHashIsNoneToCompareWith(t *testing.T) {
 	srv := newBox(t)
 	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: sampled{openJournal(t, srv.URL, journalPath(t))}, Workers: 1}
-	results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9), recording(1)))
+	results, err := collect(t.Context(), u, ingest.Recordings(recording(1), onePatient(9)))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
 }

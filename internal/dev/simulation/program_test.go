@@ -450,8 +450,13 @@ func (p *program) askWrongly(ctx context.Context, r *recording) {
 // finding excludes what the program knows, in some worlds also notes of which it has kept no more than the id.
 func (p *program) finding(unique bool) clinicaldoc.FindCreatedParams {
 	params := clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeNotes: p.made, TrustPatientFilter: p.world.design.unnamed}
-	if p.world.seed%2 == 0 || !p.world.design.variant.ReuseIDs {
+	switch {
+	case !p.world.design.variant.ReuseIDs:
 		params.ExcludeIDs = p.known
+	case p.world.seed%2 == 0:
+		for _, id := range p.known {
+			params.ExcludeNotes = append(slices.Clip(params.ExcludeNotes), &clinicaldoc.ProgressNote{ID: id})
+		}
 	}
 	return params
 }
