@@ -5,6 +5,7 @@ package exchange
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -149,18 +150,22 @@ var noHeader = http.Header{} // attempts make their own, and add to no other
 // keepRedirect leaves redirects as they are: an attempt has followed them where that is allowed.
 func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// checkRetry decides what follows the last attempt, which gave the response or the error, and allows only a wait that fits the
+// checkRetry decides what follows the attempt that gave the response or the error, and allows only a wait that fits the
 // policy and the context. An error says that the context alone is in the way.
-func (c *call) checkRetry(ctx context.Context, resp *http.Response, _ error) (bool, error) {
-	if c.Last.Err == nil {
-		return false, nil
+func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	failed, ok := errors.AsType[*Attempt](err)
+	if resp != nil {
+		failed, ok = c.Last, c.Last.Err != nil
+	}
+	if !ok {
+		return false, nil // a success, or a Location that net/http cannot read
 	}
 	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy().Prepare // a success does without them
 	if resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx) {
 		c.next = Next{Retry: true, AtOnce: true}
 		return true, nil
 	}
-	if c.next = c.policy().Next(c.Last); !c.next.Retry {
+	if c.next = c.policy().Next(failed); !c.next.Retry {
 		return false, nil
 	}
 	if ctx.Err() != nil {
