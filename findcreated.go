@@ -819,7 +819,7 @@ func (l *search) compareSize(row *ProgressNote) creates.Size {
 		size = row.Audio.Size
 	}
 	switch sent := l.lost.AudioSize; {
-	case sent > 0 && size > 0 && sent == size:
+	case sent > 0 && sent == size:
 		return creates.SizeEqual
 	case sent > 0 && size > 0:
 		return creates.SizeOther
