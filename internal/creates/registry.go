@@ -2,6 +2,7 @@ package creates
 
 import (
 	"hash/maphash"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -91,6 +92,7 @@ type entry struct {
 	Loss
 	note    Ref // found for it; zero: none
 	content bool
+	deleted bool // since then
 }
 
 type returned struct {
@@ -153,11 +155,11 @@ func (m *Registry) Resolve(l Loss) {
 func (m *Registry) Claim(l Loss, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note.ID != 0 && e.note.Is(note) && !e.is(l) }) {
+	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note.ID != 0 && e.note.Is(note) && !e.deleted && !e.is(l) }) {
 		return false
 	}
 	e := m.entry(l)
-	e.note, e.content = note, content
+	e.note, e.content, e.deleted = note, content, false
 	return true
 }
 
@@ -213,7 +215,7 @@ func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
 	earlier, returned, known := m.Note(note.ID)
 	deleted := known && returned.IsZero() // by this client, perhaps
 	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
-	claimed := at >= 0 && v.claimed[at].note.Is(note)
+	claimed := at >= 0 && !v.claimed[at].deleted && v.claimed[at].note.Is(note)
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
 	switch {
@@ -247,13 +249,18 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	}
 }
 
-// Expire lets Note say zero of the time: what was returned does not count as new any more.
+// Expire takes in that a note was deleted: what was returned does not count as new any more, and what was found, or read of its
+// recording, says nothing of another, which may have its id in the same second.
 func (m *Registry) Expire(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r, known := m.returned[id]; known {
 		m.returned[id] = returned{r.Ref, r.at, true}
 	}
+	for i := range m.lost {
+		m.lost[i].deleted = m.lost[i].deleted || m.lost[i].note.ID == id
+	}
+	maps.DeleteFunc(m.recordings, func(note Ref, _ Recording) bool { return note.ID == id })
 }
 
 // Note returns the note of that id as a create returned it, when it did, and whether one is remembered.

@@ -256,3 +256,22 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	assert.Equal(t, creates.Reused, m.Knows(v, nil, note))
 	assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note), "whatever the caller has kept")
 }
+
+// The id of a note that this client deleted may be another's in the same second.
+func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	first := creates.NewCreate(7, "Visit", 1000).Lost("first", noon, "")
+	second := creates.NewCreate(7, "Visit", 1000).Lost("second", noon, "")
+	note := creates.NewRef(5, noon)
+	assert.True(t, m.Claim(first, note, true))
+	m.SetRecording(note, creates.Recording{Size: 1000})
+	assert.Equal(t, creates.Explained, m.Knows(m.View(second), nil, note))
+	assert.False(t, m.Claim(second, note, true))
+	m.Expire(5)
+	assert.Equal(t, creates.Reused, m.Knows(m.View(second), nil, note))
+	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note))
+	assert.Zero(t, m.Recording(note))
+	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
+	assert.True(t, m.Claim(second, note, true))
+}

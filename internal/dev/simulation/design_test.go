@@ -235,7 +235,8 @@ func (w *design) makeSpecial(d *draws) {
 		w.variant.Pagination, w.variant.Query, w.variant.OldestFirst = clinicaldoctest.PaginationLengthAware, clinicaldoctest.QueryNames{}, false
 	case 12, 13: // the ids of deleted notes are given to others, also of other patients
 		w.focus, w.protocol, w.variant.ReuseIDs, w.lag, w.renames, w.doubles = onLosses, inProcess, true, 0, true, false
-		w.restarts, w.ingest, w.patients, w.clinicians, w.acts = choice == 13, choice == 13, 1+d.below(3), 1+d.below(2), w.acts+20
+		w.restarts, w.patients, w.clinicians, w.acts = choice == 13 && w.sizes != untold, 1+d.below(3), 1+d.below(2), w.acts+20
+		w.ingest = w.restarts
 		w.rate, w.faults = 0.3, []faultKind{unheard, lost, gatewayTimeout}
 	case 8: // a note is made elsewhere that looks more like the lost one than its own, by its time
 		w.searchSpecially(1, unheard)
