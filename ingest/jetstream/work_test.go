@@ -206,7 +206,6 @@ func (c *dyingClaim) Release() { c.Claim.(*claim).stopRenewing() }
 // lost by it: what has no note is in the queue, or a dead letter.
 func TestWorkAlwaysEnds(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	services := map[string]clinicaldoctest.Fault{
 		"well": clinicaldoctest.Delay(0), "slow": clinicaldoctest.Delay(7 * time.Second), "silent": clinicaldoctest.Silent().Rate(0.3), "gone": clinicaldoctest.Reset().Always(),
 		"failing": clinicaldoctest.Answer(503, "synthetic").Always(), "forgetful": clinicaldoctest.ResetAfterCommit().Every(2),
@@ -227,7 +226,7 @@ func TestWorkAlwaysEnds(t *testing.T) {
 		for state, trouble := range engines {
 			t.Run(fmt.Sprintf("service %s, engine %s", service, state), func(t *testing.T) {
 				t.Parallel()
-				seed := rand.Uint64()
+				seed, dir := rand.Uint64(), t.TempDir() // a file that another test writes anew is empty for a moment
 				inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
 					endWork(t, e, srv, dir, fault, trouble, rand.New(rand.NewPCG(seed, 0)))
 				})
