@@ -656,6 +656,19 @@ func TestTheCallersExcludedNotesStay(t *testing.T) {
 	})
 }
 
+// statusAfter is what one recording's status is after a run of a new process that has so long.
+func statusAfter(t *testing.T, srv *clinicaldoctest.Server, path string, limit time.Duration) ingest.Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	file, err := openOrBegin(t.Context(), srv.URL, path)
+	require.NoError(t, err)
+	results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file}, ingest.Recordings(recording(0)))
+	require.NoError(t, file.Close())
+	require.Len(t, results, 1)
+	return results[0].Status
+}
+
 // A doubt of a version that wrote down nothing of the loss stays one: whose token sent it is not known.
 func TestADoubtOfAnEarlierVersionStaysOne(t *testing.T) {
 	t.Parallel()
@@ -664,16 +677,7 @@ func TestADoubtOfAnEarlierVersionStaysOne(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		run := func(path string, limit time.Duration) ingest.Status {
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			file, err := openOrBegin(t.Context(), srv.URL, path)
-			require.NoError(t, err)
-			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file}, ingest.Recordings(recording(0)))
-			require.NoError(t, file.Close())
-			require.Len(t, results, 1)
-			return results[0].Status
-		}
+		run := func(path string, limit time.Duration) ingest.Status { return statusAfter(t, srv, path, limit) }
 		require.Equal(t, ingest.InDoubt, run(path, time.Minute))
 		_, entries, err := ingest.ReadJournal(t.Context(), path)
 		require.NoError(t, err)
@@ -736,16 +740,7 @@ func TestAClockThatWasSetEndsNoDoubt(t *testing.T) {
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		start := time.Now()
-		run := func(path string, limit time.Duration) ingest.Status {
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			file, err := openOrBegin(t.Context(), srv.URL, path)
-			require.NoError(t, err)
-			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file}, ingest.Recordings(recording(0)))
-			require.NoError(t, file.Close())
-			require.Len(t, results, 1)
-			return results[0].Status
-		}
+		run := func(path string, limit time.Duration) ingest.Status { return statusAfter(t, srv, path, limit) }
 		require.Equal(t, ingest.InDoubt, run(path, time.Minute))
 		_, entries, err := ingest.ReadJournal(t.Context(), path)
 		require.NoError(t, err)
