@@ -47,7 +47,7 @@ mutants: ## small changes of the library, one by one (PACKAGE, SLICE), and wheth
 	go run ./internal/dev/mutants -package "$(PACKAGE)" -slice $(SLICE)
 
 rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
-	go run ./internal/dev/release rehearse $(VERSION)
+	go run -C internal/dev/release . rehearse $(VERSION)
 
 times: ## how long each package's tests take, and how much of a processor
 	go run ./internal/dev/times

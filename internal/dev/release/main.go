@@ -1,11 +1,11 @@
 // Release makes the releases of this repository: the module at its root and those below it, all in one version.
 //
-//	go run ./internal/dev/release check v0.2.0     what must be true before, and of the tagged commit
-//	go run ./internal/dev/release rehearse v0.2.0  a release in a scratch clone, used from outside through a file proxy
-//	go run ./internal/dev/release prepare v0.2.0   the release's commit and tags, on a branch of its own; pushes nothing
-//	go run ./internal/dev/release notes v0.2.0     what the changelog says of it
-//	go run ./internal/dev/release build v0.2.0 DIR the command's archives, their bills of materials, checksums; of certain
-//	                                           platforms if such as linux/amd64 follow
+//	go run -C internal/dev/release . check v0.2.0     what must be true before, and of the tagged commit
+//	go run -C internal/dev/release . rehearse v0.2.0  a release in a scratch clone, used from outside through a file proxy
+//	go run -C internal/dev/release . prepare v0.2.0   the release's commit and tags, on a branch of its own; pushes nothing
+//	go run -C internal/dev/release . notes v0.2.0     what the changelog says of it
+//	go run -C internal/dev/release . build v0.2.0 DIR the command's archives, their bills of materials, checksums, in a folder
+//	                                                  of the repository; of certain platforms if such as linux/amd64 follow
 //
 // docs/releases.md tells the whole way.
 package main
@@ -18,6 +18,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 )
 
 // importer is a program as a user of the module at the root writes it. It prints the version that it was built with.
@@ -63,11 +64,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.Getwd()
+	dir, err := repository{dir: "."}.git(ctx, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return err
 	}
-	repo := repository{dir: dir, out: out}
+	repo := repository{dir: strings.TrimSpace(dir), out: out}
 	switch command := args[0]; {
 	case command == "check" && len(args) == 2:
 		return repo.check(ctx, version)
@@ -83,9 +84,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		_, err = io.WriteString(out, notes+"\n")
 		return err
 	case command == "build" && len(args) == 3:
-		return repo.build(ctx, version, args[2], platforms)
+		return repo.build(ctx, version, repo.in(args[2]).dir, platforms)
 	case command == "build" && len(args) > 3:
-		return repo.build(ctx, version, args[2], args[3:])
+		return repo.build(ctx, version, repo.in(args[2]).dir, args[3:])
 	default:
 		return usage
 	}
