@@ -37,25 +37,20 @@ func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOptio
 	return runOne(ctx, s.client, audioURL, id, opts, decodeAudioURL)
 }
 
+var audioURLFields = tolerant.Fields[AudioURL]{"url": func(u *AudioURL, d *jsonscan.Decoder) { tolerant.RequiredText(d, &u.URL) }}
+
 func decodeAudioURL(response []byte) (*AudioURL, []string, error) {
-	if len(response) == 0 {
-		return nil, nil, tolerant.ErrEmpty
-	}
-	var signed string
-	d := jsonscan.New(tolerant.Unwrap(response, "url"))
-	tolerant.Object(d, func(key []byte) {
-		if string(key) == "url" {
-			tolerant.RequiredText(d, &signed)
-		}
-	})
-	if err := d.End(); err != nil {
+	signed := new(AudioURL)
+	warnings, err := tolerant.Decode(response, "url", func(d *jsonscan.Decoder) { audioURLFields.Fill(signed, d) })
+	if err != nil {
 		return nil, nil, err
 	}
-	u, err := url.Parse(signed)
+	u, err := url.Parse(signed.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, nil, errNoURL
 	}
-	return &AudioURL{URL: signed, ExpiresAt: urlExpiry(u.Query())}, d.Warnings(), nil
+	signed.ExpiresAt = urlExpiry(u.Query())
+	return signed, warnings, nil
 }
 
 // urlExpiry reads the expiry from a signed URL: date plus lifetime as S3 and Google's storage write it, or a Unix time as

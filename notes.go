@@ -131,7 +131,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 		call.options.query = query
 		r := request{op: listNotes, path: listNotes.route}
 		page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], []string, error) {
-			return decodePage(response, s.client.names, params.PerPage, call.fillNote, (*ProgressNote).id)
+			return decodePage(response, "data", s.client.names, params.PerPage, call.fillNote, (*ProgressNote).id)
 		})
 		if err != nil {
 			return nil, err

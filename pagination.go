@@ -86,27 +86,27 @@ func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 const errNoRows = redact.Text("it holds no list")
 
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
-// meta fields beside them, or alone; or a bare array. The size is the number of rows to make room for.
-func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []string, error) {
-	if len(response) == 0 {
-		return nil, nil, tolerant.ErrEmpty
+// meta fields beside them, or alone; or a bare array; or rows under a name of their own. The size is the number of rows to
+// make room for.
+func decodePage[T any](response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []string, error) {
+	page, found := &Page[T]{}, false
+	rows := func(d *jsonscan.Decoder) {
+		found, page.Items = true, tolerant.Rows(d, page.Items, size, fill, id)
 	}
-	page := &Page[T]{}
-	d := jsonscan.New(response)
-	found := d.Kind() == jsonscan.Array
-	if found {
-		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
-	} else {
+	warnings, err := tolerant.Decode(response, own, func(d *jsonscan.Decoder) {
+		if d.Kind() == jsonscan.Array {
+			rows(d)
+			return
+		}
 		for key := range d.Fields() {
-			switch {
-			case string(key) == "data":
-				found = true
-				page.Items = tolerant.Rows(d, page.Items, size, fill, id)
-			case string(key) == "meta" && d.Kind() == jsonscan.Object:
+			switch object := d.Kind() == jsonscan.Object; {
+			case string(key) == own, string(key) == "data" && !object:
+				rows(d)
+			case string(key) == "meta" && object:
 				for key := range d.Fields() {
 					page.fillMeta(string(key), d)
 				}
-			case string(key) == "links" && d.Kind() == jsonscan.Object:
+			case string(key) == "links" && object:
 				for key := range d.Fields() {
 					if string(key) == "next" {
 						page.fillMeta("next_page_url", d)
@@ -116,15 +116,12 @@ func decodePage[T any](response []byte, names QueryNames, size int, fill func(*T
 				page.fillMeta(string(key), d)
 			}
 		}
-	}
-	if err := d.End(); err != nil {
-		return nil, nil, err
-	}
-	if !found {
-		return nil, nil, errNoRows
+	})
+	if err == nil && !found {
+		err = errNoRows
 	}
 	page.findNext(names)
-	return page, d.Warnings(), nil
+	return page, warnings, err
 }
 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.

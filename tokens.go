@@ -31,11 +31,13 @@ var (
 
 // List returns the user's access tokens; the result is never nil without an error.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
-	tokens, err := runOne(ctx, s.client, listTokens, 0, opts, decodeTokens)
+	page, err := runOne(ctx, s.client, listTokens, 0, opts, func(response []byte) (*Page[Token], []string, error) {
+		return decodePage(response, "tokens", QueryNames{}, 0, tokenFields.Fill, func(t *Token) int64 { return t.ID })
+	})
 	if err != nil {
 		return nil, err
 	}
-	return *tokens, nil
+	return append([]Token{}, page.Items...), nil
 }
 
 // Revoke revokes the token with the given id, which may be the one in use: then every later call is [ErrUnauthorized].
@@ -43,33 +45,6 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 // an unknown id is [ErrNotFound].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return runOne(ctx, s.client, revokeToken, id, opts, decodeConfirmation)
-}
-
-// decodeTokens reads the list under "tokens", bare or wrapped in "data", under "data" itself, or alone.
-func decodeTokens(response []byte) (*[]Token, []string, error) {
-	if len(response) == 0 {
-		return nil, nil, tolerant.ErrEmpty
-	}
-	d := jsonscan.New(tolerant.Unwrap(response, "tokens"))
-	tokens, found := []Token{}, d.Kind() == jsonscan.Array
-	read := func() { tokens = tolerant.Rows(d, tokens, 0, tokenFields.Fill, func(t *Token) int64 { return t.ID }) }
-	if found {
-		read()
-	} else {
-		for key := range d.Fields() {
-			if name := string(key); name == "tokens" || name == "data" && d.Kind() == jsonscan.Array {
-				found = true
-				read()
-			}
-		}
-	}
-	if err := d.End(); err != nil {
-		return nil, nil, err
-	}
-	if !found {
-		return nil, nil, errNoRows
-	}
-	return &tokens, d.Warnings(), nil
 }
 
 var tokenFields = tolerant.Fields[Token]{

@@ -15,21 +15,24 @@ const (
 	ErrNoID  = redact.Text("it holds no id")
 )
 
-// Record decodes a document that is one record, bare or wrapped in "data", and returns which values were passed over too.
-func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, []string, error) {
+// Decode reads a document, bare or wrapped in "data" unless it has the member own, and returns which values were passed over.
+func Decode(document []byte, own string, read func(*jsonscan.Decoder)) ([]string, error) {
 	if len(document) == 0 {
-		return nil, nil, ErrEmpty
+		return nil, ErrEmpty
 	}
+	d := jsonscan.New(Unwrap(document, own))
+	read(d)
+	return d.Warnings(), d.End()
+}
+
+// Record decodes a document that is one record.
+func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*T, []string, error) {
 	value := new(T)
-	d := jsonscan.New(Unwrap(document, "id"))
-	fill(value, d)
-	if err := d.End(); err != nil {
-		return nil, nil, err
+	warnings, err := Decode(document, "id", func(d *jsonscan.Decoder) { fill(value, d) })
+	if err == nil && id(value) < 1 {
+		err = ErrNoID
 	}
-	if id(value) < 1 {
-		return nil, nil, ErrNoID
-	}
-	return value, d.Warnings(), nil
+	return value, warnings, err
 }
 
 // FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and need not
