@@ -175,9 +175,17 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 	return err
 }
 
+// newRequest refuses what would leave the base URL's path or origin.
 func newRequest(method, path, route string) (request, error) {
-	if err := checkPath(method, path); err != nil {
-		return request{}, err
+	switch {
+	case !redact.IsIdentifier(method, 32, "-"):
+		return request{}, invalid("Do: method", "is not an HTTP method")
+	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
+		return request{}, invalid("Do: path", "must start with one slash; it is relative to the base URL")
+	case strings.ContainsAny(path, "?#"):
+		return request{}, invalid("Do: path", "must hold no query; use WithQuery")
+	case strings.ContainsAny(path, `%\`), hasDotSegment(path), hasControl(path):
+		return request{}, invalid("Do: path", "must hold no escapes, dot segments or control characters")
 	}
 	r := request{op: operation{name: doName, method: method, route: maskedRoute(path), effect: exchange.Creates}, path: path}
 	switch method {
@@ -225,21 +233,6 @@ func newBody(body any, contentType string) (*exchange.Body, error) {
 		return nil, refuse("Do: the body cannot be read", err)
 	}
 	return content, nil
-}
-
-// checkPath refuses what would leave the base URL's path or origin.
-func checkPath(method, path string) error {
-	switch {
-	case !redact.IsIdentifier(method, 32, "-"):
-		return invalid("Do: method", "is not an HTTP method")
-	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
-		return invalid("Do: path", "must start with one slash; it is relative to the base URL")
-	case strings.ContainsAny(path, "?#"):
-		return invalid("Do: path", "must hold no query; use WithQuery")
-	case strings.ContainsAny(path, `%\`), hasDotSegment(path), hasControl(path):
-		return invalid("Do: path", "must hold no escapes, dot segments or control characters")
-	}
-	return nil
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -95,35 +96,28 @@ func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call
 	}
 	r.edit = e
 	call.request = r
-	err = e.before(ctx)
-	return e, r, err
+	if call.options.version == "" {
+		return e, r, nil
+	}
+	switch e.read, err = s.Get(ctx, id, call.options.inherited()); {
+	case err != nil:
+		return nil, r, err
+	case e.read.Version() != call.options.version:
+		return nil, r, e.conflict(e.read, "nothing was sent: the note is not what was read; look at it again", nil)
+	}
+	return e, r, nil
 }
 
 // isDone reports whether the note is as the edit leaves it.
 func (e *edit) isDone(note *ProgressNote) bool {
 	switch e.op {
 	case updateNote:
-		return e.params.presentIn(note)
+		changed := e.params.applied(note)
+		return sameText(changed.Name, note.Name) && sameText(changed.Transcription, note.Transcription) && sameText(changed.Analysis, note.Analysis)
 	case signNote:
 		return note.Has.Signed
 	}
 	return false
-}
-
-// before reads the note if the caller said what it should be.
-func (e *edit) before(ctx context.Context) error {
-	if e.options.version == "" {
-		return nil
-	}
-	current, err := e.client.Notes.Get(ctx, e.id, e.options.inherited())
-	if err != nil {
-		return err
-	}
-	if current.Version() != e.options.version {
-		return e.conflict(current, "nothing was sent: the note is not what was read; look at it again", nil)
-	}
-	e.read = current
-	return nil
 }
 
 // beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
@@ -221,19 +215,14 @@ func sameTexts(want, got ProgressNote) bool {
 	return got.Transcription == "" && got.Analysis == "" || sameText(want.Transcription, got.Transcription) && sameText(want.Analysis, got.Analysis)
 }
 
-func sameText(a, b string) bool { return sameLines(strings.TrimSpace(a), strings.TrimSpace(b)) }
+func sameText(a, b string) bool { return lines(strings.TrimSpace(a)) == lines(strings.TrimSpace(b)) }
 
-// sameLines takes no notice of how lines end: forms send CRLF where a service keeps LF.
-func sameLines(a, b string) bool { return a == b || lines(a) == lines(b) }
-
+// lines makes lines end alike: forms send CRLF where a service keeps LF.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // applied is the note with the params' texts.
 func (p UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
-	changed := ProgressNote{}
-	if note != nil {
-		changed = *note
-	}
+	changed := *note
 	for _, field := range []struct{ from, to *string }{
 		{p.Name, &changed.Name}, {p.Transcription, &changed.Transcription}, {p.Analysis, &changed.Analysis},
 	} {
@@ -242,12 +231,6 @@ func (p UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
 		}
 	}
 	return changed
-}
-
-// presentIn reports whether the note has these texts already.
-func (p UpdateNoteParams) presentIn(note *ProgressNote) bool {
-	changed := p.applied(note)
-	return sameText(changed.Name, note.Name) && sameText(changed.Transcription, note.Transcription) && sameText(changed.Analysis, note.Analysis)
 }
 
 // incomplete is the failure to sign a note that is not complete. It is not signed, but an attempt without a response may
@@ -266,15 +249,19 @@ func incomplete(refusal error) error {
 // mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
 // that may be the note's state, or its response was lost and nobody has looked yet.
 func mayBeExplained(err error) bool {
-	var conflict *ConflictError
-	if err == nil || errors.Is(err, errAlreadyDone) || errors.Is(err, ErrNoteIncomplete) || errors.As(err, &conflict) {
+	refused, _ := errors.AsType[*Error](err)
+	_, conflict := errors.AsType[*ConflictError](err)
+	switch {
+	case err == nil, errors.Is(err, errAlreadyDone), errors.Is(err, ErrNoteIncomplete), conflict:
+		return false
+	case errors.Is(err, ErrRateLimited): // the service wants no request now
+		return false
+	case errors.Is(err, ErrOutcomeUnknown):
+		return true
+	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrNotFound):
 		return false
 	}
-	if errors.Is(err, ErrRateLimited) {
-		return false // the service wants no request now
-	}
-	refused, ok := errors.AsType[*Error](err)
-	return errors.Is(err, ErrOutcomeUnknown) || ok && refused.maySpeakOfState()
+	return refused != nil && refused.StatusCode >= 400 && refused.StatusCode != http.StatusRequestTimeout
 }
 
 // explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.

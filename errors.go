@@ -108,14 +108,9 @@ func (e *Error) Is(target error) bool {
 // LogValue lists what may be logged of the error: its text, then the parts of it that there are.
 func (e Error) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.String("error", e.Error()),
-		slog.String("operation", e.Operation),
-		slog.String("method", e.Method),
-		slog.String("route", e.Route),
-		slog.Int("status", e.StatusCode),
-		slog.String("fields", strings.Join(e.fieldNames(), ",")),
-		slog.Duration("retry_after", e.RetryAfter),
-		slog.String("request_id", e.RequestID),
+		slog.String("error", e.Error()), slog.String("operation", e.Operation), slog.String("method", e.Method),
+		slog.String("route", e.Route), slog.Int("status", e.StatusCode), slog.String("fields", strings.Join(e.fieldNames(), ",")),
+		slog.Duration("retry_after", e.RetryAfter), slog.String("request_id", e.RequestID),
 	}
 	return slog.GroupValue(slices.DeleteFunc(attrs, func(a slog.Attr) bool {
 		return a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.DurationValue(0))
@@ -144,22 +139,11 @@ func (e *Error) retryable() bool {
 	return effect.MayRetry(exchange.Outcome{Status: e.StatusCode})
 }
 
-// maySpeakOfState reports whether the status may be about the record's state, not about the token, its existence or the rate.
-func (e *Error) maySpeakOfState() bool {
-	switch e.StatusCode {
-	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return false
-	}
-	return e.StatusCode >= 400
-}
-
-// maxFieldNames bounds how many names of invalid fields an error's text holds.
-const maxFieldNames = 10
-
 // fieldNames returns the printable names of the invalid fields: a server may echo data as a key.
 func (e *Error) fieldNames() []string {
+	const most = 10 // in a text
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(e.Fields)), func(name string) bool { return !redact.IsIdentifier(name, 64, "_.-[]*") })
-	return names[:min(len(names), maxFieldNames)]
+	return names[:min(len(names), most)]
 }
 
 // OutcomeUnknownError says that a create (or another request that must not be sent twice) may or may not have been
@@ -311,7 +295,7 @@ var kinds = map[int]struct {
 	http.StatusForbidden:                     {ErrForbidden, "the token's user may not do this"},
 	http.StatusNotFound:                      {ErrNotFound, "it does not exist, or not for this token's user"},
 	http.StatusMethodNotAllowed:              {nil, "nothing there takes this method; is the base URL's path right?"},
-	statusPageExpired:                        {nil, "as a service's web pages refuse, not its API; is the base URL's path right?"},
+	419:                                      {nil, "as a service's web pages refuse, not its API; is the base URL's path right?"},
 	http.StatusProxyAuthRequired:             {nil, "a proxy in between wants credentials; put them into the proxy's URL"},
 	http.StatusConflict:                      {ErrConflict, "the record's state does not allow this"},
 	http.StatusRequestEntityTooLarge:         {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
@@ -319,9 +303,6 @@ var kinds = map[int]struct {
 	http.StatusTooManyRequests:               {ErrRateLimited, "send fewer requests, or share a WithLimiter among clients"},
 	http.StatusNetworkAuthenticationRequired: {nil, "not the service but the network responds: it wants a login first, as guest networks do"},
 }
-
-// statusPageExpired is how web frameworks refuse a form whose session has ended.
-const statusPageExpired = 419
 
 func (e *Error) whatToDo() string {
 	byStatus := kinds[e.StatusCode].advice
@@ -336,7 +317,7 @@ func (e *Error) whatToDo() string {
 		return "the service, or a proxy before it, failed; trying later may help"
 	case byStatus == "" && e.StatusCode >= 500: // whether trying again is safe is said by who knows what was sent
 		return "the service, or a proxy before it, failed"
-	case e.StatusCode == http.StatusNotFound && e.namesNoRecord():
+	case e.StatusCode == http.StatusNotFound && e.Method == http.MethodGet && slices.Contains(recordless, e.Route):
 		return "although no record was named; is the base URL's path right?"
 	case e.StatusCode == http.StatusBadRequest && e.Message != "" && e.Operation == listNotes.name:
 		return "does it know the list's parameters by other names? See WithQueryNames"
@@ -367,19 +348,17 @@ func (e *Error) explain(header http.Header, base *url.URL, bodyless bool) {
 	}
 }
 
+// recordless are the routes at which nothing could be missing.
+var recordless = []string{listNotes.route, listTokens.route, getUser.route}
+
 // pastedEnd returns what of the base URL's path is added by each call, and so should not be there; "" if nothing is.
 func pastedEnd(base *url.URL) string {
-	for _, end := range []string{"/v1", listNotes.route, listTokens.route, getUser.route} {
+	for _, end := range append([]string{"/v1"}, recordless...) {
 		if strings.HasSuffix(base.Path, end) {
 			return end
 		}
 	}
 	return ""
-}
-
-// namesNoRecord reports whether the call asked for nothing that could be missing.
-func (e *Error) namesNoRecord() bool {
-	return e.Method == http.MethodGet && (e.Route == listNotes.route || e.Route == listTokens.route || e.Route == getUser.route)
 }
 
 // unexpectedText says what came instead of what the service describes.
@@ -396,14 +375,6 @@ func unexpectedText(base *url.URL, status int, contentType string, body []byte, 
 		kind = "no content type that is known"
 	}
 	return "the response is " + redact.Status(status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause)
-}
-
-// cutUpload says what it means that the connection ended within an upload. Only a reset shows that it was the server's will.
-func cutUpload(err error) string {
-	if exchange.Reset(err) {
-		return "the connection ended within the upload, which often means that the server refuses it (size, token): "
-	}
-	return "the connection ended within the upload: "
 }
 
 // Bounds on what is kept of an error's body.

@@ -155,9 +155,6 @@ func (s *scope) finish(ctx context.Context, err error) {
 	})
 }
 
-// finishRange is finish for a method that is ranged over.
-func (s *scope) finishRange(ctx context.Context) { s.finish(ctx, s.yielded) }
-
 // noted is an error that is about to be yielded, the first of which is kept. To wrap yield instead would move it to the heap.
 func (s *scope) noted(err error) error {
 	if s.yielded == nil {
@@ -265,14 +262,9 @@ var errorTypes = []struct {
 	err  error
 	word string
 }{
-	{errUnfinished, "panic"},
-	{ErrPatientMismatch, "patient_mismatch"},
-	{ErrIncompleteList, "incomplete_list"},
-	{ErrNoteIncomplete, "note_incomplete"},
-	{ErrProcessingFailed, "processing_failed"},
-	{ErrNotCreated, "not_created"},
-	{ErrAudioChanged, "audio_changed"},
-	{ErrSizeMismatch, "size_mismatch"},
+	{errUnfinished, "panic"}, {ErrPatientMismatch, "patient_mismatch"}, {ErrIncompleteList, "incomplete_list"},
+	{ErrNoteIncomplete, "note_incomplete"}, {ErrProcessingFailed, "processing_failed"}, {ErrNotCreated, "not_created"},
+	{ErrAudioChanged, "audio_changed"}, {ErrSizeMismatch, "size_mismatch"},
 }
 
 // errorType is the word of CallResult.ErrorType for an error that a call ended with under the context.
@@ -291,15 +283,15 @@ func errorType(ctx context.Context, err error) string {
 			return known.word
 		}
 	}
-	var conflict *ConflictError
-	var refused *Error
-	var own *callError
+	_, conflict := errors.AsType[*ConflictError](err)
+	own, _ := errors.AsType[*callError](err)
+	refused, _ := errors.AsType[*Error](err)
 	switch {
-	case errors.As(err, &conflict):
+	case conflict:
 		return "conflict"
-	case errors.As(err, &own) && own.kind != "":
+	case own != nil && own.kind != "":
 		return own.kind
-	case errors.As(err, &refused):
+	case refused != nil:
 		return strconv.Itoa(refused.StatusCode)
 	case errors.Is(err, ErrStalled):
 		return "stalled"

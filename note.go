@@ -362,11 +362,8 @@ func (c *Completion) UnmarshalJSON(b []byte) error {
 // LogValue lists what may be logged of the note.
 func (n ProgressNote) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Int64("id", n.ID),
-		slog.String("stage", n.Stage().String()),
-		slog.Bool("transcription", n.Has.Transcription),
-		slog.Bool("content", n.Has.Content),
-		slog.Bool("signed", n.Has.Signed),
+		slog.Int64("id", n.ID), slog.String("stage", n.Stage().String()),
+		slog.Bool("transcription", n.Has.Transcription), slog.Bool("content", n.Has.Content), slog.Bool("signed", n.Has.Signed),
 	)
 }
 

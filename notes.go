@@ -256,25 +256,18 @@ func (p ListNotesParams) check(page *Page[ProgressNote]) error {
 	}
 	page.Meta.PerPageIgnored = p.PerPage > 0 &&
 		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
-	for i := range page.Items {
-		if err := p.checkPatient(&page.Items[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p ListNotesParams) checkPatient(note *ProgressNote) error {
 	if p.PatientID == 0 {
 		return nil
 	}
-	switch match := note.comparePatient(p.PatientID); {
-	case match == namesThis, match == namesNone && p.TrustPatientFilter:
-		return nil
-	case match == namesOther:
-		return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
+	for i := range page.Items {
+		switch match := page.Items[i].comparePatient(p.PatientID); {
+		case match == namesOther:
+			return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
+		case match == namesNone && !p.TrustPatientFilter:
+			return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
+		}
 	}
-	return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
+	return nil
 }
 
 func mismatch(detail string) error { return redact.Fail(detail, ErrPatientMismatch) }

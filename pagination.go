@@ -205,7 +205,7 @@ type fetchedPage struct {
 func ranged[T any](ctx context.Context, c *Client, name string, opts []CallOption, yield func(*T, error) bool, body func(context.Context, *scope) error) {
 	ctx, call, err := c.begin(ctx, name, opts)
 	if err == nil {
-		defer call.finishRange(ctx)
+		defer func() { call.finish(ctx, call.yielded) }()
 		err = call.noted(body(ctx, call))
 	}
 	if err != nil {

@@ -141,8 +141,11 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 	case exchange.None, exchange.Network: // below; nothing has failed in the first
 	}
 	detail := s.explainTransport(a)
-	if a.Sent == exchange.Partly {
-		detail = cutUpload(a.Cause) + detail
+	switch {
+	case a.Sent == exchange.Partly && exchange.Reset(a.Cause): // only a reset shows that it was the server's will
+		detail = "the connection ended within the upload, which often means that the server refuses it (size, token): " + detail
+	case a.Sent == exchange.Partly:
+		detail = "the connection ended within the upload: " + detail
 	}
 	return s.noResponse(detail, "", a)
 }
@@ -213,17 +216,11 @@ func (s *scope) explainStop(ctx context.Context, err error) error {
 
 // alreadyDeleted reports whether a retried DELETE found nothing because an earlier attempt had done its work.
 func (s *scope) alreadyDeleted(result *exchange.Result) bool {
-	return s.op.method == http.MethodDelete && result.OutcomeUnknown && s.meansDeleted(result.Last.Status)
-}
-
-func (s *scope) meansDeleted(status int) bool {
-	switch status {
-	case http.StatusNotFound, http.StatusGone:
-		return true
-	case http.StatusUnauthorized:
-		return s.op.route == revokeToken.route // it was the token in use
+	if s.op.method != http.MethodDelete || !result.OutcomeUnknown {
+		return false
 	}
-	return false
+	status, ownToken := result.Last.Status, s.op.route == revokeToken.route // it may be the one in use
+	return status == http.StatusNotFound || status == http.StatusGone || status == http.StatusUnauthorized && ownToken
 }
 
 // wrapUnknown says of a failed call that it may have been carried out all the same.
@@ -232,17 +229,13 @@ func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 	case !result.OutcomeUnknown || s.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
 		return err
 	case s.op.effect == exchange.Creates:
-		return &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), NoteID: s.createdID(result.Last), Err: err}
+		unknown := &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), Err: err}
+		if s.op == createNote && result.Last.Status/100 == 2 { // that is no note otherwise
+			unknown.NoteID = tolerant.FindID(result.Last.Body)
+		}
+		return unknown
 	}
 	return maybeDone(err)
-}
-
-// createdID digs the note's id out of a success that is no note otherwise.
-func (s *scope) createdID(a *exchange.Attempt) int64 {
-	if s.op != createNote || a.Status < 200 || a.Status > 299 {
-		return 0
-	}
-	return tolerant.FindID(a.Body)
 }
 
 // requestID returns the id that the service or a proxy gave the request, if it is fit for a log line.

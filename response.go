@@ -92,10 +92,7 @@ func resetTime(value int64, now time.Time) time.Time {
 // LogValue lists what may be logged of the response: neither header nor body.
 func (r Response) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Int("status", r.StatusCode),
-		slog.String("request_id", r.RequestID),
-		slog.Int("attempts", r.Attempts),
-		slog.Int("bytes", len(r.Body)),
+		slog.Int("status", r.StatusCode), slog.String("request_id", r.RequestID), slog.Int("attempts", r.Attempts), slog.Int("bytes", len(r.Body)),
 	)
 }
 
@@ -132,15 +129,9 @@ func (a Attempt) MarshalJSON() ([]byte, error) {
 // LogValue lists the attempt's fields.
 func (a Attempt) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.String("operation", a.Operation),
-		slog.String("method", a.Method),
-		slog.String("route", a.Route),
-		slog.Int("attempt", a.Number),
-		slog.Int("status", a.StatusCode),
-		slog.Duration("duration", a.Duration),
-		slog.String("request_id", a.RequestID),
-		slog.Int64("bytes_sent", a.BytesSent),
-		slog.Int64("bytes_received", a.BytesReceived),
+		slog.String("operation", a.Operation), slog.String("method", a.Method), slog.String("route", a.Route),
+		slog.Int("attempt", a.Number), slog.Int("status", a.StatusCode), slog.Duration("duration", a.Duration),
+		slog.String("request_id", a.RequestID), slog.Int64("bytes_sent", a.BytesSent), slog.Int64("bytes_received", a.BytesReceived),
 	}
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", text(a.Err)))
