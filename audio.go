@@ -171,11 +171,6 @@ type AudioStream struct {
 	ahead []byte     // bytes that are here already
 }
 
-var _ interface {
-	io.ReadSeekCloser
-	io.ReaderAt
-} = (*AudioStream)(nil)
-
 // Size is the recording's size in bytes, never 0.
 func (a *AudioStream) Size() int64 { return a.stored.Size }
 
@@ -217,7 +212,7 @@ func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 
 func (a *AudioStream) fetch(ctx context.Context, call *scope, op operation, p []byte, off int64) (int, error) {
 	piece := a.stored.Piece(a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil), p, off)
-	err := a.service.fetch(ctx, call, op, piece)
+	err := a.service.fetch(ctx, call, op, piece, piece)
 	return int(piece.Received() - off), op.downloadError(err)
 }
 
@@ -289,36 +284,32 @@ func (a *AudioStream) ended() error {
 // [ErrInvalidArgument]. Errors of the file system match what they are, such as [os.ErrPermission].
 func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
 	return run(ctx, s.client, "Notes.DownloadAudioFile", opts, func(ctx context.Context, call *scope) (int64, error) {
-		return s.downloadFile(ctx, call, id, path, params)
+		if path == "" {
+			return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
+		}
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
+		}
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target // or the link would be replaced, not what it leads to
+		}
+		if err := checkID(call.call.Operation, id); err != nil {
+			return 0, err
+		}
+		part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, s.client.service()))
+		switch {
+		case errors.Is(err, disk.ErrHeld):
+			return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}
+		case err != nil:
+			return 0, downloadAudio.downloadError(err)
+		}
+		defer part.Leave() // also when a callback of the caller's panics
+		n, err := s.download(ctx, call, id, part, params)
+		if err != nil {
+			return n, err
+		}
+		return n, downloadAudio.downloadError(part.Finish())
 	})
-}
-
-func (s *NotesService) downloadFile(ctx context.Context, call *scope, id int64, path string, params DownloadParams) (int64, error) {
-	if path == "" {
-		return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
-	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // or the link would be replaced, not what it leads to
-	}
-	if err := checkID(call.call.Operation, id); err != nil {
-		return 0, err
-	}
-	part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, exchange.Service(s.client.base)))
-	switch {
-	case errors.Is(err, disk.ErrHeld):
-		return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}
-	case err != nil:
-		return 0, downloadAudio.downloadError(err)
-	}
-	defer part.Leave() // also when a callback of the caller's panics
-	n, err := s.download(ctx, call, id, part, params)
-	if err != nil {
-		return n, err
-	}
-	return n, downloadAudio.downloadError(part.Finish())
 }
 
 // download brings the note's recording to the target, and returns how much of it is there.
@@ -331,7 +322,7 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	source := s.audioSource(id, params, options, &response)
 	d := download.New(source, to)
 	defer d.Stop()
-	err := s.fetch(ctx, scope, downloadAudio, d)
+	err := s.fetch(ctx, scope, downloadAudio, d, d)
 	if err == nil {
 		err = d.CheckSize(ctx)
 		if options.response != nil && response.Attempts > 0 {
@@ -341,24 +332,15 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	return d.Received(), downloadAudio.downloadError(err)
 }
 
-// transfer is what a call to storage is driven by.
-type transfer interface {
-	exchange.Policy
-	exchange.Receiver
-}
-
 // fetch makes a transfer from storage. Nothing of its result is to be released: the bytes went where they belong.
-func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, t transfer) error {
+func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, p exchange.Policy, to exchange.Receiver) error {
 	scope.op = op
 	call := &exchange.Request{
-		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: t, Receiver: t,
+		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: p, Receiver: to,
 	}
-	_, err := call.Do(ctx)
-	if stopped, ok := errors.AsType[*exchange.Stopped](err); ok {
-		err = stopped.Reason // of the call for an address, in that call's words
-		if errors.Is(ctx.Err(), err) {
-			err = scope.explainStop(ctx, stopped)
-		}
+	result, err := call.Do(ctx)
+	if result.Stopped && errors.Is(ctx.Err(), err) { // else it is of the call for an address, in that call's words
+		return scope.explainStop(ctx, result, err)
 	}
 	return err
 }

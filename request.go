@@ -32,7 +32,7 @@ func do[T any](ctx context.Context, s *scope, r request, decode func(response []
 	case err != nil && s.alreadyDeleted(result):
 		return new(T), nil
 	case err != nil:
-		return nil, s.wrapUnknown(result, s.explainStop(ctx, err))
+		return nil, s.wrapUnknown(result, s.explainStop(ctx, result, err))
 	}
 	value, unreadable, err := decode(result.Last.Body)
 	if err != nil {
@@ -198,20 +198,20 @@ func (s *scope) unexpected(a *exchange.Attempt, cause error) error {
 	}
 }
 
-// explainStop explains a call that ended between two attempts.
-func (s *scope) explainStop(ctx context.Context, err error) error {
-	stopped, ok := errors.AsType[*exchange.Stopped](err)
-	switch {
-	case !ok:
-		return err
-	case ctx.Err() != nil:
-		// The caller learns both that, and why the last attempt failed.
-		ended := redact.ContextErr(ctx)
-		return &callError{op: s.op, detail: "gave up waiting to retry: " + redact.Cause(ended), causes: []error{ended, s.op.downloadError(stopped.Err)}}
-	case stopped.Err == nil:
-		return &callError{op: s.op, detail: "not sent: " + redact.Cause(stopped.Reason), causes: []error{stopped.Reason}}
+// explainStop explains a call if it ended between two attempts.
+func (s *scope) explainStop(ctx context.Context, result *exchange.Result, err error) error {
+	var last error
+	if result.Last != nil {
+		last = result.Last.Err
 	}
-	return stopped.Reason
+	switch {
+	case result.Stopped && ctx.Err() != nil: // the caller learns both that, and why the last attempt failed
+		ended := redact.ContextErr(ctx)
+		return &callError{op: s.op, detail: "gave up waiting to retry: " + redact.Cause(ended), causes: []error{ended, s.op.downloadError(last)}}
+	case result.Stopped && last == nil:
+		return &callError{op: s.op, detail: "not sent: " + redact.Cause(err), causes: []error{err}}
+	}
+	return err
 }
 
 // alreadyDeleted reports whether a retried DELETE found nothing because an earlier attempt had done its work.

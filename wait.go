@@ -92,11 +92,8 @@ func (e *WaitError) Unwrap() error { return redact.Opaque(e.Err) }
 // LogValue lists what may be logged of the error.
 func (e WaitError) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Int64("id", e.ID),
-		slog.String("stage", e.stage()),
-		slog.Int("polls", e.Polls),
-		slog.Duration("elapsed", e.Elapsed),
-		slog.String("error", e.Error()),
+		slog.Int64("id", e.ID), slog.String("stage", e.stage()), slog.Int("polls", e.Polls),
+		slog.Duration("elapsed", e.Elapsed), slog.String("error", e.Error()),
 	)
 }
 
@@ -168,7 +165,7 @@ type waiter struct {
 	ticks   int
 	failed  int  // ticks in a row without a success
 	reads   int  // of single notes
-	shuffle bool // no read of the tick before succeeded
+	rotate  bool // no read of the tick before succeeded
 
 	listFailures int  // in a row
 	listRefused  bool // the list is of no use
@@ -191,7 +188,11 @@ func (s *NotesService) wait(ctx context.Context, w *waiter, ids []int64, params 
 		}
 	}
 	for w.tick(ctx); w.goesOn(); w.tick(ctx) {
-		if err := w.sleep(ctx); err != nil {
+		err := w.schedule.Sleep(ctx)
+		if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+			err = &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
+		}
+		if err != nil {
 			w.endAll(err)
 		}
 	}
@@ -205,31 +206,18 @@ func (s *waiter) fetch(ctx context.Context, at list.Position) (read list.Page, p
 	return read, page, err
 }
 
-// request makes one request and respects what its response says of the next one.
+// request makes one request and respects how long the service wants callers to wait for the next one: as Retry-After says, or
+// until a used-up limit is reset.
 func (s *waiter) request(call func() error) error {
 	s.sent = time.Now()
 	err := call()
 	if caller := s.call.options.response; caller != nil && s.latest.Attempts > 0 {
 		*caller = s.latest
 	}
-	s.schedule.Respect(s.latest.requestedPause(time.Now()))
-	return err
-}
-
-// requestedPause is how long the service wants callers to wait: as Retry-After says, or until a used-up limit is reset.
-func (r *Response) requestedPause(now time.Time) time.Duration {
-	pause := exchange.RetryAfter(r.Header, now)
-	if rateLimitRemaining(r.Header) == 0 && !r.RateLimit.Reset.IsZero() {
-		pause = max(pause, r.RateLimit.Reset.Sub(exchange.ServerTime(r.Header, now)))
-	}
-	return pause
-}
-
-// sleep waits for the time of the next poll. When the context has ended, the error holds the cause given to its cancellation.
-func (s *waiter) sleep(ctx context.Context) error {
-	err := s.schedule.Sleep(ctx)
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
-		return &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
+	now, header := time.Now(), s.latest.Header
+	s.schedule.Respect(exchange.RetryAfter(header, now))
+	if reset := s.latest.RateLimit.Reset; rateLimitRemaining(header) == 0 && !reset.IsZero() {
+		s.schedule.Respect(reset.Sub(exchange.ServerTime(header, now)))
 	}
 	return err
 }
@@ -289,39 +277,10 @@ func (w *awaited) found() {
 	w.failures, w.failure = 0, nil
 }
 
-// miss takes in a failed poll and reports whether that ends the wait.
-func (w *awaited) miss(s *waiter, err error) (over bool) {
-	w.polls++
-	w.failure = err
-	if s.service.client.mayLag(w.id, s.sent, err) {
-		return false
-	}
-	w.failures++
-	_, _, own := s.service.client.creates.Note(w.id)
-	refused, _ := errors.AsType[*Error](err)
-	misconfigured := exchange.Permanent(err) || refused != nil && refused.redirect()
-	return !mayPass(err) || misconfigured && w.note == nil && !own || w.failures > s.params.MaxFailures
-}
-
 // maxReplicaLag is for how long after its creation a note may not be found yet.
 const maxReplicaLag = 10 * time.Second
 
-// mayLag reports whether a note was not found only because this client has just created it.
-func (c *Client) mayLag(id int64, sent time.Time, err error) bool {
-	_, created, ok := c.creates.Note(id)
-	return ok && errors.Is(err, ErrNotFound) && sent.Sub(created) < maxReplicaLag
-}
-
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
-
-// outcome reports whether the note has come to its end, and if that is a failure, the error.
-func (w *awaited) outcome(s *waiter) (over bool, err error) {
-	stage := w.note.Stage()
-	if stage == StageFailed {
-		return true, w.waitError(s, errErrorState)
-	}
-	return stage.AtLeast(s.params.Until), nil
-}
 
 // waitError makes the error that ends the wait. When the context ends it while polls fail, both are in it.
 func (w *awaited) waitError(s *waiter, cause error) error {
@@ -364,12 +323,6 @@ func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitPara
 
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
 func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
-
-// rowMisses reports whether the note's row does not show what the note does, although it is of the same version.
-func (w *awaited) rowMisses(note *ProgressNote, over bool) bool {
-	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
-	return sameVersion && w.rowStage != note.Stage() && (over || w.rowStage == StageUploaded)
-}
 
 func (s *waiter) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
 
@@ -494,7 +447,7 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 				s.missed(other, err)
 			}
 		}
-		s.shuffle = !succeeded
+		s.rotate = !succeeded
 		return succeeded
 	}
 	return succeeded
@@ -523,9 +476,9 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 	if probe != nil {
 		notes = append(notes, probe)
 	}
-	if s.shuffle { // a few notes that cannot be read must not stand for all of them
-		exchange.Shuffle(ctx, len(notes), func(i, j int) { notes[i], notes[j] = notes[j], notes[i] })
-		s.shuffle = false
+	if s.rotate { // a few notes that cannot be read must not stand for all of them
+		first := int(exchange.Jitter(ctx) * float64(len(notes)))
+		notes, s.rotate = slices.Concat(notes[first:], notes[:first]), false
 	}
 	return notes
 }
@@ -550,35 +503,43 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	}
 	w.state, w.checked = waiting, s.ticks
 	changed := w.see(s, note)
-	over, failed := w.outcome(s)
+	stage := note.Stage()
+	over := stage == StageFailed || stage.AtLeast(s.params.Until)
 	if !over && before == ended {
 		w.unlisted = true // it is not believed about this note
 	}
-	if listed && w.rowMisses(note, over) {
-		s.refuseList()
+	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
+	if listed && sameVersion && w.rowStage != stage && (over || w.rowStage == StageUploaded) {
+		s.listRefused = true // it does not show stages
+		for _, w := range s.pending {
+			if w.state == waiting && w.read == 0 { // what was only seen there has not been looked for
+				w.state, w.checked = unseen, 0
+			}
+		}
 	}
 	switch {
+	case stage == StageFailed:
+		s.end(w, w.waitError(s, errErrorState))
 	case over:
-		s.end(w, failed)
+		s.end(w, nil)
 	case changed && s.changes:
 		s.stopped = !s.yield(note, nil)
 	}
 	return nil
 }
 
-// refuseList is for a list that does not show stages. What was only seen there has not been looked for.
-func (s *waiter) refuseList() {
-	s.listRefused = true
-	for _, w := range s.pending {
-		if w.state == waiting && w.read == 0 {
-			w.state, w.checked = unseen, 0
-		}
-	}
-}
-
+// missed takes in a failed poll, which may end the wait: but not if a replica lags that has not got what this client created.
 func (s *waiter) missed(w *awaited, err error) {
-	w.checked = s.ticks
-	if w.miss(s, err) {
+	w.checked, w.failure = s.ticks, err
+	w.polls++
+	_, created, own := s.service.client.creates.Note(w.id)
+	if own && errors.Is(err, ErrNotFound) && s.sent.Sub(created) < maxReplicaLag {
+		return
+	}
+	w.failures++
+	refused, _ := errors.AsType[*Error](err)
+	misconfigured := exchange.Permanent(err) || refused != nil && refused.redirect()
+	if !mayPass(err) || misconfigured && w.note == nil && !own || w.failures > s.params.MaxFailures {
 		s.end(w, w.waitError(s, err))
 	}
 }

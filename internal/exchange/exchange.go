@@ -61,6 +61,7 @@ type Result struct {
 	Attempts       int      // how many were made
 	Last           *Attempt // nil: there was none
 	OutcomeUnknown bool     // an attempt may have had its effect
+	Stopped        bool     // its context, or the policy's Prepare, ended it between two attempts
 
 	buffer *bytes.Buffer // holds the response's body; nil: none was kept
 	reader WatchedReader
@@ -121,8 +122,8 @@ type call struct {
 	request http.Request
 }
 
-// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success. What the
-// context or Prepare ended is a [*Stopped] around it. The result is never nil, and must be released.
+// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success, or of a call that
+// was stopped the reason. The result is never nil, and must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c := &call{Request: r, spread: Jitter(ctx)}
 	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
@@ -131,7 +132,8 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	}
 	c.driven.Request = &c.request
 	if err := c.policy().Prepare(&c.request); err != nil {
-		return &c.Result, &Stopped{Reason: err}
+		c.Stopped = true
+		return &c.Result, err
 	}
 	c.client = http.Client{Transport: c, CheckRedirect: keepRedirect}
 	c.loop = retryablehttp.Client{
@@ -142,7 +144,8 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	if _, attempted := err.(*url.Error); err == nil || attempted { //nolint:errorlint // BeforeRetry's may wrap one
 		return &c.Result, c.Last.Err
 	}
-	return &c.Result, &Stopped{Reason: err, Err: c.Last.Err}
+	c.Stopped = true
+	return &c.Result, err
 }
 
 var noHeader = http.Header{} // attempts make their own, and add to no other
@@ -233,11 +236,3 @@ func (c *byEffect) Next(a *Attempt) Next {
 	}
 	return next
 }
-
-// Stopped is a call that was ended between two attempts: by its context or the policy's Prepare.
-type Stopped struct { //nolint:errname // it says what happened to the call
-	Reason error
-	Err    error // of the last attempt; nil when there was none
-}
-
-func (s *Stopped) Error() string { return "stopped between attempts: " + s.Reason.Error() }

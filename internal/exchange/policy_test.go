@@ -152,10 +152,9 @@ func TestWhatStopsACallBetweenAttempts(t *testing.T) {
 		}
 		call := streaming(s, http.StatusOK)
 		result, err := call.Do(t.Context())
-		stopped, ok := errors.AsType[*exchange.Stopped](err)
-		require.True(t, ok)
-		assert.Equal(t, noAddress, stopped.Reason)
+		require.True(t, result.Stopped)
+		assert.Equal(t, noAddress, err)
 		assert.Equal(t, failing, result.Attempts, "it is no attempt")
-		assert.Equal(t, failing == 1, errors.Is(stopped.Err, errJudged))
+		assert.Equal(t, failing == 1, result.Last != nil && errors.Is(result.Last.Err, errJudged))
 	}
 }

@@ -135,13 +135,6 @@ func Jitter(ctx context.Context) float64 {
 	return rand.Float64() //nolint:gosec // nobody gains by guessing a pause
 }
 
-// Shuffle brings n elements into a random order.
-func Shuffle(ctx context.Context, n int, swap func(i, j int)) {
-	for i := n - 1; i > 0; i-- {
-		swap(i, int(Jitter(ctx)*float64(i+1)))
-	}
-}
-
 // Attempt is what one attempt came to.
 type Attempt struct { //nolint:errname // an outcome first; an error for the retry loop alone
 	Number        int

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -211,21 +210,4 @@ func TestJitter(t *testing.T) {
 
 	own := exchange.WithJitter(t.Context(), func() float64 { return 0.25 })
 	assert.InDelta(t, 0.25, exchange.Jitter(own), 0)
-}
-
-func TestShuffle(t *testing.T) {
-	t.Parallel()
-	shuffled := func(source func() float64) []int {
-		list := []int{1, 2, 3, 4}
-		exchange.Shuffle(exchange.WithJitter(t.Context(), source), len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-		return list
-	}
-	assert.Equal(t, []int{2, 3, 4, 1}, shuffled(func() float64 { return 0 }))
-	assert.Equal(t, []int{1, 2, 3, 4}, shuffled(func() float64 { return 0.999 }))
-
-	list := []int{1, 2, 3, 4}
-	exchange.Shuffle(t.Context(), len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	slices.Sort(list)
-	assert.Equal(t, []int{1, 2, 3, 4}, list)
-	exchange.Shuffle(t.Context(), 0, func(int, int) { t.Error("nothing to swap") })
 }

@@ -87,12 +87,6 @@ func (w *Progress) Before(p Page) int {
 	return max(number, w.start, 1)
 }
 
-// Seen reports whether a row was on a page of this walk that was used.
-func (w *Progress) Seen(id int64) bool { return w.seen.Has(id) }
-
-// Count is how many rows this walk has seen.
-func (w *Progress) Count() int { return w.seen.Len() }
-
 // FoundMissing reports whether a walk that was made only to find missing rows has found them. A total that falls meanwhile may
 // be that of rows which were shown.
 func (w *Progress) FoundMissing() bool {

@@ -186,14 +186,14 @@ func (w *walker[V]) end(step Step, page Page, early bool) (again bool, err error
 // with the row at which the walk ended; or that more rows than were seen are requested and none comes, from a service that
 // follows the size.
 func (w *walker[V]) confirm(repeated Page) (Reason, error) {
-	seen, last := w.progress.Count(), repeated.Rows[len(repeated.Rows)-1]
+	seen, last := w.progress.seen.Len(), repeated.Rows[len(repeated.Rows)-1]
 	looks := []Position{{Order: w.list.Orders[0], Size: min(seen+1, w.list.MaxSize)}, {Order: w.list.Orders[1], Size: 1}}
 	for _, look := range looks {
 		page, err := w.get(look)
 		switch {
 		case err != nil:
 			return NotKnown, err
-		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.progress.Seen(id) }):
+		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.progress.seen.Has(id) }):
 			return MoreExist, nil
 		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen < w.list.MaxSize:
 			return Whole, nil
