@@ -46,7 +46,6 @@ func (r *run) recover(t *task) {
 		return
 	}
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
-	t.err = fail("the process that uploaded it ended before the response came", clinicaldoc.ErrOutcomeUnknown)
 	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, map[string]any{
 		"id": rand.Text(), "service": r.owner.Service, "user_id": r.owner.UserID, "audio_sha256": t.entry.SHA256, "took": int64(took),
 	})

@@ -39,6 +39,7 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 				require.NoError(t, err)
 			}
 			require.NoError(t, journal.Close())
+			checkEntries(t, path)
 			return results
 		})
 	})

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,7 +74,54 @@ func withJournal(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Serv
 		require.NoError(t, err)
 		test(t, srv, journal)
 		require.NoError(t, journal.Close())
+		checkEntries(t, path)
 	})
+}
+
+// checkEntries looks whether what a journal says of each recording fits together: nothing is left of the states before.
+func checkEntries(t *testing.T, path string) {
+	t.Helper()
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	for _, e := range entries {
+		assert.WithinRange(t, e.At, e.SentAt, time.Now(), e)
+		if e.State != ingest.StateInDoubt {
+			assert.Empty(t, e.Loss, e)
+			assert.Zero(t, e.Until, e)
+		}
+		assert.Equal(t, e.State == ingest.StateCreated, !e.NoteCreatedAt.IsZero(), e)
+		assert.Equal(t, e.State == ingest.StateRefused || e.State == ingest.StateInDoubt, e.Why != "" || e.By != "" && e.State != ingest.StateCreated, e)
+		if e.State == ingest.StateClaimed {
+			continue
+		}
+		switch sent := !e.SentAt.IsZero(); e.State {
+		case ingest.StateCreated:
+			assert.Positive(t, e.NoteID, e)
+			assert.NotEmpty(t, e.SHA256, e)
+			assert.True(t, sent, e)
+		case ingest.StateInDoubt:
+			assert.Equal(t, sent, !e.Until.IsZero(), e)
+			assert.Equal(t, sent, len(e.Loss) > 0, e)
+		default:
+			assert.Zero(t, e.NoteID, e)
+		}
+		for name, value := range lossOf(t, e) {
+			assert.NotContains(t, []string{"params", "error"}, name, value)
+		}
+	}
+}
+
+// lossOf is what an entry tells of a lost create.
+func lossOf(t *testing.T, e ingest.Entry) (members map[string]any) {
+	t.Helper()
+	if len(e.Loss) > 0 {
+		require.NoError(t, json.Unmarshal(e.Loss, &members))
+		assert.NotEmpty(t, members["id"], "by which the client knows it")
+	}
+	if len(e.Loss) > 0 && e.SHA256 != "" {
+		assert.Equal(t, e.SHA256, members["audio_sha256"])
+	}
+	return members
 }
 
 func bind(t *testing.T, j *ingest.FileJournal, service string) {

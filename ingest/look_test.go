@@ -250,6 +250,37 @@ func TestARecordingThatCannotBeToldWaitsForTheOthers(t *testing.T) {
 	})
 }
 
+// So it is while one is to be tried again. If the run ends before it can be told, it was never begun: it has no result.
+func TestARecordingThatCannotBeToldWaitsForWhatIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, cancelled := range []bool{false, true} {
+		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			again := recording(1)
+			tries := 0
+			again.Params.BeforeCommit = func(context.Context) error {
+				if tries++; cancelled && tries == 2 {
+					srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second))
+					time.AfterFunc(time.Nanosecond, cancel) // it is sent, and its response is waited for
+				}
+				return nil
+			}
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+			results, err := collect(ctx, u, ingest.Recordings(onePatient(9), again))
+			if !cancelled {
+				require.NoError(t, err)
+				assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+				return
+			}
+			require.ErrorIs(t, err, context.Canceled)
+			assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
+		})
+	}
+}
+
 // A recording without a patient is not looked for among the patients' notes, whatever the list of all notes shows.
 func TestARecordingWithoutAPatientIsNoPatients(t *testing.T) {
 	t.Parallel()

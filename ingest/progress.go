@@ -119,7 +119,7 @@ func (p *progress) left(now time.Time) time.Duration {
 
 // tell is called by the goroutine that ranges over the results.
 func (r *run) tell(e Event) {
-	if r.uploader.OnEvent == nil || r.stopping {
+	if r.uploader.OnEvent == nil {
 		return
 	}
 	now := time.Now()

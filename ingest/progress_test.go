@@ -35,7 +35,7 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 		require.NoError(t, journal.Close())
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 39, ingest.Refused: 1}, statuses(results))
 
-		ended, doubts, halfway := 0, 0, false
+		ended, doubts, claimed, halfway := 0, 0, 0, false
 		for _, e := range events {
 			assert.Equal(t, 40, e.Progress.Total)
 			if e.State == ingest.StateInDoubt {
@@ -43,10 +43,14 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 				assert.Equal(t, 1, e.Progress.Doubts)
 				assert.True(t, e.Until.After(time.Now().Add(-time.Hour)))
 			}
+			if e.State == ingest.StateClaimed {
+				claimed++
+			}
 			if e.Result == nil {
 				continue
 			}
 			ended++
+			assert.GreaterOrEqual(t, e.Result.Took, min(time.Second, time.Duration(e.Result.NoteID)*time.Second), "each takes a second, but the one that is refused")
 			assert.Equal(t, ended, e.Progress.Done())
 			if ended == 20 { // a second for each of the 20 that are left, were it not for the one in doubt
 				halfway = true
@@ -60,6 +64,7 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 		assert.True(t, halfway)
 		assert.Equal(t, 40, ended)
 		assert.Equal(t, 1, doubts)
+		assert.Equal(t, 41, claimed, "and the one in doubt once more")
 		last := events[len(events)-1].Progress
 		assert.Equal(t, ingest.Progress{Total: 40, Created: 39, Refused: 1, Elapsed: last.Elapsed}, last)
 	})

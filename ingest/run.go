@@ -62,7 +62,6 @@ type run struct {
 	trouble     trouble
 	broken      error // why the journal cannot be used
 	feedFailure error // why there are no more recordings
-	stopping    bool  // nobody wants to know any more
 }
 
 // How long the end of a run may take, all in all, and of it the response of what was sent whole, and writing it down.
@@ -136,24 +135,12 @@ func (r *run) send(m message) {
 // stop ends what is left of a run and waits for it, but no longer than stopTimeout in all.
 func (r *run) stop() {
 	r.cancel()
-	r.stopping = true
 	r.end()
 	close(r.halt)
-	late := time.NewTimer(time.Until(r.deadline))
-	defer late.Stop()
-	for isLate := false; !isLate && r.unfinished > r.waitingRecordings(); {
-		select {
-		case m := <-r.messages:
-			r.take(m)
-		case <-late.C:
-			isLate = true
-		}
-	}
+	close(r.gone)
 	for _, t := range slices.Concat(r.waiting, r.again) {
 		r.abandon(t, Result{})
 	}
-	close(r.gone)
-	r.stopResolving()
 	over := make(chan struct{})
 	go func() {
 		r.workers.Wait()
@@ -233,7 +220,9 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 				return false
 			}
 		}
-		r.wake(time.Now())
+		if !r.ended {
+			r.wake(time.Now())
+		}
 	}
 }
 
@@ -242,12 +231,9 @@ func (r *run) finished() bool {
 	if r.ended && !time.Now().Before(r.deadline) {
 		return true
 	}
-	left := !r.exhausted || len(r.backlog)+len(r.deferred)+len(r.again) > 0
-	return r.unfinished == r.waitingRecordings() && (r.ended || !left && !r.mayWait())
+	left := !r.exhausted || len(r.backlog)+len(r.deferred)+len(r.waiting) > 0
+	return r.unfinished == r.waitingRecordings() && (r.ended || !left)
 }
-
-// mayWait reports whether waiting for the time to ask once more makes sense.
-func (r *run) mayWait() bool { return len(r.waiting) > 0 && r.resolving.Err() == nil }
 
 // waitingRecordings counts the results of tasks that nobody works on.
 func (r *run) waitingRecordings() int {
@@ -282,8 +268,6 @@ func (r *run) nextTimer() (<-chan time.Time, func()) {
 			}
 		}
 		at(r.trouble.due(r.uploader.MaxPause))
-	}
-	if r.resolving.Err() == nil {
 		for _, t := range r.waiting {
 			at(t.due)
 		}
@@ -298,9 +282,7 @@ func (r *run) nextTimer() (<-chan time.Time, func()) {
 // wake does what is due.
 func (r *run) wake(now time.Time) {
 	r.askAgain(func(t *task) bool { return !now.Before(t.due) })
-	if !r.ended {
-		r.probe(now)
-	}
+	r.probe(now)
 }
 
 // mayBegin reports whether another recording may be begun now.
@@ -391,11 +373,13 @@ func (r *run) take(m message) []Result {
 	if m.waiting != nil {
 		r.waiting = append(r.waiting, m.waiting)
 	}
+	if m.again != nil {
+		r.again = append(r.again, m.again)
+	}
 	if m.event != nil {
 		r.tell(*m.event)
 	}
-	if m.panic != nil && !r.stopping {
-		r.unfinished -= len(m.results)
+	if m.panic != nil {
 		panic(m.panic)
 	}
 	if m.bound != nil {
@@ -404,13 +388,6 @@ func (r *run) take(m message) []Result {
 	}
 	r.takeContact(m)
 	r.takeBack(m)
-	if m.again != nil {
-		if r.ended {
-			m.results = r.abandon(m.again, Result{Status: Refused, Err: m.again.err})
-		} else {
-			r.again = append(r.again, m.again)
-		}
-	}
 	if m.free {
 		r.busy--
 		r.trouble.freed(r.busy)
@@ -420,7 +397,7 @@ func (r *run) take(m message) []Result {
 		r.progress.count(result)
 		r.tell(Event{Recording: result.Recording, Result: &result})
 	}
-	if m.patient != nil {
+	if m.patient != nil && !r.ended {
 		// What was found for it may explain what stood in the way of others.
 		r.askAgain(func(t *task) bool { return t.own.Patient == *m.patient })
 	}
@@ -450,7 +427,7 @@ func (r *run) takeBack(m message) {
 // askAgain asks once more about some of the recordings that were asked about in vain.
 func (r *run) askAgain(which func(*task) bool) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(t *task) bool {
-		again := r.resolving.Err() == nil && which(t)
+		again := which(t)
 		if again {
 			r.resolve(t)
 		}
@@ -470,7 +447,9 @@ func (r *run) giveUp(yield func(Result, error) bool) bool {
 	r.waiting, r.again = nil, nil
 	r.unfinished -= len(results)
 	for _, j := range r.backlog {
-		results = append(results, Result{Recording: j.recording, Status: Refused, Err: j.err})
+		if j.err != nil { // one that only waited for others to show what the service keeps was never begun
+			results = append(results, Result{Recording: j.recording, Status: Refused, Err: j.err})
+		}
 	}
 	for _, result := range results {
 		r.progress.count(result)

@@ -69,7 +69,37 @@ func (c tardyClaim) Release() {
 	c.Claim.Release()
 }
 
-// Whatever is under way when it is ended, and however: within twenty seconds Run is over.
+// claimCounts is a journal that counts how often each claim is let go.
+type claimCounts struct {
+	ingest.Journal
+	mu     sync.Mutex
+	claims []*claimCount
+}
+
+type claimCount struct {
+	ingest.Claim
+	released atomic.Int32
+}
+
+func (j *claimCounts) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := j.Journal.Claim(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c := &claimCount{Claim: claim}
+	j.claims = append(j.claims, c)
+	return c, nil
+}
+
+func (c *claimCount) Release() {
+	c.released.Add(1)
+	c.Claim.Release()
+}
+
+// Whatever is under way when it is ended, and however: within twenty seconds Run is over. Each claim is let go once, and events
+// tell of each result, as long as somebody wants to know.
 func TestRunAlwaysEnds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -102,8 +132,9 @@ func endOnce(t *testing.T, seed uint64, path string) {
 		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(503, "synthetic").Always())
 	}
 	over := make(chan struct{})
-	journal, err := openOrBegin(t.Context(), srv.URL, path)
+	file, err := openOrBegin(t.Context(), srv.URL, path)
 	require.NoError(t, err)
+	journal := &claimCounts{Journal: file}
 	u := &ingest.Uploader{
 		Client: srv.Client(quick(), clinicaldoc.WithStallTimeout(time.Hour)), Journal: journal, Workers: 1 + d.IntN(6), AllNew: d.IntN(2) == 0,
 		Find: clinicaldoc.FindCreatedParams{Settle: time.Minute},
@@ -136,14 +167,28 @@ func endOnce(t *testing.T, seed uint64, path string) {
 	}
 	stop := time.AfterFunc(after, func() { end(); cancel() })
 	defer stop.Stop()
+	told, taken, wanted := 0, 0, true
+	if seed%2 == 0 {
+		u.OnEvent = func(e ingest.Event) {
+			assert.True(t, wanted, "nobody wants to know any more")
+			if e.Result != nil {
+				told++
+				assert.Equal(t, told, e.Progress.Done())
+			}
+		}
+	}
 	func() {
 		defer func() { _ = recover() }()
 		for result, err := range u.Run(ctx, recordings) {
+			if err == nil {
+				taken++
+			}
 			if err == nil && result.Status == ingest.Refused {
 				assert.NotContains(t, fmt.Sprint(result.Err), "cancel", "what was not begun is no result: %v", result)
 			}
 			if how > 0 && d.IntN(20) == 0 {
 				end()
+				wanted = false
 				if how == 1 {
 					break
 				}
@@ -151,12 +196,18 @@ func endOnce(t *testing.T, seed uint64, path string) {
 			}
 		}
 	}()
+	if u.OnEvent != nil && wanted {
+		assert.Equal(t, taken, told)
+	}
 	if at := ended.Load(); at != nil {
 		assert.LessOrEqual(t, time.Since(*at), 20*time.Second)
 	}
 	close(over)
 	synctest.Wait()
-	_ = journal.Close()
+	for _, claim := range journal.claims {
+		assert.Equal(t, int32(1), claim.released.Load())
+	}
+	_ = file.Close()
 }
 
 // The case that was seen: two lost recordings that cannot be told apart, one of them listed twice.

@@ -46,7 +46,7 @@ func (r *run) decide(t *task) {
 			r.putBack(t, err)
 			return
 		}
-		r.send(message{results: []Result{{Recording: t.recording, Status: Refused, Err: err, Took: time.Since(t.begun)}}, contact: what, err: err})
+		r.doneWith(t, message{contact: what, err: err}, Result{Status: Refused, Err: err})
 		return
 	}
 	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
@@ -103,16 +103,14 @@ func (r *run) enter(t *task) bool {
 		return false
 	}
 	r.mu.Unlock()
-	result := Result{Recording: t.recording, JournalKey: t.own.Key, Took: time.Since(t.begun)}
 	switch {
 	case first == nil:
 		return true
 	case !first.sameAs(t):
-		result.Status, result.Err = Refused, fail("two recordings of this run have the same key; give each a key of its own", ErrKeyReused)
+		r.done(t, Result{Status: Refused, Err: fail("two recordings of this run have the same key; give each a key of its own", ErrKeyReused)}, nil)
 	default:
-		result.Status, result.Err = InDoubt, fail("too many equal recordings wait for the first one", ErrTaken)
+		r.done(t, Result{Status: InDoubt, Err: fail("too many equal recordings wait for the first one", ErrTaken)}, nil)
 	}
-	r.send(message{results: []Result{result}})
 	return false
 }
 
@@ -144,7 +142,6 @@ func (r *run) upload(t *task) {
 		r.send(message{contact: failing, err: err})
 		r.lost(t, unknown)
 	case other && conflict.Current != nil: // a note was made, but not this patient's: a person has to look
-		t.entry.NoteID = conflict.Current.ID
 		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: conflict.Current.ID, Err: err})
 	case broken && errors.Is(journal.err, ErrTaken): // another worker took it over; its note is not ours to make
 		r.done(t, Result{Status: InDoubt, Err: journal.err}, nil)
@@ -171,8 +168,7 @@ func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 			end()
 			return
 		}
-		timer := time.AfterFunc(responseGrace, end)
-		context.AfterFunc(ctx, func() { timer.Stop() })
+		time.AfterFunc(responseGrace, end)
 	})()
 	params.BeforeCommit = func(attempt context.Context) error {
 		if before := t.recording.Params.BeforeCommit; before != nil {
@@ -242,7 +238,7 @@ func (r *run) refused(t *task, cause error) {
 	var broken error
 	if committed := t.entry.State == StateCommitting; committed || !later && !ended {
 		e := t.entry
-		e.State, e.At, e.Until, e.NoteID, e.Why = StateRefused, time.Now(), time.Time{}, 0, redact.Opaque(cause).Error()
+		e.State, e.At, e.Until, e.NoteID, e.Loss, e.Why = StateRefused, time.Now(), time.Time{}, 0, nil, redact.Opaque(cause).Error()
 		broken = r.save(t, e)
 	}
 	switch {

@@ -3,7 +3,6 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -236,5 +235,5 @@ func folderGone(file string) bool {
 	}
 	defer func() { _ = dir.Close() }()
 	_, err = dir.Readdirnames(1)
-	return errors.Is(err, io.EOF) || err != nil
+	return err != nil // it holds nothing, or cannot be read
 }

@@ -368,6 +368,22 @@ func TestABreakEndsTheRun(t *testing.T) {
 	assert.Len(t, srv.Notes(), 20)
 }
 
+// What is under way when the caller wants no more is ended, and not waited for.
+func TestABreakEndsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2, AllNew: true}
+		slow, begun := recording(1), time.Now()
+		slow.Params.BeforeCommit = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		for result := range u.Run(t.Context(), ingest.Recordings(slow, recording(0))) {
+			assert.Equal(t, recording(0).Key, result.Recording.Key)
+			break
+		}
+		assert.Less(t, time.Since(begun), time.Second)
+		assert.Len(t, srv.Notes(), 1)
+	})
+}
+
 func TestTheEndOfTheContextIsTold(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -387,7 +403,7 @@ func TestTheEndOfTheContextIsTold(t *testing.T) {
 	require.ErrorIs(t, failure, context.Canceled)
 	require.ErrorIs(t, failure, cause)
 	assert.LessOrEqual(t, taken, 10)
-	_, err := collect(ctx, u, recordings(0, 1))
+	_, err := collect(ctx, u, func(func(ingest.Recording, error) bool) { assert.Fail(t, "nothing is begun any more") })
 	require.ErrorIs(t, err, cause)
 }
 
@@ -417,6 +433,27 @@ func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
 	results, err := collect(t.Context(), u, recordings(0, 1))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Created, results[0].Status)
+}
+
+// ending is an audio source that ends the goroutine that reads it, as a failed test does.
+type ending struct{}
+
+func (ending) ReadAt([]byte, int64) (int, error) { runtime.Goexit(); return 0, nil }
+
+// What ends its goroutine is a doubt, and takes no other recording with it.
+func TestASourceThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(0).Params.Name, Audio: sound(8)}) // so that it is read to be compared
+		bad := onePatient(0)
+		bad.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", ending{}, 10)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		results, err := collect(t.Context(), u, ingest.Recordings(bad, recording(1), recording(2)))
+		require.NoError(t, err)
+		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 2}, statuses(results))
+		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrOutcomeUnknown)
+		require.ErrorContains(t, results[0].Err, "ended its goroutine")
+	})
 }
 
 // A note that the service made for somebody else is there: the recording is a doubt, and is not uploaded once more.
