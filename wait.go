@@ -165,7 +165,7 @@ type waiter struct {
 	ticks   int
 	failed  int  // ticks in a row without a success
 	reads   int  // of single notes
-	rotate  bool // no read of the tick before succeeded
+	shuffle bool // no read of the tick before succeeded
 
 	listFailures int  // in a row
 	listRefused  bool // the list is of no use
@@ -447,7 +447,7 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 				s.missed(other, err)
 			}
 		}
-		s.rotate = !succeeded
+		s.shuffle = !succeeded
 		return succeeded
 	}
 	return succeeded
@@ -476,10 +476,11 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 	if probe != nil {
 		notes = append(notes, probe)
 	}
-	if s.rotate { // a few notes that cannot be read must not stand for all of them
-		first := int(exchange.Jitter(ctx) * float64(len(notes)))
-		notes, s.rotate = slices.Concat(notes[first:], notes[:first]), false
+	for i := 0; s.shuffle && i < len(notes); i++ { // a few notes that cannot be read must not stand for all of them
+		j := int(exchange.Jitter(ctx) * float64(i+1))
+		notes[i], notes[j] = notes[j], notes[i]
 	}
+	s.shuffle = false
 	return notes
 }
 
