@@ -78,6 +78,9 @@ type FindCreatedResult struct {
 //   - Everything else is undecided: an [*OutcomeUnknownError], at once when waiting cannot help. Its Err says why and from
 //     when on it can be decided. It can be asked again, also by another process, from its JSON.
 //
+// Headers and query of the Create are given again: any of them may pick a tenant, and with others nothing is said. Only those that
+// name a request, such as X-Request-Id, do not matter.
+//
 // To resolve several lost creates, ask about each once with a cancelled context first: a note may fit more than one.
 //
 // An error put together from Params, SentAt and AudioSize is enough to find a note; that there is none is said only if Service and
@@ -101,6 +104,9 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 	if l.lost.Service != "" && l.lost.Service != l.notes.client.service() {
 		return nil, l.undecided(string(creates.Elsewhere))
+	}
+	if l.lost.kept.Token != "" && l.lost.kept.Where != l.asker.where {
+		return nil, l.undecided(string(creates.OtherTenant))
 	}
 	if l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "" {
 		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
@@ -207,7 +213,9 @@ func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
 
 // sender is who made the latest request of a call, and what came back.
 type sender struct {
-	token    string // its fingerprint
+	token    string // its fingerprint, and that of where it was sent
+	where    string // see callOptions.where
+	changed  bool   // there was another token before
 	requests int    // with the token
 	sent     time.Time
 	response *Response
@@ -223,9 +231,11 @@ func (s *sender) observe(c *Client, o *callOptions) {
 		header, renew = c.token, c.renew
 	}
 	s.response = o.response
+	s.where = o.where()
 	learn := func(value string) {
-		sum := sha256.Sum256([]byte(value))
-		s.token, s.requests, s.sent = hex.EncodeToString(sum[:16]), s.requests+1, time.Now()
+		before := s.token
+		s.token, s.requests, s.sent = fingerprint(value+s.where), s.requests+1, time.Now()
+		s.changed = s.changed || before != "" && before != s.token
 	}
 	o.authorization = func(ctx context.Context) (string, error) {
 		value, err := header(ctx)
@@ -241,6 +251,11 @@ func (s *sender) observe(c *Client, o *callOptions) {
 			return fresh
 		}
 	}
+}
+
+func fingerprint(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
 }
 
 // service is what tells this client's service from others.
@@ -273,7 +288,7 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	e.ID, e.Service, e.UserID = rand.Text(), c.service(), c.creates.User(s.token)
 	e.AudioSize, e.AudioSHA256, e.exact = u.audioSize(), u.sentSum(), true
 	clocks := c.creates.Clocks()
-	e.kept = lossDetails{Token: s.token, AudioType: u.mediaType, NoClock: !clocks.Known, Late: clocks.Late, Control: c.creates.Control(u.mediaType)}
+	e.kept = lossDetails{Token: s.token, Where: s.where, AudioType: u.mediaType, NoClock: !clocks.Known, Late: clocks.Late, Control: c.creates.Control(u.mediaType)}
 	if clocks.Known {
 		e.kept.ClockRead, e.kept.Clock = e.LostAt, e.LostAt.Add(time.Duration(clocks.Ahead)*time.Second)
 	}
@@ -295,6 +310,7 @@ func (n *ProgressNote) maker() int64 {
 // lossDetails is what FindCreated has to know of a lost create besides, as JSON keeps it.
 type lossDetails struct {
 	Token     string           `json:"token_fingerprint,omitempty"` // it was sent with
+	Where     string           `json:"where,omitempty"`             // see callOptions.where
 	AudioType string           `json:"audio_type,omitempty"`
 	ClockRead time.Time        `json:"clock_read_at,omitzero"`  // when both clocks were read, at the loss or later, by ours
 	Clock     time.Time        `json:"service_clock,omitzero"`  // and by the service's
@@ -368,7 +384,6 @@ type search struct {
 	latest    time.Time // the same, where nobody knows whether our clock was set meanwhile
 
 	asker         sender
-	userID        int64          // of this token; 0: not known
 	furthest      creates.Clocks // when the service's clock was the furthest ahead of ours
 	orderKnown    bool           // the list was requested in the other order too
 	orderFollowed bool
@@ -412,7 +427,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	case slices.ContainsFunc(params.ExcludeNotes, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeNotes", "holds a note without an id")
 	}
-	l := &search{lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{}}
+	l := &search{lost: *lost, params: params, notes: s, asker: sender{where: options.where()}, registry: s.client.creates, seen: map[int64]sighting{}}
 	// What a cache gives may be older than the note.
 	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), func(inner *callOptions) error {
 		inner.response = options.response
@@ -488,6 +503,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	l.looks++
 	asked := time.Now()
 	l.clocks, l.stale, l.ripeAt, l.retryAfter = creates.Clocks{Now: asked.Unix()}, 0, time.Time{}, 0
+	l.asker.token, l.asker.changed = "", false
 	l.reading.Begin(asked)
 	e := creates.Evidence{UniqueName: l.params.UniqueName}
 	var err error
@@ -509,6 +525,9 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 		l.lost.kept.ClockRead, l.lost.kept.Clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
 		l.lost.kept.NoClock = l.lost.kept.NoClock && !l.lost.exact
 	}
+	if l.asker.changed && e.Named == creates.NotNamed {
+		e.Look = creates.LookFailing // in several users' names, perhaps
+	}
 	l.done = l.settled(asked)
 	e.Clock, e.Settled, e.Own = l.window.Clock(l.clocks), l.done, l.asksOwn()
 	compared := l.compare(e)
@@ -522,21 +541,22 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 
 // knowUser finds out whose token asks, where that matters: notes were seen, or another token sent it.
 func (l *search) knowUser(ctx context.Context) error {
-	l.userID = cmp.Or(l.userID, l.registry.User(l.asker.token))
 	matters := len(l.seen) > 0 && !l.params.UniqueName || l.lost.UserID != 0 && !l.sameToken()
-	if l.userID != 0 || !matters {
+	if l.user() != 0 || !matters {
 		return nil
 	}
 	user, err := l.notes.client.Users.Me(ctx, append(l.opts, WithResponse(new(Response)))...) // the caller's shows the list
 	switch {
 	case err == nil:
-		l.userID = user.ID
 		l.registry.Learn(l.asker.token, user.ID)
 	case mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
 		return err
 	}
 	return nil
 }
+
+// user is whose token asks; 0: not known.
+func (l *search) user() int64 { return l.registry.User(l.asker.token) }
 
 func (l *search) sameToken() bool {
 	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
@@ -545,9 +565,9 @@ func (l *search) sameToken() bool {
 // asksOwn reports whether who asks is who sent it, who is known from then on.
 func (l *search) asksOwn() bool {
 	if l.sameToken() && l.lost.UserID == 0 {
-		l.lost.UserID = l.userID
+		l.lost.UserID = l.user()
 	}
-	return l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.userID)
+	return l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
 }
 
 // compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
@@ -832,7 +852,7 @@ func (l *search) compareSize(row *ProgressNote) creates.Size {
 func (l *search) compareUser(row *ProgressNote) creates.User {
 	sent := l.lost.UserID
 	if sent == 0 && l.lost.kept.Token == "" {
-		sent = l.userID
+		sent = l.user()
 	}
 	switch id := row.maker(); {
 	case sent == 0, id == 0:

@@ -1952,6 +1952,102 @@ func TestNotCreatedIsSaidOnlyToWhomItWasSentBy(t *testing.T) {
 	})
 }
 
+// A header or the query may pick the tenant: another one's list says nothing, whoever the user is there. What only names the
+// request picks nothing.
+func TestNotCreatedIsSaidOnlyWhereItWasSent(t *testing.T) {
+	t.Parallel()
+	type options = []clinicaldoc.CallOption
+	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
+	region := clinicaldoc.WithQuery("region", "two")
+	for name, tt := range map[string]struct {
+		sent, asked options
+		notCreated  bool
+	}{
+		"the same header":         {options{team("B")}, options{team("B")}, true},
+		"another header":          {options{team("B")}, options{team("A")}, false},
+		"no header":               {options{team("B")}, nil, false},
+		"a header where none was": {nil, options{team("B")}, false},
+		"the same query":          {options{region}, options{region}, true},
+		"no query":                {options{region}, nil, false},
+		"a filter":                {nil, options{clinicaldoc.WithQuery("signed", "1")}, false},
+		"names of requests": {
+			options{clinicaldoc.WithHeader("X-Request-ID", "synthetic-1"), clinicaldoc.WithHeader("Traceparent", "synthetic-1")},
+			options{clinicaldoc.WithHeader("X-Correlation-ID", "synthetic-2")}, true,
+		},
+		"conditions": {options{clinicaldoc.WithHeader("If-Match", "*")}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+				client := s.client()
+				_, err := client.Notes.Create(t.Context(), visit(), tt.sent...)
+				require.NoError(t, err, "from now on the user is known")
+				s.post = nil
+				_, err = client.Notes.Create(t.Context(), visit(), tt.sent...)
+				var lost *lostCreate
+				require.ErrorAs(t, err, &lost)
+				for _, asker := range []*clinicaldoc.Client{client, s.client()} {
+					params := findParams{WithoutAudio: true, ExcludeIDs: []int64{1}}
+					note, err := asker.Notes.FindCreated(t.Context(), restored(t, lost, nil), params, tt.asked...)
+					if tt.notCreated {
+						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+						continue
+					}
+					requireUndecided(t, note, err, "with the headers and the query of the Create")
+				}
+			})
+		})
+	}
+}
+
+// A token source may change its user while FindCreated waits: what the list of the next one lacks is not absent.
+func TestNotCreatedIsNotSaidToTheNextUser(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(token string, page int) string{
+		"between two looks": func(string, int) string { return otherToken },
+		"for the first page": func(_ string, page int) string {
+			return map[bool]string{true: otherToken, false: testToken}[page != 1] // that is asked for next
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				token := testToken
+				s.me = func(r *http.Request) int64 {
+					if r.Header.Get("Authorization") == "Bearer "+otherToken {
+						return fakeUser + 1
+					}
+					return fakeUser
+				}
+				client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+					clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return token, nil })))
+				require.NoError(t, err)
+				for range 150 { // two pages, which are both looked at
+					s.keep(fakeNote{name: "Synthetic, earlier", patient: fakePatient, size: 1, made: time.Now().Add(-2 * time.Hour)})
+				}
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+				_, err = client.Notes.Create(t.Context(), visit())
+				require.NoError(t, err, "from now on the user is known")
+				s.post = nil
+				lost := lose(t, client, visit())
+				s.instead = func(_ int, r *http.Request) *http.Response {
+					if time.Since(lost.LostAt) > 5*time.Minute {
+						token = next(token, max(pageOf(r), 1))
+					}
+					return nil
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				note, err := client.Notes.FindCreated(ctx, lost, likeness)
+				requireUndecided(t, note, err, "")
+			})
+		})
+	}
+}
+
 // The user is known from a note that the same token made: a later token of the same user may ask.
 func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
 	t.Parallel()

@@ -1300,6 +1300,7 @@ type fakeService struct {
 	reads   int                                            // of recordings
 	audio   func(id int64, r *http.Request) *http.Response // instead of a recording; nil, or what gives nil: it is given
 	busy    int                                            // so often GET /user fails before it succeeds, in a way that passes
+	me      func(r *http.Request) int64                    // who GET /user says it is; nil: fakeUser
 }
 
 // fakeNote is a note of the fake service; what is zero is not told, but for the user, who is the client's.
@@ -1368,6 +1369,11 @@ func (s *fakeService) change(id int64, how func(*fakeNote)) {
 
 func (s *fakeService) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	s.t.Helper()
+	return clientOn(s.t, s.httpClient(), opts...)
+}
+
+func (s *fakeService) httpClient() *http.Client {
+	s.t.Helper()
 	transport := httpmock.NewMockTransport()
 	transport.RegisterNoResponder(httpmock.NewNotFoundResponder(s.t.Error))
 	transport.RegisterResponder(http.MethodPost, testBase+notesPath, s.create)
@@ -1389,9 +1395,13 @@ func (s *fakeService) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 		if s.noUser {
 			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
 		}
-		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, fakeUser)), nil
+		user := int64(fakeUser)
+		if s.me != nil {
+			user = s.me(r)
+		}
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, user)), nil
 	})
-	return clientOn(s.t, &http.Client{Transport: transport}, opts...)
+	return &http.Client{Transport: transport}
 }
 
 const fakeStorage = "https://storage.clinic.test"

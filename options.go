@@ -236,14 +236,32 @@ func (o *callOptions) read(name string, opts []CallOption) (refused error) {
 
 // inherited is what every other request of a call gets at the base URL's origin: where it goes, in whose name, and how often.
 func (o *callOptions) inherited() CallOption {
-	header := maps.Clone(o.header)
-	maps.DeleteFunc(header, func(key string, _ []string) bool {
-		return strings.HasPrefix(key, "If-") || strings.HasPrefix(key, "Content-")
-	})
+	header := o.inheritedHeader()
 	return always(func(inner *callOptions) {
 		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
 		inner.authorization, inner.renew, inner.noRetry = o.authorization, o.renew, o.noRetry
 	})
+}
+
+func (o *callOptions) inheritedHeader() http.Header {
+	header := maps.Clone(o.header)
+	maps.DeleteFunc(header, func(key string, _ []string) bool {
+		return strings.HasPrefix(key, "If-") || strings.HasPrefix(key, "Content-")
+	})
+	return header
+}
+
+// namesRequest are headers that tell one request from another, and nothing of where it goes.
+var namesRequest = []string{"Baggage", "Cache-Control", "Traceparent", "Tracestate", "X-Amzn-Trace-Id", "X-Correlation-Id", "X-Request-Id"}
+
+// where is a fingerprint of the headers and the query of the call, any of which may pick a tenant; empty: it has none.
+func (o *callOptions) where() string {
+	header := o.inheritedHeader()
+	maps.DeleteFunc(header, func(key string, _ []string) bool { return slices.Contains(namesRequest, key) })
+	if len(header)+len(o.query) == 0 {
+		return ""
+	}
+	return fingerprint(url.Values(header).Encode() + "?" + o.query.Encode())
 }
 
 // WithResponse fills r with what came back, also when the call fails. It is emptied first: where nothing came, it is zero.
