@@ -144,6 +144,7 @@ func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
 						r.Params.BeforeCommit = func(context.Context) error { time.Sleep(c.upload); return nil }
 					}
 					results, _ := collect(ctx, u, ingest.Recordings(r))
+					checkEntries(t, path)
 					return results
 				}
 				program(t.Context(), true)
@@ -351,6 +352,71 @@ func TestADoubtThatRestsDoesNotHoldUpTheEnd(t *testing.T) {
 	})
 }
 
+// Who wants no more results leaves a doubt that rests to the next run, too.
+func TestABreakLetsGoOfADoubtThatRests(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		_, err := collect(t.Context(), u, ingest.Recordings(twin(0), twin(1)))
+		require.NoError(t, err)
+		slow := recording(2)
+		slow.Params.BeforeCommit = func(context.Context) error { time.Sleep(20 * time.Second); return errors.New("synthetic") }
+		u.Client = srv.Client(quick())
+		for result := range u.Run(t.Context(), ingest.Recordings(twin(1), slow)) {
+			assert.Equal(t, slow.Key, result.Recording.Key)
+			break
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		results, _ := collect(ctx, u, ingest.Recordings(twin(1)))
+		require.Len(t, results, 1)
+		require.NotErrorIs(t, results[0].Err, ingest.ErrTaken)
+	})
+}
+
+// asking is a journal that takes its time to tell of a patient's entries, until the run has ended.
+type asking struct {
+	ingest.Journal
+	keys chan<- time.Time // sent at which the recording is, by whom it is asked
+}
+
+func (j asking) EntriesForPatient(ctx context.Context, _ uint32, since time.Time) ([]ingest.Entry, error) {
+	j.keys <- since
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// However many recordings are in doubt, 32 are asked about at a time, those first that came first. That the run ends meanwhile is
+// no failure of the journal.
+func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Every(2))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		keys := make(chan time.Time, 100)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: asking{file, keys}, Workers: 1, AllNew: true}
+		asked := 0
+		time.AfterFunc(time.Hour, func() { asked = len(keys); cancel() })
+		results, err := collect(ctx, u, func(yield func(ingest.Recording, error) bool) {
+			for n := 0; n < 100 && yield(recording(n), nil); n++ {
+				time.Sleep(time.Second)
+			}
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 50, ingest.InDoubt: 50}, statuses(results))
+		assert.Equal(t, 32, asked)
+		for before := (time.Time{}); len(keys) > 0; {
+			next := <-keys
+			assert.True(t, next.After(before))
+			before = next
+		}
+	})
+}
+
 // Nor for one that surely has no note, and waits for a worker to be uploaded once more.
 func TestWhatWaitsForAWorkerDoesNotHoldUpTheEnd(t *testing.T) {
 	t.Parallel()
@@ -363,6 +429,7 @@ func TestWhatWaitsForAWorkerDoesNotHoldUpTheEnd(t *testing.T) {
 		begun := time.Now()
 		results := program(ctx, recording(0), recording(0), busy)
 		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 2}, statuses(results), results)
+		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrNotCreated)
 		assert.Less(t, time.Since(begun), 16*time.Minute-50*time.Second)
 	})
 }

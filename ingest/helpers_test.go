@@ -90,7 +90,7 @@ func checkEntries(t *testing.T, path string) {
 			assert.Zero(t, e.Until, e)
 		}
 		assert.Equal(t, e.State == ingest.StateCreated, !e.NoteCreatedAt.IsZero(), e)
-		assert.Equal(t, e.State == ingest.StateRefused || e.State == ingest.StateInDoubt, e.Why != "" || e.By != "" && e.State != ingest.StateCreated, e)
+		assert.Equal(t, (e.State == ingest.StateRefused || e.State == ingest.StateInDoubt) && e.By == "", e.Why != "", e)
 		if e.State == ingest.StateClaimed {
 			continue
 		}
@@ -99,6 +99,7 @@ func checkEntries(t *testing.T, path string) {
 			assert.Positive(t, e.NoteID, e)
 			assert.NotEmpty(t, e.SHA256, e)
 			assert.True(t, sent, e)
+			assert.True(t, e.Found || e.By == "", "no response named what a person found: %v", e)
 		case ingest.StateInDoubt:
 			assert.Equal(t, sent, !e.Until.IsZero(), e)
 			assert.Equal(t, sent, len(e.Loss) > 0, e)

@@ -165,14 +165,8 @@ func (r *run) candidates(t *task, rows []noteRow) ([]noteRow, error) {
 	if err != nil && !errors.Is(err, ErrJournalDamaged) { // without a record, content alone tells notes apart
 		return nil, err
 	}
-	others := map[int64][]Entry{}
-	for _, e := range entries {
-		if e.Key != t.own.Key {
-			others[e.NoteID] = append(others[e.NoteID], e)
-		}
-	}
 	rows = slices.DeleteFunc(rows, func(row noteRow) bool {
-		return slices.ContainsFunc(others[row.id], func(e Entry) bool { return e.has(row.id, row.created) })
+		return slices.ContainsFunc(entries, func(e Entry) bool { return e.has(row.id, row.created) })
 	})
 	slices.SortFunc(rows, func(a, b noteRow) int { // the likeliest first, then the oldest
 		likely := func(row noteRow) int {
@@ -217,7 +211,7 @@ func (r *run) compareAll(t *task, candidates []noteRow) (found noteRow, doubt er
 		case named && r.uploader.Find.UniqueName:
 			return row, nil
 		case content == contentOther && r.keepsContent(r.ctx) == contentUnknown:
-			doubt = cmp.Or(doubt, errUnknownService)
+			doubt = errUnknownService
 		case content == contentOther && !named: // another length by chance
 		case content == contentOther:
 			doubt = fail("its patient has a note of the same name, and this service does not keep recordings as they were sent; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)

@@ -257,19 +257,14 @@ func TestARecordingThatCannotBeToldWaitsForWhatIsTriedAgain(t *testing.T) {
 		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			again := recording(1)
-			tries := 0
-			again.Params.BeforeCommit = func(context.Context) error {
-				if tries++; cancelled && tries == 2 {
-					srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second))
-					time.AfterFunc(time.Nanosecond, cancel) // it is sent, and its response is waited for
-				}
-				return nil
+			if cancelled {
+				time.AfterFunc(2500*time.Millisecond, cancel) // it was sent once more, and its response is waited for
 			}
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-			results, err := collect(ctx, u, ingest.Recordings(onePatient(9), again))
+			results, err := collect(ctx, u, ingest.Recordings(onePatient(9), recording(1)))
 			if !cancelled {
 				require.NoError(t, err)
 				assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)

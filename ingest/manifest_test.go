@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -31,8 +33,8 @@ func manifest(t *testing.T, content string) string {
 
 func TestAManifestInCSVAndInJSONIsTheSame(t *testing.T) {
 	t.Parallel()
-	csv := "\ufeffpatient,key,name,path,prompt\r\n7,encounter-17,\"Follow-up, second\",1.wav,1\r\n 8 ,,Visit,rec/3.wav,\r\n"
-	lines := `{"key":"encounter-17","patient":7,"prompt":"1","name":"Follow-up, second","path":"1.wav"}` + "\n\n" + `{"patient":"8","name":"Visit","path":"rec/3.wav"}`
+	csv := "\ufeffPatient, KEY,name,path,prompt\r\n7, encounter-17 , \"Follow-up, second\",1.wav,1\r\n 8 ,,Visit,rec/3.wav,\r\n"
+	lines := `{"key":"encounter-17","patient":7,"prompt":"1","name":" Follow-up, second ","path":"1.wav"}` + "\n\n" + `{"patient":"8","name":"Visit","path":"rec/3.wav"}`
 	for _, content := range []string{csv, lines} {
 		path := manifest(t, content)
 		got, err := ingest.ReadManifest(path)
@@ -54,14 +56,16 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		"":                        {1: "empty"},
 		"key,patient,diagnosis\n": {1: "columns"},
 		"key,key\n":               {1: "columns"},
-		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\nb,7,1,Canary,1.wav\n":                                   {3: "line 2", 4: "line 2"},
+		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\nb,7,1,Canary,1.wav\na,7,1,Canary,rec/3.wav\n":           {3: "line 2", 4: "line 2", 5: "line 2"},
 		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "not there", 6: "empty", 7: "path"},
-		head + "a,7,1,\"Canary\n":                           {2: "CSV"},
-		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`: {1: "member"},
-		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":      {1: "patient", 2: "JSON"},
-		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:    {1: "neither"},
-		head + "a,7,1,n,rec\n":                              {2: "no file"},
-		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n":             {2: "patient", 3: "prompt"},
+		head + "a,7,1,\"Canary\n": {2: "CSV"},
+		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n": {4: "CSV"},
+		`{"patient":true,"path":"1.wav","name":false}`:                  {1: "neither"},
+		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`:             {1: "member"},
+		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":                  {1: "patient", 2: "JSON"},
+		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:                {1: "neither"},
+		head + "a,7,1,n,rec\n":                                          {2: "no file"},
+		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n":                         {2: "patient", 3: "prompt"},
 	} {
 		recordings, err := ingest.ReadManifest(manifest(t, content))
 		assert.Nil(t, recordings)
@@ -174,26 +178,57 @@ func TestAReportTellsWhatWasLeft(t *testing.T) {
 	require.Error(t, report.Err)
 	assert.False(t, report.OK())
 	assert.LessOrEqual(t, len(report.Results)+len(report.Left), 10)
-	assert.False(t, (&ingest.Report{Left: []ingest.Recording{recording(0)}}).OK(), "what was left has no note")
+	for _, bad := range []ingest.Report{{Left: []ingest.Recording{recording(0)}}, {Err: os.ErrClosed}, {Results: []ingest.Result{{Status: ingest.InDoubt}}}, {Results: []ingest.Result{{Status: ingest.Refused}}}} {
+		assert.False(t, bad.OK(), bad)
+	}
+}
+
+// A report tells when everything failed and when it went on, how long it took, and why there were no more recordings.
+func TestAReportTellsTheWholeStory(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(3))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}
+		report := u.RunAll(t.Context(), func(yield func(ingest.Recording, error) bool) {
+			_ = yield(recording(0), nil) && yield(recording(1), nil) && yield(recording(2), nil) && yield(ingest.Recording{}, os.ErrClosed)
+		})
+		require.ErrorIs(t, report.Err, os.ErrClosed)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 3}, statuses(report.Results))
+		assert.Empty(t, report.Left)
+		require.Len(t, report.Pauses, 2)
+		require.ErrorIs(t, report.Pauses[0].Why, clinicaldoc.ErrUnauthorized)
+		assert.Equal(t, report.Began.Add(2*time.Second), report.Pauses[0].Next)
+		assert.Zero(t, report.Pauses[1])
+		assert.Equal(t, time.Since(report.Began), report.Took)
+
+		over := make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		report = u.RunAll(ctx, func(func(ingest.Recording, error) bool) { <-over }) // it knows nothing of the context
+		require.ErrorIs(t, report.Err, context.DeadlineExceeded)
+		close(over)
+	})
 }
 
 func TestAReportTellsWhichFilesWereLeft(t *testing.T) {
 	t.Parallel()
 	srv, paths := newBox(t), files(t, 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
-	u.OnEvent = func(e ingest.Event) {
-		if e.Result != nil {
-			cancel()
+	for _, left := range paths { // the first one was listed twice
+		ctx, cancel := context.WithCancel(t.Context())
+		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+		u.OnEvent = func(e ingest.Event) {
+			if e.Result != nil {
+				cancel()
+			}
 		}
+		report := u.RunAll(ctx, func(yield func(ingest.Recording, error) bool) {
+			if yield(ingest.Recording{File: paths[0], Params: paramsOf(paths[0])}, nil) {
+				<-ctx.Done()
+				yield(ingest.Recording{File: left, Params: paramsOf(left)}, nil)
+			}
+		})
+		require.ErrorIs(t, report.Err, context.Canceled)
+		require.Len(t, report.Left, 1)
+		assert.Equal(t, left, report.Left[0].File)
 	}
-	report := u.RunAll(ctx, func(yield func(ingest.Recording, error) bool) {
-		if yield(ingest.Recording{File: paths[0], Params: paramsOf(paths[0])}, nil) {
-			<-ctx.Done()
-			yield(ingest.Recording{File: paths[1], Params: paramsOf(paths[1])}, nil)
-		}
-	})
-	require.ErrorIs(t, report.Err, context.Canceled)
-	require.Len(t, report.Left, 1)
-	assert.Equal(t, paths[1], report.Left[0].File)
 }

@@ -111,6 +111,55 @@ func TestProgressOfAnUnknownTotal(t *testing.T) {
 	assert.NotEmpty(t, bytes)
 }
 
+// A total that is wrong is the caller's, and no time is left below none.
+func TestProgressOfAWrongTotal(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	journal := openJournal(t, srv.URL, journalPath(t))
+	for total, want := range map[int]int{-1: 0, 10: 10} {
+		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Total: total, OnEvent: func(e ingest.Event) {
+			assert.Contains(t, []int{want, 30}, e.Progress.Total)
+			assert.GreaterOrEqual(t, e.Progress.Left, time.Duration(0))
+		}}
+		_, err := collect(t.Context(), u, recordings(0, 30))
+		require.NoError(t, err)
+	}
+}
+
+// unhurried is a recording that takes a while to be read.
+type unhurried struct{}
+
+func (unhurried) ReadAt(p []byte, _ int64) (int, error) {
+	time.Sleep(50 * time.Millisecond)
+	return len(p), nil
+}
+
+// The bytes of an upload are told to the caller of the recording as they leave, and by events a few times a second.
+func TestBytesAreToldNowAndThen(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		const size = 8 << 20
+		r := recording(0)
+		calls, events, last := 0, 0, time.Time{}
+		r.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", unhurried{}, size)
+		r.Params.OnProgress = func(int64, int64) { calls++ }
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true, OnEvent: func(e ingest.Event) {
+			if e.Sent == 0 {
+				return
+			}
+			events++
+			assert.Equal(t, int64(size), e.Size)
+			assert.GreaterOrEqual(t, time.Since(last), 200*time.Millisecond)
+			last = time.Now()
+		}}
+		results, err := collect(t.Context(), u, ingest.Recordings(r))
+		require.NoError(t, err)
+		require.Equal(t, ingest.Created, results[0].Status, results[0])
+		assert.Greater(t, calls, events)
+		assert.Greater(t, events, 2)
+	})
+}
+
 // Whoever prints what this package gives sees no name, no path and no key.
 func TestNothingPrintsNames(t *testing.T) {
 	t.Parallel()

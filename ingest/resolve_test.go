@@ -45,6 +45,7 @@ func doubtful(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 		})
 		test(t, srv, run, func(key ingest.Key, word ingest.Resolution) error {
 			u, closeJournal := uploader()
+			defer checkEntries(t, path)
 			defer closeJournal()
 			return u.Resolve(t.Context(), key, word)
 		})
@@ -63,7 +64,8 @@ func TestAPersonSaysWhichNoteItIs(t *testing.T) {
 		other := srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Somebody's", Audio: sound(3)})
 		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: other, By: "a person"}), clinicaldoc.ErrPatientMismatch)
 		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 4711, By: "a person"}), clinicaldoc.ErrNotFound)
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 1}), clinicaldoc.ErrInvalidArgument, "nobody says so")
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 1, By: " "}), clinicaldoc.ErrInvalidArgument, "nobody says so")
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: -1, By: "a person"}), clinicaldoc.ErrInvalidArgument)
 		require.ErrorIs(t, resolve(ingest.Key{1}, ingest.Resolution{NoteID: 1, By: "a person"}), clinicaldoc.ErrInvalidArgument)
 		word := ingest.Resolution{By: "a person"}
 		for _, note := range srv.Notes() {
@@ -163,7 +165,8 @@ func TestAPersonGivesTheNoteThatTheResponseNamed(t *testing.T) {
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":`, id)))
 	ctx, cancel := context.WithCancel(t.Context())
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
+	path := journalPath(t)
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), AllNew: true}
 	u.OnEvent = func(e ingest.Event) {
 		if e.State == ingest.StateInDoubt {
 			cancel()
@@ -173,5 +176,12 @@ func TestAPersonGivesTheNoteThatTheResponseNamed(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, ingest.InDoubt, results[0].Status)
 	require.Equal(t, id, results[0].NoteID)
+	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person"}), "or says that it is none")
+	checkEntries(t, path)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":`, id)))
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	results, err = collect(ctx, u, ingest.Recordings(onePatient(1)))
+	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: id, By: "a person"}))
 }

@@ -259,10 +259,93 @@ func TestAFailedJournalIsToldAlsoAtTheEndOfARun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		synthetic := errors.New("synthetic")
-		journal := failing{file, func(ingest.Entry) error { cancel(); return synthetic }}
+		journal := failing{file, func(context.Context, ingest.Entry) error { cancel(); return synthetic }}
 		_, err := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
 		require.ErrorIs(t, err, synthetic)
 	})
+}
+
+// Whatever a journal fails at ends the run with its reason, the first one of several; what became of a recording is told all the
+// same, and the journal is not waited for without end.
+func TestWhateverAJournalFailsAtEndsTheRun(t *testing.T) {
+	t.Parallel()
+	synthetic := errors.New("synthetic")
+	fails := func(state ingest.State) func(context.Context, ingest.Entry) error {
+		return func(_ context.Context, e ingest.Entry) error {
+			if e.State == state {
+				return synthetic
+			}
+			return nil
+		}
+	}
+	second := false
+	for name, c := range map[string]struct {
+		answer int
+		claims error
+		reads  error
+		saves  func(context.Context, ingest.Entry) error
+		want   error
+		status ingest.Status
+	}{
+		"a claim":                 {claims: synthetic, saves: fails(0), want: synthetic, status: ingest.Refused},
+		"the patient's entries":   {reads: synthetic, saves: fails(0), want: synthetic, status: ingest.Refused},
+		"a refusal":               {answer: 422, saves: fails(ingest.StateRefused), want: synthetic, status: ingest.Refused},
+		"a refusal that may pass": {answer: 401, saves: fails(ingest.StateRefused), want: synthetic, status: ingest.Refused},
+		"a note": {status: ingest.Created, want: context.DeadlineExceeded, saves: func(ctx context.Context, e ingest.Entry) error {
+			if e.State == ingest.StateCreated {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}},
+		"two commits": {status: ingest.Refused, want: synthetic, saves: func(context.Context, ingest.Entry) error {
+			if second {
+				time.Sleep(time.Second)
+				return errors.New("a consequence")
+			}
+			second = true
+			return synthetic
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+				if c.answer != 0 {
+					srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(c.answer, "synthetic"))
+				}
+				begun := time.Now()
+				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: refusing{failing{file, c.saves}, c.claims, c.reads}, Workers: 2, AllNew: c.reads == nil}
+				srv.AddNote(clinicaldoctest.Note{PatientID: recording(0).Params.PatientID, Name: recording(0).Params.Name, Audio: sound(8)})
+				count := 1
+				if name == "two commits" {
+					count = 2
+				}
+				results, err := collect(t.Context(), u, recordings(0, count))
+				require.ErrorIs(t, err, c.want)
+				assert.Equal(t, map[ingest.Status]int{c.status: count}, statuses(results), results)
+				assert.Less(t, time.Since(begun), 10*time.Second)
+			})
+		})
+	}
+}
+
+// refusing is a journal that refuses claims, or to tell of a patient's entries.
+type refusing struct {
+	failing
+	claims, reads error // nil: it does not
+}
+
+func (j refusing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	if j.claims != nil {
+		return nil, j.claims
+	}
+	return j.failing.Claim(ctx, key)
+}
+
+func (j refusing) EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+	if j.reads != nil {
+		return nil, j.reads
+	}
+	return j.Journal.EntriesForPatient(ctx, patient, since)
 }
 
 // Who is given a loss may create the note again with its params, which are the caller's own.
@@ -270,7 +353,7 @@ func TestALossHoldsTheCallersParams(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		journal := failing{file, func(e ingest.Entry) error {
+		journal := failing{file, func(_ context.Context, e ingest.Entry) error {
 			if e.State == ingest.StateInDoubt {
 				return errors.New("synthetic")
 			}
@@ -290,7 +373,7 @@ func TestARecordingThatWasTakenOverEndsNothingElse(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		taken := false
-		journal := failing{file, func(ingest.Entry) error {
+		journal := failing{file, func(context.Context, ingest.Entry) error {
 			if !taken {
 				taken = true
 				return ingest.ErrTaken
@@ -328,7 +411,7 @@ func TestAFailedJournalEndsTheSearchForDoubts(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		synthetic, doubted := errors.New("synthetic"), false
-		journal := failing{file, func(e ingest.Entry) error {
+		journal := failing{file, func(_ context.Context, e ingest.Entry) error {
 			if doubted && e.State == ingest.StateCommitting {
 				return synthetic
 			}
@@ -346,12 +429,12 @@ func TestAFailedJournalEndsTheSearchForDoubts(t *testing.T) {
 // failing is a journal that does not save all that it should.
 type failing struct {
 	ingest.Journal
-	fails func(ingest.Entry) error // nil: it saves it
+	fails func(context.Context, ingest.Entry) error // nil: it saves it
 }
 
 type failingClaim struct {
 	ingest.Claim
-	fails func(ingest.Entry) error
+	fails func(context.Context, ingest.Entry) error
 }
 
 func (j failing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
@@ -360,7 +443,7 @@ func (j failing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error
 }
 
 func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
-	if err := c.fails(e); err != nil {
+	if err := c.fails(ctx, e); err != nil {
 		return err
 	}
 	return c.Claim.Save(ctx, e)
@@ -412,12 +495,14 @@ func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
 		"the service is gone":      always("", clinicaldoctest.Reset()),
 		"the service limits rates": always(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0)),
 		"lists fail":               always(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(500, "synthetic")),
+		"lists are forbidden":      always(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(403, "synthetic")),
+		"uploads are forbidden":    always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			results, pauses, srv, took, err := inTrouble(t, &ingest.Uploader{}, 200, trouble)
 			require.ErrorContains(t, err, "everything fails in the same way")
-			assert.Less(t, len(results), 12, "most were never begun")
+			assert.Less(t, len(results), 25, "most were never begun")
 			assert.Less(t, attempts(srv), 100, "and most of the time nothing was tried")
 			assert.Empty(t, srv.Notes())
 			for _, r := range results {
@@ -425,7 +510,9 @@ func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
 			}
 			require.Len(t, pauses, 1, "it is said once")
 			require.Error(t, pauses[0].Why)
+			assert.NotZero(t, pauses[0].Next)
 			assert.InDelta(t, 15, took.Minutes(), 1)
+			assert.Greater(t, len(srv.Requests()), 16, "once a minute it is looked whether that has passed")
 
 			_, pauses, srv, took, err = inTrouble(t, &ingest.Uploader{MaxPause: -1}, 200, trouble)
 			require.ErrorContains(t, err, "everything fails in the same way")
@@ -463,6 +550,39 @@ func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 	_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic")))
 	require.ErrorContains(t, err, "everything fails in the same way")
 	assert.Equal(t, 3, attempts(srv))
+
+	results, _, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 2, func(srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
+	})
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Refused: 1, ingest.Created: 1}, statuses(results), "who tries again himself is told at once")
+}
+
+// Responses that are lost are trouble as well: what is sent then would only be in doubt.
+func TestLostResponsesAreTrouble(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Always())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}
+		results, err := collect(ctx, u, recordings(0, 200))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Less(t, len(results), 12)
+	})
+}
+
+// A recording that is refused before it is sent says nothing of the service: the next one is tried.
+func TestAPauseIsNotHeldByWhatIsNeverSent(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic").Times(3))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}
+		all := []ingest.Recording{recording(0), recording(1), recording(2), {Key: "nothing"}, {Key: "nothing"}, recording(3)}
+		results, err := collect(t.Context(), u, ingest.Recordings(all...))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 5, ingest.Created: 1}, statuses(results))
+	})
 }
 
 // What fails in one way and in another by turns is no trouble that all share.
@@ -476,6 +596,15 @@ func TestFailuresOfDifferentKindsAreNoTrouble(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4}, statuses(results))
+	assert.Empty(t, pauses)
+
+	_, pauses, _, _, err = inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 8, func(srv *clinicaldoctest.Server) {
+		for range 4 { // between them the service has an answer to a recording of its own
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic"))
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic"))
+		}
+	})
+	require.NoError(t, err)
 	assert.Empty(t, pauses)
 }
 
@@ -547,6 +676,14 @@ func TestAPauseEndsInTime(t *testing.T) {
 		require.ErrorContains(t, err, "everything fails in the same way")
 		assert.True(t, tried)
 		assert.InDelta(t, longest.Seconds(), time.Since(begun).Seconds(), 2)
+	})
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic").Times(3))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: 3 * time.Second}
+		results, err := collect(t.Context(), u, recordings(0, 10))
+		require.ErrorContains(t, err, "everything fails in the same way", "although one succeeded in the end")
+		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 3, ingest.Created: 1}, statuses(results))
 	})
 }
 
@@ -647,6 +784,10 @@ func TestARefusedTokenHasNoOwner(t *testing.T) {
 	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(401, "synthetic"))
 	_, err := ingest.OwnerOf(t.Context(), srv.Client(quick()))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = ingest.OwnerOf(ctx, srv.Client(quick()))
+	require.ErrorIs(t, err, context.Canceled, "nor does who cannot ask")
 }
 
 func TestAJournalThatHearsTheEndOfTheRunIsNotBroken(t *testing.T) {
@@ -674,43 +815,56 @@ func TestOneFailureIsNoTrouble(t *testing.T) {
 	assert.Empty(t, pauses)
 }
 
-// What fails while others succeed is begun four times, and then it is the recording's own.
+// What fails while others succeed is begun four times, with growing pauses, and then it is the recording's own: whether the service
+// refuses it for now, or its folder is gone.
 func TestOneThatAlwaysFailsIsGivenUp(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		tries := 0
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, err := io.ReadAll(r.Body)
-				assert.NoError(t, err)
-				if bytes.Contains(body, []byte(recording(0).Params.Name)) {
-					tries++
-					w.WriteHeader(http.StatusTooManyRequests)
-					return
+	for name, bad := range map[string]ingest.Recording{
+		"refused": recording(0), "gone": {Key: "gone", File: "/synthetic/gone/a.wav", Params: recording(0).Params}, "unlisted": onePatient(0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := journalPath(t)
+			synctest.Test(t, func(t *testing.T) {
+				var tries []time.Time
+				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						body, err := io.ReadAll(r.Body)
+						assert.NoError(t, err)
+						if bytes.Contains(body, []byte(recording(0).Params.Name)) || r.URL.Query().Get("patient_id") == "7" {
+							tries = append(tries, time.Now())
+							w.WriteHeader(http.StatusTooManyRequests)
+							return
+						}
+						r.Body = io.NopCloser(bytes.NewReader(body))
+						next.ServeHTTP(w, r)
+					})
+				}))
+				defer srv.Close()
+				journal, err := openOrBegin(t.Context(), srv.URL, path)
+				require.NoError(t, err)
+				once := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})
+				u := &ingest.Uploader{Client: srv.Client(once), Journal: journal, Workers: 1, AllNew: name != "unlisted"}
+				results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+					for n := range 40 {
+						if !yield(recording(n+1), nil) || n == 0 && !yield(bad, nil) {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				})
+				require.NoError(t, err)
+				assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results))
+				if name == "refused" {
+					require.Len(t, tries, 4)
+					for n, pause := range []time.Duration{4 * time.Second, 8 * time.Second, 16 * time.Second} {
+						assert.Equal(t, pause, tries[n+1].Sub(tries[n]))
+					}
 				}
-				r.Body = io.NopCloser(bytes.NewReader(body))
-				next.ServeHTTP(w, r)
+				require.NoError(t, journal.Close())
 			})
-		}))
-		defer srv.Close()
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		once := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})
-		u := &ingest.Uploader{Client: srv.Client(once), Journal: journal, Workers: 1, AllNew: true}
-		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-			for n := range 40 {
-				if !yield(recording(n+1), nil) || n == 0 && !yield(recording(0), nil) {
-					return
-				}
-				time.Sleep(time.Second)
-			}
 		})
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results))
-		assert.Equal(t, 4, tries)
-		require.NoError(t, journal.Close())
-	})
+	}
 }
 
 // A list that cannot be shown to be whole is how this service is, and no trouble that could pass: each recording is a doubt, and

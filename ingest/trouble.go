@@ -78,7 +78,7 @@ func (t *trouble) begun() {
 // freed takes in that a worker is free. A recording that said nothing of the service lets the next one be tried.
 func (t *trouble) freed(busy int) {
 	if t.paused && t.trying && busy == 0 {
-		t.one, t.trying = true, false
+		t.one = true
 	}
 }
 
@@ -99,7 +99,7 @@ func limit(maxPause time.Duration) time.Duration {
 	if maxPause == 0 {
 		return defaultMaxPause
 	}
-	return max(maxPause, 0)
+	return maxPause
 }
 
 // takeContact counts failures of one kind, and pauses or goes on accordingly.
@@ -109,8 +109,8 @@ func (r *run) takeContact(m message) {
 		t.probing = false
 	}
 	switch {
-	case m.contact == answered && m.probed && r.service != "":
-		t.one = t.paused // it is there; whether it takes recordings, one has to show
+	case m.contact == answered && m.probed:
+		t.one = true // it is there; whether it takes recordings, one has to show
 	case m.contact == answered:
 		r.progress.successes++
 		if t.paused {
@@ -151,7 +151,6 @@ func (r *run) probe(now time.Time) {
 	case !t.paused:
 	case now.Sub(t.since) >= limit(r.uploader.MaxPause):
 		t.ended = fail("the run was ended, because everything fails in the same way: "+redact.Opaque(t.why).Error(), t.why)
-		r.end()
 		r.cancel()
 	case !t.probing && !t.one && !t.trying && !now.Before(t.next):
 		t.probing = true
@@ -213,7 +212,7 @@ func troubleKind(err error) string {
 		return kindMachine
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument) && errors.Is(err, fs.ErrNotExist):
 		return kindFiles
-	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, ErrKeyReused), errors.Is(err, errBeforeCommit), lasting(err):
+	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, errBeforeCommit), lasting(err):
 		return ""
 	}
 	return "no response"

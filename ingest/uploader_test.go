@@ -76,11 +76,19 @@ func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(3))
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
+	path := journalPath(t)
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path)}
 	results, err := collect(t.Context(), u, recordings(0, 9))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
 	assert.Len(t, srv.Notes(), 9)
+	for _, r := range results {
+		require.NotNil(t, r.Note)
+		assert.Equal(t, r.NoteID, r.Note.ID)
+	}
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	assert.Equal(t, 3, len(slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found })), "no response named these")
 }
 
 func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {
