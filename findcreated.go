@@ -222,34 +222,18 @@ type sender struct {
 }
 
 // observe lets the sender know who makes the requests of a call, and what came back.
-func (s *sender) observe(c *Client, o *callOptions) {
-	if o.response == nil {
-		o.response = new(Response)
-	}
-	header, renew := o.authorization, o.renew
-	if header == nil {
-		header, renew = c.token, c.renew
-	}
+func (s *sender) observe(o *callOptions) {
+	o.sender, o.response = s, cmp.Or(o.response, new(Response))
 	s.response = o.response
 	s.where = o.where()
-	learn := func(value string) {
+}
+
+// sends takes in that a request is about to be sent. Without a sender nobody wants to know.
+func (s *sender) sends(authorization string) {
+	if s != nil {
 		before := s.token
-		s.token, s.requests, s.sent = fingerprint(value+s.where), s.requests+1, time.Now()
+		s.token, s.requests, s.sent = fingerprint(authorization+s.where), s.requests+1, time.Now()
 		s.changed = s.changed || before != "" && before != s.token
-	}
-	o.authorization = func(ctx context.Context) (string, error) {
-		value, err := header(ctx)
-		learn(value)
-		return value, err
-	}
-	if o.renew = nil; renew != nil {
-		o.renew = func(ctx context.Context, refused string) string {
-			fresh := renew(ctx, refused)
-			if fresh != "" {
-				learn(fresh)
-			}
-			return fresh
-		}
 	}
 }
 
@@ -431,7 +415,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	// What a cache gives may be older than the note.
 	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), func(inner *callOptions) error {
 		inner.response = options.response
-		l.asker.observe(s.client, inner)
+		l.asker.observe(inner)
 		return nil
 	}}
 	l.lost.AudioSize = lost.audioSize()
@@ -450,21 +434,16 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	l.settleAt(time.Now())
 	l.loss = l.lost.loss()
-	l.exclude()
-	l.registry.Unresolved(l.loss)
-	return l, nil
-}
-
-// exclude takes in which notes are others', as the caller knows. What was found for this loss before may be one of them.
-func (l *search) exclude() {
-	for _, note := range l.params.ExcludeNotes {
+	for _, note := range params.ExcludeNotes {
 		l.excluded = append(l.excluded, note.ref())
 	}
-	found := l.registry.View(l.loss).Note
-	if slices.Contains(l.params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
+	// What was found for this loss before may be another's, as the caller knows by now.
+	if found := l.registry.View(l.loss).Note; slices.Contains(params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
 		l.registry.Resolve(l.loss)
 		l.excluded = append(l.excluded, found)
 	}
+	l.registry.Unresolved(l.loss)
+	return l, nil
 }
 
 // settleAt finds out when the service surely has done with the create: Settle after its response was lost, or as long as the
@@ -487,15 +466,6 @@ func (l *search) settleAt(now time.Time) {
 	if !l.lost.kept.Clock.IsZero() {
 		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
 	}
-}
-
-// settled reports whether the service surely had done with the create when a list was asked for.
-func (l *search) settled(asked time.Time) bool {
-	at := l.settledAt
-	if !l.lost.exact && !l.clocks.Known && at.Before(l.latest) {
-		at = l.latest
-	}
-	return !asked.Add(-l.stale).Before(at)
 }
 
 // look gathers evidence. The error, if any, is why there is not more of it.
@@ -528,8 +498,16 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	if l.asker.changed && e.Named == creates.NotNamed {
 		e.Look = creates.LookFailing // in several users' names, perhaps
 	}
-	l.done = l.settled(asked)
-	e.Clock, e.Settled, e.Own = l.window.Clock(l.clocks), l.done, l.asksOwn()
+	settledAt := l.settledAt
+	if !l.lost.exact && !l.clocks.Known && settledAt.Before(l.latest) {
+		settledAt = l.latest
+	}
+	l.done = !asked.Add(-l.stale).Before(settledAt)
+	if l.sameToken() && l.lost.UserID == 0 {
+		l.lost.UserID = l.user() // who sent it is known from now on
+	}
+	e.Clock, e.Settled = l.window.Clock(l.clocks), l.done
+	e.Own = l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
 	compared := l.compare(e)
 	// Recordings are read only where all else does not decide.
 	if err == nil && e.Named == creates.NotNamed && creates.Decide(compared).Outcome == creates.Undecided {
@@ -560,14 +538,6 @@ func (l *search) user() int64 { return l.registry.User(l.asker.token) }
 
 func (l *search) sameToken() bool {
 	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
-}
-
-// asksOwn reports whether who asks is who sent it, who is known from then on.
-func (l *search) asksOwn() bool {
-	if l.sameToken() && l.lost.UserID == 0 {
-		l.lost.UserID = l.user()
-	}
-	return l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
 }
 
 // compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that

@@ -166,6 +166,9 @@ func (s *scope) noted(err error) error {
 // Begin implements [exchange.Caller].
 func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Header) context.Context {
 	s.attempts++
+	if !s.storage() {
+		s.options.sender.sends(header.Get("Authorization"))
+	}
 	if s.client.hooks.AttemptStart == nil {
 		return ctx
 	}

@@ -64,7 +64,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		end := s.client.creates.Begin(params.fingerprint())
 		defer end()
 		var sent sender
-		sent.observe(s.client, &call.options)
+		sent.observe(&call.options)
 		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload.body(), upload.progress(params.OnProgress), params.BeforeCommit
 		if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
 			upload.hashed = upload.audio != nil

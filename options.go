@@ -206,6 +206,7 @@ type callOptions struct {
 	unchanged     int64         // its id; 0: not said
 	authorization authorization // nil: the client's
 	renew         renewal       // nil: the client's, if authorization is
+	sender        *sender       // learns who makes the requests; nil: nobody wants to know
 	route         string        // of Do's path; empty: not said
 	contentType   string        // of Do's body; empty: not said
 }
@@ -239,7 +240,7 @@ func (o *callOptions) inherited() CallOption {
 	header := o.inheritedHeader()
 	return always(func(inner *callOptions) {
 		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
-		inner.authorization, inner.renew, inner.noRetry = o.authorization, o.renew, o.noRetry
+		inner.authorization, inner.renew, inner.noRetry, inner.sender = o.authorization, o.renew, o.noRetry, o.sender
 	})
 }
 

@@ -31,30 +31,8 @@ const (
 	NotCreated
 )
 
-// Decide is the verdict on a lost create. It is the first line of this table that applies:
-//
-//	the response named a note, which is there and can be it    found
-//	the response named a note, which cannot be it              undecided
-//	the response named a note, which is gone                   undecided; wait while it may be on its way to a replica
-//	the list failed                                            undecided; wait if that may pass
-//	exactly one recording is what was sent                     found; wait for a create under way that may have sent it too
-//	a note fits, an equal create of this client is under way   undecided; wait for it to tell its note
-//	several notes fit, or one and a rival                      undecided
-//	a note fits, an equal create of this client is lost too    undecided
-//	a note fits, and its name is unique                        found
-//	it was sent in the future by this machine's clock          undecided
-//	the list was not seen to a proven end or past the window   undecided
-//	it was sent in the future by the service's clock           undecided; wait until it is settled
-//	a note fits, but the memory of this client has gaps        undecided
-//	a note fits                                                found
-//	a recording is what was sent, of a note made before        undecided
-//	a note may be it, but not all of it is known               undecided; wait for a create under way that may explain it
-//	a note resembles it, or nothing explains a note            undecided; wait as above, and until it is settled
-//	the service may still be at work                           undecided; wait until it is settled
-//	who asks need not see the note                             undecided
-//	none of these                                              not created
-//
-// Where more may be known later, of a recording or of the time of a note, it waits for that too.
+// Decide is the verdict on a lost create: that of the first line that applies. Where more may be known later, of a recording or of
+// the time of a note, it waits for that too.
 func Decide(e Evidence) Verdict {
 	one := e.Fitting == 1
 	underWay := e.Others == OthersUnderWay || e.Others == EqualUnderWay

@@ -27,7 +27,7 @@ var caught = []defect{
 	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Size == SizeEqual || about && false"},
 	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.sent ||"},
 	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "case e.Look != LookProven:", with: "case false:"},
-	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "return !asked.Add(-l.stale).Before(at)", with: "return !asked.Before(at)"},
+	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "l.done = !asked.Add(-l.stale).Before(settledAt)", with: "l.done = !asked.Before(settledAt)"},
 	{
 		name: "an old Date is the service's time", file: "internal/creates/clock.go", old: "date.Add(c.Cached).Unix()", with: "date.Unix()",
 		also: []patch{{file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case theirs && (soon || ours || true) && c.Known:"}},
@@ -162,7 +162,7 @@ var caught = []defect{
 	{name: "410 does not say that a note is gone", file: "request.go", old: "status == http.StatusGone ||", with: ""},
 	{name: "Do misses what its lost attempt deleted", file: "request.go", old: "case err != nil && s.alreadyDeleted(result):", with: "case err != nil && s.alreadyDeleted(result) && s.op.name != \"Do\":"},
 	{name: "a token that a lost attempt revoked is refused", file: "request.go", old: "status == http.StatusUnauthorized && ownToken", with: "status == http.StatusUnauthorized && ownToken && false"},
-	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.renew, inner.noRetry = o.authorization, o.renew, o.noRetry", with: "inner.noRetry = o.noRetry"},
+	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.renew, inner.noRetry, inner.sender = o.authorization, o.renew, o.noRetry, o.sender", with: "inner.noRetry, inner.sender = o.noRetry, o.sender"},
 	{name: "reads of an edit go to another team", file: "options.go", old: "inner.header, inner.query = header.Clone(),", with: "_, inner.query = header.Clone(),", survives: "worlds have one team", held: ". TestInnerRequestsGoWhereTheCallGoes"},
 	{name: "what cannot pass is retried", file: "internal/exchange/retry.go", old: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn false", with: "case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:\n\t\treturn true"},
 	{name: "a response that breaks off is whole", file: "internal/exchange/body.go", old: "case err != nil:\n\t\treturn n, err", with: "case false:\n\t\treturn n, err"},
