@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -153,7 +154,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // A deletion that a new note makes up for in the total, and some where neither a total nor a cursor is told, cannot be seen;
 // Verify helps there. An error is yielded once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	return noteList{service: s, params: params, opts: opts}.all(ctx)
+	return noteList{service: s, params: params, opts: slices.Clone(opts)}.all(ctx)
 }
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.

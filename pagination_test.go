@@ -303,6 +303,37 @@ func TestAllLeavesTheCallersOptionsAlone(t *testing.T) {
 	assert.Nil(t, opts[:2][1], "what is behind them is the caller's")
 }
 
+// A caller may use a slice of options again for the next user, before the first iterator is ranged over.
+func TestIteratorsKeepTheirOptions(t *testing.T) {
+	t.Parallel()
+	for name, ranged := range map[string]func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]{
+		"All": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
+			return c.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, opts...)
+		},
+		"Watch": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
+			return c.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}, opts...)
+		},
+		"WaitAll": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
+			return c.Notes.WaitAll(t.Context(), []int64{7}, clinicaldoc.WaitParams{}, opts...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			token := ""
+			client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+				token = r.Header.Get("Authorization")
+				return httpmock.NewStringResponse(http.StatusUnauthorized, "{}"), nil
+			})
+			opts := []clinicaldoc.CallOption{clinicaldoc.WithToken("synthetic-first")}
+			notes := ranged(client, opts...)
+			opts[0] = clinicaldoc.WithToken("synthetic-second")
+			_, err := clinicaldoc.Collect(notes)
+			require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+			assert.Equal(t, "Bearer synthetic-first", token)
+		})
+	}
+}
+
 func TestAllYieldsNoRowTwice(t *testing.T) {
 	t.Parallel()
 	// A note that is created while the list is read pushes a row from one page to the next.

@@ -136,6 +136,7 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 }
 
 func (s *NotesService) watch(ctx context.Context, name string, id int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
+	opts = slices.Clone(opts)
 	return func(yield func(*ProgressNote, error) bool) {
 		ranged(ctx, s.client, name, opts, yield, func(ctx context.Context, call *scope) error {
 			if err := checkID(name, id); err != nil {
@@ -311,6 +312,7 @@ const (
 // senseless params are [ErrInvalidArgument], yielded once with a nil note before any request.
 func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Clone(ids)
+	opts = slices.Clone(opts)
 	return func(yield func(*ProgressNote, error) bool) {
 		ranged(ctx, s.client, "Notes.WaitAll", opts, yield, func(ctx context.Context, call *scope) error {
 			if slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {

@@ -38,7 +38,7 @@ func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 		return nil, fail("the manifest cannot be opened: "+redact.Cause(err), err)
 	}
 	defer func() { _ = file.Close() }()
-	m := manifest{folder: filepath.Dir(path), keys: map[string]int{}, files: map[string]int{}}
+	m := manifest{folder: filepath.Dir(path), keys: map[string]int{}, files: map[fileForm][]namedFile{}}
 	for _, opt := range opts {
 		opt(&m)
 	}
@@ -103,8 +103,18 @@ type manifest struct {
 	needsPrompt bool
 	recordings  []Recording
 	problems    []ManifestProblem
-	keys, files map[string]int // the lines that name them
+	keys        map[string]int // the lines that name them
+	files       map[fileForm][]namedFile
 }
+
+// namedFile is a file that a line names. Many names can lead to it.
+type namedFile struct {
+	os.FileInfo
+	line int
+}
+
+// fileForm is alike for all names of a file, and for few others.
+type fileForm struct{ size, modified int64 }
 
 var columns = []string{"key", "patient", "prompt", "name", "path"}
 
@@ -145,13 +155,21 @@ func (m *manifest) readJSON(from *bufio.Reader) error {
 }
 
 func (m *manifest) takeJSON(line int, text []byte) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(text, &members) != nil {
+	members := json.NewDecoder(bytes.NewReader(text))
+	if first, _ := members.Token(); first != json.Delim('{') || !json.Valid(text) {
 		m.wrong(line, "it is no JSON object")
 		return
 	}
 	values := map[string]string{}
-	for name, raw := range members {
+	for members.More() {
+		token, _ := members.Token()
+		name, _ := token.(string)
+		var raw json.RawMessage
+		_ = members.Decode(&raw) // it is valid
+		if _, twice := values[name]; twice {
+			m.wrong(line, "it names a member twice")
+			return
+		}
 		if !slices.Contains(columns, name) {
 			m.wrong(line, "it has a member that is none of "+strings.Join(columns, ", "))
 			return
@@ -216,20 +234,20 @@ func (m *manifest) take(line int, values map[string]string) {
 	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
 		m.wrong(line, "the name is not UTF-8, or the key too long")
 	}
-	if r.Key != "" {
-		m.once(line, "key", m.keys, r.Key)
+	switch first := m.keys[r.Key]; {
+	case r.Key == "":
+	case first != 0:
+		m.again(line, "key", first)
+	default:
+		m.keys[r.Key] = line
 	}
 	m.takeFile(line, &r)
 	m.recordings = append(m.recordings, r)
 }
 
-// once refuses what an earlier line names.
-func (m *manifest) once(line int, name string, seen map[string]int, value string) {
-	if first := seen[value]; first != 0 {
-		m.wrong(line, fmt.Sprintf("the %s is that of line %d", name, first))
-		return
-	}
-	seen[value] = line
+// again refuses what an earlier line names.
+func (m *manifest) again(line int, name string, first int) {
+	m.wrong(line, fmt.Sprintf("the %s is that of line %d", name, first))
 }
 
 // id is that of a patient or a prompt.
@@ -252,10 +270,20 @@ func (m *manifest) takeFile(line int, r *Recording) {
 	if !filepath.IsAbs(r.File) {
 		r.File = filepath.Join(m.folder, r.File)
 	}
-	m.once(line, "file", m.files, r.File)
-	if _, err := clinicaldoc.AudioFile(r.File); err != nil {
+	_, err := clinicaldoc.AudioFile(r.File)
+	info, gone := os.Stat(r.File)
+	if err != nil || gone != nil {
 		m.wrong(line, "the file cannot be uploaded: "+whyNot(r.File))
+		return
 	}
+	form := fileForm{info.Size(), info.ModTime().UnixNano()}
+	for _, earlier := range m.files[form] {
+		if os.SameFile(earlier.FileInfo, info) {
+			m.again(line, "file", earlier.line)
+			return
+		}
+	}
+	m.files[form] = append(m.files[form], namedFile{info, line})
 }
 
 // whyNot says why a file cannot be uploaded, without its name.

@@ -66,6 +66,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:                {1: "neither"},
 		head + "a,7,1,n,rec\n":                                          {2: "no file"},
 		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n":                         {2: "patient", 3: "prompt"},
+		`{"patient":7,"path":"1.wav","patient":8}`:                      {1: "twice"},
 	} {
 		recordings, err := ingest.ReadManifest(manifest(t, content))
 		assert.Nil(t, recordings)
@@ -120,6 +121,24 @@ func TestTheBoundsOfAManifest(t *testing.T) {
 	list, err := ingest.ReadManifest(path)
 	require.NoError(t, err)
 	assert.Equal(t, whole, list[0].File, "a whole path stays as it is")
+}
+
+// A file is the same one under every name that leads to it: two patients must not get one recording.
+func TestAManifestNamesNoFileTwice(t *testing.T) {
+	t.Parallel()
+	path := manifest(t, "")
+	dir := filepath.Dir(path)
+	needLink(t, filepath.Join(dir, "rec"), filepath.Join(dir, "link"))
+	require.NoError(t, os.Link(filepath.Join(dir, "1.wav"), filepath.Join(dir, "also.wav")))
+	for _, names := range [][2]string{
+		{"1.wav", dir + "/./1.wav"}, {"1.wav", "rec/../1.wav"}, {"rec/3.wav", "link/3.wav"}, {"1.wav", "also.wav"},
+	} {
+		require.NoError(t, os.WriteFile(path, []byte("key,patient,path\na,7,"+names[0]+"\nb,8,2.wav\nc,8,"+names[1]+"\n"), 0o600))
+		_, err := ingest.ReadManifest(path)
+		wrong, ok := errors.AsType[*ingest.ManifestError](err)
+		require.True(t, ok, names)
+		assert.Equal(t, []ingest.ManifestProblem{{Line: 4, What: "the file is that of line 2"}}, wrong.Problems, names)
+	}
 }
 
 // What is the same for all recordings need not stand in each line; what is needed then is needed of every line.

@@ -82,9 +82,12 @@ type sight struct {
 // Open goes on with the snapshot in the file at path, or begins one there; an empty path is one in memory. The params say which
 // notes it is of, and how they are listed; with a path the user is asked for. The options go to every call. Close it in the end.
 //
+// A file is of one service, user and patient. Where a header or a query among the options picks a tenant, give each tenant a file of
+// its own: in another's list all notes would seem gone. The same holds for a client whose token source changes its user.
+//
 // Errors: [ErrInUse], [ErrDamaged], [ErrOtherService], [ErrOtherUser], those of the file system and of Users.Me.
 func Open(ctx context.Context, client *clinicaldoc.Client, path string, params clinicaldoc.ListNotesParams, opts ...clinicaldoc.CallOption) (*Snapshot, error) {
-	s := &Snapshot{client: client, params: params, opts: opts, seen: map[int64]sight{}}
+	s := &Snapshot{client: client, params: params, opts: slices.Clone(opts), seen: map[int64]sight{}}
 	if path == "" {
 		return s, nil
 	}
