@@ -186,6 +186,7 @@ func TestADoubtEndsWhenItWasWritten(t *testing.T) {
 		doubt.Until = time.Now().Add(20 * time.Minute)
 		require.NoError(t, c.Save(t.Context(), doubt))
 		assert.True(t, doubt.Until.Equal(c.Entry().Until), c.Entry().Until.Sub(doubt.Until))
+		assert.Equal(t, 20*time.Minute, c.record.Due.Sub(e.now()))
 	})
 }
 

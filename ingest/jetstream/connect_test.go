@@ -49,3 +49,15 @@ func TestAnEmbeddedServersErrorsHoldNoPath(t *testing.T) {
 		assert.NotContains(t, err.Error(), "CANARY")
 	}
 }
+
+// What the queue holds names patients: its folder is this user's alone.
+func TestAnEmbeddedServersFolderIsItsUsersAlone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "fleet")
+	s, err := jetstream.Embed(t.Context(), dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}

@@ -68,6 +68,19 @@ func TestEntriesForAPatient(t *testing.T) {
 	save(t, theirs, moved)
 	assert.Equal(t, want, statesOf(t, mine, 7, time.Time{}))
 	assert.Equal(t, map[ingest.Key]ingest.State{key(0): ingest.StateCommitting}, statesOf(t, mine, 9, time.Time{}))
+	moved.Patient = 10
+	save(t, theirs, moved)
+	assert.Equal(t, map[ingest.Key]ingest.State{key(0): ingest.StateCommitting}, statesOf(t, mine, 10, time.Time{}), "so may be one that was sent")
+
+	// A claim is of its own key, whatever the entry says.
+	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated} {
+		c := claimed(t, theirs, 30+n)
+		e := entry(30+n, state)
+		e.Key = key(40)
+		require.NoError(t, c.Save(t.Context(), e))
+		c.Release()
+		assert.Equal(t, key(30+n), claimed(t, mine, 30+n).Entry().Key)
+	}
 }
 
 // What is committed is seen by whoever asks later, while others write.

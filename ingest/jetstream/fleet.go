@@ -210,8 +210,8 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts too, and is
-// [ingest.ErrJournalDamaged] with its key alone.
+// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts too, with its key
+// alone.
 func (j *Journal) Doubts(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for _, b := range j.buckets {

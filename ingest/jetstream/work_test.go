@@ -270,15 +270,19 @@ func endWork(t *testing.T, e *engine, srv *clinicaldoctest.Server, dir string, f
 	defer timer.Stop()
 	u := uploader(srv)
 	u.Workers = 1 + random.IntN(6)
+	var panicked atomic.Bool
 	u.OnEvent = func(ingest.Event) {
 		if end == "panic" && due() {
 			tell()
+			panicked.Store(true)
 			panic("synthetic")
 		}
 	}
 	func() {
 		defer func() {
-			if cause := recover(); cause != nil {
+			cause := recover()
+			assert.Equal(t, panicked.Load(), cause != nil, "a panic is the caller's to see")
+			if cause != nil {
 				assert.Equal(t, "synthetic", fmt.Sprint(cause))
 			}
 		}()
