@@ -310,8 +310,14 @@ func TestRevokeOfTheTokenInUseAfterALostResponse(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
 	d.faults = []writeFault{{acts: true}, {status: http.StatusUnauthorized}}
-	_, err := d.client(t).Tokens.Revoke(socketContext(t), 9)
+	_, err := d.client(t).Tokens.Revoke(socketContext(t), 9, clinicaldoc.WithToken("9|synthetic"))
 	require.NoError(t, err, "the retry is refused because the token is revoked")
+	for _, other := range []string{socketToken, "90|synthetic", "9"} {
+		d.faults = []writeFault{{status: http.StatusServiceUnavailable}, {status: http.StatusUnauthorized}}
+		_, err = d.client(t).Tokens.Revoke(socketContext(t), 9, clinicaldoc.WithToken(other))
+		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized, "it may be another one, which has expired")
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	}
 	d.faults = []writeFault{{status: http.StatusUnauthorized}}
 	_, err = d.client(t).Tokens.Revoke(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)

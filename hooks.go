@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -93,12 +94,13 @@ func WithHooks(hooks Hooks) Option {
 
 // scope is one call of a public method, from its door to its end: what its options say, and who learns of it.
 type scope struct {
-	client   *Client
-	options  callOptions
-	call     CallInfo
-	started  time.Time
-	attempts int   // that were sent
-	yielded  error // the first that an iterator yielded
+	client        *Client
+	options       callOptions
+	call          CallInfo
+	started       time.Time
+	attempts      int   // that were sent
+	revokesItself bool  // the token that is sent begins with the id of the one to revoke, as those of many services do
+	yielded       error // the first that an iterator yielded
 
 	request // to be sent
 	target  url.URL
@@ -167,7 +169,9 @@ func (s *scope) noted(err error) error {
 func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Header) context.Context {
 	s.attempts++
 	if !s.storage() {
-		s.options.sender.sends(header.Get("Authorization"))
+		authorization := header.Get("Authorization")
+		s.options.sender.sends(authorization)
+		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, bearerScheme+path.Base(s.path)+"|")
 	}
 	if s.client.hooks.AttemptStart == nil {
 		return ctx

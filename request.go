@@ -219,7 +219,7 @@ func (s *scope) alreadyDeleted(result *exchange.Result) bool {
 	if s.op.method != http.MethodDelete || !result.OutcomeUnknown {
 		return false
 	}
-	status, ownToken := result.Last.Status, s.op.route == revokeToken.route // it may be the one in use
+	status, ownToken := result.Last.Status, s.revokesItself
 	return status == http.StatusNotFound || status == http.StatusGone || status == http.StatusUnauthorized && ownToken
 }
 

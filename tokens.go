@@ -41,8 +41,9 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 }
 
 // Revoke revokes the token with the given id, which may be the one in use: then every later call is [ErrUnauthorized].
-// When an attempt's response was lost and the retry finds no token, the token is revoked and that is no error. Otherwise
-// an unknown id is [ErrNotFound].
+// When an attempt's response was lost and the retry finds no token, or is refused because it carries the very token ("12|..." is
+// that of id 12), the token is revoked and that is no error. Otherwise an unknown id is [ErrNotFound]. An error after which the
+// token may be revoked matches [ErrOutcomeUnknown].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return runOne(ctx, s.client, revokeToken, id, opts, decodeConfirmation)
 }

@@ -208,7 +208,7 @@ func (s *sequence) run(ctx context.Context) string {
 		clocks := [][2]time.Duration{{}, {-90 * time.Second}, {0, 90 * time.Second}}[s.Choose(3)]
 		s.clock, s.proxy = clocks[0], clocks[1]
 	}
-	client, err := clinicaldoc.NewClient("https://service.test", "token", clinicaldoc.WithHTTPClient(&http.Client{Transport: s}),
+	client, err := clinicaldoc.NewClient("https://service.test", "7|token", clinicaldoc.WithHTTPClient(&http.Client{Transport: s}),
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: s.attempts - 1}))
 	if err != nil {
 		return err.Error()
