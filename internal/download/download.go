@@ -40,8 +40,8 @@ type Target interface {
 	begin(recording) error
 	// rewind drops all that was written. An error means that it cannot.
 	rewind() error
-	// left is what an earlier call left in the target: of what recording, how much, and its first bytes up to headSize.
-	left() (recording, int64, []byte)
+	// left is what an earlier call left in the target: of what recording, and how much.
+	left() (recording, int64)
 }
 
 // recording is what tells one recording from another.
@@ -57,10 +57,9 @@ type Download struct {
 	from, until int64 // where a piece begins, and where the next one would; 0: it is the whole recording
 
 	recording
-	received int64  // bytes that the target has
-	head     []byte // the first of them, up to headSize
-	furthest int64  // the most it ever had
-	counted  int64  // furthest when Next was asked last
+	received int64 // bytes that the target has
+	furthest int64 // the most it ever had
+	counted  int64 // furthest when Next was asked last
 	reported progress
 	size     atomic.Int64      // as others than storage tell it; -1: not known
 	asked    *exchange.Guarded // asks for it; nil before
@@ -77,7 +76,7 @@ type progress struct{ received, total int64 }
 // New begins a download, or goes on with what an earlier one left in the target.
 func New(source Source, to Target) *Download {
 	d := &Download{source: source, to: to, reported: progress{received: -1}}
-	d.recording, d.received, d.head = to.left()
+	d.recording, d.received = to.left()
 	d.furthest, d.counted = d.received, d.received
 	d.size.Store(-1)
 	return d
@@ -101,9 +100,14 @@ func (d *Download) Prepare(req *http.Request) error {
 			return err
 		}
 	}
-	if err := d.aim(req); err != nil {
-		return err
+	u, err := url.Parse(d.address.URL)
+	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
+		return unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
 	}
+	u.Fragment = ""
+	// The address is all that the request carries of the caller's: storage refuses a token beside a signature, and has no business
+	// with one.
+	req.URL, req.Header = u, http.Header{"Accept-Encoding": {"identity"}}
 	if d.received > 0 || d.until > 0 {
 		last := ""
 		if d.until > 0 {
@@ -114,18 +118,6 @@ func (d *Download) Prepare(req *http.Request) error {
 			req.Header.Set("If-Range", d.etag)
 		}
 	}
-	return nil
-}
-
-// aim sends the request to the address, which is all that it carries of the caller's: storage refuses a token beside a
-// signature, and has no business with one.
-func (d *Download) aim(req *http.Request) error {
-	u, err := url.Parse(d.address.URL)
-	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
-		return unexpected("the address of the recording is plain http to another machine or carries a password; it is not used")
-	}
-	u.Fragment = ""
-	req.URL, req.Header = u, http.Header{"Accept-Encoding": {"identity"}}
 	return nil
 }
 
@@ -165,7 +157,7 @@ func (d *Download) restart(why string) error {
 	if err := d.to.rewind(); err != nil {
 		return &Error{Kind: Changed, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
 	}
-	d.received, d.head, d.recording = 0, nil, recording{total: -1}
+	d.received, d.recording = 0, recording{total: -1}
 	return nil
 }
 

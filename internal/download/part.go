@@ -27,8 +27,7 @@ type Part struct {
 	companion disk.Record
 	info      partInfo
 	size      int64
-	head      []byte // the first bytes that an earlier call left, up to headSize
-	every     int64  // how much of it may be lost in a crash
+	every     int64 // how much of it may be lost in a crash
 	finished  bool
 }
 
@@ -144,31 +143,21 @@ func (p *Part) create() error {
 func (p *Part) resume(text []byte) error {
 	var left partInfo
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
-	sane := isStrongTag(left.ETag) && left.Size > 0 && left.Again == left.Size && (left.Total == -1 || left.Total >= left.Size)
-	if err != nil || left.Of != p.info.Of || !sane || !p.reaches(left.Size) {
+	sane := isStrongTag(left.ETag) && left.Size >= headSize && left.Again == left.Size && (left.Total == -1 || left.Total >= left.Size)
+	if err != nil || left.Of != p.info.Of || !sane {
 		return p.rewind()
+	}
+	if n, _ := p.file.ReadAt(make([]byte, 1), left.Size-1); n == 0 {
+		return p.rewind() // there is not so much of it
 	}
 	p.info, p.size = left, left.Size
 	if p.size == left.Total {
 		p.size-- // so that storage is asked once more whether this is still the recording
 	}
-	if err := p.file.Truncate(p.size); err != nil {
-		return err
-	}
-	p.head = make([]byte, min(p.size, headSize))
-	_, err = p.file.ReadAt(p.head, 0)
-	return err
+	return p.file.Truncate(p.size)
 }
 
-// reaches reports whether there is so much of the part.
-func (p *Part) reaches(size int64) bool {
-	n, _ := p.file.ReadAt(make([]byte, 1), size-1)
-	return n == 1
-}
-
-func (p *Part) left() (recording, int64, []byte) {
-	return recording{p.info.ETag, p.info.Total}, p.size, p.head
-}
+func (p *Part) left() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
 
 func (p *Part) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)

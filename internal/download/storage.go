@@ -136,12 +136,15 @@ func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch
 	for {
 		n, err := body.Read(piece[held:])
 		count, held = count+int64(n), held+n
-		complete := d.complete(resp, int64(held), err == io.EOF) //nolint:errorlint // the bare one: only that ends a body well
-		if err == nil && !complete && len(d.head)+held < headSize && isText(piece[:held]) {
-			continue // too little to judge it by
+		complete := d.complete(resp, int64(held), err == io.EOF)                     //nolint:errorlint // the bare one: only that ends a body well
+		if d.received == 0 && !complete && held < headSize && isText(piece[:held]) { // too little to judge it by
+			if err != nil {
+				return count, cut(err)
+			}
+			continue
 		}
 		watch.Pause() // a slow writer is not a stalled storage
-		if err := d.put(piece[:held], mediaType(resp.Header), complete); err != nil {
+		if err := d.put(piece[:held], mediaType(resp.Header)); err != nil {
 			return count, err
 		}
 		watch.Progress()
@@ -171,29 +174,19 @@ func cut(err error) error {
 	return Break(err)
 }
 
-// put judges the recording by its beginning, once enough of that is there, and writes the bytes to the target.
-func (d *Download) put(p []byte, mediaType string, complete bool) error {
-	if complete && d.received == 0 && len(p) == 0 {
+// put judges the recording by its beginning, and writes the bytes to the target.
+func (d *Download) put(p []byte, mediaType string) error {
+	after := d.received + int64(len(p))
+	switch tooLong := d.length() >= 0 && after > d.length(); {
+	case after == 0:
 		return unexpected(textEmpty)
-	}
-	if missing := headSize - len(d.head); missing > 0 {
-		d.head = append(d.head, p[:min(missing, len(p))]...)
-		if (complete || len(d.head) == headSize || !isText(d.head)) && !isRecording(mediaType, d.head) {
-			_ = d.restart("") // nobody needs what an earlier attempt wrote of it
-			return unexpected(textDocument)
-		}
-	}
-	if len(p) == 0 {
+	case d.received == 0 && !isRecording(mediaType, p[:min(headSize, len(p))]):
+		return unexpected(textDocument)
+	case len(p) == 0:
 		return nil
-	}
-	return d.write(p)
-}
-
-func (d *Download) write(p []byte) error {
-	if after := d.received + int64(len(p)); d.length() >= 0 && after > d.length() {
-		if d.total < 0 {
-			return &Error{Kind: SizeMismatch, Text: "the recording is longer than the service says"}
-		}
+	case tooLong && d.total < 0:
+		return &Error{Kind: SizeMismatch, Text: "the recording is longer than the service says"}
+	case tooLong:
 		return unexpected("the recording is longer than storage said")
 	}
 	n, err := d.to.Write(p)
