@@ -1285,22 +1285,23 @@ type fakeService struct {
 	lists int        // pages that were asked for
 	users int        // how often the user was
 
-	post    func(r *http.Request, sent fakeNote) (*http.Response, error) // nil: the response is lost, nothing is kept
-	list    func(rows []string, r *http.Request) string                  // nil: numbered pages
-	onList  func()                                                       // before each page
-	fail    func(list int) int                                           // status of the list of that number; 0: it succeeds
-	instead func(list int, r *http.Request) *http.Response               // of the list of that number; nil: it is given
-	order   func(a, b fakeNote) int                                      // of its lists, whatever is asked for; nil: as asked for, by time
-	ahead   time.Duration                                                // of its clock
-	zone    time.Duration                                                // its times are local, given as if they were UTC
-	age     time.Duration                                                // in a cache, of every list
-	noDate  bool
-	noUser  bool                                           // GET /user fails
-	urls    int                                            // of recordings that were asked for
-	reads   int                                            // of recordings
-	audio   func(id int64, r *http.Request) *http.Response // instead of a recording; nil, or what gives nil: it is given
-	busy    int                                            // so often GET /user fails before it succeeds, in a way that passes
-	me      func(r *http.Request) int64                    // who GET /user says it is; nil: fakeUser
+	post     func(r *http.Request, sent fakeNote) (*http.Response, error) // nil: the response is lost, nothing is kept
+	list     func(rows []string, r *http.Request) string                  // nil: numbered pages
+	onList   func()                                                       // before each page
+	fail     func(list int) int                                           // status of the list of that number; 0: it succeeds
+	instead  func(list int, r *http.Request) *http.Response               // of the list of that number; nil: it is given
+	order    func(a, b fakeNote) int                                      // of its lists, whatever is asked for; nil: as asked for, by time
+	ahead    time.Duration                                                // of its clock
+	zone     time.Duration                                                // its times are local, given as if they were UTC
+	age      time.Duration                                                // in a cache, of every list
+	noDate   bool
+	noUser   bool                                           // GET /user fails
+	urls     int                                            // of recordings that were asked for
+	reads    int                                            // of recordings
+	audio    func(id int64, r *http.Request) *http.Response // instead of a recording; nil, or what gives nil: it is given
+	busy     int                                            // so often GET /user fails before it succeeds, in a way that passes
+	me       func(r *http.Request) int64                    // who GET /user says it is; nil: fakeUser
+	deleting int                                            // the status of its response to a DELETE
 }
 
 // fakeNote is a note of the fake service; what is zero is not told, but for the user, who is the client's.
@@ -1379,6 +1380,9 @@ func (s *fakeService) httpClient() *http.Client {
 	transport.RegisterResponder(http.MethodPost, testBase+notesPath, s.create)
 	transport.RegisterResponder(http.MethodGet, testBase+notesPath, s.page)
 	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
+	transport.RegisterResponder(http.MethodDelete, `=~^`+testBase+notesPath+`/\d+$`, func(r *http.Request) (*http.Response, error) {
+		return s.respond(r, s.deleting, ""), nil
+	})
 	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)/audio-url$`, func(r *http.Request) (*http.Response, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -219,10 +219,16 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 		if err != nil {
 			return nil, err
 		}
-		s.client.creates.Expire(id) // from now on, not finding it is no sign of a lagging replica
+		s.client.creates.SetDeleted(id, creates.PerhapsDeleted) // from now on, not finding it is no sign of a lagging replica
 		done, err := do(ctx, call, r, decodeConfirmation)
 		if errors.Is(err, errAlreadyDone) {
-			return new(Confirmation), nil
+			done, err = new(Confirmation), nil
+		}
+		switch {
+		case err == nil, errors.Is(err, ErrNotFound):
+			s.client.creates.SetDeleted(id, creates.Deleted)
+		case !errors.Is(err, ErrOutcomeUnknown):
+			s.client.creates.SetDeleted(id, creates.NotDeleted)
 		}
 		return done, err
 	})

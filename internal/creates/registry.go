@@ -92,14 +92,24 @@ type entry struct {
 	Loss
 	note    Ref // found for it; zero: none
 	content bool
-	deleted bool // since then
+	deleted Deletion
 }
 
 type returned struct {
 	Ref
 	at      time.Time
-	expired bool
+	deleted Deletion
 }
+
+// Deletion is whether this client has deleted a note, whose id another may have by now, made in the same second.
+type Deletion int
+
+// The deletions.
+const (
+	NotDeleted Deletion = iota
+	PerhapsDeleted
+	Deleted
+)
 
 // NewRegistry returns an empty one.
 func NewRegistry() *Registry {
@@ -155,11 +165,11 @@ func (m *Registry) Resolve(l Loss) {
 func (m *Registry) Claim(l Loss, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note.ID != 0 && e.note.Is(note) && !e.deleted && !e.is(l) }) {
+	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note.ID != 0 && e.note.Is(note) && e.deleted != Deleted && !e.is(l) }) {
 		return false
 	}
 	e := m.entry(l)
-	e.note, e.content, e.deleted = note, content, false
+	e.note, e.content, e.deleted = note, content, NotDeleted
 	return true
 }
 
@@ -212,16 +222,19 @@ func (v *View) add(l, other Loss, apart, equal Others) {
 
 // Knows returns what is known of a note, also by the caller's word, which excludes some.
 func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
-	earlier, returned, known := m.Note(note.ID)
-	deleted := known && returned.IsZero() // by this client, perhaps
+	r, known := m.note(note.ID)
 	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
-	claimed := at >= 0 && !v.claimed[at].deleted && v.claimed[at].note.Is(note)
+	var c entry
+	if at >= 0 && v.claimed[at].note.Is(note) {
+		c = v.claimed[at]
+	}
+	same, claimed := known && r.Is(note), c.note.ID != 0 && c.deleted == NotDeleted
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
 	switch {
-	case !deleted && (known && earlier.Is(note) || claimed && (named || v.claimed[at].content) || slices.ContainsFunc(excluded, timed)):
+	case r.deleted == NotDeleted && (same || claimed && (named || c.content) || slices.ContainsFunc(excluded, timed)):
 		return Explained
-	case named:
+	case named, same && r.deleted == PerhapsDeleted, c.deleted == PerhapsDeleted:
 		return Excluded
 	case claimed:
 		return Claimed
@@ -249,29 +262,36 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	}
 }
 
-// Expire takes in that a note was deleted: what was returned does not count as new any more, and what was found, or read of its
-// recording, says nothing of another, which may have its id in the same second.
-func (m *Registry) Expire(id int64) {
+// SetDeleted takes in what became of a note: what was returned does not count as new any more, and what was found, or read of its
+// recording, says nothing of another with its id.
+func (m *Registry) SetDeleted(id int64, d Deletion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r, known := m.returned[id]; known {
-		m.returned[id] = returned{r.Ref, r.at, true}
+		m.returned[id] = returned{r.Ref, r.at, d}
 	}
 	for i := range m.lost {
-		m.lost[i].deleted = m.lost[i].deleted || m.lost[i].note.ID == id
+		if m.lost[i].note.ID == id {
+			m.lost[i].deleted = d
+		}
 	}
 	maps.DeleteFunc(m.recordings, func(note Ref, _ Recording) bool { return note.ID == id })
 }
 
 // Note returns the note of that id as a create returned it, when it did, and whether one is remembered.
 func (m *Registry) Note(id int64) (note Ref, at time.Time, known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, known := m.returned[id]
-	if r.expired {
+	r, known := m.note(id)
+	if r.deleted != NotDeleted {
 		r.at = time.Time{}
 	}
 	return r.Ref, r.at, known
+}
+
+func (m *Registry) note(id int64) (r returned, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known = m.returned[id]
+	return r, known
 }
 
 // Learn remembers whose token it is.

@@ -179,10 +179,10 @@ func TestAddRemembersTheTime(t *testing.T) {
 func TestExpireKeepsTheID(t *testing.T) {
 	t.Parallel()
 	ids := creates.NewRegistry()
-	ids.Expire(7)
+	ids.SetDeleted(7, creates.Deleted)
 	assert.False(t, has(ids, 7))
 	ids.Returned(creates.Ref{ID: 7}, noon, noon)
-	ids.Expire(7)
+	ids.SetDeleted(7, creates.Deleted)
 	_, at, ok := ids.Note(7)
 	assert.True(t, ok)
 	assert.Zero(t, at)
@@ -231,7 +231,7 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 	}
 	assert.False(t, since(-time.Hour), "all are remembered")
 	m.Returned(creates.Ref{ID: 0}, noon, noon.Add(time.Hour)) // keeps its place
-	m.Expire(0)
+	m.SetDeleted(0, creates.Deleted)
 	m.Returned(creates.Ref{ID: creates.MaxRemembered}, noon, noon)
 	assert.True(t, since(time.Hour))
 	assert.False(t, since(time.Hour+time.Second), "it was sent later")
@@ -252,9 +252,13 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	v := m.View(creates.NewCreate(7, "Visit", 5).Lost("", noon, ""))
 	m.Returned(note, noon, noon)
 	assert.Equal(t, creates.Explained, m.Knows(v, nil, note))
-	m.Expire(3)
+	m.SetDeleted(3, creates.Deleted)
 	assert.Equal(t, creates.Reused, m.Knows(v, nil, note))
 	assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note), "whatever the caller has kept")
+	m.SetDeleted(3, creates.PerhapsDeleted)
+	assert.Equal(t, creates.Excluded, m.Knows(v, nil, note), "nobody knows which of the two it is")
+	m.SetDeleted(3, creates.NotDeleted)
+	assert.Equal(t, creates.Explained, m.Knows(v, nil, note), "it was not, after all")
 }
 
 // The id of a note that this client deleted may be another's in the same second.
@@ -268,10 +272,16 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	m.SetRecording(note, creates.Recording{Size: 1000})
 	assert.Equal(t, creates.Explained, m.Knows(m.View(second), nil, note))
 	assert.False(t, m.Claim(second, note, true))
-	m.Expire(5)
+	m.SetDeleted(5, creates.Deleted)
 	assert.Equal(t, creates.Reused, m.Knows(m.View(second), nil, note))
 	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note))
 	assert.Zero(t, m.Recording(note))
 	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
+	for _, d := range []creates.Deletion{creates.NotDeleted, creates.PerhapsDeleted} {
+		m.SetDeleted(5, d)
+		assert.False(t, m.Claim(second, note, true))
+	}
+	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), nil, note))
+	m.SetDeleted(5, creates.Deleted)
 	assert.True(t, m.Claim(second, note, true))
 }

@@ -312,13 +312,13 @@ func (s *service) birth(fingerprint string) *fact {
 }
 
 // isOf reports whether the note that has this id, or had it since that time, was made of the recording by a program; where
-// that has none, another's will do: nobody can tell them apart.
+// that has none, or a list may not show it, another's will do: nobody can tell them apart.
 func (s *service) isOf(id int64, fingerprint string, since time.Time) bool {
 	own, f := s.birth(fingerprint), s.fact(id)
 	if own != nil && own.id == id && (own == f || own.died.After(since)) {
 		return true
 	}
-	others := f != nil && f.fingerprint == fingerprint && (own == nil || !own.died.IsZero())
+	others := f != nil && f.fingerprint == fingerprint && (own == nil || !own.died.IsZero() || s.world.design.strange)
 	if others {
 		s.world.count("reached: the same recording by others", 1)
 	}
