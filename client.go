@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
@@ -325,11 +324,15 @@ func renewed(source TokenSource, header authorization) renewal {
 	if !ok {
 		return nil
 	}
-	var mu sync.Mutex
+	lock := make(chan struct{}, 1)
 	known := map[string]bool{}
-	report := func(token string) {
-		mu.Lock()
-		defer mu.Unlock()
+	report := func(ctx context.Context, token string) {
+		select {
+		case lock <- struct{}{}:
+			defer func() { <-lock }()
+		case <-ctx.Done():
+			return
+		}
 		if known[token] {
 			return
 		}
@@ -340,7 +343,10 @@ func renewed(source TokenSource, header authorization) renewal {
 		invalidator.Invalidate(token)
 	}
 	return func(ctx context.Context, refused string) string {
-		report(strings.TrimPrefix(refused, bearerScheme))
+		report(ctx, strings.TrimPrefix(refused, bearerScheme))
+		if ctx.Err() != nil {
+			return ""
+		}
 		fresh, err := header(ctx)
 		if err != nil || fresh == refused {
 			return ""

@@ -760,6 +760,38 @@ func TestManyCallsRenewATokenOnce(t *testing.T) {
 	assert.Equal(t, []string{"synthetic-0"}, source.refused)
 }
 
+// A source may take its time to hear of a refused token, or call the client meanwhile: no call outlives its context for that.
+func TestACallEndsWhileASourceHearsOfATokenOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := &slowSource{hears: make(chan struct{})}
+		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithTokenSource(source), once,
+			clinicaldoc.WithHTTPClient(&http.Client{Transport: answerWith(http.StatusUnauthorized, "application/json", []byte("{}"))}))
+		require.NoError(t, err)
+		go func() { _, _ = client.Users.Me(t.Context()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		_, err = client.Users.Me(ctx)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+		assert.Equal(t, time.Second, time.Since(begun))
+		close(source.hears)
+	})
+}
+
+// slowSource hears of refused tokens when it is time.
+type slowSource struct{ hears chan struct{} }
+
+func (s *slowSource) Token(context.Context) (string, error) { return "synthetic", nil }
+
+func (s *slowSource) Invalidate(string) {
+	select {
+	case <-s.hears:
+	case <-time.After(time.Hour):
+	}
+}
+
 // A read within an edit goes without the edit's conditions, and leaves them to the edit.
 func TestInnerRequestsLeaveTheCallsHeaders(t *testing.T) {
 	t.Parallel()
