@@ -103,18 +103,6 @@ func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Clien
 	return c, nil
 }
 
-// limited asks the limiter. *rate.Limiter says in words alone that the turn would come after the context's deadline.
-func limited(limiter Limiter) func(context.Context) error {
-	return func(ctx context.Context) error {
-		err := limiter.Wait(ctx)
-		_, bounded := ctx.Deadline()
-		if err != nil && bounded && strings.Contains(err.Error(), "would exceed context deadline") {
-			return redact.Fail("its turn would come after the context's deadline", context.DeadlineExceeded, err)
-		}
-		return err
-	}
-}
-
 func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(baseURL)
 	switch {
@@ -193,12 +181,14 @@ func newRequest(method, path, route string) (request, error) {
 	case http.MethodPut, http.MethodDelete:
 		r.op.effect = exchange.Repeatable
 	}
-	if route != "" {
-		if !fitsRoute(path, route) {
-			return request{}, invalid("WithRoute", "does not fit the path; each of its segments must be the path's own or a name in braces")
-		}
-		r.op.route = route
+	if route == "" {
+		return r, nil
 	}
+	fits := func(own, shown string) bool { return own == shown || placeholder.MatchString(shown) }
+	if !slices.EqualFunc(strings.Split(path, "/"), strings.Split(route, "/"), fits) {
+		return request{}, invalid("WithRoute", "does not fit the path; each of its segments must be the path's own or a name in braces")
+	}
+	r.op.route = route
 	return r, nil
 }
 
@@ -256,12 +246,6 @@ func maskedRoute(path string) string {
 		}
 	}
 	return strings.Join(segments, "/")
-}
-
-// fitsRoute reports whether the template is of the path: its segments are the path's own, or names in braces.
-func fitsRoute(path, template string) bool {
-	own, shown := strings.Split(path, "/"), strings.Split(template, "/")
-	return slices.EqualFunc(own, shown, func(own, shown string) bool { return own == shown || placeholder.MatchString(shown) })
 }
 
 func hasDotSegment(path string) bool {

@@ -56,7 +56,18 @@ func AudioFile(path string) (*AudioSource, error) {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
 	}
 	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
-	a.openAt = func() (io.ReaderAt, error) { return openUnchanged(path, info) }
+	a.openAt = func() (io.ReaderAt, error) {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fileError("Audio", err)
+		}
+		audio := audioFile{file, info}
+		if audio.changed() {
+			_ = file.Close()
+			return nil, invalid("Audio", "the file has changed since AudioFile; make a new source when it is complete")
+		}
+		return audio, nil
+	}
 	if _, err := a.check(); err != nil {
 		return nil, err
 	}
@@ -70,20 +81,6 @@ func fileError(name string, err error) error {
 		return &callError{op: operation{name: name}, detail: detail + " now: " + redact.Cause(err), causes: []error{err}, kind: "file", transient: true}
 	}
 	return refuse(name+": "+detail, err)
-}
-
-// openUnchanged opens a file that is still as it was when its size was taken.
-func openUnchanged(path string, was os.FileInfo) (io.ReaderAt, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fileError("Audio", err)
-	}
-	audio := audioFile{file, was}
-	if audio.changed() {
-		_ = file.Close()
-		return nil, invalid("Audio", "the file has changed since AudioFile; make a new source when it is complete")
-	}
-	return audio, nil
 }
 
 // audioFile is an open file, and what it was when its size was taken.
@@ -225,33 +222,13 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	}
 	u := &upload{audio: p.Audio}
 	u.latest.Store(new(audioReader))
-	if err := u.render(p); err != nil {
-		return nil, err
-	}
-	if p.Audio != nil && p.Audio.openAt != nil {
-		var err error
-		if u.at, err = p.Audio.openAt(); err != nil {
-			return nil, err
-		}
-	}
-	return u, nil
-}
-
-func (u *upload) close() {
-	if file, ok := u.at.(audioFile); ok {
-		_ = file.Close()
-	}
-}
-
-// render writes the envelope around the audio. Writes to a buffer do not fail.
-func (u *upload) render(p CreateNoteParams) error {
-	var envelope bytes.Buffer
+	var err error
+	var envelope bytes.Buffer // around the audio; writes to it do not fail
 	w := multipart.NewWriter(&envelope)
 	u.contentType = w.FormDataContentType()
 	if u.audio != nil {
-		var err error
 		if u.mediaType, err = u.audio.check(); err != nil {
-			return err
+			return nil, err
 		}
 		u.hashed = u.audio.stream != nil
 		_, _ = w.CreatePart(textproto.MIMEHeader{
@@ -272,7 +249,16 @@ func (u *upload) render(p CreateNoteParams) error {
 	ending := envelope.Len()
 	_ = w.Close()
 	u.before, u.after, u.ending = envelope.Bytes()[:audio], envelope.Bytes()[audio:ending], envelope.Bytes()[ending:]
-	return nil
+	if u.audio != nil && u.audio.openAt != nil {
+		u.at, err = u.audio.openAt()
+	}
+	return u, err
+}
+
+func (u *upload) close() {
+	if file, ok := u.at.(audioFile); ok {
+		_ = file.Close()
+	}
 }
 
 // body is what the request carries. A stream can be read once.

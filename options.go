@@ -133,7 +133,15 @@ type Limiter interface {
 // WithLimiter asks the limiter before every attempt, retries included. Clients may share one. An error of it that means a
 // deadline, as *rate.Limiter says in words, matches [context.DeadlineExceeded].
 func WithLimiter(limiter Limiter) Option {
-	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.peer.Limit = limited(limiter) })
+	limit := func(ctx context.Context) error {
+		err := limiter.Wait(ctx)
+		_, bounded := ctx.Deadline()
+		if err != nil && bounded && strings.Contains(err.Error(), "would exceed context deadline") { // as *rate.Limiter says it
+			return redact.Fail("its turn would come after the context's deadline", context.DeadlineExceeded, err)
+		}
+		return err
+	}
+	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.peer.Limit = limit })
 }
 
 // WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings. A warning

@@ -244,11 +244,15 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 
 func (l noteList) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
 	got := fetchedPage{at: at}
-	opts := l.opts
+	params, opts := l.params, l.opts
+	params.Page, params.Cursor = at.Number, at.Cursor
+	if at.Order != "" {
+		params.Sort, params.PerPage = Sort(at.Order), at.Size
+	}
 	if l.response != nil {
 		opts = append(slices.Clip(opts), WithResponse(&got.response))
 	}
-	page, err := l.service.List(ctx, l.params.at(at), opts...)
+	page, err := l.service.List(ctx, params, opts...)
 	if err != nil {
 		return list.Page{}, got, err
 	}
@@ -269,15 +273,6 @@ func (s Sort) orders() [2]string {
 		return [...]string{string(SortLatest), string(SortOldest)}
 	}
 	return [...]string{string(SortOldest), string(SortLatest)}
-}
-
-// at are the params of the page at that position.
-func (p ListNotesParams) at(position list.Position) ListNotesParams {
-	p.Page, p.Cursor = position.Number, position.Cursor
-	if position.Order != "" {
-		p.Sort, p.PerPage = Sort(position.Order), position.Size
-	}
-	return p
 }
 
 // listError gives a list that cannot be shown to be whole its public error.

@@ -184,10 +184,9 @@ const (
 )
 
 // Proven reports whether the recording says that this is the note: byte for byte what was sent, and nothing speaks against it.
-func (n Note) Proven() bool { return n.Content == Equal && n.Name != NameOther && n.mayBeIt() }
-
-// mayBeIt reports whether the note is the patient's, unexplained, and was made since, as far as clocks can tell.
-func (n Note) mayBeIt() bool { return n.Patient && n.Known <= Reused && n.Made >= MadePerhaps }
+func (n Note) Proven() bool {
+	return n.Content == Equal && n.Name != NameOther && n.Patient && n.Known <= Reused && n.Made >= MadePerhaps
+}
 
 // Fits reports whether everything says that this is the note. A unique name alone does.
 func (n Note) Fits(unique bool) bool {

@@ -140,15 +140,6 @@ func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	return exchange.Next{Retry: true, Failures: d.failures}
 }
 
-// start is called with the first byte of a recording at hand. What the target has of another one is dropped.
-func (d *Download) start(r recording) error {
-	if err := d.restart("storage responded with the whole recording instead of the rest"); err != nil {
-		return err
-	}
-	d.recording = r
-	return failed("the target failed", d.to.begin(r))
-}
-
 // restart drops what the target has.
 func (d *Download) restart(why string) error {
 	if d.received == 0 {

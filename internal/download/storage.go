@@ -55,7 +55,11 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 	if now == d.recording && now.etag != "" {
 		return d.received, nil
 	}
-	return 0, d.start(now)
+	if err := d.restart("storage responded with the whole recording instead of the rest"); err != nil {
+		return 0, err
+	}
+	d.recording = now
+	return 0, failed("the target failed", d.to.begin(now))
 }
 
 // marksEnd reports whether the response's body has an end that differs from a cut.

@@ -66,21 +66,12 @@ func (e Effect) MayRetry(o Outcome) bool {
 		return true
 	case e == Creates:
 		return o.Status == 0 && !o.Unknown()
-	case o.Status == 0:
+	case o.Status == 0, o.Status == http.StatusRequestTimeout, o.Status == http.StatusTooEarly:
 		return true
-	}
-	return transient(o.Status)
-}
-
-// transient lists the statuses that often pass by themselves.
-func transient(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return true
-	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+	case o.Status == http.StatusNotImplemented, o.Status == http.StatusHTTPVersionNotSupported:
 		return false
 	}
-	return status >= 500
+	return o.Status >= 500
 }
 
 // Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most, a

@@ -119,19 +119,14 @@ func (d *Decoder) currentPath() string {
 		if path.Len() > 0 {
 			path.WriteByte('.')
 		}
-		path.WriteString(d.presentableKey(step))
+		key, _, _ := bytes.Cut(d.data[step+1:], []byte{'"'})
+		if !redact.IsIdentifier(string(key), maxKeyLength, "_.-") {
+			key = []byte{'?'} // it may hold anything
+		}
+		path.Write(key)
 	}
 	if d.depth > pathDepth {
 		path.WriteString("...")
 	}
 	return path.String()
-}
-
-// presentableKey returns the key at offset, or "?" if it may hold anything but a plain identifier.
-func (d *Decoder) presentableKey(offset int) string {
-	key, _, _ := bytes.Cut(d.data[offset+1:], []byte{'"'})
-	if !redact.IsIdentifier(string(key), maxKeyLength, "_.-") {
-		return "?"
-	}
-	return string(key)
 }

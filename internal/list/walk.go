@@ -15,7 +15,8 @@ import (
 
 // List is a list to walk through.
 type List[V any] struct {
-	Fetch   Fetch[V]
+	// Fetch requests a page and returns what it says.
+	Fetch   func(ctx context.Context, at Position) (Page, V, error)
 	Start   Position  // of the first page to read
 	Ahead   int       // how many pages may be requested before they are needed
 	Rule    Rule      // what ends the walk
@@ -25,9 +26,6 @@ type List[V any] struct {
 	// Enough reports that no row after this page, which was yielded, matters; nil: every row matters. An error ends the walk.
 	Enough func(V) (bool, error)
 }
-
-// Fetch requests a page and returns what it says.
-type Fetch[V any] func(ctx context.Context, at Position) (Page, V, error)
 
 // Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
 type Position struct {
