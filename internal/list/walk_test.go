@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -154,6 +155,37 @@ func TestPagesAheadWaitForTheDecision(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1, 2}, rows)
 	assert.Equal(t, at(0, 2), s.asked)
+}
+
+// The page that follows is on its way while this one is looked at, whether the last page is known or only that one follows, at a
+// number or at a cursor.
+func TestTheNextPageIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		first list.Page
+		next  list.Position
+	}{
+		"last page known": {list.Page{Rows: []int64{1}, SaysIfMore: true, More: true, Last: 2}, list.Position{Number: 2}},
+		"next page told":  {list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}, list.Position{Number: 2}},
+		"a cursor":        {list.Page{Rows: []int64{1}, SaysIfMore: true, More: true, Last: 2, Cursor: "next"}, list.Position{Cursor: "next"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &pageSource{serve: func(at list.Position) (list.Page, error) {
+					if at != tt.next {
+						return tt.first, nil
+					}
+					return list.Page{Rows: []int64{2}, SaysIfMore: true, Last: tt.first.Last}, nil
+				}}
+				for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Ahead: 1, MaxSize: 100}) {
+					require.NoError(t, err)
+					synctest.Wait()
+					assert.Equal(t, []list.Position{{}, tt.next}, s.asked)
+				}
+			})
+		})
+	}
 }
 
 func TestThroughStartsWhereItIsTold(t *testing.T) {
