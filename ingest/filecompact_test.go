@@ -20,6 +20,7 @@ import (
 type slow struct {
 	*memory
 	done map[string]int
+	once bool   // what fails does so once
 	held string // what is held up, once
 	at   chan struct{}
 	goOn chan struct{}
@@ -30,7 +31,7 @@ func newSlow() *slow {
 	s.FS = s.Mount(func(op string) error {
 		s.mu.Lock()
 		s.done[op]++
-		failing, held := s.failing, s.held == op
+		held := s.held == op
 		if held {
 			s.held = ""
 		}
@@ -39,12 +40,25 @@ func newSlow() *slow {
 			close(s.at)
 			<-s.goOn
 		}
-		if op == failing {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if op == s.failing {
+			if s.once {
+				s.failing = ""
+			}
 			return &fs.PathError{Op: op, Path: "journal", Err: syscall.ENOSPC}
 		}
 		return nil
 	})
 	return s
+}
+
+// failOnce lets the next operation of a kind fail.
+func (s *slow) failOnce(op string) {
+	s.fail(op)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.once = true
 }
 
 // hold holds up the next operation of a kind, until goOn is closed.
@@ -109,6 +123,30 @@ func TestNoticesOutliveEveryCompaction(t *testing.T) {
 	for n := range 5 {
 		assert.Equal(t, ingest.StateCreated, load(t, j, n).State, n)
 	}
+}
+
+// A journal that could not be shortened says so until it could; who wanted to forget something is told that nothing is forgotten.
+func TestAWarningLastsAsLongAsItsReason(t *testing.T) {
+	t.Parallel()
+	d := newSlow()
+	j := d.opened(t)
+	fill(t, j)
+	d.fail(disktest.SyncDir)
+	bind(t, j, service)
+	require.Error(t, j.Warning())
+	require.NoError(t, j.Close())
+	d.fail("")
+	j = d.opened(t)
+	d.fail(disktest.SyncDir)
+	forgotten, err := j.Forget(t.Context(), time.Now())
+	require.Error(t, err)
+	assert.Zero(t, forgotten)
+	require.ErrorIs(t, j.Warning(), err)
+	d.fail("")
+	forgotten, err = j.Forget(t.Context(), time.Now())
+	require.NoError(t, err)
+	assert.Equal(t, 10, forgotten)
+	require.NoError(t, j.Warning())
 }
 
 func TestCompactionWaitsForTheDisk(t *testing.T) {

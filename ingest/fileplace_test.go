@@ -139,6 +139,36 @@ func TestAMovedJournalTakesNoMoreLines(t *testing.T) {
 		_ = j.Close()
 		assert.Zero(t, entriesOf(t, path+".moved"))
 	}
+	// Nor are its outdated lines dropped, which would put it in the place of what is there now.
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	fill(t, j)
+	require.NoError(t, os.Rename(path, path+".moved"))
+	require.NoError(t, os.WriteFile(path, []byte("another's"), 0o600))
+	bind(t, j, service)
+	require.Error(t, j.Warning())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "another's", string(content))
+}
+
+// Lines that cannot be read any more are not dropped with the outdated ones.
+func TestADamagedJournalIsNotCompacted(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("nobody else can write to an open journal there")
+	}
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	fill(t, j)
+	before := lines(t, path)
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = file.WriteAt([]byte("?"), 200)
+	require.NoError(t, errors.Join(err, file.Close()))
+	bind(t, j, service)
+	require.ErrorIs(t, j.Warning(), ingest.ErrJournalDamaged)
+	assert.Equal(t, before, lines(t, path))
 }
 
 // Two mounts of one folder may not see each other's locks. What another writes is seen before anything is sent.
@@ -173,11 +203,17 @@ func TestBeginningAJournalIsAnActOfItsOwn(t *testing.T) {
 	require.Error(t, err)
 	j, err := ingest.BeginJournal(t.Context(), path, owner)
 	require.NoError(t, err)
+	_, err = ingest.OpenJournal(t.Context(), path)
+	require.ErrorIs(t, err, ingest.ErrJournalInUse)
+	_, err = j.Claim(t.Context(), key(1))
+	require.Error(t, err, "nobody has said whose it is")
 	bind(t, j, service)
 	put(t, j, 1, ingest.StateCreated)
 	require.NoError(t, j.Close())
 	_, err = ingest.BeginJournal(t.Context(), path, owner)
 	require.ErrorIs(t, err, fs.ErrExist)
+	_, err = openJournal(t, service, path).Bind(t.Context(), ingest.Owner{Service: service, UserID: 18})
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
 	require.NoError(t, os.WriteFile(path+"-2", nil, 0o600))
 	_, err = ingest.BeginJournal(t.Context(), path+"-2", owner)
 	require.ErrorIs(t, err, fs.ErrExist, "what is empty may have been emptied")
@@ -188,7 +224,7 @@ func TestAJournalIsAUsersToo(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
-	_, err := j.Bind(t.Context(), ingest.Owner{Service: service, UserID: 17})
+	_, err := j.Bind(t.Context(), ingest.Owner{Service: strings.ToUpper(service) + "/", UserID: 17})
 	require.NoError(t, err, "nobody knew whose it is")
 	require.NoError(t, j.Close())
 	j = openJournal(t, service, path)
@@ -514,6 +550,19 @@ func TestAPatientsEntriesAreFoundInTimeOrder(t *testing.T) {
 	entries, err = j.EntriesForPatient(t.Context(), 1, time.Time{})
 	require.NoError(t, err)
 	assert.Len(t, entries, 23)
+
+	// What was sent before others, in vain, and is sent again is found among what is new; and what was another patient's is not.
+	save(100, 2, ingest.StateRefused, begun)
+	save(101, 2, ingest.StateCreated, begun.Add(time.Hour))
+	save(100, 2, ingest.StateCommitting, begun.Add(99*time.Hour))
+	save(102, 2, ingest.StateRefused, begun.Add(99*time.Hour))
+	save(102, 3, ingest.StateCreated, begun.Add(99*time.Hour))
+	for patient, want := range map[uint32]ingest.Key{2: key(100), 3: key(102)} {
+		entries, err = j.EntriesForPatient(t.Context(), patient, begun.Add(99*time.Hour))
+		require.NoError(t, err)
+		require.Len(t, entries, 1, patient)
+		assert.Equal(t, want, entries[0].Key)
+	}
 }
 
 // All that is known of a loss survives, and so does who decided it.
@@ -548,4 +597,25 @@ func TestEntriesAreKeptWhole(t *testing.T) {
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(string(content), ` loss={"id":"a\u0020b"`))
+
+	// What is longer than a line has room for is cut, and nothing in it ends the line.
+	long := entry(3, ingest.StateInDoubt)
+	long.Why, long.Loss = strings.Repeat("\x7fé", 150)+"end", []byte(`"`+strings.Repeat("x", 4000)+`"`)
+	long.By = strings.Repeat("a person ", 30)
+	claim, err = j.Claim(t.Context(), key(3))
+	require.NoError(t, err)
+	require.NoError(t, claim.Save(t.Context(), long))
+	assert.Equal(t, long, claim.Entry())
+	claim.Release()
+	assert.Equal(t, long.By, load(t, j, 3).By)
+	require.NoError(t, j.Close())
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	for _, got := range entries {
+		if got.Key == key(3) {
+			assert.Equal(t, strings.Repeat(" é", 100), got.Why)
+			assert.Equal(t, long.By[:200], got.By)
+			assert.Empty(t, got.Loss)
+		}
+	}
 }

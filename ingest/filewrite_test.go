@@ -110,6 +110,36 @@ func TestALineThatWaitsHearsThatItCouldNotBeWritten(t *testing.T) {
 	})
 }
 
+// Who waits behind a line that cannot be written is refused as well: nobody knows what the disk holds.
+func TestALineBehindOneThatFailedIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newSlow()
+		j := d.opened(t)
+		var claims []ingest.Claim
+		for n := range 2 {
+			claim, err := j.Claim(t.Context(), key(n))
+			require.NoError(t, err)
+			claims = append(claims, claim)
+		}
+		syncing, goOn := d.hold(disktest.Sync)
+		var all sync.WaitGroup
+		all.Go(func() { assert.Error(t, claims[0].Save(t.Context(), entry(0, ingest.StateCommitting))) })
+		<-syncing
+		all.Go(func() { assert.Error(t, claims[1].Save(t.Context(), entry(1, ingest.StateRefused))) })
+		synctest.Wait()
+		d.failOnce(disktest.Sync)
+		close(goOn)
+		all.Wait()
+		_, err := j.EntriesForPatient(t.Context(), 0, time.Time{})
+		require.Error(t, err)
+		_ = j.Close()
+		j = d.opened(t)
+		assert.Equal(t, ingest.StateClaimed, load(t, j, 1).State)
+		require.NoError(t, j.Close())
+	})
+}
+
 // Nobody acts on a line that is not on the disk, and nothing is left of one that did not get there.
 func TestALineCountsOnceItIsOnTheDisk(t *testing.T) {
 	t.Parallel()

@@ -561,6 +561,26 @@ func TestRemediesDoubleNothing(t *testing.T) {
 	}
 }
 
+// Twenty of the newest notes say whether it is the same service: the oldest may be gone.
+func TestARenamedServiceIsKnownByItsNewestNotes(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	journal := openJournal(t, srv.URL, journalPath(t))
+	u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1, AllNew: true}
+	results, err := collect(t.Context(), u, recordings(0, 25))
+	require.NoError(t, err)
+	srv.ForgetRequests()
+	require.NoError(t, journal.Rename(t.Context(), srv.Client()))
+	var read []string
+	for _, r := range srv.Requests() {
+		if r.Route == clinicaldoctest.RouteGetNote {
+			read = append(read, r.Path)
+		}
+	}
+	require.Len(t, read, 20)
+	assert.Contains(t, read[0], fmt.Sprint(results[24].NoteID))
+}
+
 // A journal goes along when its service gets another name, and only then.
 func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
 	t.Parallel()
