@@ -600,7 +600,7 @@ func TestEntriesAreKeptWhole(t *testing.T) {
 
 	// What is longer than a line has room for is cut, and nothing in it ends the line.
 	long := entry(3, ingest.StateInDoubt)
-	long.Why, long.Loss = strings.Repeat("\x7fé", 150)+"end", []byte(`"`+strings.Repeat("x", 4000)+`"`)
+	long.Why, long.Loss = "x"+strings.Repeat("\x7fé", 150), []byte(`"`+strings.Repeat("x", 4000)+`"`)
 	long.By = strings.Repeat("a person ", 30)
 	claim, err = j.Claim(t.Context(), key(3))
 	require.NoError(t, err)
@@ -613,7 +613,7 @@ func TestEntriesAreKeptWhole(t *testing.T) {
 	require.NoError(t, err)
 	for _, got := range entries {
 		if got.Key == key(3) {
-			assert.Equal(t, strings.Repeat(" é", 100), got.Why)
+			assert.Equal(t, "x"+strings.Repeat(" é", 99)+" ", got.Why)
 			assert.Equal(t, long.By[:200], got.By)
 			assert.Empty(t, got.Loss)
 		}

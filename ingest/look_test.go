@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -51,6 +52,12 @@ func TestALostJournalDoublesNothing(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 3, lists, "one list for each patient")
+	for n := range 40 { // as many as nobody reads
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(99).Params.Name, Audio: slices.Concat(sound(99)[:len(sound(99))-3], fmt.Appendf(nil, "%3d", n))})
+	}
+	many, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}, ingest.Recordings(recording(1), onePatient(99)))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 1, ingest.InDoubt: 1}, statuses(many), many)
 	t.Logf("%d recordings of 3 patients with a lost journal: %d lists, %d recordings read", 15, lists, reads)
 	assert.LessOrEqual(t, reads, 40)
 	for _, r := range results {
@@ -218,6 +225,18 @@ func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
 	result := run(visit)
 	assert.Equal(t, ingest.AlreadyThere, result.Status, result)
 	assert.Equal(t, id, result.NoteID)
+
+	// A name may come back in another spelling, or cut off.
+	for n, names := range [][2]string{{"Visit OF the Day", " visit of  the day"}, {"Caf\u00e9", "Cafe\u0301"}, {"A very long name of a visit", "A very long name of"}, {"Long", "Longer than it was sent"}, {"A short name", "A short"}} {
+		content := bytes.Repeat([]byte{byte('b' + n)}, size)
+		srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: names[1], Audio: content})
+		visit.Key, visit.Params.PatientID, visit.Params.Name, visit.Params.Audio = names[0], 8, names[0], clinicaldoc.AudioBytes("a.wav", content)
+		want := ingest.AlreadyThere
+		if n > 2 {
+			want = ingest.Created
+		}
+		assert.Equal(t, want, run(visit).Status, names)
+	}
 }
 
 // The notes of the recording's size are read first: among many of its name the right one is found all the same.
@@ -247,6 +266,77 @@ func TestARecordingThatCannotBeToldWaitsForTheOthers(t *testing.T) {
 		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9), slow))
 		require.NoError(t, err)
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+	})
+}
+
+// Nor longer: an iterator that waits for more holds up nothing that can be told by now.
+func TestARecordingIsToldAsSoonAsItCanBe(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		results, err := collect(ctx, u, func(yield func(ingest.Recording, error) bool) {
+			if yield(onePatient(9), nil) && yield(recording(1), nil) {
+				<-ctx.Done()
+			}
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+	})
+}
+
+// What was looked for when the run ended was not begun: it has no result, and is no doubt.
+func TestALookThatIsEndedIsNoDoubt(t *testing.T) {
+	t.Parallel()
+	for _, route := range []string{clinicaldoctest.RouteListNotes, clinicaldoctest.RouteAudioURL, ""} {
+		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file}
+			if route != "" {
+				srv.Inject(route, clinicaldoctest.Silent().Always())
+			} else {
+				u.Journal = asking{file, make(chan time.Time, 1)}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			results, err := collect(ctx, u, ingest.Recordings(onePatient(9)))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Empty(t, results, route)
+		})
+	}
+}
+
+// A journal that has lost a record still lets content tell notes apart.
+func TestADamagedRecordHidesNoNote(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(9)})
+		never := func(context.Context, ingest.Entry) error { return nil }
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: refusing{failing{file, never}, nil, ingest.ErrJournalDamaged}}
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9)))
+		require.NoError(t, err)
+		require.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
+		assert.Equal(t, id, results[0].NoteID)
+	})
+}
+
+// A note that somebody made while the run went on is found by what comes later.
+func TestAPatientsNotesAreListedAgain(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			if yield(onePatient(1), nil) {
+				time.Sleep(10 * time.Second)
+				srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(9)})
+				time.Sleep(2 * time.Minute)
+				yield(onePatient(9), nil)
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
 	})
 }
 

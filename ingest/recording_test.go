@@ -100,6 +100,11 @@ func TestTheKeyOfAFileIsOfItsContentAndItsNotesName(t *testing.T) {
 	assert.NotEqual(t, key(path, "Visit"), key(path, "Another visit"))
 	assert.Equal(t, key(path, ""), key(moved, ""))
 	assert.NotEqual(t, key(path, ""), key(renamed, ""))
+	first, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: "23", PatientID: 1})
+	require.NoError(t, err)
+	second, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: "3", PatientID: 12})
+	require.NoError(t, err)
+	assert.NotEqual(t, first, second, "none of its parts can be taken for another's")
 }
 
 // A process that is killed then leaves the hash to the next one, whatever the recording came from.

@@ -108,6 +108,48 @@ func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 	}
 }
 
+// A loss that could not be written down is the same one to the next run of the process: its note is found, and not taken for that
+// of a second loss. A later upload's is another.
+func TestALossThatCouldNotBeWrittenDownStaysOne(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		client := srv.Client(quick())
+		var committed, doubt ingest.Entry
+		fails := true
+		journal := failing{file, func(_ context.Context, e ingest.Entry) error {
+			switch e.State {
+			case ingest.StateCommitting:
+				committed = e
+			case ingest.StateInDoubt:
+				if fails {
+					doubt = e
+					return errors.New("synthetic")
+				}
+				assert.Equal(t, lossOf(t, doubt)["id"], lossOf(t, e)["id"])
+				assert.True(t, doubt.Until.Equal(e.Until))
+			default:
+			}
+			return nil
+		}}
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		u := &ingest.Uploader{Client: client, Journal: journal, AllNew: true}
+		for range 2 { // the second time it is the doubt of the first
+			results, err := collect(t.Context(), u, recordings(0, 1))
+			require.Error(t, err)
+			require.Len(t, results, 1)
+			assert.Equal(t, ingest.InDoubt, results[0].Status)
+			time.Sleep(time.Minute)
+		}
+		fails = false
+		results, err := collect(t.Context(), u, recordings(0, 1))
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+		assert.Len(t, srv.Notes(), 1)
+		assert.NotZero(t, committed)
+	})
+}
+
 // hanging is a journal that hangs when more is said of a doubt, for longer than the end of a run may take.
 type hanging struct {
 	lapsing

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -50,10 +51,14 @@ func TestPlaces(t *testing.T) {
 	}
 	_, due := one.place(time.Time{}, now)
 	assert.Zero(t, due, "nobody took one yet")
-	for _, perSecond := range []float64{0, -1} {
+	for _, perSecond := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		_, err := newLimiter(nil, perSecond)
 		require.Error(t, err)
 	}
+	fast, err := newLimiter(nil, 1e12)
+	require.NoError(t, err)
+	assert.Equal(t, time.Nanosecond, fast.interval, "as many as can be told apart")
+	assert.Zero(t, placeOf([]byte("old")), "what cannot be read is long past")
 }
 
 func TestALimitIsShared(t *testing.T) {

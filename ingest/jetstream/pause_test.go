@@ -228,6 +228,27 @@ func TestAFleetPausesTogether(t *testing.T) {
 	})
 }
 
+// A success ends a row of failures, and who leads a pause decides the engine: of two only the first.
+func TestASuccessEndsARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := newResting(newEngine(), "a")
+		a.failTimes(ctx, 4)
+		a.report(ctx, nil, "")
+		a.failTimes(ctx, 4)
+		assert.False(t, a.pausedNow())
+		live := a.fleet.live
+		require.NoError(t, live.setPause(ctx, livePause{By: "a"}, 0))
+		require.Error(t, live.setPause(ctx, livePause{By: "b"}, 0))
+		_, revision, err := live.pause(ctx)
+		require.NoError(t, err)
+		require.NoError(t, live.setPause(ctx, livePause{By: "b"}, revision))
+		require.Error(t, live.setPause(ctx, livePause{By: "c"}, revision))
+	})
+}
+
 // After a success the next pause of the fleet is a short one, whoever leads it.
 func TestASuccessMakesTheNextPauseShort(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -123,12 +124,13 @@ func TestPublishTellsTheTruth(t *testing.T) {
 		})
 	}
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
-	for _, recording := range []ingest.Recording{{Key: "a"}, {Key: "a", File: "relative.wav"}, {File: filepath.Join(dir, "none.wav")}} {
+	for _, recording := range []ingest.Recording{{Key: "a"}, {Key: "a", File: "relative.wav"}, {File: filepath.Join(dir, "none.wav")},
+		{Key: "a", File: filed(t, dir, 1).File, Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", content(1))}}} {
 		require.ErrorIs(t, f.Publish(t.Context(), recording), clinicaldoc.ErrInvalidArgument)
 	}
 	large := filed(t, dir, 1)
 	large.Params.Name = string(make([]byte, 1<<20))
-	require.Error(t, f.Publish(t.Context(), large))
+	require.ErrorIs(t, f.Publish(t.Context(), large), nats.ErrMaxPayload, "which is known at once")
 	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.queueName()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

@@ -120,6 +120,10 @@ func TestWhatTheServerIsTold(t *testing.T) {
 	for _, l := range []lane{freshLane, againLane} {
 		assert.Equal(t, 30*time.Second, f.queue.consumer(l).CachedInfo().Config.AckWait)
 	}
+	other, err := Join(t.Context(), conn, Params{Lease: time.Minute, Logger: discard})
+	require.NoError(t, err)
+	assert.Equal(t, 30*time.Second, other.queue.ackWait, "whatever a worker is told later")
+	assert.Same(t, discard, other.logger)
 	bucket, err := f.live.kv.Status(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 10*time.Minute, bucket.TTL())
