@@ -230,10 +230,9 @@ var (
 	placeholder    = regexp.MustCompile(`^\{[A-Za-z0-9_.-]{1,32}\}$`)
 )
 
-const maxShownSegments = 8
-
 // maskedRoute shows of a path its version and one segment, which is an endpoint's name.
 func maskedRoute(path string) string {
+	const maxShownSegments = 8
 	segments := strings.Split(path, "/")
 	segments = segments[:min(len(segments), 1+maxShownSegments)]
 	named := 1 // the one before it is empty: the path begins with a slash

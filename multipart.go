@@ -138,8 +138,6 @@ func (a *AudioSource) sum() (string, error) {
 // baseName cuts the folders off a path, of this system or another.
 func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
-const maxFileName = 255
-
 // check returns the media type, and refuses what cannot be sent. It changes nothing: several calls may share a source.
 func (a *AudioSource) check() (mediaType string, err error) {
 	switch {
@@ -147,7 +145,7 @@ func (a *AudioSource) check() (mediaType string, err error) {
 		return "", invalid("Audio", "has no reader; make it with one of the Audio functions")
 	case a.name == "" || a.name == "." || a.name == "..":
 		return "", invalid("Audio", "has no file name")
-	case len(a.name) > maxFileName || !utf8.ValidString(a.name) || hasControl(a.name):
+	case len(a.name) > 255 || !utf8.ValidString(a.name) || hasControl(a.name):
 		return "", invalid("Audio", "has a file name that is too long, not UTF-8 or holds control characters")
 	case a.length == 0:
 		return "", invalid("Audio", "is empty")

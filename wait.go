@@ -39,6 +39,7 @@ const (
 	defaultInterval    = 2 * time.Second
 	defaultMaxInterval = time.Minute
 	defaultMaxFailures = 10
+	maxReplicaLag      = 10 * time.Second // for which a note may not be found yet after its creation
 )
 
 // check refuses params that make no sense and fills in the defaults.
@@ -277,9 +278,6 @@ func (w *awaited) found() {
 	w.polls++
 	w.failures, w.failure = 0, nil
 }
-
-// maxReplicaLag is for how long after its creation a note may not be found yet.
-const maxReplicaLag = 10 * time.Second
 
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
 

@@ -52,21 +52,20 @@ func (l *Line[P, V]) Get(at P) (V, error) {
 
 // LookAhead begins to fetch what follows, as far as next knows of it and the depth allows. After a failure nothing is of use.
 func (l *Line[P, V]) LookAhead() {
-	for len(l.pending) < l.depth && !slices.ContainsFunc(l.pending, (*future[P, V]).failed) {
+	failed := func(f *future[P, V]) bool {
+		select {
+		case <-f.work.Done():
+			return f.err != nil
+		default:
+			return false
+		}
+	}
+	for len(l.pending) < l.depth && !slices.ContainsFunc(l.pending, failed) {
 		at, ok := l.next(l.last)
 		if !ok {
 			return
 		}
 		l.begin(at)
-	}
-}
-
-func (f *future[P, V]) failed() bool {
-	select {
-	case <-f.work.Done():
-		return f.err != nil
-	default:
-		return false
 	}
 }
 

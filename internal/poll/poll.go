@@ -15,9 +15,6 @@ const (
 	MaxRequestedPause = time.Hour             // the longest pause that a service can request
 )
 
-// elapsedShare is the part of the time waited so far by which a pause grows.
-const elapsedShare = 10
-
 // Schedule decides how long to pause between two polls. It serves one goroutine.
 type Schedule struct {
 	Failures  int           // polls in a row that failed, which make the next pause longer
@@ -75,7 +72,7 @@ func (s *Schedule) pause(ctx context.Context) time.Duration {
 }
 
 func (s *Schedule) bounds(elapsed time.Duration) (shortest, longest time.Duration) {
-	longest = min(s.interval+s.interval/4+elapsed/elapsedShare, s.maxInterval)
+	longest = min(s.interval+s.interval/4+elapsed/10, s.maxInterval)
 	return max(s.interval, longest-longest/5), longest
 }
 
