@@ -120,7 +120,8 @@ func (f *Fleet) Limiter(perSecond float64) (*Limiter, error) { return newLimiter
 // Publish puts a recording into the queue; nil means that it waits there, now or already. It is a file that all workers
 // reach by the same absolute path, and its params hold no audio and no callbacks. A missing key is made from the file.
 //
-// [ErrQueueFull] and other refusals mean that it is not stored. What has no response is sent again; after some seconds it is
+// [ErrQueueFull] and other refusals mean that it is not stored; [ingest.ErrKeyReused] that another patient's recording, or one of
+// another size, waits under its key. What has no response is sent again; after some seconds it is
 // an error, and publishing the recording again does no harm.
 func (f *Fleet) Publish(ctx context.Context, recording ingest.Recording) error {
 	return f.queue.publish(ctx, recording)

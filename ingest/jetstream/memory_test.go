@@ -397,6 +397,17 @@ type memoryStream struct {
 
 func (s *memoryStream) CachedInfo() *jetstream.StreamInfo { return s.cached }
 
+func (s *memoryStream) GetLastMsgForSubject(_ context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	s.memory.engine.mu.Lock()
+	defer s.memory.engine.mu.Unlock()
+	for _, m := range s.memory.engine.waiting {
+		if m.subject == subject {
+			return &jetstream.RawStreamMsg{Subject: subject, Data: m.data}, nil
+		}
+	}
+	return nil, jetstream.ErrMsgNotFound
+}
+
 func (s *memoryStream) info() *jetstream.StreamInfo {
 	s.memory.engine.mu.Lock()
 	defer s.memory.engine.mu.Unlock()

@@ -10,10 +10,12 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -155,6 +157,12 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 		return fail("File must be an absolute path: workers run in other folders", clinicaldoc.ErrInvalidArgument)
 	}
 	p := recording.Params
+	switch {
+	case p.BeforeCommit != nil || p.OnProgress != nil:
+		return fail("a recording in a queue has no callbacks", clinicaldoc.ErrInvalidArgument)
+	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make others of them, two alike perhaps
+		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
+	}
 	w := waiting{Key: recording.Key, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
 	if w.Key == "" {
 		key, err := ingest.FileKey(recording.File, recording.Params)
@@ -170,7 +178,7 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	return q.put(ctx, freshLane, subjectOf(w.Key), payload)
 }
 
-// put stores a message unless one of its subject waits already. A request without a response may have been carried out: the
+// put stores a message unless one of its subject waits already, which must be of the same recording. A request without a response may have been carried out: the
 // same one once more shows it.
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
@@ -184,11 +192,40 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 	case !errors.As(err, &refused):
 		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err, errEngine)
 	case refused.code == jetstream.JSErrCodeStreamWrongLastSequence || refused.code == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-		return nil // it waits
+		return q.checkWaiting(ctx, l, key, payload)
 	case refused.code == codeFull || refused.code == codeNoResources:
 		return fail("the recording was not stored: "+refused.Error(), ErrQueueFull, refused.err)
 	}
 	return fail("the recording was not stored: "+refused.Error(), refused.err)
+}
+
+// checkWaiting makes sure that what waits is not another recording under the same key, which would be forgotten.
+func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []byte) error {
+	var message *jetstream.RawStreamMsg
+	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {
+		message, err = q.stream.GetLastMsgForSubject(ctx, q.store.subject(string(l))+key)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		return answered(err)
+	})
+	var own, there waiting
+	switch {
+	case err != nil:
+		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err, errEngine)
+	case message == nil: // what waited has come to its end since
+		return q.put(ctx, l, key, payload)
+	case json.Unmarshal(payload, &own) != nil || json.Unmarshal(message.Data, &there) != nil || own.PatientID != there.PatientID || otherSize(own.File, there.File):
+		return fail("another patient's recording, or one of another size, waits under its key; give each recording a key of its own", ingest.ErrKeyReused)
+	}
+	return nil
+}
+
+// otherSize reports whether both files can be seen from here and are of different sizes.
+func otherSize(a, b string) bool {
+	one, err := os.Stat(a)
+	other, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && one.Size() != other.Size()
 }
 
 const (

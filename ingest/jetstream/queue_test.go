@@ -124,9 +124,25 @@ func TestPublishTellsTheTruth(t *testing.T) {
 		})
 	}
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
-	for _, recording := range []ingest.Recording{{Key: "a"}, {Key: "a", File: "relative.wav"}, {File: filepath.Join(dir, "none.wav")},
-		{Key: "a", File: filed(t, dir, 1).File, Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", content(1))}}} {
-		require.ErrorIs(t, f.Publish(t.Context(), recording), clinicaldoc.ErrInvalidArgument)
+	name, called := filed(t, dir, 1), filed(t, dir, 1)
+	name.Params.Name, called.Params.BeforeCommit = "\xff", func(context.Context) error { return nil }
+	for i, recording := range []ingest.Recording{
+		{Key: "a"}, {Key: "a", File: "relative.wav"}, {File: filepath.Join(dir, "none.wav")},
+		{Key: "M\xfcller", File: name.File}, {Key: "a", File: name.File + "\xff"}, name, called,
+		{Key: "a", File: name.File, Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", content(1))}},
+	} {
+		require.ErrorIs(t, f.Publish(t.Context(), recording), clinicaldoc.ErrInvalidArgument, i)
+	}
+	require.NoError(t, f.Publish(t.Context(), filed(t, dir, 3)))
+	moved, patient, longer := filed(t, dir, 3), filed(t, dir, 3), filed(t, dir, 3)
+	moved.File = filepath.Join(dir, "moved.wav")
+	require.NoError(t, os.WriteFile(moved.File, content(3), 0o600))
+	require.NoError(t, f.Publish(t.Context(), moved), "it waits under another path")
+	patient.Params.PatientID++
+	longer.File = filepath.Join(dir, "longer.wav")
+	require.NoError(t, os.WriteFile(longer.File, append(content(3), 0), 0o600))
+	for i, other := range []ingest.Recording{patient, longer} {
+		require.ErrorIs(t, f.Publish(t.Context(), other), ingest.ErrKeyReused, i)
 	}
 	large := filed(t, dir, 1)
 	large.Params.Name = string(make([]byte, 1<<20))
