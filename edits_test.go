@@ -921,6 +921,27 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// The service does not describe a patient: one without a number is told from others all the same, and from none.
+func TestVersionOfAPatientWithoutAnID(t *testing.T) {
+	t.Parallel()
+	versions := map[string]string{}
+	for _, patient := range []string{`null`, `{"reference":"synthetic-a"}`, `{"reference":"synthetic-b"}`, `{"id":7,"reference":"synthetic-a"}`} {
+		var note, again clinicaldoc.ProgressNote
+		require.NoError(t, json.Unmarshal([]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+patient+`}`), &note))
+		assert.Empty(t, versions[note.Version()], patient)
+		versions[note.Version()] = patient
+		encoded, err := json.Marshal(note)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(encoded, &again))
+		assert.Equal(t, note.Version(), again.Version())
+	}
+	for _, none := range []string{`{}`, `[]`} {
+		var note clinicaldoc.ProgressNote
+		require.NoError(t, json.Unmarshal([]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+none+`}`), &note))
+		assert.Equal(t, `null`, versions[note.Version()], "it is nobody")
+	}
+}
+
 func TestIfVersion(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()

@@ -196,7 +196,12 @@ func (n ProgressNote) Version() string {
 }
 
 func (n *ProgressNote) digest() [sha256.Size]byte {
-	patient, _ := n.PatientID()
+	patient, named := n.PatientID()
+	texts := [...]string{n.Name, n.Transcription, n.Analysis, n.Patient.raw}
+	count := len(texts)
+	if named || namesNoPatient(n) {
+		count-- // the number says it
+	}
 	hash, data := sha256.New(), make([]byte, 0, 256)            // the texts may be long: they go by in pieces
 	data = binary.BigEndian.AppendUint64(data, uint64(n.ID))    //nolint:gosec // no number, but what tells one from another
 	data = binary.BigEndian.AppendUint64(data, uint64(patient)) //nolint:gosec // as above
@@ -204,7 +209,7 @@ func (n *ProgressNote) digest() [sha256.Size]byte {
 	for _, flag := range [...]bool{n.Has.Content, n.Has.Transcription, n.Has.Signed} {
 		data = strconv.AppendBool(data, flag)
 	}
-	for _, text := range [...]string{n.Name, n.Transcription, n.Analysis} {
+	for _, text := range texts[:count] {
 		text = lines(text)
 		data = binary.BigEndian.AppendUint64(data, uint64(len(text)))
 		for len(text) > 0 {

@@ -11,7 +11,8 @@ import (
 )
 
 // Uploader uploads recordings, each to one note, however often it is started and whatever ends it. Client and Journal must
-// be set; it must not be changed while it runs.
+// be set; it must not be changed while it runs. The client's token is always that of one user, the journal's: what the next process
+// finds out about an upload that a crash ended is found out in that user's list.
 type Uploader struct {
 	Client  *clinicaldoc.Client
 	Journal Journal
