@@ -552,7 +552,7 @@ func TestAPatientsEntriesAreFoundInTimeOrder(t *testing.T) {
 	assert.Len(t, entries, 23)
 
 	// What was sent before others, in vain, and is sent again is found among what is new; and what was another patient's is not.
-	save(100, 2, ingest.StateRefused, begun)
+	save(100, 2, ingest.StateInDoubt, begun)
 	save(101, 2, ingest.StateCreated, begun.Add(time.Hour))
 	save(100, 2, ingest.StateCommitting, begun.Add(99*time.Hour))
 	save(102, 2, ingest.StateRefused, begun.Add(99*time.Hour))

@@ -336,7 +336,25 @@ func TestAPatientsNotesAreListedAgain(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
+		require.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
+		claim, err := journal.Claim(t.Context(), results[1].JournalKey)
+		require.NoError(t, err)
+		assert.True(t, claim.Entry().Found, "no response named it")
+		claim.Release()
+	})
+}
+
+// A note that is the recording's shows that the service keeps what it is sent: others of the same name are told by their content.
+func TestAFoundNoteTellsTheOthersApart(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		for n, content := range []int{0, 8} {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(n).Params.Name, Audio: sound(content)})
+		}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(0), onePatient(1)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 1, ingest.Created: 1}, statuses(results), results)
 	})
 }
 

@@ -120,6 +120,7 @@ func TestALossThatCouldNotBeWrittenDownStaysOne(t *testing.T) {
 			switch e.State {
 			case ingest.StateCommitting:
 				committed = e
+				time.Sleep(time.Second)
 			case ingest.StateInDoubt:
 				if fails {
 					doubt = e
