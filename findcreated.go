@@ -413,11 +413,10 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	l := &search{lost: *lost, params: params, notes: s, asker: sender{where: options.where()}, registry: s.client.creates, seen: map[int64]sighting{}}
 	// What a cache gives may be older than the note.
-	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), func(inner *callOptions) error {
+	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), always(func(inner *callOptions) {
 		inner.response = options.response
 		l.asker.observe(inner)
-		return nil
-	}}
+	})}
 	l.lost.AudioSize = lost.audioSize()
 	if l.lost.kept.AudioType == "" && lost.Params.Audio != nil && lost.Params.Audio.audioState != nil {
 		l.lost.kept.AudioType, _ = lost.Params.Audio.mediaType()
