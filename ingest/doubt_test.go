@@ -39,7 +39,7 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 				require.NoError(t, err)
 			}
 			require.NoError(t, journal.Close())
-			checkEntries(t, path)
+			checkEntries(t, path) //nolint:contextcheck // with the test's own
 			return results
 		})
 	})
@@ -144,7 +144,7 @@ func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
 						r.Params.BeforeCommit = func(context.Context) error { time.Sleep(c.upload); return nil }
 					}
 					results, _ := collect(ctx, u, ingest.Recordings(r))
-					checkEntries(t, path)
+					checkEntries(t, path) //nolint:contextcheck // with the test's own
 					return results
 				}
 				program(t.Context(), true)

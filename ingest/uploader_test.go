@@ -88,7 +88,7 @@ func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	}
 	_, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err)
-	assert.Equal(t, 3, len(slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found })), "no response named these")
+	assert.Len(t, slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found }), 3, "no response named these")
 }
 
 func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {
