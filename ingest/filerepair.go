@@ -143,7 +143,7 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	origin := j.origin
 	j.mu.Unlock()
 	slices.SortFunc(created, func(a, b record) int { return int(b.line) - int(a.line) })
-	there := 0
+	there := len(created) == 0 // then nothing speaks against it
 	for _, r := range created[:min(len(created), renameChecks)] {
 		note, err := client.Notes.Get(ctx, r.note)
 		switch {
@@ -155,9 +155,9 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 		if patient, _ := note.PatientID(); patientHash(origin, patient) != r.patient {
 			return fail("a note that the journal knows of is another patient's there", ErrOtherService)
 		}
-		there++
+		there = true
 	}
-	if there == 0 && len(created) > 0 {
+	if !there {
 		return fail("none of the journal's notes is there", ErrOtherService)
 	}
 	return j.exclusive(func() error { return j.putNotice(notice{at: time.Now(), owner: owner}) })

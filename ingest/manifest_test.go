@@ -60,6 +60,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "not there", 6: "empty", 7: "path"},
 		head + "a,7,1,\"Canary\n": {2: "CSV"},
 		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n": {4: "CSV"},
+		head + "a,7,1,n,1.wav,Canary\n":                                 {2: "columns"},
 		`{"patient":true,"path":"1.wav","name":false}`:                  {1: "neither"},
 		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`:             {1: "member"},
 		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":                  {1: "patient", 2: "JSON"},

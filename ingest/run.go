@@ -445,7 +445,6 @@ func (r *run) giveUp(yield func(Result, error) bool) bool {
 		results = append(results, r.abandon(t, Result{Status: Refused, Err: t.err})...)
 	}
 	r.waiting, r.again = nil, nil
-	r.unfinished -= len(results)
 	for _, j := range r.backlog {
 		if j.err != nil { // one that only waited for others to show what the service keeps was never begun
 			results = append(results, Result{Recording: j.recording, Status: Refused, Err: j.err})

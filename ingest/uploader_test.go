@@ -75,20 +75,22 @@ func TestKeysOfFiles(t *testing.T) {
 func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(3))
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
 	path := journalPath(t)
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path)}
-	results, err := collect(t.Context(), u, recordings(0, 9))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), Workers: 1}
+	results, err := collect(ctx, u, recordings(0, 80))
 	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
-	assert.Len(t, srv.Notes(), 9)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 80}, statuses(results))
+	assert.Len(t, srv.Notes(), 80)
 	for _, r := range results {
 		require.NotNil(t, r.Note)
 		assert.Equal(t, r.NoteID, r.Note.ID)
 	}
 	_, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err)
-	assert.Len(t, slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found }), 3, "no response named these")
+	assert.Len(t, slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found }), 40, "no response named these")
 }
 
 func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {

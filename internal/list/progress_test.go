@@ -182,6 +182,7 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 		"short from the second page":       {2, numbered(2, 6, 4, 5), list.Again},
 		"from the second of unknown size":  {2, list.Page{Number: 2, Rows: []int64{4}, SaysIfMore: true, Total: 6}, list.Whole},
 		"short from the second of one row": {2, list.Page{Number: 2, Rows: []int64{2}, SaysIfMore: true, Total: 6, Size: 1}, list.Again},
+		"short from an empty last page":    {3, numbered(3, 7), list.TooFew},
 		"from a cursor nobody knows where": {0, list.Page{Rows: []int64{4}, SaysIfMore: true, Total: 6}, list.Whole},
 	} {
 		progress := list.NewProgress(tt.start, list.Complete)
