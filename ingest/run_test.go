@@ -278,7 +278,7 @@ func TestWhateverAJournalFailsAtEndsTheRun(t *testing.T) {
 			return nil
 		}
 	}
-	second := false
+	var second atomic.Bool
 	for name, c := range map[string]struct {
 		answer int
 		claims error
@@ -298,11 +298,10 @@ func TestWhateverAJournalFailsAtEndsTheRun(t *testing.T) {
 			return ctx.Err()
 		}},
 		"two commits": {status: ingest.Refused, want: synthetic, saves: func(context.Context, ingest.Entry) error {
-			if second {
+			if second.Swap(true) {
 				time.Sleep(time.Second)
 				return errors.New("a consequence")
 			}
-			second = true
 			return synthetic
 		}},
 	} {
