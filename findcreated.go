@@ -120,7 +120,7 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 		v := creates.Decide(evidence)
 		reason = v.Reason
 		switch {
-		case v.Outcome == creates.Found && l.registry.Claim(l.loss, l.found.ref(), v.By == creates.ByContent):
+		case v.Outcome == creates.Found && l.registry.Claim(l.loss, l.ref(l.found), v.By == creates.ByContent):
 			l.result.By = string(v.By)
 			return l.found, nil
 		case v.Outcome == creates.Found:
@@ -254,7 +254,9 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	if note == nil {
 		return
 	}
-	c.creates.Returned(note.ref(), s.sent, time.Now())
+	seen := note.ref()
+	seen.Where = s.where
+	c.creates.Returned(seen, s.sent, time.Now())
 	c.creates.Learn(s.token, note.maker())
 	sum, audio := u.sentSum(), u.audio
 	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
@@ -578,7 +580,7 @@ func (l *search) judge(s sighting, view creates.View) sighting {
 	}
 	s.Name = creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest)
 	if l.sum != "" {
-		s.Content = l.registry.Recording(s.row.ref()).Compare(l.lost.AudioSize, l.sum)
+		s.Content = l.registry.Recording(l.ref(s.row)).Compare(l.lost.AudioSize, l.sum)
 	}
 	if s.Content == creates.Equal { // then recordings are kept as they are sent
 		l.registry.SetControl(l.lost.kept.AudioType, creates.Control{Note: s.row.ref(), Shows: creates.Equal})
@@ -590,11 +592,18 @@ func (l *search) judge(s sighting, view creates.View) sighting {
 	return s
 }
 
+// ref names a note that this search has seen.
+func (l *search) ref(note *ProgressNote) creates.Ref {
+	ref := note.ref()
+	ref.Where = l.asker.where
+	return ref
+}
+
 func (l *search) known(note *ProgressNote, view creates.View) creates.Known {
 	if slices.Contains(l.params.ExcludeIDs, note.ID) {
 		return creates.Explained
 	}
-	return l.registry.Knows(view, l.excluded, note.ref())
+	return l.registry.Knows(view, l.excluded, l.ref(note))
 }
 
 // readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
@@ -620,7 +629,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 		return cmp.Or(cmp.Compare(a.row.CreatedAt.Sub(sent).Abs(), b.row.CreatedAt.Sub(sent).Abs()), cmp.Compare(a.row.ID, b.row.ID))
 	})
 	for _, s := range unread {
-		content := l.readRecording(ctx, s.row.ref(), l.lost.AudioSize, l.sum)
+		content := l.readRecording(ctx, l.ref(s.row), l.lost.AudioSize, l.sum)
 		differs, later = differs || content == creates.Differs, later || content == creates.Unread
 	}
 	if differs && telling && control.Shows == creates.Unread {

@@ -3028,3 +3028,29 @@ func TestOnlyADeletedNoteCanBeAnother(t *testing.T) {
 		})
 	}
 }
+
+// Each tenant may have ids of its own: what one of them was given says little of a note of the same id and time with another.
+func TestANoteOfAnotherTenantExplainsNothing(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]string{"the same tenant": "one", "another tenant": "two"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				note, err := client.Notes.Create(t.Context(), visit(), clinicaldoc.WithHeader("X-Team", "one"))
+				lost, ok := errors.AsType[*lostCreate](err)
+				require.True(t, ok, "%v, %v", note, err)
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+				_, err = client.Notes.Create(t.Context(), visit(), clinicaldoc.WithHeader("X-Team", other))
+				require.NoError(t, err)
+				note, err = client.Notes.FindCreated(t.Context(), lost, findParams{}, clinicaldoc.WithHeader("X-Team", "one"))
+				if other == "one" {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "")
+			})
+		})
+	}
+}

@@ -54,8 +54,9 @@ func (l Loss) is(other Loss) bool {
 
 // Ref names a note: by its id and by when it was made, since a service may use an id again.
 type Ref struct {
-	ID   int64 `json:"id"`
-	Made int64 `json:"made"` // in seconds; 0: not known
+	ID    int64  `json:"id"`
+	Made  int64  `json:"made"` // in seconds; 0: not known
+	Where string `json:"-"`    // it was seen: a tenant may have ids of its own
 }
 
 // NewRef names the note of that id and time.
@@ -63,7 +64,7 @@ func NewRef(id int64, created time.Time) Ref {
 	if created.IsZero() {
 		return Ref{ID: id}
 	}
-	return Ref{id, created.Unix()}
+	return Ref{ID: id, Made: created.Unix()}
 }
 
 // Is reports whether both are the same note. The service may round its times.
@@ -229,12 +230,13 @@ func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
 		c = v.claimed[at]
 	}
 	same, claimed := known && r.Is(note), c.note.ID != 0 && c.deleted == NotDeleted
+	perhaps := same && (r.deleted == PerhapsDeleted || r.Where != note.Where) || c.deleted == PerhapsDeleted || c.note.ID != 0 && c.note.Where != note.Where
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
 	switch {
-	case r.deleted == NotDeleted && (same || claimed && (named || c.content) || slices.ContainsFunc(excluded, timed)):
+	case r.deleted == NotDeleted && (same && !perhaps || claimed && (named || c.content && !perhaps) || slices.ContainsFunc(excluded, timed)):
 		return Explained
-	case named, same && r.deleted == PerhapsDeleted, c.deleted == PerhapsDeleted:
+	case named, perhaps:
 		return Excluded
 	case claimed:
 		return Claimed
