@@ -213,10 +213,10 @@ func (e *journalError) Unwrap() error    { return e.err }
 // this line can share a sync with the next upload's.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	e := t.createdEntry(note, false)
+	r.content.learn(&e) // before the worker is free: then those that wait for this are begun
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
-		r.content.learn(&e)
 		r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, Result{Status: Created, NoteID: note.ID, Note: note})
 	})
 }
