@@ -327,8 +327,12 @@ func TestANoteIsNotTakenForATwins(t *testing.T) {
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 				results := program(t.Context(), twin(0), twin(1))
 				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
+				begun := time.Now()
 				results = program(t.Context(), next...)
 				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(next)}, statuses(results), results)
+				if name != "both" {
+					assert.Equal(t, 62*time.Second, time.Since(begun).Truncate(time.Second), "after pauses of 2, 4, 8, 16 and 32 seconds")
+				}
 				assert.Len(t, srv.Notes(), 1)
 			})
 		})
@@ -459,53 +463,77 @@ func TestANoteThatNoOtherCanHaveMadeIsTaken(t *testing.T) {
 	}
 }
 
-// A stream that a killed process had sent has no size in the journal: it may have made a note of any size.
-func TestANoteIsNotTakenForAStreams(t *testing.T) {
+// A stream that a killed process had sent has no size in the journal: it may have made a note of any size. So may every recording
+// where the service does not tell a note's size.
+func TestANoteIsNotTakenForAnothersOfUnknownSize(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
-		stream := twin(0)
-		stream.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, AllNew: true}
-		_, err := collect(t.Context(), u, ingest.Recordings(stream))
-		require.Error(t, err)
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		u.Client, u.Journal = srv.Client(quick()), journal
-		results, err := collect(t.Context(), u, ingest.Recordings(twin(1)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
-	})
+	for _, told := range []bool{true, false} {
+		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+			killed := twin(0)
+			killed.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
+			fault := clinicaldoctest.ResetAfterCommit()
+			if !told {
+				killed.Params.Audio, fault = clinicaldoc.AudioBytes("a.wav", []byte("RIFF")), clinicaldoctest.ResetAfterRequest()
+			}
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, AllNew: true}
+			_, err := collect(t.Context(), u, ingest.Recordings(killed))
+			require.Error(t, err)
+			srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+			u.Client, u.Journal = srv.Client(quick()), journal
+			u.OnEvent = func(e ingest.Event) {
+				if !told && e.State == ingest.StateInDoubt {
+					srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: killed.Params.Name})
+				}
+			}
+			results, err := collect(t.Context(), u, ingest.Recordings(twin(1)))
+			require.NoError(t, err)
+			assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
+			assert.Len(t, srv.Notes(), 1)
+		})
+	}
 }
 
 // forgetful is a journal as earlier versions wrote it, without the hash of what was sent.
-type forgetful struct{ ingest.Journal }
+type forgetful struct {
+	ingest.Journal
+	but string // this one, which it keeps
+}
 
-type forgetfulClaim struct{ ingest.Claim }
+type forgetfulClaim struct {
+	ingest.Claim
+	but string
+}
 
 func (j forgetful) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
 	claim, err := j.Journal.Claim(ctx, key)
-	return forgetfulClaim{claim}, err
+	return forgetfulClaim{claim, j.but}, err
 }
 
 func (c forgetfulClaim) Save(ctx context.Context, e ingest.Entry) error {
-	e.SHA256 = ""
+	if e.SHA256 != c.but {
+		e.SHA256 = ""
+	}
 	return c.Claim.Save(ctx, e)
 }
 
-// That nothing is known of either recording does not make them the same.
+// That nothing is known of either recording, or of one of them, does not make them the same, nor the note the other's.
 func TestANoteIsNotTakenForATwinsOfWhichNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(0)}} {
-			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: forgetful{journal}, Workers: 1, AllNew: true}
-			results, err := collect(t.Context(), u, ingest.Recordings(list...))
-			require.NoError(t, err)
-			assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(list)}, statuses(results), results)
-		}
-	})
+	for _, known := range []string{"", sumOf(twin(0)), sumOf(twin(1))} {
+		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+			for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(0)}, {twin(1)}} {
+				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: forgetful{journal, known}, Workers: 1, AllNew: true}
+				results, err := collect(t.Context(), u, ingest.Recordings(list...))
+				require.NoError(t, err)
+				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(list)}, statuses(results), results)
+			}
+			assert.Len(t, srv.Notes(), 1)
+		})
+	}
 }
 
 // Where they can be read, the journal's hash of what was sent tells them apart, whoever asks: the program that lost them, the
@@ -833,6 +861,26 @@ func TestAClockThatWasSetEndsNoDoubt(t *testing.T) {
 		require.NoError(t, os.WriteFile(path+".set", before.Bytes(), 0o600))
 		assert.Equal(t, ingest.Created, run(path+".set", time.Hour))
 		assert.GreaterOrEqual(t, time.Since(start), 10*time.Minute)
+		assert.Len(t, srv.Notes(), 1)
+	})
+}
+
+// Of two recordings of one name and one content one made a note: it is given to the one that asks first, and not to the other,
+// of which nobody can tell whether it has one.
+func TestOneNoteIsNotGivenToTwo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		same := twin(0)
+		same.Key = "the same content"
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		program(ctx, twin(0), same)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(program(t.Context(), twin(0))))
+		results := program(t.Context(), same)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
+		require.ErrorContains(t, results[0].Err, "was found for another recording before")
 		assert.Len(t, srv.Notes(), 1)
 	})
 }

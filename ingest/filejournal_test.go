@@ -213,6 +213,13 @@ func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
 		}
 	}
 	lines := bytes.SplitAfter(content, []byte("\n"))
+	for _, bad := range [][]byte{
+		append([]byte("0"), lines[0][1:]...), append(bytes.Clone(content), strings.Repeat("RIFF", 200_000)...),
+		append(bytes.Clone(content), "\x00RIFF"+strings.Repeat("\x00", 600_000)...),
+	} {
+		_, err := open(t, bad)
+		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+	}
 	for i := range len(lines) - 2 {
 		left := append(bytes.Join(lines[:i], nil), bytes.Join(lines[i+1:], nil)...)
 		_, err := open(t, left)
@@ -426,10 +433,19 @@ func TestAJournalOfCurrentLinesIsNotCompacted(t *testing.T) {
 	}
 	before, err := os.Stat(path)
 	require.NoError(t, err)
-	bind(t, j, service)
-	after, err := os.Stat(path)
-	require.NoError(t, err)
-	assert.True(t, os.SameFile(before, after))
+	same := func() bool {
+		bind(t, j, service)
+		after, err := os.Stat(path)
+		require.NoError(t, err)
+		return os.SameFile(before, after)
+	}
+	assert.True(t, same())
+	for range 5 { // with room for the header and two notices, half of the lines are outdated then
+		put(t, j, 0, ingest.StateCreated)
+	}
+	assert.True(t, same())
+	put(t, j, 0, ingest.StateCreated)
+	assert.False(t, same(), "now they are the most")
 }
 
 // What a killed process left is cleared away also where its last line lacks its end.

@@ -108,6 +108,7 @@ func checkEntries(t *testing.T, path string) {
 		}
 		for name, value := range lossOf(t, e) {
 			assert.NotContains(t, []string{"params", "error"}, name, value)
+			assert.True(t, value != 0.0 && value != "" || name == "note_id" || name == "user_id", "what is not known is left out: %s", name)
 		}
 	}
 }
@@ -118,6 +119,7 @@ func lossOf(t *testing.T, e ingest.Entry) (members map[string]any) {
 	if len(e.Loss) > 0 {
 		require.NoError(t, json.Unmarshal(e.Loss, &members))
 		assert.NotEmpty(t, members["id"], "by which the client knows it")
+		assert.Equal(t, e.SentAt.UTC().Format(time.RFC3339Nano), members["sent_at"])
 	}
 	if len(e.Loss) > 0 && e.SHA256 != "" {
 		assert.Equal(t, e.SHA256, members["audio_sha256"])

@@ -60,6 +60,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "not there", 6: "empty", 7: "path"},
 		head + "a,7,1,\"Canary\n": {2: "CSV"},
 		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n": {4: "CSV"},
+		head + "a,7,1,\"two\nlines\" Canary,1.wav\n":                    {3: "CSV"},
 		head + "a,7,1,n,1.wav,Canary\n":                                 {2: "columns"},
 		`{"patient":true,"path":"1.wav","name":false}`:                  {1: "neither"},
 		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`:             {1: "member"},
@@ -75,6 +76,11 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		wrong, ok := errors.AsType[*ingest.ManifestError](err)
 		require.True(t, ok)
 		assert.NotContains(t, err.Error(), "Canary", "nothing of a line's own")
+		lines := map[int]bool{}
+		for _, p := range wrong.Problems {
+			lines[p.Line] = true
+		}
+		assert.Len(t, lines, len(want), "no other line is wrong: %v", wrong.Problems)
 		for line, what := range want {
 			found := false
 			for _, p := range wrong.Problems {

@@ -65,7 +65,7 @@ func TestAPersonSaysWhichNoteItIs(t *testing.T) {
 		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: other, By: "a person"}), clinicaldoc.ErrPatientMismatch)
 		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 4711, By: "a person"}), clinicaldoc.ErrNotFound)
 		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 1, By: " "}), clinicaldoc.ErrInvalidArgument, "nobody says so")
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: -1, By: "a person"}), clinicaldoc.ErrInvalidArgument)
+		require.ErrorContains(t, resolve(first.JournalKey, ingest.Resolution{NoteID: -1, By: "a person"}), "must not be negative")
 		require.ErrorIs(t, resolve(ingest.Key{1}, ingest.Resolution{NoteID: 1, By: "a person"}), clinicaldoc.ErrInvalidArgument)
 		word := ingest.Resolution{By: "a person"}
 		for _, note := range srv.Notes() {

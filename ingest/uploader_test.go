@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -126,6 +128,8 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 		{Key: "negative", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: -1, Audio: audio}},
 		{Key: "unnamed", Params: clinicaldoc.CreateNoteParams{PatientID: 1, Audio: audio}},
 	}
+	longest := recording(3)
+	longest.Key = strings.Repeat("k", 1024)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
 	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 		for _, r := range bad {
@@ -133,7 +137,7 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 				return
 			}
 		}
-		recordings(0, 3)(yield)
+		_ = yield(recording(0), nil) && yield(recording(1), nil) && yield(longest, nil)
 	})
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 3, ingest.Refused: len(bad)}, statuses(results))
@@ -331,6 +335,25 @@ func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
+// Not more than ten thousand wait for one; what comes then is told so.
+func TestTooManyEqualRecordings(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		first := recording(1)
+		first.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Minute); return nil }
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2, AllNew: true}, func(yield func(ingest.Recording, error) bool) {
+			for range 10_002 {
+				if !yield(first, nil) {
+					return
+				}
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1, ingest.AlreadyThere: 10_000}, statuses(results))
+		require.ErrorIs(t, results[0].Err, ingest.ErrTaken)
+	})
+}
+
 func TestAJournalBelongsToOneService(t *testing.T) {
 	t.Parallel()
 	first, second, path := newBox(t), newBox(t), journalPath(t)
@@ -469,20 +492,30 @@ func TestASourceThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 // A note that the service made for somebody else is there: the recording is a doubt, and is not uploaded once more.
 func TestANoteThatWasMadeForAnotherPatientIsADoubt(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
-	ctx, cancel := context.WithCancel(t.Context())
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
-	u.OnEvent = func(e ingest.Event) {
-		if e.State == ingest.StateInDoubt {
-			cancel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
+		for range 2 { // of two processes
+			journal, err := openOrBegin(t.Context(), srv.URL, path)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+			defer cancel()
+			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, ingest.Recordings(recording(1)))
+			require.NoError(t, journal.Close())
+			require.Len(t, results, 1)
+			assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
+			assert.Equal(t, int64(4711), results[0].NoteID)
+			_, entries, err := ingest.ReadJournal(t.Context(), path)
+			require.NoError(t, err)
+			var loss map[string]any
+			require.NoError(t, json.Unmarshal(entries[0].Loss, &loss))
+			assert.Equal(t, entries[0].SHA256, loss["audio_sha256"])
+			assert.Equal(t, entries[0].SentAt.UTC().Format(time.RFC3339Nano), loss["sent_at"])
 		}
-	}
-	results, err := collect(ctx, u, ingest.Recordings(recording(1)))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, results, 1)
-	assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
-	assert.Equal(t, int64(4711), results[0].NoteID)
+		assert.Equal(t, 1, attempts(srv))
+	})
 }
 
 func TestACallersBeforeCommitIsHeard(t *testing.T) {
