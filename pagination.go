@@ -100,7 +100,7 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 		}
 		for key := range d.Fields() {
 			switch object := d.Kind() == jsonscan.Object; {
-			case string(key) == own, string(key) == "data" && !object:
+			case string(key) == own, string(key) == "data" && d.Kind() == jsonscan.Array:
 				rows(d)
 			case string(key) == "meta" && object:
 				for key := range d.Fields() {
