@@ -61,7 +61,8 @@ func (r Result) LogValue() slog.Value {
 func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result", r) }
 
 // Work uploads recordings of the queue and yields what became of each, until the context ends. The uploader says by which
-// client, how many at a time and how sure FindCreated has to be; its Journal is the fleet's, whatever it says.
+// client, how many at a time, how sure FindCreated has to be and, unless the service is to be asked once, whose recordings they
+// are; its Journal is the fleet's, whatever it says.
 //
 // What fails and may succeed later is tried again after growing pauses, on any machine; what is refused for good becomes a
 // dead letter. A recording in doubt is looked for once and then rests until it can be decided. When all fail the same way the
@@ -293,8 +294,11 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	return ingest.Result{Recording: recording}, err
 }
 
-// whose recordings they are is asked once.
+// whose recordings they are is asked once, unless the uploader says it.
 func (w *work) whose(ctx context.Context) (ingest.Owner, error) {
+	if w.uploader.Owner.Service != "" {
+		return w.uploader.Owner, nil
+	}
 	if owner := w.owner.Load(); owner != nil {
 		return *owner, nil
 	}

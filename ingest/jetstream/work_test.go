@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -35,6 +37,48 @@ func uploader(srv *clinicaldoctest.Server) *ingest.Uploader {
 	return &ingest.Uploader{Client: srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))}
 }
 
+// Whose recordings they are the uploader says, or the service, which is asked once.
+func TestAFleetKnowsWhoseItsRecordingsAre(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		given  bool
+		fault  clinicaldoctest.Fault
+		asked  int
+		header string
+	}{
+		"given":           {true, clinicaldoctest.Delay(0), 0, "user=17"},
+		"asked":           {false, clinicaldoctest.Delay(0), 1, "user=1"},
+		"asked once more": {false, clinicaldoctest.Answer(503, "synthetic").Times(1), 2, "user=1"},
+	} {
+		inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+			srv.Inject(clinicaldoctest.RouteMe, c.fault)
+			f := e.fleet(defaultLease)
+			publish(t, f, dir, 5)
+			u := uploader(srv)
+			u.Workers = 1
+			if c.given {
+				u.Owner = ingest.Owner{Service: ingest.ServiceName(srv.URL), UserID: 17}
+			}
+			for _, err := range f.Drain(t.Context(), u) {
+				require.NoError(t, err)
+			}
+			asked := 0
+			for _, request := range srv.Requests() {
+				if request.Route == clinicaldoctest.RouteMe {
+					asked++
+				}
+			}
+			assert.Equal(t, c.asked, asked, name)
+			entry, err := e.bucket(e.store.name).Get(t.Context(), headerKey)
+			require.NoError(t, err)
+			var h storeHeader
+			require.NoError(t, json.Unmarshal(entry.Value(), &h))
+			assert.Contains(t, h.Owner, c.header, name)
+		})
+	}
+}
+
 // A worker is alive as long as it works, and gone when it has ended.
 func TestAWorkerIsAliveWhileItWorks(t *testing.T) {
 	t.Parallel()
@@ -53,7 +97,9 @@ func TestAWorkerIsAliveWhileItWorks(t *testing.T) {
 			return len(workers)
 		}
 		for range 10 {
-			time.Sleep(29 * time.Second)
+			time.Sleep(time.Second)
+			assert.Equal(t, 1, alive())
+			time.Sleep(28 * time.Second)
 			assert.Equal(t, 1, alive())
 		}
 		cancel()
@@ -358,6 +404,125 @@ func TestTheEndOfTheWorkIsNotTheEndOfItsRecordings(t *testing.T) {
 		assert.Zero(t, e.count("q", "r"), "it was taken out of the queue")
 		assert.Greater(t, time.Since(begun), 10*time.Second)
 		assert.Equal(t, 1, e.signs, "after ten seconds")
+		assert.Len(t, e.bucket(f.store.liveName()).writes, 2, "so is the worker")
+	})
+}
+
+// What a worker says of itself is what it does.
+func TestAWorkerSaysWhatItDoes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		fault           clinicaldoctest.Fault
+		uploading, done int
+		failing         string
+	}{
+		"it uploads":     {clinicaldoctest.Delay(time.Minute).After(2), 1, 2, ""},
+		"it is through":  {clinicaldoctest.Delay(0), 0, sameFailures, ""},
+		"all is refused": {clinicaldoctest.Answer(403, "synthetic").Always(), 0, 0, "403"},
+	} {
+		inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+			srv.Inject(clinicaldoctest.RouteCreateNote, c.fault)
+			srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(403, "synthetic").After(1).Always())
+			f := e.fleet(defaultLease)
+			publish(t, f, dir, sameFailures)
+			u := uploader(srv)
+			u.Workers = 1
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			timer := time.AfterFunc(12*time.Second, func() {
+				workers, err := f.live.workers(t.Context())
+				assert.NoError(t, err)
+				assert.Len(t, workers, 1, name)
+				for _, w := range workers {
+					assert.Equal(t, []int{c.uploading, c.done, os.Getpid()}, []int{w.Uploading, w.Done, w.Process}, name)
+					assert.Equal(t, c.failing != "", w.Failing != "", name)
+					assert.Contains(t, w.Failing, c.failing, name)
+				}
+			})
+			defer timer.Stop()
+			for _, err := range f.Work(ctx, u) {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// The fleet of another service or user ends the work with an error, once, and what waits there stays as it is.
+func TestAnotherUsersFleetIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for owner, want := range map[ingest.Owner]error{
+		{Service: "https://api.clinicaldoc.test", UserID: 99}: ingest.ErrOtherUser,
+		{Service: "https://other.example.test"}:               ingest.ErrOtherService,
+	} {
+		inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+			f := e.fleet(defaultLease)
+			_, err := f.Journal().Bind(t.Context(), owner)
+			require.NoError(t, err)
+			publish(t, f, dir, 5)
+			var all []error
+			for result, err := range f.Work(t.Context(), uploader(srv)) {
+				assert.Zero(t, result.Ending)
+				all = append(all, err)
+			}
+			require.Len(t, all, 1)
+			require.ErrorIs(t, all[0], want)
+			assert.Equal(t, 5, e.count("q"))
+			assert.Zero(t, e.count("r", "dead"))
+			assert.Empty(t, srv.Notes())
+		})
+	}
+}
+
+// A worker that ends while it leads a pause has ended that too.
+func TestAnEndedWorkLeavesNoPause(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, sameFailures)
+		srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+		e.carry = func(_ context.Context, _ string, effect func() error) error {
+			time.Sleep(time.Millisecond)
+			return effect()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		paused := time.AfterFunc(9*time.Second, func() { assert.NotEmpty(t, e.paused()) })
+		defer paused.Stop()
+		for _, err := range f.Work(ctx, uploader(srv)) {
+			require.NoError(t, err)
+		}
+		assert.Empty(t, e.paused())
+	})
+}
+
+// Who has left the loop is told nothing more, not even that the store cannot be trusted.
+func TestABreakIsTheLastWord(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		var harmed, noticed atomic.Bool
+		e.before = func(_ context.Context, op, _ string) error {
+			switch {
+			case !harmed.Load():
+				return nil
+			case op == "stream":
+				noticed.Store(true)
+				return jetstream.ErrStreamNotFound
+			}
+			return errors.New("synthetic")
+		}
+		for _, err := range f.Work(t.Context(), uploader(srv)) {
+			require.NoError(t, err)
+			harmed.Store(true)
+			time.Sleep(time.Minute) // the others look
+			break
+		}
+		assert.True(t, noticed.Load())
 	})
 }
 
