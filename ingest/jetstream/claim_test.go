@@ -128,6 +128,7 @@ func TestTheFirstNoteStays(t *testing.T) {
 		other := created
 		other.NoteID++
 		require.NoError(t, second.Save(t.Context(), other))
+		assert.Equal(t, created.NoteID, second.Entry().NoteID, "also for who came second")
 		r, _, err := j.read(t.Context(), key(1))
 		require.NoError(t, err)
 		assert.Equal(t, created.NoteID, r.Entry.NoteID)
@@ -162,6 +163,10 @@ func TestADoubtIsCountedByTheEnginesClock(t *testing.T) {
 		doubt.Until = time.Now().Add(10 * time.Minute)
 		require.NoError(t, c.Save(t.Context(), doubt))
 		assert.True(t, c.record.Due.Equal(time.Now().Add(time.Hour+10*time.Minute)), c.record.Due)
+		c.Release()
+		e.ahead = 2 * time.Hour // of a new leader
+		c = claimed(t, j, 1)
+		assert.True(t, c.Entry().Until.Equal(doubt.Until), "no clock ends it before the time that was written")
 		c.Release()
 	})
 }
@@ -202,5 +207,102 @@ func TestARecordingWithItsNoteStays(t *testing.T) {
 		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
 		c.Release()
 		assert.Equal(t, ingest.StateCreated, claimed(t, j, 1).Entry().State)
+	})
+}
+
+// What is not needed is not written: each write of an embedded server is a sync of the disk.
+func TestNothingIsWrittenTwice(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do     func(t *testing.T, c *claim)
+		writes int
+	}{
+		"carried out unheard": {func(t *testing.T, c *claim) {
+			t.Helper()
+			require.NoError(t, c.Save(t.Context(), entry(0, ingest.StateCommitting)))
+		}, 1},
+		"its note, carried out unheard": {func(t *testing.T, c *claim) {
+			t.Helper()
+			require.NoError(t, c.Save(t.Context(), entry(0, ingest.StateCreated)))
+		}, 1},
+		"renewed after its note": {func(t *testing.T, c *claim) {
+			t.Helper()
+			require.NoError(t, c.Save(t.Context(), entry(0, ingest.StateCreated)))
+			c.renew(t.Context())
+		}, 1},
+		"released twice": {func(t *testing.T, c *claim) {
+			t.Helper()
+			c.renew(t.Context())
+			c.Release()
+			c.Release()
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine()
+				unheard := strings.HasSuffix(name, "unheard")
+				e.carry = func(_ context.Context, op string, effect func() error) error {
+					err := effect()
+					if op == "create" && unheard {
+						unheard = false
+						return nats.ErrTimeout
+					}
+					return err
+				}
+				j := e.fleet(defaultLease).Journal()
+				held := claimed(t, j, 0)
+				c.do(t, held)
+				assert.Len(t, e.writesOf(j, key(0), time.Now()), c.writes)
+				held.Release()
+			})
+		})
+	}
+}
+
+// While another has a recording, its record is looked at: one that is let go, or has its note, is not waited for any longer. Who
+// was a moment too late for one that was free waits like any other.
+func TestAClaimWaitsForTheOneBeforeIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meanwhile func(t *testing.T, first *claim)
+		state     ingest.State
+	}{
+		"let go": {func(_ *testing.T, first *claim) { first.Release() }, ingest.StateClaimed},
+		"its note": {func(t *testing.T, first *claim) {
+			t.Helper()
+			assert.NoError(t, first.Save(t.Context(), entry(1, ingest.StateCreated)))
+		}, ingest.StateCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine()
+				first := leased(t, e.fleet(defaultLease).Journal(), 1)
+				timer := time.AfterFunc(time.Second, func() { c.meanwhile(t, first) })
+				defer timer.Stop()
+				asked := time.Now()
+				second := claimed(t, e.fleet(defaultLease).Journal(), 1)
+				assert.Equal(t, c.state, second.Entry().State)
+				assert.Equal(t, 7500*time.Millisecond, time.Since(asked))
+				second.Release()
+				first.Release()
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		leased(t, e.fleet(defaultLease).Journal(), 1).Release()
+		slow, faster := e.another(), false
+		slow.before = func(_ context.Context, op, _ string) error {
+			if op == "update" && !faster {
+				faster = true
+				claimed(t, e.fleet(defaultLease).Journal(), 1).stopRenewing() // and it dies
+			}
+			return nil
+		}
+		asked := time.Now()
+		claimed(t, slow.fleet(defaultLease).Journal(), 1).Release()
+		assert.Equal(t, 30*time.Second, time.Since(asked))
 	})
 }

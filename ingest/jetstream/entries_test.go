@@ -72,6 +72,17 @@ func TestEntriesForAPatient(t *testing.T) {
 	save(t, theirs, moved)
 	assert.Equal(t, map[ingest.Key]ingest.State{key(0): ingest.StateCommitting}, statesOf(t, mine, 10, time.Time{}), "so may be one that was sent")
 
+	// What was refused before it was sent leads from its patient when it is sent. The first moment counts.
+	late, err := theirs.Claim(t.Context(), key(22))
+	require.NoError(t, err)
+	e := entry(22, ingest.StateRefused)
+	e.Patient = 11
+	require.NoError(t, late.Save(t.Context(), e))
+	e.State = ingest.StateCommitting
+	require.NoError(t, late.Save(t.Context(), e))
+	late.Release()
+	assert.Equal(t, map[ingest.Key]ingest.State{key(22): ingest.StateCommitting}, statesOf(t, mine, 11, e.SentAt))
+
 	// A claim is of its own key, whatever the entry says.
 	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated} {
 		c := claimed(t, theirs, 30+n)

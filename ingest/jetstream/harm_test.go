@@ -105,7 +105,7 @@ func TestWorkOutlivesItsServer(t *testing.T) {
 	port := s.Addr().(*net.TCPAddr).Port
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	taken := 0
+	taken, joined := 0, make(chan error, 1)
 	u := &ingest.Uploader{Client: srv.Client(), Find: clinicaldoc.FindCreatedParams{Settle: time.Second}} // a commit may be without an answer
 	for result, err := range f.Drain(ctx, u) {
 		require.NoError(t, err)
@@ -117,10 +117,15 @@ func TestWorkOutlivesItsServer(t *testing.T) {
 		case 20:
 			s.Shutdown()
 			s.WaitForShutdown()
+			go func() {
+				_, err := Join(ctx, f.store.conn, Params{})
+				joined <- err
+			}()
 			s = startServerWith(t, &server.Options{Port: port, StoreDir: dir})
 		}
 	}
 	require.NoError(t, ctx.Err())
+	require.NoError(t, <-joined, "who comes meanwhile waits too")
 	require.NoError(t, srv.CreatedOnce(contents(count)...))
 	assert.Empty(t, letters(t, f))
 }

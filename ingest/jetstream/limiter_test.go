@@ -142,6 +142,38 @@ func TestPlacesOfThePastAreNotUsed(t *testing.T) {
 	})
 }
 
+// Those who wait in one process take turns.
+func TestALimitersWaitersTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		l, err := e.fleet(defaultLease).Limiter(2)
+		require.NoError(t, err)
+		e.carry = func(_ context.Context, _ string, effect func() error) error {
+			time.Sleep(time.Millisecond)
+			return effect()
+		}
+		for range 2 { // the first is late
+			require.NoError(t, l.Wait(t.Context()))
+		}
+		var all sync.WaitGroup
+		went := make(chan time.Time, 6)
+		for range cap(went) {
+			all.Go(func() {
+				assert.NoError(t, l.Wait(t.Context()))
+				went <- time.Now()
+			})
+		}
+		all.Wait()
+		last := <-went
+		for range cap(went) - 1 {
+			next := <-went
+			assert.Greater(t, next.Sub(last), 400*time.Millisecond)
+			last = next
+		}
+	})
+}
+
 // How long a place was waited for says nothing of the engine: one failure after it is asked again about like any other.
 func TestALongWaitIsNoFailure(t *testing.T) {
 	t.Parallel()
@@ -185,6 +217,9 @@ func TestALimitOutlivesItsServer(t *testing.T) {
 	l, err := f.Limiter(1000)
 	require.NoError(t, err)
 	require.NoError(t, l.Wait(t.Context()))
+	stream, err := f.store.js.Stream(t.Context(), f.store.limitName())
+	require.NoError(t, err)
+	assert.Equal(t, jetstream.MemoryStorage, stream.CachedInfo().Config.Storage)
 	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.limitName()))
 	l.left = 0
 	require.NoError(t, l.Wait(t.Context()))

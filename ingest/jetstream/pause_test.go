@@ -299,6 +299,38 @@ func TestAPauseOutlivesNobody(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+	for name, c := range map[string]struct {
+		left  time.Duration // until another should have looked
+		over  bool
+		leads bool
+	}{
+		"the other looks":           {3 * time.Second, false, false},
+		"the other is a bit late":   {-4 * time.Second, false, false},
+		"the other is too late":     {-5 * time.Second, false, true},
+		"the other's pause is over": {3 * time.Second, true, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			e := newEngine()
+			b := newResting(e, "b")
+			other := livePause{Pause: Pause{Until: time.Now().Add(c.left)}, Kind: string(kindService), By: "other", Step: 1, Over: c.over}
+			require.NoError(t, b.fleet.live.setPause(ctx, other, 0))
+			b.failTimes(ctx, 5)
+			assert.Equal(t, c.leads, len(e.paused()) > 0, name)
+
+			// What another leads since is that one's to end, or to shorten.
+			_, revision, err := b.fleet.live.pause(ctx)
+			require.NoError(t, err)
+			other.Over, other.Step = false, 5
+			require.NoError(t, b.fleet.live.setPause(ctx, other, revision))
+			b.report(ctx, nil, "")
+			cancel()
+			synctest.Wait()
+			now, _, err := b.fleet.live.pause(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, []any{false, 5}, []any{now.Over, now.Step}, name)
+		})
+	}
 }
 
 // Who lives is told, whatever else stands beside it.

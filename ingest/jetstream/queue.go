@@ -280,7 +280,7 @@ func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery
 	if l == freshLane || d.damaged {
 		return d, nil
 	}
-	if delivered, err := message.Metadata(); err == nil && delivered.NumDelivered == 1 && d.waiting.Rest > 0 {
+	if delivered, err := message.Metadata(); err == nil && delivered.NumDelivered == 1 {
 		return nil, message.NakWithDelay(d.waiting.Rest) // a message that is published comes at once
 	}
 	d.tries += q.tries(ctx, d.waiting.Key)

@@ -146,7 +146,9 @@ func TestPublishTellsTheTruth(t *testing.T) {
 	}
 	large := filed(t, dir, 1)
 	large.Params.Name = string(make([]byte, 1<<20))
-	require.ErrorIs(t, f.Publish(t.Context(), large), nats.ErrMaxPayload, "which is known at once")
+	err := f.Publish(t.Context(), large)
+	require.ErrorIs(t, err, nats.ErrMaxPayload)
+	require.NotErrorIs(t, err, errEngine, "which is known at once")
 	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.queueName()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -216,6 +218,7 @@ func TestWhatCountsForAPause(t *testing.T) {
 		counts, tried bool
 	}{
 		{ingest.Result{Status: ingest.Created}, nil, 1, true, true},
+		{ingest.Result{Status: ingest.AlreadyThere, Err: errors.New("synthetic")}, nil, 1, true, true},
 		{ingest.Result{Status: ingest.Refused, Err: clinicaldoc.ErrUnauthorized}, nil, 1, true, true},
 		{ingest.Result{Status: ingest.Refused, Err: clinicaldoc.ErrValidation}, nil, 1, false, true},
 		{ingest.Result{Status: ingest.InDoubt}, nil, 1, true, true},
@@ -228,6 +231,12 @@ func TestWhatCountsForAPause(t *testing.T) {
 	} {
 		got := judge(c.result, c.err, c.tries, 0.5, defaultLease)
 		assert.Equal(t, []bool{c.counts, c.tried}, []bool{got.counts, got.tried}, c.result)
+		if c.err != nil && c.tried && c.result.NoteID == 0 && got.Ending == Later {
+			assert.Equal(t, []any{ingest.Refused, c.err}, []any{got.Status, got.Err}, "who asks is told why")
+		}
+		if got.Ending == Done {
+			require.NoError(t, got.cause, "a note is no failure")
+		}
 	}
 }
 
@@ -266,6 +275,15 @@ func TestNothingThatMaySucceedLaterIsLost(t *testing.T) {
 			u := uploader(srv)
 			u.Find = clinicaldoc.FindCreatedParams{Settle: time.Second, UniqueName: true}
 			failed, done := 0, map[string]bool{}
+			var mu sync.Mutex
+			var told []bool // of pauses: that one begins, or is over
+			u.OnEvent = func(event ingest.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if event.Pause != nil {
+					told = append(told, event.Pause.Why != nil)
+				}
+			}
 			for result, err := range f.Drain(t.Context(), u) {
 				require.NoError(t, err)
 				require.NotEqual(t, Dead, result.Ending, result)
@@ -278,6 +296,7 @@ func TestNothingThatMaySucceedLaterIsLost(t *testing.T) {
 				}
 			}
 			assert.Len(t, done, count, name)
+			assert.Equal(t, []bool{true, false}, told, name)
 			assert.NoError(t, srv.CreatedOnce(contents(count)...), name)
 		})
 	}
@@ -350,18 +369,26 @@ func TestDamageEndsNothingElse(t *testing.T) {
 		}
 	}
 	publish(t, f, dir, 5)
-	_, err = f.store.js.Publish(t.Context(), f.store.subject("q")+"unreadable", []byte("{"))
-	require.NoError(t, err)
-	// Without a look at notes of the same size, which nobody can tell apart before the first of them is created.
-	assert.Equal(t, map[Ending]int{Done: 4, Dead: 2}, drain(t, f, &ingest.Uploader{Client: srv.Client(), AllNew: true}))
-	require.NoError(t, srv.CreatedOnce(contents(5)...))
-	dead := letters(t, f)
-	require.Len(t, dead, 2)
-	for _, letter := range dead {
-		if letter.Recording.Key == "" {
-			require.ErrorIs(t, f.Redrive(t.Context(), letter), clinicaldoc.ErrInvalidArgument)
-		}
+	for kind, text := range map[string]string{"q": "{", "r": `{"rest":3600000000000}`, "dead": `{"reason":"synthetic","tries":1,`} {
+		_, err = f.store.js.Publish(t.Context(), f.store.subject(kind)+"unreadable", []byte(text))
+		require.NoError(t, err)
 	}
+	// Without a look at notes of the same size, which nobody can tell apart before the first of them is created.
+	assert.Equal(t, map[Ending]int{Done: 4, Dead: 3}, drain(t, f, &ingest.Uploader{Client: srv.Client(), AllNew: true}))
+	require.NoError(t, srv.CreatedOnce(contents(5)...))
+	reasons := map[string]int{}
+	for _, letter := range letters(t, f) {
+		if letter.Recording.Key != "" {
+			continue
+		}
+		reasons[letter.Reason]++
+		err := f.Redrive(t.Context(), letter)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.ErrorContains(t, err, "publish its recording again, then discard it")
+		require.NoError(t, f.Discard(t.Context(), letter))
+	}
+	assert.Equal(t, map[string]int{"jetstream: the message cannot be read": 2, "the letter cannot be read": 1}, reasons)
+	assert.Len(t, letters(t, f), 1, "the damaged one")
 	doubts := 0
 	for e, err := range j.Doubts(t.Context()) {
 		require.NoError(t, err)
@@ -498,7 +525,8 @@ func TestAnEndlessDoubtBecomesADeadLetter(t *testing.T) {
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
 	publish(t, f, dir, 1)
 	w := &work{fleet: f}
-	endless := ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(-time.Second), Err: fail("a person has to look")}
+	private := fail("a person has to look", errors.New("CANARY"))
+	endless := ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(-time.Second), Err: fmt.Errorf("CANARY: %w", private)}
 	l := freshLane
 	for look := 1; ; look++ {
 		d := nextOf(t, f, l)
@@ -513,6 +541,7 @@ func TestAnEndlessDoubtBecomesADeadLetter(t *testing.T) {
 	}
 	require.Len(t, letters(t, f), 1)
 	assert.Contains(t, letters(t, f)[0].Reason, "a person has to look")
+	assert.NotContains(t, letters(t, f)[0].Reason, "CANARY")
 	assert.Zero(t, messages(t, f))
 }
 
@@ -545,10 +574,18 @@ func TestWhatWaitsStaysWhenItIsPublishedAgain(t *testing.T) {
 func TestARefusalIsNotAskedAboutAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newEngine().fleet(defaultLease)
+		e := newEngine()
+		f := e.fleet(defaultLease)
 		begun := time.Now()
 		for range 2 {
 			require.NoError(t, f.queue.put(t.Context(), freshLane, "key", []byte("{}")))
+		}
+		// Some servers have another code for it, and others yet for what is no matter of room.
+		for code, want := range map[jetstream.ErrorCode]bool{10164: true, 10054: false} {
+			e.before = func(context.Context, string, string) error { return &jetstream.APIError{ErrorCode: code} }
+			err := f.queue.put(t.Context(), freshLane, "key", []byte("{}"))
+			assert.Equal(t, want, err == nil, code)
+			require.NotErrorIs(t, err, ErrQueueFull)
 		}
 		assert.Zero(t, time.Since(begun))
 	})
@@ -556,6 +593,13 @@ func TestARefusalIsNotAskedAboutAgain(t *testing.T) {
 
 func TestAFullLaneKeepsARecordingWhereItIs(t *testing.T) {
 	t.Parallel()
+	for _, code := range []jetstream.ErrorCode{10077, 10023} { // a limit of the stream's, the server's disk
+		fullLane(t, code)
+	}
+}
+
+func fullLane(t *testing.T, code jetstream.ErrorCode) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
 		f := e.fleet(defaultLease)
@@ -564,7 +608,7 @@ func TestAFullLaneKeepsARecordingWhereItIs(t *testing.T) {
 		d := nextOf(t, f, freshLane)
 		e.before = func(_ context.Context, op, _ string) error {
 			if op == "publish" {
-				return &jetstream.APIError{ErrorCode: codeFull}
+				return &jetstream.APIError{ErrorCode: code}
 			}
 			return nil
 		}
@@ -628,4 +672,14 @@ func TestStatusCountsEachRecordingOnce(t *testing.T) {
 	pause.Over = true
 	require.NoError(t, f.live.setPause(t.Context(), pause, revision))
 	becomes(want, "it is over")
+
+	for n := range 6 { // of two machines, the oldest last
+		w := Worker{Host: fmt.Sprint("host ", n%2), Since: time.Unix(int64(1000-n), 0).UTC()}
+		require.NoError(t, f.live.beat(t.Context(), fmt.Sprint(n), liveWorker{Worker: w}))
+	}
+	var order []string
+	for _, w := range status().Workers {
+		order = append(order, fmt.Sprint(w.Host, " ", w.Since.Unix()))
+	}
+	assert.Equal(t, []string{"host 0 996", "host 0 998", "host 0 1000", "host 1 995", "host 1 997", "host 1 999"}, order)
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -250,6 +251,10 @@ func TestParamsAreChecked(t *testing.T) {
 		_, err := newStore(conn, Params{Name: name})
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 	}
+	s, err := newStore(conn, Params{})
+	require.NoError(t, err)
+	require.ErrorContains(t, s.begin(t.Context(), 3), "cannot be made", "on one server")
+	assert.Equal(t, []int{3, 1}, []int{s.header.Replicas, s.header.Buckets}, "writes of a cluster are not synced one by one")
 }
 
 // A commit that is under way when a bucket is deleted never becomes a note.
@@ -304,7 +309,7 @@ func TestVersionsKeepApart(t *testing.T) {
 	_, err = strconv.Atoi(string(value.Value()))
 	require.Error(t, err)
 
-	for _, header := range []string{`{"format":3,"id":"a","buckets":1}`, `{"format":1,"id":"a","buckets":1}`, `{"id":"a","buckets":1}`, `{`, ``} {
+	for _, header := range []string{`{"format":3,"id":"a","buckets":1}`, `{"format":1,"id":"a","buckets":1}`, `{"id":"a","buckets":1}`, `{"format":2,"buckets":1}`, `{"format":2,"id":"a"}`, `{`, ``} {
 		_, err = today.Put(t.Context(), headerKey, []byte(header))
 		require.NoError(t, err)
 		_, err = Join(t.Context(), conn, Params{Name: "today"})
@@ -326,6 +331,20 @@ func TestWhatIsLeftOfAFleetIsNoNewOne(t *testing.T) {
 	_, err = Begin(t.Context(), conn, Params{})
 	require.ErrorIs(t, err, ErrStore)
 	openFleet(t, conn, Params{Name: defaultName + "-other"})
+
+	// What was not begun to its end is one: it holds nothing.
+	cut, err := newStore(conn, Params{Name: "cut"})
+	require.NoError(t, err)
+	_, err = cut.js.CreateStream(t.Context(), cut.rootConfig())
+	require.NoError(t, err)
+	_, err = Join(t.Context(), conn, Params{Name: "cut"})
+	require.ErrorIs(t, err, ErrNoFleet)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Begin(ended, conn, Params{Name: "cut"})
+	require.ErrorIs(t, err, errEngine, "nobody knows what is there")
+	_, err = Begin(t.Context(), conn, Params{Name: "cut"})
+	require.NoError(t, err)
 }
 
 func TestAFleetBelongsToOneServiceAndUser(t *testing.T) {
@@ -423,17 +442,36 @@ func TestALimitedConsumerIsRefused(t *testing.T) {
 func TestTheOriginStaysWhenTheUserBecomesKnown(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	for _, owner := range []ingest.Owner{{Service: "http://127.0.0.1:80"}, {Service: "http://LOCALHOST", UserID: 7}, {Service: "http://localhost", UserID: 7}} {
-		binding, err := e.fleet(defaultLease).Journal().Bind(t.Context(), owner)
-		require.NoError(t, err)
-		assert.Equal(t, "http://127.0.0.1:80", binding.Origin)
+	root := e.bucket(e.store.name)
+	reads := 0
+	e.before = func(_ context.Context, op, key string) error {
+		if op == "get" && key == headerKey {
+			reads++
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		owner  ingest.Owner
+		writes int // of the header, of which the first made the fleet
+	}{
+		{ingest.Owner{Service: "http://127.0.0.1:80"}, 2}, {ingest.Owner{Service: "http://localhost"}, 2},
+		{ingest.Owner{Service: "http://LOCALHOST", UserID: 7}, 3}, {ingest.Owner{Service: "http://localhost", UserID: 7}, 3}, {ingest.Owner{Service: "http://localhost"}, 3},
+	} {
+		j := e.fleet(defaultLease).Journal()
+		for range 2 {
+			reads = 0
+			binding, err := j.Bind(t.Context(), c.owner)
+			require.NoError(t, err)
+			assert.Equal(t, "http://127.0.0.1:80", binding.Origin)
+		}
+		assert.Zero(t, reads, "it is known")
+		assert.Len(t, root.writes, c.writes, c.owner)
 	}
 	user := ingest.Owner{Service: "http://localhost", UserID: 8}
 	_, err := e.fleet(defaultLease).Journal().Bind(t.Context(), user)
 	require.ErrorIs(t, err, ingest.ErrOtherUser)
 
 	// Whoever joins a fleet that was repaired learns that it has gaps.
-	root := e.bucket(e.store.name)
 	entry, err := root.Get(t.Context(), headerKey)
 	require.NoError(t, err)
 	_, err = root.Put(t.Context(), headerKey, bytes.Replace(entry.Value(), []byte(`{`), []byte(`{"gaps":true,`), 1))
@@ -451,10 +489,12 @@ func TestAnotherFleetThanTheOneThatWasJoinedIsRefused(t *testing.T) {
 	f := e.fleet(defaultLease)
 	require.NoError(t, f.store.open(t.Context(), 1))
 	require.ErrorIs(t, f.store.open(t.Context(), 2), ErrStore)
-	value, err := json.Marshal(storeHeader{Format: format, ID: "other", Replicas: 1, Buckets: 2})
-	require.NoError(t, err)
-	_, err = e.bucket(e.store.name).Put(t.Context(), headerKey, value)
-	require.NoError(t, err)
-	_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
-	require.ErrorIs(t, err, ErrStore)
+	for _, header := range []storeHeader{{Format: format, ID: "other", Replicas: 1, Buckets: 2}, {Format: format + 1, ID: f.store.header.ID, Replicas: 1, Buckets: 2}} {
+		value, err := json.Marshal(header)
+		require.NoError(t, err)
+		_, err = e.bucket(e.store.name).Put(t.Context(), headerKey, value)
+		require.NoError(t, err)
+		_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
+		require.ErrorIs(t, err, ErrStore, header)
+	}
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 // Each number of the fleet's timing stands here once more: doubled or halved, one of these tests fails.
@@ -42,6 +44,7 @@ func TestALeaseLasts30Seconds(t *testing.T) {
 		assert.Equal(t, 30*time.Second, time.Since(asked))
 		other.Release()
 		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)), ingest.ErrTaken)
+		assert.True(t, c.lost, "it asks no more")
 	})
 }
 
@@ -116,17 +119,19 @@ func TestWhatTheServerIsTold(t *testing.T) {
 	conn := connect(t, s)
 	assert.Equal(t, 500*time.Millisecond, conn.Opts.ReconnectWait)
 	assert.Equal(t, 3*time.Second, conn.Opts.PingInterval)
-	f := openFleet(t, conn, Params{})
+	f := openFleet(t, conn, Params{Lease: 40 * time.Second})
 	for _, l := range []lane{freshLane, againLane} {
-		assert.Equal(t, 30*time.Second, f.queue.consumer(l).CachedInfo().Config.AckWait)
+		assert.Equal(t, 40*time.Second, f.queue.consumer(l).CachedInfo().Config.AckWait)
 	}
-	other, err := Join(t.Context(), conn, Params{Lease: time.Minute, Logger: discard})
-	require.NoError(t, err)
-	assert.Equal(t, 30*time.Second, other.queue.ackWait, "whatever a worker is told later")
-	assert.Same(t, discard, other.logger)
 	bucket, err := f.live.kv.Status(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 10*time.Minute, bucket.TTL())
+	_, err = f.store.js.UpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: f.store.liveName(), TTL: time.Hour}) // by an administrator
+	require.NoError(t, err)
+	other, err := Join(t.Context(), conn, Params{Lease: time.Minute, Logger: discard})
+	require.NoError(t, err)
+	assert.Equal(t, 40*time.Second, other.queue.ackWait, "whatever a worker is told later")
+	assert.Same(t, discard, other.logger)
 
 	asked, err := connect(t, s).SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.>")
 	require.NoError(t, err)
@@ -157,6 +162,9 @@ func TestAServerHas10SecondsToStart(t *testing.T) {
 		_, err := Embed(t.Context(), dir)
 		require.Error(t, err)
 		assert.Equal(t, 10*time.Second, time.Since(begun).Round(time.Second))
+		lock, err := disk.Take(filepath.Join(dir, "clinicaldoc.lock"))
+		require.NoError(t, err, "the folder is free for the next try")
+		require.NoError(t, disk.Close(lock))
 	})
 }
 
@@ -178,6 +186,24 @@ func TestDoubtsThatDoNotComeAreAnError(t *testing.T) {
 			failed = true
 		}
 		assert.True(t, failed)
+		e.watched = make(chan jetstream.KeyValueEntry)
+		value, err := json.Marshal(record{Entry: entry(1, ingest.StateInDoubt)})
+		require.NoError(t, err)
+		go func() { // a large journal takes a while
+			for range 3 {
+				time.Sleep(15 * time.Second)
+				e.watched <- &memoryEntry{value: value}
+			}
+			for range e.store.header.Buckets {
+				e.watched <- nil
+			}
+		}()
+		doubts := 0
+		for _, err := range e.fleet(defaultLease).Journal().Doubts(t.Context()) {
+			require.NoError(t, err)
+			doubts++
+		}
+		assert.Equal(t, 3, doubts)
 	})
 }
 
@@ -197,10 +223,19 @@ func TestALivingWorkerIsNoticed(t *testing.T) {
 	})
 }
 
-// A commit that took longer than half the lease is none.
+// A commit that took longer than half the lease is none; what is known of a recording is written however long that takes.
 func TestACommitHas15Seconds(t *testing.T) {
 	t.Parallel()
-	for takes, want := range map[time.Duration]error{15 * time.Second: nil, 15*time.Second + time.Millisecond: ingest.ErrTaken} {
+	for _, c := range []struct {
+		state ingest.State
+		takes time.Duration
+		want  error
+	}{
+		{ingest.StateCommitting, 15 * time.Second, nil},
+		{ingest.StateCommitting, 15*time.Second + time.Millisecond, ingest.ErrTaken},
+		{ingest.StateInDoubt, 15*time.Second + time.Millisecond, nil},
+	} {
+		state, takes, want := c.state, c.takes, c.want
 		synctest.Test(t, func(t *testing.T) {
 			e := newEngine()
 			c := claimed(t, e.fleet(defaultLease).Journal(), 1)
@@ -217,7 +252,7 @@ func TestACommitHas15Seconds(t *testing.T) {
 				return nil
 			}
 			c.stopRenewing()
-			err := c.Save(t.Context(), entry(1, ingest.StateCommitting))
+			err := c.Save(t.Context(), entry(1, state))
 			assert.Equal(t, takes, time.Since(begun))
 			require.ErrorIs(t, err, want)
 		})
@@ -497,6 +532,9 @@ func TestAnOlderCopyIsNoticed(t *testing.T) {
 		require.NoError(t, f.store.check(t.Context()))
 		e.bucket(f.store.queueName()).last = 0
 		time.Sleep(verifyEvery)
+		require.ErrorIs(t, f.store.check(t.Context()), ErrStore)
+		e.bucket(f.store.queueName()).last = 9
+		e.before = func(context.Context, string, string) error { t.Error("who knew the old one asks no more"); return nil }
 		require.ErrorIs(t, f.store.check(t.Context()), ErrStore)
 	})
 }
