@@ -79,7 +79,7 @@ func (l life) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ingest.CompactEagerly(journal)
+	ingest.CompactAbove(journal, 0)
 	u := &ingest.Uploader{Client: client, Journal: journal, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: l.Settle, UniqueName: l.UniqueName}}
 	out := json.NewEncoder(os.Stdout)
 	for result, err := range u.Run(ctx, l.recordings()) {

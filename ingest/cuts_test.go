@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,7 @@ func newScribe(t *testing.T, m disktest.Machine, known ...ingest.Entry) *scribe 
 		return s
 	}
 	s.FileJournal, s.begun = j, s.begun || m.Alive()
-	ingest.CompactEagerly(j)
+	ingest.CompactAbove(j, 0)
 	return s
 }
 
@@ -134,7 +135,7 @@ func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
 			t.Helper()
 			s := newScribe(t, m, latest...)
 			if s.FileJournal != nil {
-				ingest.CompactLazily(s.FileJournal)
+				ingest.CompactAbove(s.FileJournal, math.MaxUint32)
 			}
 			s.bind()
 			s.save(word)

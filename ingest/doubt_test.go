@@ -421,18 +421,18 @@ func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
 	})
 }
 
-// Nor for one that surely has no note, and waits for a worker to be uploaded once more.
+// Nor for those that surely have no notes, and wait for a worker to be uploaded once more.
 func TestWhatWaitsForAWorkerDoesNotHoldUpTheEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 		defer cancel()
 		busy := recording(1) // keeps the only worker
 		busy.Params.BeforeCommit = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		begun := time.Now()
-		results := program(ctx, recording(0), recording(0), busy)
-		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 2}, statuses(results), results)
+		results := program(ctx, recording(0), recording(0), recording(2), busy)
+		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 3}, statuses(results), results)
 		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrNotCreated)
 		assert.Less(t, time.Since(begun), 16*time.Minute-50*time.Second)
 	})
@@ -458,6 +458,7 @@ func TestANoteThatNoOtherCanHaveMadeIsTaken(t *testing.T) {
 						assert.Equal(t, srv.Notes()[0].ID, result.NoteID)
 					}
 				}
+				assert.Equal(t, name == "another size", slices.ContainsFunc(srv.Requests(), func(r clinicaldoctest.Request) bool { return r.Route == clinicaldoctest.RouteAudioURL }), "by the other")
 			})
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
-	"math"
 )
 
 // Checksum is that of a journal's first line.
@@ -34,14 +33,11 @@ func WriteJournal(to io.Writer, service string, entries iter.Seq[Entry]) error {
 	return w.Flush()
 }
 
-// CompactEagerly makes a journal drop outdated lines as soon as they are the most of it.
-func CompactEagerly(j *FileJournal) { j.slack = 0 }
+// CompactAbove makes a journal drop outdated lines as soon as they are more than so many, and the most of it.
+func CompactAbove(j *FileJournal, lines uint32) { j.slack = lines }
 
 // TogetherWait is how long a line waits for others.
 const TogetherWait = togetherWait
-
-// CompactLazily makes a journal keep outdated lines.
-func CompactLazily(j *FileJournal) { j.slack = math.MaxUint32 }
 
 // Entries are those of a journal's file by key, each key's latest.
 func Entries(content []byte) (map[Key]Entry, error) {

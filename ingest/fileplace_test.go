@@ -24,7 +24,7 @@ import (
 func fill(t *testing.T, j *ingest.FileJournal) {
 	t.Helper()
 	bind(t, j, service)
-	ingest.CompactEagerly(j)
+	ingest.CompactAbove(j, 0)
 	for n := range 10 {
 		for _, state := range []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateCreated} {
 			put(t, j, n, state)
