@@ -17,6 +17,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
@@ -489,6 +490,14 @@ func TestADamagedJournalIsSalvaged(t *testing.T) {
 	binding, err := j.Bind(t.Context(), owner)
 	require.NoError(t, err)
 	assert.True(t, binding.Gaps)
+
+	d := newSlow()
+	d.Put("journal", content)
+	d.failOnce(disktest.Write)
+	_, err = ingest.SalvageJournal(disk.With(t.Context(), d), "journal", owner)
+	require.ErrorIs(t, err, syscall.ENOSPC, "without a copy nothing is thrown away")
+	_, err = ingest.OpenJournal(disk.With(t.Context(), d), "journal")
+	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
 }
 
 func TestWhatCannotComeBackIsForgotten(t *testing.T) {

@@ -718,6 +718,11 @@ func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
 	results, err := collect(t.Context(), &ingest.Uploader{Client: moved.Client(), Journal: journal}, recordings(0, 5))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 5}, statuses(results))
+	u := &ingest.Uploader{Client: moved.Client(), Journal: journal}
+	note := moved.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(5)})
+	results, err = collect(t.Context(), u, ingest.Recordings(onePatient(9)))
+	require.NoError(t, err)
+	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: note, By: "a person"}), "its patient is known by the first name")
 	_, err = collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 5))
 	require.ErrorIs(t, err, ingest.ErrOtherService)
 }

@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -143,19 +144,31 @@ func TestAPersonsWordOutlivesACrash(t *testing.T) {
 
 func TestAPersonCannotGiveTheNoteOfAnotherRecording(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
-	run := func(r ingest.Recording) ingest.Result {
-		report := u.RunAll(t.Context(), ingest.Recordings(r))
-		require.NoError(t, report.Err)
-		return report.Results[0]
-	}
-	doubt, other := run(onePatient(1)), run(onePatient(2))
-	require.Equal(t, ingest.InDoubt, doubt.Status)
-	require.Equal(t, ingest.Created, other.Status)
-	err := u.Resolve(t.Context(), doubt.JournalKey, ingest.Resolution{NoteID: other.NoteID, By: "a person"})
-	require.ErrorIs(t, err, ingest.ErrKeyReused)
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.SetVariant(clinicaldoctest.Variant{ReuseIDs: true})
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		run := func(r ingest.Recording) ingest.Result {
+			report := u.RunAll(t.Context(), ingest.Recordings(r))
+			require.NoError(t, report.Err)
+			return report.Results[0]
+		}
+		doubt, other := run(onePatient(1)), run(onePatient(2))
+		require.Equal(t, ingest.InDoubt, doubt.Status)
+		require.Equal(t, ingest.Created, other.Status)
+		word := ingest.Resolution{NoteID: other.NoteID, By: "a person"}
+		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), ingest.ErrKeyReused)
+		time.Sleep(time.Minute)
+		_, err := u.Client.Notes.Delete(t.Context(), other.NoteID)
+		require.NoError(t, err)
+		next, err := u.Client.Notes.Create(t.Context(), onePatient(3).Params)
+		require.NoError(t, err)
+		require.Equal(t, other.NoteID, next.ID)
+		u.Journal = refusing{failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, io.ErrClosedPipe}
+		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), io.ErrClosedPipe, "whose it is cannot be told")
+		u.Journal = journal
+		require.NoError(t, u.Resolve(t.Context(), doubt.JournalKey, word), "the id was given to another note")
+	})
 }
 
 // The note that the response named is the recording's own, not another's.

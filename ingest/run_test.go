@@ -546,9 +546,11 @@ func TestARunGoesOnWhenTheTroubleIsOver(t *testing.T) {
 
 func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 	t.Parallel()
-	_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic")))
-	require.ErrorContains(t, err, "everything fails in the same way")
-	assert.Equal(t, 3, attempts(srv))
+	for status, want := range map[int]int{401: 3, 403: 3, 408: 3, 425: 3, 429: 6, 500: 3} { // with the client's retries
+		_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(status, "synthetic")))
+		require.ErrorContains(t, err, "everything fails in the same way", status)
+		assert.Equal(t, want, attempts(srv), status)
+	}
 
 	results, _, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 2, func(srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
