@@ -238,23 +238,30 @@ func TestAReportTellsTheWholeStory(t *testing.T) {
 
 func TestAReportTellsWhichFilesWereLeft(t *testing.T) {
 	t.Parallel()
-	srv, paths := newBox(t), files(t, 2)
-	for _, left := range paths { // the first one was listed twice
-		ctx, cancel := context.WithCancel(t.Context())
-		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
-		u.OnEvent = func(e ingest.Event) {
-			if e.Result != nil {
-				cancel()
-			}
-		}
-		report := u.RunAll(ctx, func(yield func(ingest.Recording, error) bool) {
-			if yield(ingest.Recording{File: paths[0], Params: paramsOf(paths[0])}, nil) {
-				<-ctx.Done()
-				yield(ingest.Recording{File: left, Params: paramsOf(left)}, nil)
-			}
+	for name, second := range map[string]int{"listed twice": 0, "another": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			paths := files(t, 2)
+			withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+				ctx, cancel := context.WithCancel(t.Context())
+				u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1}
+				u.OnEvent = func(e ingest.Event) {
+					if e.Result != nil {
+						cancel()
+						time.Sleep(time.Second) // the second one is drawn meanwhile
+					}
+				}
+				recording := func(i int) ingest.Recording { return ingest.Recording{File: paths[i], Params: paramsOf(paths[i])} }
+				report := u.RunAll(ctx, func(yield func(ingest.Recording, error) bool) {
+					if yield(recording(0), nil) {
+						<-ctx.Done()
+						yield(recording(second), nil)
+					}
+				})
+				require.ErrorIs(t, report.Err, context.Canceled)
+				require.Len(t, report.Left, 1)
+				assert.Equal(t, paths[second], report.Left[0].File)
+			})
 		})
-		require.ErrorIs(t, report.Err, context.Canceled)
-		require.Len(t, report.Left, 1)
-		assert.Equal(t, left, report.Left[0].File)
 	}
 }

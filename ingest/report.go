@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -33,7 +34,7 @@ func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, e
 			u.OnEvent(e)
 		}
 	}
-	drawn := drawing{from: recordings, drawn: make(chan []Recording, 1)}
+	drawn := drawing{from: recordings}
 	for result, err := range listening.Run(ctx, drawn.all) {
 		if err != nil {
 			report.Err = err
@@ -77,18 +78,19 @@ func (r Report) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (r Report) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Report", r) }
 
-// drawing remembers which recordings were drawn.
+// drawing remembers which recordings were drawn, by an iterator that may go on after the run.
 type drawing struct {
-	from  iter.Seq2[Recording, error]
-	drawn chan []Recording // holds them when the iterator has ended
+	from iter.Seq2[Recording, error]
+	mu   sync.Mutex
+	list []Recording
 }
 
 func (d *drawing) all(yield func(Recording, error) bool) {
-	var list []Recording
-	defer func() { d.drawn <- list }()
 	for recording, err := range d.from {
 		if err == nil {
-			list = append(list, recording)
+			d.mu.Lock()
+			d.list = append(d.list, recording)
+			d.mu.Unlock()
 		}
 		if !yield(recording, err) {
 			return
@@ -96,18 +98,16 @@ func (d *drawing) all(yield func(Recording, error) bool) {
 	}
 }
 
-// without returns those that have no result. An iterator that did not end with the run is not waited for.
+// without returns those that have no result.
 func (d *drawing) without(results []Result) []Recording {
 	ended := map[string]int{}
 	for _, result := range results {
 		ended[nameOf(result.Recording)]++
 	}
-	var list, left []Recording
-	select {
-	case list = <-d.drawn:
-	default:
-	}
-	for _, recording := range list {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var left []Recording
+	for _, recording := range d.list {
 		if name := nameOf(recording); ended[name] > 0 {
 			ended[name]--
 			continue

@@ -287,7 +287,7 @@ func (r *run) wake(now time.Time) {
 
 // mayBegin reports whether another recording may be begun now.
 func (r *run) mayBegin() bool {
-	return !r.ended && r.service != "" && r.busy < r.uploader.workers() && !r.trouble.holdsBack()
+	return !r.ended && r.ctx.Err() == nil && r.service != "" && r.busy < r.uploader.workers() && !r.trouble.holdsBack()
 }
 
 // beginMore begins what was begun before.

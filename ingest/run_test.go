@@ -923,24 +923,25 @@ func TestAShareThatIsNotMountedIsTrouble(t *testing.T) {
 // A cancelled run says nothing of what it did not begin.
 func TestACancelledRunRefusesNothing(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	taken := 0
-	limiter := limiterFunc(func(ctx context.Context) error {
-		if taken++; taken > 20 {
-			cancel()
-			return errors.New("the limiter refuses: synthetic")
-		}
-		return nil
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		taken := 0
+		limiter := limiterFunc(func(ctx context.Context) error {
+			if taken++; taken > 20 {
+				cancel()
+				return errors.New("the limiter refuses: synthetic")
+			}
+			return nil
+		})
+		u := &ingest.Uploader{Client: srv.Client(clinicaldoc.WithLimiter(limiter)), Journal: journal, Workers: 1}
+		begun := time.Now()
+		results, err := collect(ctx, u, recordings(0, 100))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Less(t, time.Since(begun), 15*time.Second, "nothing is waited for")
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: len(results)}, statuses(results))
+		assert.Len(t, srv.Notes(), len(results))
 	})
-	u := &ingest.Uploader{Client: srv.Client(clinicaldoc.WithLimiter(limiter)), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
-	begun := time.Now()
-	results, err := collect(ctx, u, recordings(0, 100))
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Less(t, time.Since(begun), 15*time.Second, "nothing is waited for")
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: len(results)}, statuses(results))
-	assert.Len(t, srv.Notes(), len(results))
 }
 
 type limiterFunc func(context.Context) error
