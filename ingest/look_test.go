@@ -345,6 +345,32 @@ func TestAPatientsNotesAreListedAgain(t *testing.T) {
 	})
 }
 
+// The lists of 256 patients are kept, and not of all that a run comes across.
+func TestListsOfManyPatientsAreNotKept(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		const count = 257
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		_, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			for n := range count + 1 {
+				r := recording(n)
+				r.Params.PatientID = int64(1 + n%count)
+				if !yield(r, nil) {
+					return
+				}
+			}
+		})
+		require.NoError(t, err)
+		lists := 0
+		for _, r := range srv.Requests() {
+			if r.Route == clinicaldoctest.RouteListNotes {
+				lists++
+			}
+		}
+		assert.Equal(t, count+1, lists)
+	})
+}
+
 // A note that is the recording's shows that the service keeps what it is sent: others of the same name are told by their content.
 func TestAFoundNoteTellsTheOthersApart(t *testing.T) {
 	t.Parallel()
