@@ -148,6 +148,24 @@ func TestALossThatCouldNotBeWrittenDownStaysOne(t *testing.T) {
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])
 		assert.Len(t, srv.Notes(), 1)
 		assert.NotZero(t, committed)
+
+		fails = true
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		results, err = collect(t.Context(), u, recordings(1, 2))
+		require.Error(t, err)
+		u.Journal = dying{file}
+		require.Error(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person"}), "it is written down all the same")
+		time.Sleep(time.Hour)
+		_, err = collect(t.Context(), u, recordings(1, 2)) // is sent once more
+		require.Error(t, err)
+		u.Journal = file
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		until := time.Now().Add(10 * time.Minute)
+		results, err = collect(ctx, u, recordings(1, 2))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Len(t, results, 1)
+		assert.True(t, until.Equal(results[0].Until), results[0].Until)
 	})
 }
 

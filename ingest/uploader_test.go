@@ -377,13 +377,15 @@ func TestBadUploaders(t *testing.T) {
 		"no client":       {Journal: journal},
 		"no journal":      {Client: srv.Client()},
 		"workers":         {Client: srv.Client(), Journal: journal, Workers: -1},
-		"many workers":    {Client: srv.Client(), Journal: journal, Workers: 1e6},
+		"many workers":    {Client: srv.Client(), Journal: journal, Workers: 1025},
 		"negative settle": {Client: srv.Client(), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: -1}},
 	} {
 		_, err := collect(t.Context(), u, recordings(0, 1))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 	}
 	assert.Empty(t, srv.Notes())
+	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1024}, recordings(0, 1))
+	require.NoError(t, err)
 }
 
 func TestABreakEndsTheRun(t *testing.T) {
