@@ -615,22 +615,21 @@ func noteOf(srv *clinicaldoctest.Server, id int64) (note clinicaldoctest.Note) {
 
 func TestAServiceThatNeverMakesANote(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(502, "synthetic").Always())
-		results := program(t.Context(), recording(0))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, OnEvent: func(e ingest.Event) {
+			assert.LessOrEqual(t, e.Progress.Doubts, 1, "however often it is in doubt")
+		}}
+		results, err := collect(t.Context(), u, recordings(0, 1))
+		require.NoError(t, err)
 		require.Len(t, results, 1)
 		assert.Equal(t, ingest.Refused, results[0].Status)
 		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrNotCreated)
 		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrServer)
-		creates := 0
-		for _, r := range srv.Requests() {
-			if r.Route == clinicaldoctest.RouteCreateNote {
-				creates++
-			}
-		}
-		assert.Equal(t, 3, creates)
+		assert.Equal(t, 3, attempts(srv))
 		srv.ClearFaults()
-		results = program(t.Context(), recording(0))
+		results, err = collect(t.Context(), u, recordings(0, 1))
+		require.NoError(t, err)
 		assert.Equal(t, ingest.Created, results[0].Status)
 	})
 }

@@ -171,6 +171,7 @@ func endOnce(t *testing.T, seed uint64, path string) {
 	if seed%2 == 0 {
 		u.OnEvent = func(e ingest.Event) {
 			assert.True(t, wanted, "nobody wants to know any more")
+			assert.LessOrEqual(t, e.Progress.Doubts, e.Progress.Active)
 			if e.Result != nil {
 				told++
 				assert.Equal(t, told, e.Progress.Done())
