@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -293,11 +294,11 @@ func TestAClaimWaitsForTheOneBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
 		leased(t, e.fleet(defaultLease).Journal(), 1).Release()
-		slow, faster := e.another(), false
+		slow := e.another()
+		faster := sync.OnceFunc(func() { claimed(t, e.fleet(defaultLease).Journal(), 1).stopRenewing() }) // and it dies
 		slow.before = func(_ context.Context, op, _ string) error {
-			if op == "update" && !faster {
-				faster = true
-				claimed(t, e.fleet(defaultLease).Journal(), 1).stopRenewing() // and it dies
+			if op == "update" {
+				faster()
 			}
 			return nil
 		}

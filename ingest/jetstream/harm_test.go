@@ -118,7 +118,7 @@ func TestWorkOutlivesItsServer(t *testing.T) {
 			s.Shutdown()
 			s.WaitForShutdown()
 			go func() {
-				_, err := Join(ctx, f.store.conn, Params{})
+				_, err := Join(t.Context(), f.store.conn, Params{})
 				joined <- err
 			}()
 			s = startServerWith(t, &server.Options{Port: port, StoreDir: dir})

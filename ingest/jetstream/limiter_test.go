@@ -160,8 +160,9 @@ func TestALimitersWaitersTakeTurns(t *testing.T) {
 		went := make(chan time.Time, 6)
 		for range cap(went) {
 			all.Go(func() {
-				assert.NoError(t, l.Wait(t.Context()))
+				err := l.Wait(t.Context())
 				went <- time.Now()
+				assert.NoError(t, err)
 			})
 		}
 		all.Wait()
