@@ -204,6 +204,36 @@ func TestADoubtRestsUntilItCanBeDecided(t *testing.T) {
 	}
 }
 
+// A doubt that was decided is none any more: a worker that ends in the upload that follows leaves no result, and no try.
+func TestADecidedDoubtIsNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		f := e.fleet(defaultLease)
+		recording := filed(t, dir, 1)
+		require.NoError(t, f.Publish(t.Context(), recording))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		u := uploader(srv)
+		doubted := false
+		u.OnEvent = func(event ingest.Event) {
+			if doubted = doubted || event.State == ingest.StateInDoubt; doubted && event.State == ingest.StateClaimed {
+				cancel()
+			}
+		}
+		var statuses []ingest.Status
+		for result, err := range f.Work(ctx, u) {
+			require.NoError(t, err)
+			statuses = append(statuses, result.Status)
+		}
+		require.Error(t, ctx.Err())
+		assert.Equal(t, []ingest.Status{ingest.InDoubt}, statuses)
+		assert.Equal(t, 1, f.queue.tries(t.Context(), recording.Key))
+		assert.Empty(t, srv.Notes())
+	})
+}
+
 // What a killed worker left is decided like any other doubt, though nobody looks for longer than five seconds.
 func TestWhatAKilledWorkerLeftIsDecided(t *testing.T) {
 	t.Parallel()
@@ -426,6 +456,7 @@ func TestAWorkerSaysWhatItDoes(t *testing.T) {
 		"it uploads":     {clinicaldoctest.Delay(time.Minute).After(2), 1, 2, ""},
 		"it is through":  {clinicaldoctest.Delay(0), 0, sameFailures, ""},
 		"all is refused": {clinicaldoctest.Answer(403, "synthetic").Always(), 0, 0, "403"},
+		"none is fit":    {clinicaldoctest.Answer(422, "synthetic").Always(), 0, 0, ""},
 	} {
 		inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
 			srv.Inject(clinicaldoctest.RouteCreateNote, c.fault)
