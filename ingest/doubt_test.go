@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -418,6 +419,55 @@ func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
 			assert.True(t, next.After(before))
 			before = next
 		}
+	})
+}
+
+// doubting is a journal of which every recording is in doubt, as the one that it knows is.
+type doubting struct {
+	asking
+	entry ingest.Entry
+}
+
+type doubtingClaim struct{ entry ingest.Entry }
+
+func (j doubting) Claim(_ context.Context, key ingest.Key) (ingest.Claim, error) {
+	j.entry.Key = key
+	return doubtingClaim{j.entry}, nil
+}
+
+func (c doubtingClaim) Entry() ingest.Entry                    { return c.entry }
+func (doubtingClaim) Save(context.Context, ingest.Entry) error { return nil }
+func (doubtingClaim) Release()                                 {}
+
+// Ten thousand doubts are enough for one run; what comes then is left to the next one.
+func TestTooManyDoubts(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		journal := doubting{asking: asking{file, make(chan time.Time, 10_000)}}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: watched{file, func(e ingest.Entry) { journal.entry = e }}, AllNew: true}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := collect(ctx, u, recordings(0, 1))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		u.Journal = journal
+		begun, left := time.Now(), 0
+		for result := range u.Run(ctx, func(yield func(ingest.Recording, error) bool) {
+			r := recording(0)
+			for n := range 10_002 {
+				if r.Key = fmt.Sprint(n); !yield(r, nil) {
+					return
+				}
+			}
+		}) {
+			if time.Since(begun) < time.Minute {
+				left++
+				require.ErrorContains(t, result.Err, "too many recordings are in doubt")
+			}
+		}
+		assert.Equal(t, 2, left)
 	})
 }
 

@@ -227,7 +227,7 @@ func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
 	assert.Equal(t, id, result.NoteID)
 
 	// A name may come back in another spelling, or cut off.
-	for n, names := range [][2]string{{"Visit OF the Day", " visit of  the day"}, {"Caf\u00e9", "Cafe\u0301"}, {"A very long name of a visit", "A very long name of"}, {"Long", "Longer than it was sent"}, {"A short name", "A short"}} {
+	for n, names := range [][2]string{{"Visit OF the Day", " visit of  the day"}, {"Caf\u00e9", "Cafe\u0301"}, {"A very long name of a visit", "A very long name"}, {"Long", "Longer than it was sent"}, {"Another long name", "Another long na"}} {
 		content := bytes.Repeat([]byte{byte('b' + n)}, size)
 		srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: names[1], Audio: content})
 		visit.Key, visit.Params.PatientID, visit.Params.Name, visit.Params.Audio = names[0], 8, names[0], clinicaldoc.AudioBytes("a.wav", content)
