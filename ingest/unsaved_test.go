@@ -104,6 +104,10 @@ func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 			require.Len(t, results, 1)
 			assert.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
 			assert.Len(t, srv.Notes(), 1)
+			saved := journal.entries[results[0].JournalKey]
+			assert.Equal(t, ingest.StateCreated, saved.State)
+			assert.Equal(t, results[0].NoteID, saved.NoteID)
+			assert.False(t, saved.Found, "a response named it")
 		})
 	}
 }
