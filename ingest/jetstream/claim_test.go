@@ -169,6 +169,15 @@ func TestADoubtIsCountedByTheEnginesClock(t *testing.T) {
 		c = claimed(t, j, 1)
 		assert.True(t, c.Entry().Until.Equal(doubt.Until), "no clock ends it before the time that was written")
 		c.Release()
+		e.ahead = 0 // by which an hour more is left
+		c = claimed(t, j, 1)
+		for range 2 {
+			seen := c.Entry()
+			assert.Equal(t, time.Hour, seen.Until.Sub(doubt.Until))
+			require.NoError(t, c.Save(t.Context(), seen))
+			assert.True(t, c.record.Entry.Until.Equal(doubt.Until), "for others it is as it was")
+		}
+		c.Release()
 	})
 }
 
