@@ -138,6 +138,8 @@ func TestPublishTellsTheTruth(t *testing.T) {
 	moved.File = filepath.Join(dir, "moved.wav")
 	require.NoError(t, os.WriteFile(moved.File, content(3), 0o600))
 	require.NoError(t, f.Publish(t.Context(), moved), "it waits under another path")
+	moved.File = filepath.Join(dir, "hidden.wav")
+	require.NoError(t, f.Publish(t.Context(), moved), "which cannot be seen from here")
 	patient.Params.PatientID++
 	longer.File = filepath.Join(dir, "longer.wav")
 	require.NoError(t, os.WriteFile(longer.File, append(content(3), 0), 0o600))
