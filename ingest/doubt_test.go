@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -518,29 +520,41 @@ func TestANoteThatNoOtherCanHaveMadeIsTaken(t *testing.T) {
 // where the service does not tell a note's size.
 func TestANoteIsNotTakenForAnothersOfUnknownSize(t *testing.T) {
 	t.Parallel()
-	for _, told := range []bool{true, false} {
-		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	stream, longer := twin(0), twin(0)
+	stream.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
+	longer.Params.Audio = clinicaldoc.AudioBytes("a.wav", []byte("RIFF"))
+	for member, killed := range map[string]ingest.Recording{`"audio":`: stream, `"unknown":`: longer} {
+		path := journalPath(t)
+		synctest.Test(t, func(t *testing.T) {
+			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodGet {
+						next.ServeHTTP(w, r)
+						return
+					}
+					answer := httptest.NewRecorder()
+					next.ServeHTTP(answer, r)
+					w.Header().Set("Content-Type", "application/json")
+					w.Header().Set("Date", answer.Header().Get("Date"))
+					w.WriteHeader(answer.Code)
+					_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte(`"audio":`), []byte(member)))
+				})
+			}))
+			defer srv.Close()
 			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
-			killed := twin(0)
-			killed.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
-			fault := clinicaldoctest.ResetAfterCommit()
-			if !told {
-				killed.Params.Audio, fault = clinicaldoc.AudioBytes("a.wav", []byte("RIFF")), clinicaldoctest.ResetAfterRequest()
-			}
+			journal, err := openOrBegin(t.Context(), srv.URL, path)
+			require.NoError(t, err)
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, AllNew: true}
-			_, err := collect(t.Context(), u, ingest.Recordings(killed))
+			_, err = collect(t.Context(), u, ingest.Recordings(killed))
 			require.Error(t, err)
-			srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 			u.Client, u.Journal = srv.Client(quick()), journal
-			u.OnEvent = func(e ingest.Event) {
-				if !told && e.State == ingest.StateInDoubt {
-					srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: killed.Params.Name})
-				}
-			}
 			results, err := collect(t.Context(), u, ingest.Recordings(twin(1)))
 			require.NoError(t, err)
-			assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
+			require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
+			require.ErrorContains(t, results[0].Err, "may be that of a recording in doubt")
 			assert.Len(t, srv.Notes(), 1)
+			require.NoError(t, journal.Close())
 		})
 	}
 }
@@ -916,21 +930,29 @@ func TestAClockThatWasSetEndsNoDoubt(t *testing.T) {
 }
 
 // Of two recordings of one name and one content one made a note: it is given to the one that asks first, and not to the other,
-// of which nobody can tell whether it has one.
+// of which nobody can tell whether it has one. So it is if the other's content is not known.
 func TestOneNoteIsNotGivenToTwo(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
-		same := twin(0)
-		same.Key = "the same content"
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		program(ctx, twin(0), same)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(program(t.Context(), twin(0))))
-		results := program(t.Context(), same)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
-		require.ErrorContains(t, results[0].Err, "was found for another recording before")
-		assert.Len(t, srv.Notes(), 1)
-	})
+	same := twin(0)
+	same.Key = "the same content"
+	for _, other := range []ingest.Recording{same, twin(1)} {
+		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+			program := func(limit time.Duration, list ...ingest.Recording) ingest.Result {
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: forgetful{journal, sumOf(twin(0))}, Workers: 1, AllNew: true}
+				results, _ := collect(ctx, u, ingest.Recordings(list...))
+				require.Len(t, results, len(list))
+				return results[0]
+			}
+			program(time.Second, other, twin(0))
+			require.NoError(t, program(time.Hour, twin(0)).Err)
+			result := program(time.Hour, other)
+			assert.Equal(t, ingest.InDoubt, result.Status, result)
+			require.ErrorContains(t, result.Err, "was found for another recording before")
+			assert.Len(t, srv.Notes(), 1)
+		})
+	}
 }

@@ -539,7 +539,7 @@ func TestAPatientsEntriesAreFoundInTimeOrder(t *testing.T) {
 		claim, err := j.Claim(t.Context(), key(n))
 		require.NoError(t, err)
 		defer claim.Release()
-		require.NoError(t, claim.Save(t.Context(), ingest.Entry{State: state, Patient: patient, SentAt: sent, At: sent.Add(time.Minute), Until: sent.Add(time.Hour)}))
+		require.NoError(t, claim.Save(t.Context(), ingest.Entry{State: state, Patient: patient, SentAt: sent, At: sent, Until: sent.Add(time.Hour)}))
 	}
 	for n := range 50 {
 		save(n, uint32(n%2), ingest.StateCommitting, begun.Add(time.Duration(n)*time.Hour))
