@@ -22,7 +22,7 @@ var ctx = context.Background()
 
 // The way of a note: upload, wait, review, sign. The response to the upload is lost here, and the note is found.
 func Example() {
-	srv := clinicaldoctest.NewServer() // a program has clinicaldoc.NewClientFromEnv instead
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{})) // a program has clinicaldoc.NewClientFromEnv instead
 	defer srv.Close()
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 	client := srv.Client()

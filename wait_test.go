@@ -1622,6 +1622,7 @@ func TestWaitAllEndsAllThatRemain(t *testing.T) {
 		})
 	})
 	t.Run("revoked token", func(t *testing.T) {
+		t.Parallel()
 		for _, n := range []int{1, 40} {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
 				t.Parallel()
