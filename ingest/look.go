@@ -166,7 +166,7 @@ func (r *run) candidates(t *task, rows []noteRow) ([]noteRow, error) {
 		return nil, err
 	}
 	rows = slices.DeleteFunc(rows, func(row noteRow) bool {
-		return slices.ContainsFunc(entries, func(e Entry) bool { return e.has(row.id, row.created) })
+		return slices.ContainsFunc(entries, func(e Entry) bool { return e.Key != t.own.Key && e.has(row.id, row.created) })
 	})
 	slices.SortFunc(rows, func(a, b noteRow) int { // the likeliest first, then the oldest
 		likely := func(row noteRow) int {
