@@ -39,7 +39,7 @@ func (v visit) fetch(t *testing.T, m disktest.Machine) bool {
 		return false
 	}
 	defer part.Leave()
-	part.every = 13
+	part.every = pieceSize
 	d := newTest(nil)
 	d = New(d.source, part)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://storage.clinic.test/7", nil)
@@ -61,24 +61,28 @@ func (v visit) fetch(t *testing.T, m disktest.Machine) bool {
 	return err == nil && part.Finish() == nil && m.Alive()
 }
 
-// slow reads few bytes at a time.
+// slow reads a piece at a time.
 type slow struct{ io.Reader }
 
-func (s slow) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 13)]) }
+func (s slow) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), pieceSize)]) }
+
+// pieceSize is enough to judge a recording by: of less, nothing is kept.
+const pieceSize = headSize + 1
 
 // The power is cut at every write, sync and rename of some calls. What then stands under the recording's name is one recording
 // whole; what was said to be there is there; and the next call, for whichever recording, brings that one and leaves nothing behind.
 func TestAPowerCutMixesNoRecordings(t *testing.T) {
 	t.Parallel()
-	mine := stored{7, `"a"`, audio(83)}
-	replaced := stored{7, `"b"`, bytes.Repeat([]byte{1}, 83)}
-	others := stored{8, `"a"`, bytes.Repeat([]byte{2}, 83)}
+	const size = 6*pieceSize + 5
+	mine := stored{7, `"a"`, audio(size)}
+	replaced := stored{7, `"b"`, bytes.Repeat([]byte{1}, size)}
+	others := stored{8, `"a"`, bytes.Repeat([]byte{2}, size)}
 	for name, visits := range map[string][]visit{
-		"one":                  {{mine, 83}},
-		"in two":               {{mine, 25}, {mine, 83}},
-		"over another":         {{others, 83}, {mine, 83}},
-		"after another's part": {{mine, 57}, {others, 70}},
-		"replaced":             {{mine, 57}, {replaced, 70}, {mine, 20}},
+		"one":                  {{mine, size}},
+		"in two":               {{mine, 2 * pieceSize}, {mine, size}},
+		"over another":         {{others, size}, {mine, size}},
+		"after another's part": {{mine, 4*pieceSize + 5}, {others, 5*pieceSize + 5}},
+		"replaced":             {{mine, 4*pieceSize + 5}, {replaced, 5*pieceSize + 5}, {mine, pieceSize + 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +102,7 @@ func TestAPowerCutMixesNoRecordings(t *testing.T) {
 				require.True(t, slices.ContainsFunc(may, is), "%s: %v is there", place, content)
 				for _, next := range []stored{mine, replaced, others} {
 					d := d.Clone()
-					require.True(t, visit{next, 83}.fetch(t, disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }}), place)
+					require.True(t, visit{next, size}.fetch(t, disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }}), place)
 					content, _ := d.Content(cutPath)
 					require.Equal(t, next.content, content, "%s, then %d %s", place, next.note, next.etag)
 					assert.Equal(t, []string{cutPath}, d.Names(), place)
