@@ -123,6 +123,9 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	case u.Scheme == "http" && !insecure && !exchange.Loopback(u):
 		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data to the network; use https, or WithInsecureHTTP on a network you trust")
 	}
+	if exchange.Loopback(u) {
+		u.Host = strings.ToLower(u.Host) // net/http would ask a proxy for LOCALHOST
+	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
 }
 

@@ -72,8 +72,9 @@ func TestNewClientRefusesUnusableArguments(t *testing.T) {
 func TestNewClientAcceptsPlainHTTPWhereItIsSafe(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"http://localhost:8080", "http://LOCALHOST", "http://127.0.0.1:1/dev", "http://127.9.9.9", "http://[::1]:8080"} {
-		_, err := clinicaldoc.NewClient(base, testToken)
+		client, err := clinicaldoc.NewClient(base, testToken)
 		require.NoError(t, err, base)
+		assert.Equal(t, strings.ToLower(base), client.BaseURL(), "net/http knows localhost in small letters alone: else HTTP_PROXY gets the token")
 	}
 	_, err := clinicaldoc.NewClient("http://api.clinic.test", testToken, clinicaldoc.WithInsecureHTTP())
 	require.NoError(t, err)
