@@ -1510,6 +1510,18 @@ func TestCreateThroughATransportThatRetries(t *testing.T) {
 	}
 }
 
+// A body without a byte is whole as soon as somebody asks for it.
+func TestEmptyBodiesThroughATransportThatRetries(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]any{"bytes": []byte{}, "a reader": strings.NewReader(""), "a stream": io.MultiReader()} {
+		script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, ""))
+		srv := socketHandler(t, script.ServeHTTP)
+		c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retrying(socketTransport(t))}), once)
+		err := c.Do(socketContext(t), http.MethodPost, "/v1/synthetic", body, nil)
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, name)
+	}
+}
+
 func TestReadsThroughATransportThatRetries(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, socketNote(9)))

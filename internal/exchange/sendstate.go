@@ -154,7 +154,7 @@ func (s *SendState) getConn(string) {
 		s.Watchdog.cancel(errManyTries)
 	}
 	body := s.body.Load()
-	if s.Once && s.connections.Load() > 1 && s.wroteHeaders.Load() && (body == nil || body.taken.Load() > 0) {
+	if s.Once && s.connections.Load() > 1 && s.wroteHeaders.Load() && (body == nil || body.taken.Load() > 0 || body.whole.Load()) {
 		s.twice.Store(true)
 		s.Watchdog.cancel(errSecondTime)
 	}
