@@ -1,6 +1,8 @@
 package clinicaldoc_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -377,6 +380,30 @@ func TestIfUnchangedNoticesAPatientWhoWasNotNamed(t *testing.T) {
 		read, err := client.Notes.Get(socketContext(t), 9)
 		require.NoError(t, err)
 		d.note.PatientID = 8
+		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
+		assert.Empty(t, d.written, name)
+	}
+}
+
+// A cache, in a transport or in between, may have the note as the caller read it.
+func TestIfUnchangedIsNotAnsweredByACache(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		d := newNoteServer()
+		var kept []byte
+		client := d.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && kept != nil && r.Header.Get("Cache-Control") != "no-cache" {
+				return http.ReadResponse(bufio.NewReader(bytes.NewReader(kept)), r)
+			}
+			resp, err := noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
+			if err == nil && kept == nil {
+				kept, err = httputil.DumpResponse(resp, true)
+			}
+			return resp, err
+		})}))
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.note.Analysis = "somebody's own"
 		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
 		assert.Empty(t, d.written, name)
 	}

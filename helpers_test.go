@@ -138,6 +138,7 @@ func (s *script) compare(req *http.Request, want call) {
 	headers := map[string]string{
 		"Authorization": "Bearer " + testToken,
 		"Accept":        "application/json",
+		"Cache-Control": "no-cache",
 		"User-Agent":    s.userAgent,
 	}
 	if want.checkBody != nil {

@@ -50,8 +50,9 @@ func always[T any](set func(*T)) func(*T) error { return when(true, "", "", set)
 func newConfig(opts []Option) (config, error) {
 	c := config{maxRetries: defaultRetry.MaxRetries, names: defaultQueryNames}
 	c.peer = &exchange.Peer{
-		Accept:    "application/json", // without it the service puts errors into redirects
-		UserAgent: "clinicaldoc-go/" + version, StallTimeout: time.Minute, MaxBody: 64 << 20,
+		Accept:       "application/json", // without it the service puts errors into redirects
+		CacheControl: "no-cache",         // what a cache gives may be older than somebody's edit, or than a note
+		UserAgent:    "clinicaldoc-go/" + version, StallTimeout: time.Minute, MaxBody: 64 << 20,
 		MinWait: defaultRetry.MinWait, MaxWait: defaultRetry.MaxWait,
 	}
 	for _, opt := range opts {

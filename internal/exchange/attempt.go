@@ -95,8 +95,11 @@ func (c *call) header(own http.Header) http.Header {
 	if c.Body != nil {
 		contentType = cmp.Or(c.Body.ContentType, "application/json")
 	}
-	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType}
+	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType, c.Peer.CacheControl}
 	header := make(http.Header, len(own)+len(values))
+	if c.Peer.CacheControl != "" {
+		header["Cache-Control"] = values[4:]
+	}
 	for key, list := range own {
 		header[key] = slices.Clip(list) // one that is added to does not grow into the next attempt's
 	}

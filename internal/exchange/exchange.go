@@ -25,6 +25,7 @@ type Peer struct {
 	StallTimeout time.Duration
 	MaxBody      int64  // of a response
 	Accept       string // the header of that name; empty: none
+	CacheControl string // likewise, where the request has none of its own
 	MinWait      time.Duration
 	MaxWait      time.Duration
 
