@@ -273,7 +273,7 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	e.ID, e.Service, e.UserID = rand.Text(), c.service(), c.creates.User(s.token)
 	e.AudioSize, e.AudioSHA256, e.exact = u.audioSize(), u.sentSum(), true
-	clocks := c.creates.Clocks()
+	clocks := c.creates.Clocks(e.LostAt)
 	e.kept = lossDetails{Token: s.token, Where: s.where, AudioType: u.mediaType, NoClock: !clocks.Known, Late: clocks.Late, Control: c.creates.Control(u.mediaType)}
 	if clocks.Known {
 		e.kept.ClockRead, e.kept.Clock = e.LostAt, e.LostAt.Add(time.Duration(clocks.Ahead)*time.Second)
@@ -767,7 +767,7 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 // times are of another machine.
 func (l *search) readClocks(asked time.Time) {
 	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
-	l.clocks.Late = max(l.lost.kept.Late, l.registry.Clocks().Late)
+	l.clocks.Late = max(l.lost.kept.Late, l.registry.Clocks(asked).Late)
 	kept := l.lost.kept
 	switch moved := kept.ahead() - l.clocks.Ahead; {
 	case l.lost.exact || !l.clocks.Known:

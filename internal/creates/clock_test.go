@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 
@@ -50,9 +51,29 @@ func TestTheClockOfACreateMayBeASecondOld(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.SawClock(dated(noon, ""), noon.Add(1100*time.Millisecond))
-	assert.Equal(t, creates.Clocks{Now: noon.Unix() + 1, Known: true, Spread: 2}, m.Clocks())
+	assert.Equal(t, creates.Clocks{Now: noon.Unix() + 1, Known: true, Spread: 2}, m.Clocks(noon))
 	m.SawClock(http.Header{}, noon.Add(time.Hour))
-	assert.True(t, m.Clocks().Known, "what tells nothing changes nothing")
+	assert.True(t, m.Clocks(noon).Known, "what tells nothing changes nothing")
+}
+
+// What was lost after our clock was set back was lost by the service's clock of that moment: to another machine, an hour less of it
+// would be an hour that has passed.
+func TestTheClockOfACreateOutlivesAStepOfOurs(t *testing.T) {
+	t.Parallel()
+	for by, want := range map[time.Duration]int64{0: 5, -time.Hour: 3605, time.Hour: 5} {
+		m := creates.NewRegistry()
+		seen := time.Now()
+		m.SawClock(dated(seen.Add(5*time.Second), ""), seen)
+		lost := set(seen.Add(7*time.Second), by)
+		assert.InDelta(t, want, m.Clocks(lost).Ahead, 1, "%s", by)
+	}
+}
+
+// set is a time as it is read after the clock was set, which a monotonic clock does not follow.
+func set(at time.Time, by time.Duration) time.Time {
+	wall := (*uint64)(unsafe.Pointer(&at)) //nolint:gosec // seconds since 1885 above thirty bits of nanoseconds; the only way to such a time
+	*wall += uint64(by/time.Second) << 30  //nolint:gosec // modulo 2^64
+	return at
 }
 
 func TestATimeWithoutAZoneMayBeHoursBehind(t *testing.T) {

@@ -85,6 +85,7 @@ type Registry struct {
 
 	users      map[string]int64
 	clocks     Clocks             // as a create last showed them
+	clocksRead time.Time          // then
 	controls   map[string]Control // by media type
 	recordings map[Ref]Recording
 }
@@ -329,13 +330,18 @@ func (m *Registry) SawClock(h http.Header, now time.Time) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		c.Late = m.clocks.Late
-		m.clocks = c
+		m.clocks, m.clocksRead = c, now
 	}
 }
 
-// Clocks returns what the responses of creates have shown of the clocks, and of the times that the service gives.
-func (m *Registry) Clocks() Clocks {
+// Clocks returns what the responses of creates have shown of the clocks, and of the times that the service gives, at a time of
+// ours. If our clock was set back since, the service's is further ahead; one that seems to be set forward may be that of a machine
+// that slept.
+func (m *Registry) Clocks(at time.Time) Clocks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.clocks
+	c := m.clocks
+	setBack := at.Sub(m.clocksRead) - at.Round(0).Sub(m.clocksRead.Round(0))
+	c.Ahead += int64(max(setBack, 0).Round(time.Second) / time.Second)
+	return c
 }
