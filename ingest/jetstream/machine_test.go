@@ -28,7 +28,7 @@ import (
 type machine struct {
 	world  *world
 	number int
-	clock  *skew
+	clock  skew
 
 	mu        sync.Mutex
 	random    *rand.Rand // of its requests
@@ -39,7 +39,7 @@ type machine struct {
 
 func newMachine(w *world, number int) *machine {
 	m := &machine{world: w, number: number, random: rand.New(rand.NewPCG(w.seed, uint64(100+number)))}
-	m.clock = &skew{ahead: choice(m.random, 0, 0, 20*time.Second, -20*time.Second, time.Hour, -time.Hour)}
+	m.clock = skew(choice(m.random, 0, 0, 20*time.Second, -20*time.Second, time.Hour, -time.Hour))
 	return m
 }
 
@@ -47,13 +47,18 @@ func newMachine(w *world, number int) *machine {
 type life struct {
 	machine *machine
 	number  int
+	clock   skew
 	dead    chan struct{}
+	wrote   map[ingest.Key]written // last; guarded by world.mu
 
 	mu    sync.Mutex
 	fuse  int           // after so many steps it dies, or stops; 0: never
 	dies  bool          // else it stops, for longer than its lease
 	burnt chan struct{} // closed when that happens
 }
+
+// written is when a process wrote a record of its own, and when it had sent the recording then.
+type written struct{ at, sent time.Time }
 
 func (l *life) String() string { return fmt.Sprintf("m%d.%d", l.machine.number, l.number) }
 
@@ -94,7 +99,8 @@ func (l *life) burn() {
 	close(l.burnt)
 }
 
-// live lets things happen to the machine until it is calm.
+// live lets things happen to the machine until it is calm. A clock is set between two processes: what one has read by its old clock
+// would here be moved with it.
 func (m *machine) live(ctx context.Context) {
 	w, r := m.world, rand.New(rand.NewPCG(m.world.seed, uint64(10+m.number)))
 	number := 1
@@ -110,7 +116,7 @@ func (m *machine) live(ctx context.Context) {
 		if until.After(w.calm) {
 			until = w.calm
 		}
-		what := choice(r, "killed", "stopped", "cut off from the engine", "cut off from the service", "cut off", "its clock steps")
+		what := choice(r, "killed", "stopped", "cut off from the engine", "cut off from the service", "cut off", "set anew")
 		w.count(what)
 		w.say("%s: %s, %s", current, what, length)
 		m.mu.Lock()
@@ -125,33 +131,35 @@ func (m *machine) live(ctx context.Context) {
 			m.noEngine, m.noService = until, until
 		}
 		m.mu.Unlock()
-		switch {
-		case what == "killed":
-			close(current.dead)
-			time.Sleep(time.Until(until))
-			number++
-			current = m.newLife(number)
-			current.work(ctx)
-		case what == "its clock steps" && w.design.steps:
-			m.clock.step(choice(r, 0, 30*time.Second, -30*time.Second, time.Hour, -time.Hour))
+		if what != "killed" && what != "set anew" {
+			continue
 		}
+		close(current.dead)
+		time.Sleep(time.Until(until))
+		if what == "set anew" && w.design.steps {
+			m.clock = skew(choice(r, 0, 30*time.Second, -30*time.Second, time.Hour, -time.Hour))
+		}
+		number++
+		current = m.newLife(number)
+		current.work(ctx)
 	}
 }
 
 func (m *machine) newLife(number int) *life {
-	return &life{machine: m, number: number, dead: make(chan struct{}), burnt: make(chan struct{})}
+	return &life{machine: m, number: number, clock: m.clock, wrote: map[ingest.Key]written{}, dead: make(chan struct{}), burnt: make(chan struct{})}
 }
 
 // join connects a process with the engine and the service.
 func (l *life) join() (*Fleet, *ingest.Uploader) {
 	w, e := l.machine.world, l.machine.world.engine.another()
 	f := e.fleet(defaultLease)
-	e.clock, e.carry = l.machine.clock, l.carry
+	e.clock, e.carry = l.clock, l.carry
 	e.wrote = func(key string, value []byte) {
 		var r record
 		if strings.HasPrefix(key, "r.") && json.Unmarshal(value, &r) == nil && r.Owner != "" {
 			w.mu.Lock()
 			w.owners[r.Owner] = l
+			l.wrote[r.Entry.Key] = written{time.Now(), r.Entry.SentAt}
 			w.mu.Unlock()
 		}
 	}
@@ -338,7 +346,7 @@ func (l *life) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp == nil {
 		return nil, errReset
 	}
-	m.clock.date(resp.Header)
+	l.clock.date(resp.Header)
 	return resp, nil
 }
 
@@ -400,7 +408,7 @@ func (l *life) arrive(req *http.Request, body []byte, sound int) *http.Response 
 	resp.Header.Set("Date", w.box.Now().UTC().Format(http.TimeFormat))
 	if strings.Contains(resp.Header.Get("Content-Type"), "json") {
 		text, _ := io.ReadAll(resp.Body)
-		text = replaceTimes(text, func(at time.Time) time.Time { return at.Add(-l.machine.clock.now()) })
+		text = l.clock.read(text)
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 		resp.Header.Del("Content-Length")
 	}

@@ -22,7 +22,7 @@ type engine struct {
 	before func(ctx context.Context, op, key string) error
 	carry  func(ctx context.Context, op string, effect func() error) error // is the way of each request; nil: at once, and safe
 	wrote  func(key string, value []byte)                                  // is told of each write, under the cluster's mutex; nil: nobody
-	clock  *skew                                                           // of the machine
+	clock  skew                                                            // of the machine
 }
 
 // cluster is what all who are connected share.

@@ -90,7 +90,7 @@ func TestAPauseGoesByTheEnginesClock(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			e := newEngine()
-			e.clock = &skew{ahead: ahead}
+			e.clock = skew(ahead)
 			newResting(e, "a").failTimes(ctx, 5)
 			until := time.Now().Add(6 * time.Second)
 			assert.Equal(t, map[string]time.Time{"fresh": until, "again": until}, e.paused())
