@@ -148,18 +148,20 @@ func TestALineCountsOnceItIsOnTheDisk(t *testing.T) {
 		j := d.opened(t)
 		claim, err := j.Claim(t.Context(), key(1))
 		require.NoError(t, err)
-		syncing, goOn := d.hold(disktest.Sync)
-		saved := false
-		var all sync.WaitGroup
-		all.Go(func() {
-			assert.NoError(t, claim.Save(t.Context(), entry(1, ingest.StateCommitting)))
-			saved = true
-		})
-		<-syncing
-		synctest.Wait()
-		assert.False(t, saved)
-		close(goOn)
-		all.Wait()
+		for _, state := range []ingest.State{ingest.StateInDoubt, ingest.StateCommitting} { // written by another goroutine, and by this one
+			syncing, goOn := d.hold(disktest.Sync)
+			saved := false
+			var all sync.WaitGroup
+			all.Go(func() {
+				assert.NoError(t, claim.Save(t.Context(), entry(1, state)))
+				saved = true
+			})
+			<-syncing
+			synctest.Wait()
+			assert.False(t, saved)
+			close(goOn)
+			all.Wait()
+		}
 		before := d.size("journal")
 
 		for _, what := range []string{disktest.Write, disktest.Sync} {
