@@ -1266,6 +1266,24 @@ func TestRedirectThatLeavesHalfway(t *testing.T) {
 	assert.Len(t, home.requests, 2)
 }
 
+// A transport that is a whole client follows redirects, by which a PUT or DELETE becomes a GET. What that finds is no word on the edit.
+func TestEditsThroughATransportThatFollowsRedirects(t *testing.T) {
+	t.Parallel()
+	for name, call := range edits() {
+		for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther} {
+			home := newWitness(t, false, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					socketStatus(http.StatusOK, socketNote(9))(w, r)
+					return
+				}
+				http.Redirect(w, r, "/moved", code)
+			})
+			client := socketClient(t, home.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retryingLibrary(home.Client().Transport)}))
+			require.ErrorIs(t, call(socketContext(t), client), clinicaldoc.ErrUnexpectedResponse, "%s %d", name, code)
+		}
+	}
+}
+
 // These tests keep allocations from creeping in; internal/dev/benchmarks tells what they mean. Each limit is what the call needs
 // and one for a pool that the collector has emptied. Times are never tested.
 

@@ -137,6 +137,10 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 			return nil, err
 		case resp == nil:
 			return nil, redact.Text("the transport gave neither a response nor an error")
+		case resp.Request != nil && resp.Request.Response != nil && resp.Request.Method != out.Method: // it is a client that asked for another thing
+			_ = resp.Body.Close()
+			resp = resp.Request.Response
+			resp.Body = http.NoBody
 		case resp.Body == nil:
 			resp.Body = http.NoBody
 		case resp.StatusCode < 200: // the connection itself, on which nothing more need come
