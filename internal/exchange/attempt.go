@@ -55,7 +55,7 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()
-	state.Once, state.BeforeCommit = c.Effect == Creates, c.BeforeCommit
+	state.Once, state.BeforeCommit, state.Multiplexed = c.Effect == Creates, c.BeforeCommit, c.Peer.multiplexes.Load()
 	a.Started = time.Now()
 	out.target = *req.URL
 	request := req.WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
@@ -169,6 +169,9 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 // receive gives the receiver the response, and ends what is left of the sending.
 func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
+	if resp.ProtoMajor > 1 {
+		c.Peer.multiplexes.Store(true)
+	}
 	if !success(resp.StatusCode) && c.Body != nil && resp.ProtoMajor < 2 {
 		state.Retire()
 	}

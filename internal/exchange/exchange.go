@@ -29,6 +29,7 @@ type Peer struct {
 	MinWait      time.Duration
 	MaxWait      time.Duration
 
+	multiplexes   atomic.Bool // it speaks HTTP/2, of which a connection without TLS does not tell
 	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
 }
 

@@ -59,6 +59,7 @@ type SendState struct {
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
 	BeforeCommit func(context.Context) error
 	Once         bool // the request must not reach the server twice
+	Multiplexed  bool // the server speaks HTTP/2
 
 	traced       atomic.Bool  // the transport reports its steps
 	wroteHeaders atomic.Bool  // at least into a buffer
@@ -172,7 +173,7 @@ func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 	case info.Conn.RemoteAddr() == nil:
 		s.ignore(pretended)
 		return
-	case s.Once && info.Reused && s.skips < maxSkips && !isHTTP2(info.Conn) && (info.IdleTime > maxIdle || isRetired(info.Conn)):
+	case s.Once && info.Reused && s.skips < maxSkips && !s.shares(info.Conn) && (info.IdleTime > maxIdle || isRetired(info.Conn)):
 		s.skips++
 		s.ignore(skipped)
 		_ = info.Conn.Close()
@@ -243,14 +244,17 @@ func (s *SendState) hangUp() {
 
 // forbidWrites leaves HTTP/2 alone: its connection serves other requests too.
 func (s *SendState) forbidWrites() {
-	if conn := s.conn.Load(); conn != nil && !isHTTP2(*conn) {
+	if conn := s.conn.Load(); conn != nil && !s.shares(*conn) {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-func isHTTP2(conn net.Conn) bool {
-	secured, ok := conn.(*tls.Conn)
-	return ok && secured.ConnectionState().NegotiatedProtocol == "h2"
+// shares reports whether other requests may be on the connection.
+func (s *SendState) shares(conn net.Conn) bool {
+	if secured, ok := conn.(*tls.Conn); ok {
+		return secured.ConnectionState().NegotiatedProtocol == "h2"
+	}
+	return s.Multiplexed
 }
 
 // isRetired reports whether nothing can be written to the connection. To write no bytes shows it: first below TLS, where a

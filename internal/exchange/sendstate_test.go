@@ -392,6 +392,7 @@ type stale struct {
 	conns []net.Conn
 	idle  []time.Duration
 	got   []string
+	proto int // major version of the responses
 }
 
 func (s *stale) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -406,7 +407,9 @@ func (s *stale) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s.got = append(s.got, string(body))
-	return status(r, http.StatusCreated), nil
+	resp := status(r, http.StatusCreated)
+	resp.ProtoMajor = s.proto
+	return resp, nil
 }
 
 func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
@@ -447,6 +450,22 @@ func TestHowManyConnectionsACreateSkips(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"headend"}, transport.got)
 	_, err = shared.Write(nil)
+	require.NoError(t, err)
+}
+
+// A connection of HTTP/2 without TLS is known by the responses alone.
+func TestACreateClosesNoConnectionOfAServerThatSpeaksHTTP2(t *testing.T) {
+	t.Parallel()
+	shared := pipe(t)
+	transport := &stale{conns: []net.Conn{shared, shared, pipe(t)}, idle: []time.Duration{0, time.Hour, 0}, proto: 2}
+	request := newCall(nil)
+	request.Peer.Transport, request.Method, request.Effect = transport, http.MethodPost, exchange.Creates
+	request.Body = &exchange.Body{Bytes: []byte("{}")}
+	for range 2 {
+		_, err := request.Do(t.Context())
+		require.NoError(t, err)
+	}
+	_, err := shared.Write(nil)
 	require.NoError(t, err)
 }
 
