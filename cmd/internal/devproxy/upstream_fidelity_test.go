@@ -93,14 +93,14 @@ type plain struct {
 }
 
 // readFinal reads a response after those that only announce it, and tells whether the body was asked for.
-func readFinal(t *testing.T, from *bufio.Reader, method string, onContinue func()) plain {
+func readFinal(t *testing.T, from *bufio.Reader, method string, onContinue func(), of ...any) plain {
 	t.Helper()
 	for {
 		resp, err := http.ReadResponse(from, &http.Request{Method: method})
-		require.NoError(t, err)
+		require.NoError(t, err, of...)
 		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, resp.Body.Close())
-		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close(), of...)
+		require.NoError(t, err, of...)
 		if resp.StatusCode == http.StatusContinue {
 			onContinue()
 			continue
@@ -136,7 +136,7 @@ func exchangeRaw(t *testing.T, host string, req rawRequest) plain {
 	if !req.expect {
 		send()
 	}
-	return readFinal(t, bufio.NewReader(conn), req.method, send)
+	return readFinal(t, bufio.NewReader(conn), req.method, send, "%s %s %q, with a body of %d bytes that waits: %t", req.method, req.target, req.header, len(req.body), req.expect)
 }
 
 // manyRequests are more than 200, of every kind that a program or a person could send.
