@@ -219,6 +219,28 @@ func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
 	}
 }
 
+// Also a success is a refusal, "whatever status", if the note in it is not signed and stays so.
+func TestSignBelievesNoSuccessThatTheNoteDenies(t *testing.T) {
+	t.Parallel()
+	for stage, want := range map[clinicaldoc.Stage][]error{
+		clinicaldoc.StageTranscribed: {clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrOutcomeUnknown},
+		clinicaldoc.StageComplete:    {clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown},
+		clinicaldoc.StageSigned:      nil, // the response was of a moment before
+	} {
+		client := serve(t,
+			call{method: http.MethodPut, url: notesPath + "/9/sign", response: noteIn(9, min(stage, clinicaldoc.StageComplete))},
+			call{url: notesPath + "/9", response: noteIn(9, stage)})
+		note, err := client.Notes.Sign(t.Context(), 9)
+		for _, is := range want {
+			require.ErrorIs(t, err, is, stage)
+		}
+		if want == nil {
+			require.NoError(t, err)
+			assert.True(t, note.Has.Signed)
+		}
+	}
+}
+
 func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
 	t.Parallel()
 	// The message suggests, the note decides: this one is complete.

@@ -246,6 +246,9 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 			return nil, err
 		}
 		note, err := do(ctx, call, r, call.decodeNote(id))
+		if err == nil && note.Has != (Completion{}) && !note.Has.Signed {
+			err = maybeDone(&callError{op: signNote, detail: "the service accepted it, and says that the note is not signed", causes: []error{ErrUnexpectedResponse}})
+		}
 		if mayBeExplained(err) {
 			note, err = s.explainSign(ctx, edit, err)
 		}

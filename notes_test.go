@@ -211,9 +211,12 @@ func TestConfirmationsMayBeEmpty(t *testing.T) {
 
 func TestNotesSign(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7/sign", response: fullNote})
+	signed := strings.Replace(fullNote, `"signed": false`, `"signed": true`, 1)
+	client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7/sign", response: signed})
 	note, err := client.Notes.Sign(t.Context(), 7)
 	require.NoError(t, err)
+	assert.True(t, note.Has.Signed)
+	note.Has.Signed = false
 	assertFullNote(t, note)
 }
 

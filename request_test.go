@@ -1347,7 +1347,8 @@ func TestAllocationsOfEdits(t *testing.T) { //nolint:paralleltest // it counts t
 		_, err := c.Notes.Update(t.Context(), 7, params)
 		return err
 	})
-	assertAllocations(t, 45, alone, func(c *clinicaldoc.Client) error {
+	signed := func(note string) string { return strings.Replace(note, `"signed":false`, `"signed":true`, 1) }
+	assertAllocations(t, 45, signed, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Sign(t.Context(), 7)
 		return err
 	})
