@@ -131,7 +131,7 @@ func (t *traffic) watch(next http.Handler) http.Handler {
 func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	e := &exchange{
 		began: time.Now(), key: t.keyOf(r),
-		received: &countingBody{ReadCloser: r.Body}, sent: &countingWriter{ResponseWriter: w, verbatim: t.upstream()},
+		received: &countingBody{Reader: r.Body}, sent: &countingWriter{ResponseWriter: w, verbatim: t.upstream()},
 	}
 	e.sent.onFailure = sync.OnceFunc(func() { t.remember(e) })
 	if t.bodies != nil {

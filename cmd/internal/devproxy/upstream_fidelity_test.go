@@ -250,6 +250,19 @@ func TestProxyPassesAnEarlyRefusalOnAtOnce(t *testing.T) {
 	assert.Equal(t, "413 Request Entity Too Large", refusal.Status)
 }
 
+// A transport closes a request's body that it does not need. That must not wait for bytes which a client sends only when it is asked.
+func TestProxyWaitsForNoBodyThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	followed := newTraffic(newRequestLog(io.Discard), newEvents(), &departures{}, nil)
+	proxy := httptest.NewServer(followed.watch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.NoError(t, r.Body.Close())
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})))
+	defer proxy.Close()
+	refusal := exchangeRaw(t, strings.TrimPrefix(proxy.URL, "http://"), rawRequest{method: "POST", target: "/v1/progress-notes", body: "short", expect: true})
+	assert.Equal(t, "413 Request Entity Too Large", refusal.Status)
+}
+
 // The rest of a response may come late or never.
 func TestProxyHoldsNoByteBack(t *testing.T) {
 	t.Parallel()
