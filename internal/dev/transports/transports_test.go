@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -123,13 +124,37 @@ func TestTransportsThatWrapOthers(t *testing.T) {
 	}
 }
 
-// oauth2's transport sets the token itself: the last word is its own, and the SDK's token never leaves.
+// oauth2Source is how a token of oauth2's goes to the service alone: its own transport would send it to storage too.
+type oauth2Source struct{ oauth2.TokenSource }
+
+func (s oauth2Source) Token(context.Context) (string, error) {
+	token, err := s.TokenSource.Token()
+	if err != nil {
+		return "", err
+	}
+	return token.AccessToken, nil
+}
+
 func TestOAuth2(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: srv.Token})
-	visit(t, through(t, &oauth2.Transport{Source: source, Base: pool(t)}, srv.URL, "replaced"), 100)
+	var fetched atomic.Int64
+	pooled := pool(t)
+	watched := wrapped(func(r *http.Request) (*http.Response, error) {
+		if !strings.HasPrefix(r.URL.Path, "/v1/") && r.URL.Path != "/user" {
+			fetched.Add(1)
+			assert.Empty(t, r.Header.Get("Authorization"), "storage gets no token")
+		}
+		return pooled.RoundTrip(r)
+	})
+	source := clinicaldoc.WithTokenSource(oauth2Source{oauth2.StaticTokenSource(&oauth2.Token{AccessToken: srv.Token})})
+	client, err := clinicaldoc.NewClient(srv.URL, "", source, clinicaldoc.WithHTTPClient(&http.Client{Transport: watched}))
+	require.NoError(t, err)
+	id := visit(t, client, 100)
+	_, err = client.Notes.DownloadAudio(t.Context(), id, io.Discard, clinicaldoc.DownloadParams{})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, fetched.Load())
 }
 
 // A Proxy function gets the request, and may set headers; none of them is seen by another request.
