@@ -485,6 +485,9 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	} else if e.Look, err = l.list(ctx); err == nil {
 		err = l.knowUser(ctx)
 	}
+	if l.asker.changed && e.Named == creates.NotNamed {
+		e.Look, err = creates.LookRefused, cmp.Or[error](err, errTokens)
+	}
 	if err != nil && e.Named == creates.NotNamed {
 		if l.failed++; mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
 			e.Look = creates.LookFailing
@@ -495,9 +498,6 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	if l.clocks.Known && l.lost.kept.Clock.IsZero() {
 		l.lost.kept.ClockRead, l.lost.kept.Clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
 		l.lost.kept.NoClock = l.lost.kept.NoClock && !l.lost.exact
-	}
-	if l.asker.changed && e.Named == creates.NotNamed {
-		e.Look = creates.LookFailing // in several users' names, perhaps
 	}
 	settledAt := l.settledAt
 	if !l.lost.exact && !l.clocks.Known && settledAt.Before(l.latest) {
@@ -745,7 +745,10 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 	return creates.LookProven, nil
 }
 
-const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
+const (
+	errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
+	errTokens  = redact.Text("the token changed from one request to the next, perhaps to another user's")
+)
 
 // fetch gets a page, and with it the time by the service's clock.
 func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {

@@ -2005,6 +2005,7 @@ func TestNotCreatedIsSaidOnlyWhereItWasSent(t *testing.T) {
 // A token source may change its user while FindCreated waits: what the list of the next one lacks is not absent.
 func TestNotCreatedIsNotSaidToTheNextUser(t *testing.T) {
 	t.Parallel()
+	want := map[string]string{"for the first page": "the token changed from one request to the next"}
 	for name, next := range map[string]func(token string, page int) string{
 		"between two looks": func(string, int) string { return otherToken },
 		"for the first page": func(_ string, page int) string {
@@ -2042,7 +2043,7 @@ func TestNotCreatedIsNotSaidToTheNextUser(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				note, err := client.Notes.FindCreated(ctx, lost, likeness)
-				requireUndecided(t, note, err, "")
+				requireUndecided(t, note, err, want[name])
 			})
 		})
 	}
