@@ -189,14 +189,9 @@ func (e *OutcomeUnknownError) audioSize() int64 {
 	return e.AudioSize
 }
 
-// fingerprint is what tells the note of this create from others.
-func (p CreateNoteParams) fingerprint() creates.Create {
-	return creates.NewCreate(p.PatientID, p.Name, (&OutcomeUnknownError{Params: p}).audioSize())
-}
-
-// loss is what this client remembers the lost create by.
-func (e *OutcomeUnknownError) loss() creates.Loss {
-	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize()).Lost(e.ID, e.SentAt, e.AudioSHA256)
+// create is what this client remembers the create by.
+func (e *OutcomeUnknownError) create() creates.Create {
+	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize(), e.ID, e.SentAt, e.AudioSHA256)
 }
 
 var noneOrSHA256 = regexp.MustCompile(`^([0-9a-fA-F]{64})?$`)
@@ -360,7 +355,7 @@ type search struct {
 	notes    *NotesService
 	opts     []CallOption
 	registry *creates.Registry
-	loss     creates.Loss
+	loss     creates.Create
 	sum      string // SHA-256 of the recording; empty: nothing can be compared
 	exact    bool   // it is of what was sent
 	excluded []creates.Ref
@@ -434,7 +429,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		l.registry.SetControl(l.lost.kept.AudioType, *control)
 	}
 	l.settleAt(time.Now())
-	l.loss = l.lost.loss()
+	l.loss = l.lost.create()
 	for _, note := range params.ExcludeNotes {
 		l.excluded = append(l.excluded, note.ref())
 	}

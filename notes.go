@@ -62,7 +62,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			return nil, err
 		}
 		defer upload.close()
-		end := s.client.creates.Begin(params.fingerprint())
+		end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())
 		defer end()
 		var sent sender
 		sent.observe(&call.options)
@@ -82,7 +82,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 			unknown.Params = params
 			s.client.identify(unknown, upload, &sent)
-			s.client.creates.Unresolved(unknown.loss())
+			s.client.creates.Unresolved(unknown.create())
 		}
 		return note, err
 	})

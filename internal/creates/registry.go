@@ -17,39 +17,31 @@ const (
 	apart = slack * 1000
 )
 
-// Create is what can tell one create from another by the note it makes. Of patient and name only hashes are kept: whoever
-// prints a client must not see them.
+// Create is what can tell one create from another, under way or lost, by the note it makes. Of patient and name only hashes are
+// kept: whoever prints a client must not see them.
 type Create struct {
 	patient, name uint64
-	size          int64 // 0: not known
+	size          int64  // 0: not known
+	id            string // of a lost one, random; empty for one that was put together: it is known by when it was sent
+	sent          int64  // in milliseconds, as some journals keep it
+	sha256        string // of the recording; empty: not known
 }
 
 var seed = maphash.MakeSeed()
 
 // NewCreate describes a create. White space at the ends of a name is nothing to tell it by.
-func NewCreate(patientID int64, name string, size int64) Create {
-	return Create{maphash.Comparable(seed, patientID), maphash.String(seed, strings.TrimSpace(name)), max(size, 0)}
+func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
+	patient, named := maphash.Comparable(seed, patientID), maphash.String(seed, strings.TrimSpace(name))
+	return Create{patient, named, max(size, 0), id, sent.UnixMilli(), sha256}
 }
 
-// Loss is one create whose response was lost.
-type Loss struct {
-	Create
-	id     string // random; empty for one that was put together: it is known by when it was sent
-	sent   int64  // in milliseconds, as some journals keep it
-	sha256 string // of the recording; empty: not known
-}
-
-// Lost names the create that was sent at that time.
-func (c Create) Lost(id string, sent time.Time, sha256 string) Loss {
-	return Loss{c, id, sent.UnixMilli(), sha256}
-}
-
-// is reports whether both are the same loss.
-func (l Loss) is(other Loss) bool {
-	if l.id != "" && other.id != "" {
-		return l.id == other.id
+// is reports whether both are the same.
+func (c Create) is(other Create) bool {
+	if c.id != "" && other.id != "" {
+		return c.id == other.id
 	}
-	return l.Create == other.Create && l.sent == other.sent
+	other.id, other.sha256 = c.id, c.sha256
+	return c == other
 }
 
 // Ref names a note: by its id and by when it was made, since a service may use an id again.
@@ -91,7 +83,7 @@ type Registry struct {
 }
 
 type entry struct {
-	Loss
+	Create
 	note    Ref // found for it; zero: none
 	content bool
 	deleted Deletion
@@ -134,20 +126,20 @@ func (m *Registry) Begin(c Create) (end func()) {
 }
 
 // Unresolved remembers a loss, once, until it is resolved.
-func (m *Registry) Unresolved(l Loss) {
+func (m *Registry) Unresolved(l Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(l)
 }
 
-func (m *Registry) entry(l Loss) *entry {
+func (m *Registry) entry(l Create) *entry {
 	at := slices.IndexFunc(m.lost, func(e entry) bool { return e.is(l) })
 	if at < 0 {
 		if len(m.lost) == MaxRemembered {
 			m.forgot = max(m.forgot, m.lost[0].sent)
 			m.lost = slices.Delete(m.lost, 0, 1)
 		}
-		at, m.lost = len(m.lost), append(m.lost, entry{Loss: l})
+		at, m.lost = len(m.lost), append(m.lost, entry{Create: l})
 	}
 	if l.sha256 != "" {
 		m.lost[at].sha256 = l.sha256
@@ -156,7 +148,7 @@ func (m *Registry) entry(l Loss) *entry {
 }
 
 // Resolve forgets a loss of which it is known that its note was not created.
-func (m *Registry) Resolve(l Loss) {
+func (m *Registry) Resolve(l Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lost = slices.DeleteFunc(m.lost, func(e entry) bool { return e.is(l) })
@@ -164,7 +156,7 @@ func (m *Registry) Resolve(l Loss) {
 
 // Claim remembers that a note was found for a loss, and whether by its recording. It reports false if the note was found for
 // another.
-func (m *Registry) Claim(l Loss, note Ref, content bool) bool {
+func (m *Registry) Claim(l Create, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note.ID != 0 && e.note.Is(note) && e.deleted != Deleted && !e.is(l) }) {
@@ -186,12 +178,12 @@ type View struct {
 }
 
 // View returns what is remembered concerning the loss.
-func (m *Registry) View(l Loss) View {
+func (m *Registry) View(l Create) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := View{Forgot: m.forgot != 0 && m.forgot >= l.sent-apart || m.dropped >= l.sent && m.dropped != 0}
 	for c := range m.underWay {
-		v.add(l, Loss{Create: *c}, OthersUnderWay, EqualUnderWay)
+		v.add(l, *c, OthersUnderWay, EqualUnderWay)
 	}
 	for _, e := range m.lost {
 		switch {
@@ -200,14 +192,14 @@ func (m *Registry) View(l Loss) View {
 		case e.note.ID != 0:
 			v.claimed = append(v.claimed, e)
 		case max(e.sent-l.sent, l.sent-e.sent) < apart:
-			v.add(l, e.Loss, NoOthers, EqualLost)
+			v.add(l, e.Create, NoOthers, EqualLost)
 		}
 	}
 	return v
 }
 
 // add takes another create into account, which counts for this much if it can be told apart from the loss, or cannot.
-func (v *View) add(l, other Loss, apart, equal Others) {
+func (v *View) add(l, other Create, apart, equal Others) {
 	if l.patient != other.patient {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 )
 
-func view(m *creates.Registry, l creates.Loss) creates.View {
+func view(m *creates.Registry, l creates.Create) creates.View {
 	v := m.View(l)
 	v.Same = creates.NoOthers // by their recordings; see below
 	return v
@@ -18,18 +18,18 @@ func view(m *creates.Registry, l creates.Loss) creates.View {
 
 func TestCreatesUnderWay(t *testing.T) {
 	t.Parallel()
-	mine := creates.NewCreate(7, "Visit", 5).Lost("", noon, "")
+	mine := creates.NewCreate(7, "Visit", 5, "", noon, "")
 	for _, tc := range []struct {
 		name  string
 		other creates.Create
 		want  creates.View
 	}{
-		{"equal", creates.NewCreate(7, "Visit", 5), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
-		{"white space aside", creates.NewCreate(7, " Visit ", 5), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
-		{"a size not known", creates.NewCreate(7, "Visit", -1), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
-		{"another size", creates.NewCreate(7, "Visit", 6), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.EqualUnderWay}},
-		{"another name", creates.NewCreate(7, "Other", 5), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.OthersUnderWay}},
-		{"another patient", creates.NewCreate(8, "Visit", 5), creates.View{}},
+		{"equal", creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
+		{"white space aside", creates.NewCreate(7, " Visit ", 5, "", time.Time{}, ""), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
+		{"a size not known", creates.NewCreate(7, "Visit", -1, "", time.Time{}, ""), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
+		{"another size", creates.NewCreate(7, "Visit", 6, "", time.Time{}, ""), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.EqualUnderWay}},
+		{"another name", creates.NewCreate(7, "Other", 5, "", time.Time{}, ""), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.OthersUnderWay}},
+		{"another patient", creates.NewCreate(8, "Visit", 5, "", time.Time{}, ""), creates.View{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -49,30 +49,30 @@ func TestCreatesUnderWay(t *testing.T) {
 func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
-	mine := creates.NewCreate(7, "Visit", -1).Lost("", noon, "")
-	m.Begin(creates.NewCreate(7, "Visit", 5))
-	m.Unresolved(creates.NewCreate(7, "Visit", 6).Lost("", noon, ""))
+	mine := creates.NewCreate(7, "Visit", -1, "", noon, "")
+	m.Begin(creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""))
+	m.Unresolved(creates.NewCreate(7, "Visit", 6, "", noon, ""))
 	assert.Equal(t, creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, mine))
 }
 
 func TestOtherLosses(t *testing.T) {
 	t.Parallel()
-	visit := creates.NewCreate(7, "Visit", 5)
-	mine := visit.Lost("", noon, "")
+	visit := func(at time.Time) creates.Create { return creates.NewCreate(7, "Visit", 5, "", at, "") }
+	mine := visit(noon)
 	later := noon.Add(time.Minute)
 	for _, tc := range []struct {
 		name  string
-		other creates.Loss
+		other creates.Create
 		want  creates.View
 	}{
-		{"the same", visit.Lost("", noon, ""), creates.View{}},
-		{"equal", visit.Lost("", later, ""), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
-		{"equal, before", visit.Lost("", noon.Add(-time.Minute), ""), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
-		{"another size", creates.NewCreate(7, "Visit", 6).Lost("", later, ""), creates.View{Unsized: creates.EqualLost}},
-		{"another name", creates.NewCreate(7, "Other", 5).Lost("", later, ""), creates.View{}},
-		{"another patient", creates.NewCreate(8, "Visit", 5).Lost("", later, ""), creates.View{}},
-		{"of another day", visit.Lost("", noon.Add(26*time.Hour), ""), creates.View{}},
-		{"of the other day", visit.Lost("", noon.Add(-26*time.Hour), ""), creates.View{}},
+		{"the same", visit(noon), creates.View{}},
+		{"equal", visit(later), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
+		{"equal, before", visit(noon.Add(-time.Minute)), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
+		{"another size", creates.NewCreate(7, "Visit", 6, "", later, ""), creates.View{Unsized: creates.EqualLost}},
+		{"another name", creates.NewCreate(7, "Other", 5, "", later, ""), creates.View{}},
+		{"another patient", creates.NewCreate(8, "Visit", 5, "", later, ""), creates.View{}},
+		{"of another day", visit(noon.Add(26 * time.Hour)), creates.View{}},
+		{"of the other day", visit(noon.Add(-26 * time.Hour)), creates.View{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func TestOtherLosses(t *testing.T) {
 func TestOneNoteForOneLoss(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
-	a, b := creates.NewCreate(7, "Visit", 5).Lost("", noon, ""), creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Second), "")
+	a, b := creates.NewCreate(7, "Visit", 5, "", noon, ""), creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Second), "")
 	m.Unresolved(a)
 	m.Unresolved(b)
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false))
@@ -102,7 +102,7 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, true))
 	assert.Equal(t, creates.Explained, m.Knows(view(m, a), nil, creates.Ref{ID: 71}), "its recording is what the other sent")
 	// One of another process is remembered from when it is found.
-	c := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Hour), "")
+	c := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
 	assert.EqualValues(t, 72, m.View(c).Note.ID)
 }
@@ -110,8 +110,8 @@ func TestOneNoteForOneLoss(t *testing.T) {
 func TestItSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
-	of := func(i int) creates.Loss {
-		return creates.NewCreate(int64(i+1), "Visit", 5).Lost("", noon.Add(time.Duration(i)*time.Second), "")
+	of := func(i int) creates.Create {
+		return creates.NewCreate(int64(i+1), "Visit", 5, "", noon.Add(time.Duration(i)*time.Second), "")
 	}
 	for i := range creates.MaxRemembered {
 		m.Unresolved(of(i))
@@ -122,18 +122,18 @@ func TestItSaysWhatItForgot(t *testing.T) {
 	m.Unresolved(of(creates.MaxRemembered))
 	assert.Zero(t, m.View(of(0)).Note.ID, "the oldest made room")
 	assert.True(t, m.View(of(1)).Forgot, "it may have had the same note")
-	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5).Lost("", noon.Add(27*time.Hour), "")).Forgot)
+	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5, "", noon.Add(27*time.Hour), "")).Forgot)
 }
 
 func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	late := noon.Add(100 * time.Hour)
-	m.Unresolved(creates.NewCreate(1, "Visit", 5).Lost("", late, ""))
+	m.Unresolved(creates.NewCreate(1, "Visit", 5, "", late, ""))
 	for i := range creates.MaxRemembered + 1 {
-		m.Unresolved(creates.NewCreate(int64(i+2), "Visit", 5).Lost("", noon, ""))
+		m.Unresolved(creates.NewCreate(int64(i+2), "Visit", 5, "", noon, ""))
 	}
-	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5).Lost("", late, "")).Forgot)
+	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5, "", late, "")).Forgot)
 }
 
 func TestManyGoroutinesShareIt(t *testing.T) {
@@ -144,8 +144,8 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 	for worker := range 8 {
 		workers.Go(func() {
 			for i := range 100 {
-				l := creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(time.Duration(100*worker+i)*time.Second), "")
-				end := m.Begin(creates.NewCreate(7, "Visit", 5))
+				l := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Duration(100*worker+i)*time.Second), "")
+				end := m.Begin(creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""))
 				m.Unresolved(l)
 				m.View(l)
 				if m.Claim(l, creates.Ref{ID: int64(i + 1)}, false) {
@@ -224,7 +224,7 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	since := func(at time.Duration) bool {
-		return m.View(creates.NewCreate(7, "Visit", 5).Lost("", noon.Add(at), "")).Forgot
+		return m.View(creates.NewCreate(7, "Visit", 5, "", noon.Add(at), "")).Forgot
 	}
 	for id := range int64(creates.MaxRemembered) {
 		m.Returned(creates.Ref{ID: id}, noon, noon.Add(time.Duration(id)*time.Second))
@@ -249,7 +249,7 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	note := creates.NewRef(3, noon)
-	v := m.View(creates.NewCreate(7, "Visit", 5).Lost("", noon, ""))
+	v := m.View(creates.NewCreate(7, "Visit", 5, "", noon, ""))
 	m.Returned(note, noon, noon)
 	assert.Equal(t, creates.Explained, m.Knows(v, nil, note))
 	m.SetDeleted(3, creates.Deleted)
@@ -265,8 +265,8 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
-	first := creates.NewCreate(7, "Visit", 1000).Lost("first", noon, "")
-	second := creates.NewCreate(7, "Visit", 1000).Lost("second", noon, "")
+	first := creates.NewCreate(7, "Visit", 1000, "first", noon, "")
+	second := creates.NewCreate(7, "Visit", 1000, "second", noon, "")
 	note := creates.NewRef(5, noon)
 	assert.True(t, m.Claim(first, note, true))
 	m.SetRecording(note, creates.Recording{Size: 1000})

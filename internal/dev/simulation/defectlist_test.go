@@ -50,8 +50,8 @@ var caught = []defect{
 	{name: "rivals do not count", file: "internal/creates/evidence.go", old: "e.Rivals = true", with: "e.Rivals = false"},
 	{name: "an equal create that was lost too does not count", file: "internal/creates/verdict.go", old: "case one && e.Others == EqualLost:", with: "case false:"},
 	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "case e.Fitting > 0 && e.Others == EqualUnderWay:", with: "case false:"},
-	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin(params.fingerprint())", with: "end := func() {}"},
-	{name: "losses are not remembered", file: "notes.go", old: "s.client.creates.Unresolved(unknown.loss())", with: ""},
+	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())", with: "end := func() {}"},
+	{name: "losses are not remembered", file: "notes.go", old: "s.client.creates.Unresolved(unknown.create())", with: ""},
 	{
 		name: "what was asked about is not remembered", file: "findcreated.go", old: "l.registry.Unresolved(l.loss)", with: "",
 	},
@@ -128,7 +128,7 @@ var caught = []defect{
 		survives: "its recording has to be uploaded again by others", held: ". TestANoteWithAnEarlierIDIsKnownByItsRecording",
 	},
 	{
-		name: "a loss is known by when it was sent", file: "internal/creates/registry.go", old: "if l.id != \"\" && other.id != \"\" {", with: "if false {",
+		name: "a loss is known by when it was sent", file: "internal/creates/registry.go", old: "if c.id != \"\" && other.id != \"\" {", with: "if false {",
 		survives: "each has an instant of its own, and asks from one journal", held: ". TestALossIsKnownByItsID",
 	},
 
