@@ -712,12 +712,6 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 	var order creates.Order // of this walk
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
 		Fetch: l.fetch, Rule: list.Twice, MaxSize: maxPerPage, Orders: SortLatest.orders(),
-		Enough: func(fetchedPage) (bool, error) {
-			if !order.Past(l.window, l.clocks) {
-				return false, nil
-			}
-			return l.followsOrder(ctx, order)
-		},
 	}) {
 		incomplete, ok := errors.AsType[*list.IncompleteError](err)
 		switch {
@@ -735,6 +729,11 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 		for i := range visit.Value.Items {
 			order = append(order, visit.Value.Items[i].CreatedAt)
 			l.see(&visit.Value.Items[i])
+		}
+		if visit.Enough != nil && order.Past(l.window, l.clocks) {
+			if *visit.Enough, err = l.followsOrder(ctx, order); err != nil {
+				return creates.LookRefused, err
+			}
 		}
 	}
 	return creates.LookProven, nil

@@ -22,9 +22,6 @@ type List[V any] struct {
 	Rule    Rule      // what ends the walk
 	MaxSize int       // most rows of a page
 	Orders  [2]string // both orders of the list, the one that is not wanted first
-
-	// Enough reports that no row after this page, which was yielded, matters; nil: every row matters. An error ends the walk.
-	Enough func(V) (bool, error)
 }
 
 // Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
@@ -55,8 +52,9 @@ type Page struct {
 
 // Visit is a page that was read.
 type Visit[V any] struct {
-	Value V
-	New   []int // indexes of its rows that are to be shown; no row is shown twice
+	Value  V
+	New    []int // indexes of its rows that are to be shown; no row is shown twice
+	Enough *bool // to be set if no row after it matters; nil: no page follows
 }
 
 // IncompleteError says why a list cannot be shown to be whole.
@@ -127,17 +125,13 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 			return err
 		}
 		step, fresh := w.progress.Classify(page)
+		early, visit := false, Visit[V]{Value: w.latest.value, New: fresh}
 		if step == Next {
 			w.pages.LookAhead() // not earlier: the page may have shown that there is nothing to look for
+			visit.Enough = &early
 		}
-		if !yield(Visit[V]{w.latest.value, fresh}, nil) || w.progress.FoundMissing() {
+		if !yield(visit, nil) || w.progress.FoundMissing() {
 			return nil
-		}
-		early := false
-		if step == Next && w.list.Enough != nil {
-			if early, err = w.list.Enough(w.latest.value); err != nil {
-				return err
-			}
 		}
 		if early {
 			step = Last

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -412,8 +411,10 @@ func TestEnoughEndsAWalk(t *testing.T) {
 		fmt.Sprintf("%+v", list.Position{Number: 3}): at(0, 2, 3, 0, 2, 3),
 	} {
 		s.asked = nil
-		_, err := s.through(t, list.List[string]{Rule: list.Twice, Enough: func(value string) (bool, error) { return value == stop, nil }})
-		require.NoError(t, err)
+		for visit, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Rule: list.Twice}) {
+			require.NoError(t, err)
+			*visit.Enough = visit.Value == stop
+		}
 		assert.Equal(t, asked, s.asked, "the second walk ends likewise")
 	}
 }
@@ -425,21 +426,13 @@ func TestEnoughIsAskedOnlyWhereMoreFollows(t *testing.T) {
 	var asked []int
 	s := &pageSource{}
 	s.serve = func(list.Position) (list.Page, error) { return pages[(len(s.asked)-1)%5], nil }
-	for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Rule: list.Complete, Enough: func(string) (bool, error) {
-		asked = append(asked, len(s.asked))
-		return false, nil
-	}}) {
+	for visit, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Rule: list.Complete}) {
 		require.NoError(t, err)
+		if visit.Enough != nil {
+			asked = append(asked, len(s.asked))
+		}
 	}
 	assert.Equal(t, []int{1, 3, 4}, asked)
-}
-
-func TestAnErrorOfEnoughEndsAWalk(t *testing.T) {
-	t.Parallel()
-	s := &pageSource{serve: func(list.Position) (list.Page, error) { return numbered(1, 9, 1, 2, 3), nil }}
-	_, err := s.through(t, list.List[string]{Enough: func(string) (bool, error) { return true, io.ErrUnexpectedEOF }})
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	assert.Len(t, s.asked, 1)
 }
 
 func TestAsGivenEndsWithoutAnError(t *testing.T) {
