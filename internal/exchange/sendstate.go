@@ -33,7 +33,7 @@ var (
 
 // SendState follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 //
-// Its latches, and those of UploadState, are never reset, but for ignored. "Trace" is any goroutine in which net/http calls the
+// Its latches are never reset, but for ignored. "Trace" is any goroutine in which net/http calls the
 // functions of httptrace, "body" the one of net/http's that reads the followed body, "Do" that of the call.
 //
 //	latch         set by                          read by
@@ -76,11 +76,8 @@ type SendState struct {
 	trace      httptrace.ClientTrace
 	unfollowed int64                        // size of a body that leaves with the headers
 	body       atomic.Pointer[followedBody] // the latest; nil: none is followed
-	upload     *UploadState                 // nil: the request may be sent twice, and no body is followed
-}
 
-// UploadState is what a request needs beside that if its body is followed, or if it must not be sent twice.
-type UploadState struct {
+	// Of a body that is followed, or a request that must not be sent twice.
 	waits     atomic.Bool   // for 100 Continue
 	responded atomic.Bool   // a first byte of what is not that has come back
 	goingOn   atomic.Bool   // goOn is closed
@@ -109,10 +106,9 @@ func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 		}
 	}
 	if s.Once {
-		u := &UploadState{goOn: make(chan struct{})}
-		s.upload = u
-		trace.GotFirstResponseByte = func() { s.set(&u.responded) }
-		trace.Wait100Continue = func() { s.set(&u.waits) }
+		s.goOn = make(chan struct{})
+		trace.GotFirstResponseByte = func() { s.set(&s.responded) }
+		trace.Wait100Continue = func() { s.set(&s.waits) }
 		trace.Got100Continue = func() { _ = s.gotInterim(http.StatusContinue, nil) }
 		trace.Got1xxResponse = s.gotInterim
 	}
@@ -131,11 +127,10 @@ func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
 	if s.ignored.Load() != counts {
 		return nil
 	}
-	u := s.upload
-	if u.goingOn.CompareAndSwap(false, true) {
-		close(u.goOn)
+	if s.goingOn.CompareAndSwap(false, true) {
+		close(s.goOn)
 	}
-	if u.interim++; u.interim > maxInterim {
+	if s.interim++; s.interim > maxInterim {
 		return errInterim
 	}
 	return nil
@@ -143,7 +138,7 @@ func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
 
 // IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
 func (s *SendState) IgnoredExpect() bool {
-	return s.upload != nil && s.upload.waits.Load() && !s.upload.goingOn.Load()
+	return s.waits.Load() && !s.goingOn.Load()
 }
 
 // getConn ends what net/http, or a transport of the caller's that retries, repeats within one attempt: some HTTP/2
@@ -320,13 +315,10 @@ func (s *SendState) Stop() {
 
 // Failure tells what ended the sending at our own end: BeforeCommit, or the source of the body.
 func (s *SendState) Failure() (refused, failed error) {
-	if s.upload == nil {
-		return nil, nil
-	}
-	if err := s.upload.refused.Load(); err != nil {
+	if err := s.refused.Load(); err != nil {
 		refused = *err
 	}
-	if err := s.upload.failed.Load(); err != nil {
+	if err := s.failed.Load(); err != nil {
 		failed = *err
 	}
 	return refused, failed

@@ -54,14 +54,14 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	}
 	b.before.Store(b.taken.Load())
 	select {
-	case b.state.upload.progress <- struct{}{}:
+	case b.state.progress <- struct{}{}:
 	default:
 	}
 	n, err := b.next(p)
 	switch taken := b.taken.Add(int64(n)); {
 	case n > 0 && len(b.tail) == 0:
 		// Nothing has to move until the server has worked through what is on its way.
-		sending := time.Since(b.begun) - time.Duration(b.state.upload.held.Load())
+		sending := time.Since(b.begun) - time.Duration(b.state.held.Load())
 		b.state.Watchdog.Allow(sending + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
 	case n > 0:
 		b.state.Watchdog.Progress()
@@ -75,11 +75,11 @@ func (b *followedBody) Read(p []byte) (int, error) {
 // awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save the
 // connection. A transport of the caller's may return the response only when it has seen the end of the body.
 func (b *followedBody) awaitContinue() error {
-	if !b.announced || !b.state.upload.waits.Load() || !b.state.upload.responded.Load() {
+	if !b.announced || !b.state.waits.Load() || !b.state.responded.Load() {
 		return nil
 	}
 	select {
-	case <-b.state.upload.goOn:
+	case <-b.state.goOn:
 		return nil
 	case <-b.quit:
 	case <-time.After(responseGrace):
@@ -102,7 +102,7 @@ func (b *followedBody) next(p []byte) (int, error) {
 		case errors.Is(err, io.EOF):
 			b.head, err = nil, nil
 		case err != nil:
-			b.state.upload.fail(err)
+			b.state.fail(err)
 		}
 		if n > 0 || err != nil || b.head != nil {
 			return n, err
@@ -123,7 +123,7 @@ func (b *followedBody) next(p []byte) (int, error) {
 }
 
 // fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
-func (u *UploadState) fail(err error) { u.failed.CompareAndSwap(nil, &err) }
+func (s *SendState) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 
 // readHead is the reader's Read. In net/http's goroutine nobody could recover a panic of a caller's reader.
 func (b *followedBody) readHead(p []byte) (n int, err error) {
@@ -135,7 +135,7 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 		if work.returned {
 			return
 		}
-		b.state.upload.exited.Store(new(work))
+		b.state.exited.Store(new(work))
 		if work.panicked == nil {
 			b.state.hangUp() // net/http's goroutine ends here, and nobody else would end the request
 		}
@@ -175,7 +175,7 @@ func (b *followedBody) stop() (free bool) {
 // This one stays free to end with the context, and to run what the caller wants to have run here.
 func (s *SendState) SendStreamed(ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error)) (*http.Response, error) {
 	if progress == nil {
-		s.upload.progress = nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
+		s.progress = nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
 	}
 	var resp *http.Response
 	var err error
@@ -187,14 +187,14 @@ func (s *SendState) SendStreamed(ctx context.Context, progress func(sent int64),
 		}
 	}()
 	delivered := s.untilDelivered(ctx, progress, work.Done())
-	if source := s.upload.exited.Load(); source != nil {
+	if source := s.exited.Load(); source != nil {
 		source.Wait()
 	}
 	if !delivered {
 		return nil, context.Cause(ctx)
 	}
 	work.Wait()
-	if refused := s.upload.refused.Load(); refused != nil && err == nil && resp.StatusCode/100 != 2 {
+	if refused := s.refused.Load(); refused != nil && err == nil && resp.StatusCode/100 != 2 {
 		return nil, *refused // whatever the server thought of a part of the request
 	}
 	returned = true
@@ -224,9 +224,9 @@ func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64
 		case <-delivered:
 			progress(s.body.Load().left())
 			return true
-		case <-s.upload.progress:
+		case <-s.progress:
 			progress(s.body.Load().left())
-		case reply := <-s.upload.commits:
+		case reply := <-s.commits:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():
 			if !s.body.Load().stop() {
@@ -249,7 +249,7 @@ func (s *SendState) commit(quit <-chan struct{}) error {
 	}
 	reply := make(chan error, 1)
 	select {
-	case s.upload.commits <- reply:
+	case s.commits <- reply:
 		return <-reply
 	case <-quit:
 		return errCallOver
@@ -261,17 +261,17 @@ func (s *SendState) commit(quit <-chan struct{}) error {
 func (s *SendState) runCommit(ctx context.Context, reply chan<- error) {
 	err := error(errCallOver) // also if it panics
 	defer func() { reply <- err }()
-	if ctx.Err() != nil || s.upload.refused.Load() != nil {
+	if ctx.Err() != nil || s.refused.Load() != nil {
 		return
 	}
 	s.Watchdog.Pause()
 	began := time.Now()
 	refusal := s.BeforeCommit(ctx)
-	s.upload.held.Add(int64(time.Since(began)))
+	s.held.Add(int64(time.Since(began)))
 	s.Watchdog.Progress()
 	switch {
 	case refusal != nil:
-		s.upload.refused.Store(&refusal)
+		s.refused.Store(&refusal)
 	case ctx.Err() == nil:
 		err = nil
 	}

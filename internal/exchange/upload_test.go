@@ -16,7 +16,7 @@ import (
 // fenced is the state of an upload that waits at the fence.
 func fenced(t *testing.T, beforeCommit func(context.Context) error) *SendState {
 	t.Helper()
-	s := &SendState{BeforeCommit: beforeCommit, upload: new(UploadState)}
+	s := &SendState{BeforeCommit: beforeCommit}
 	s.Watchdog.Guard(t.Context(), time.Minute)
 	t.Cleanup(s.Watchdog.Stop)
 	return s
@@ -80,7 +80,7 @@ func TestALateResponseIsClosed(t *testing.T) {
 // Bytes may have left before the caller's goroutine comes to report any.
 func TestProgressBeginsAtZero(t *testing.T) {
 	t.Parallel()
-	s := &SendState{upload: new(UploadState)}
+	s := new(SendState)
 	body := &followedBody{}
 	body.before.Store(7)
 	s.body.Store(body)
