@@ -1541,6 +1541,33 @@ func TestEmptyBodiesThroughATransportThatRetries(t *testing.T) {
 	}
 }
 
+// A transport that signs requests takes a copy of the body to do so.
+func TestLongUpdatesThroughATransportThatReadsTheBodyFirst(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("synthetic ", 10_000)
+	for lost, want := range map[bool]error{false: nil, true: clinicaldoc.ErrOutcomeUnknown} {
+		srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if assert.NoError(t, err); assert.Contains(t, string(body), text) && lost {
+				panic(http.ErrAbortHandler)
+			}
+			socketStatus(http.StatusOK, socketNote(9))(w, r)
+		})
+		next := socketTransport(t)
+		signing := roundTripper(func(r *http.Request) (*http.Response, error) {
+			first, err := r.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			_, _ = first.Read(make([]byte, 10))
+			return next.RoundTrip(r)
+		})
+		c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: signing}), once)
+		_, err := c.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new(text)})
+		require.ErrorIs(t, err, want)
+	}
+}
+
 func TestReadsThroughATransportThatRetries(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, socketNote(9)))

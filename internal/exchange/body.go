@@ -88,7 +88,13 @@ func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 	}
 	out.Body = s.Follow(body, announced)
 	if !s.Once {
-		out.GetBody = func() (io.ReadCloser, error) { return s.Follow(body, false), nil }
+		out.GetBody = func() (io.ReadCloser, error) {
+			if body.Open != nil {
+				return s.Follow(body, false), nil
+			}
+			s.body.Load().whole.Store(true) // perhaps by the copy, which a transport may also want to look at only
+			return body.reader(), nil
+		}
 	}
 }
 
