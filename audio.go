@@ -273,7 +273,8 @@ func (a *AudioStream) ended() error {
 }
 
 // DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
-// can read, and returns its size. An existing file is replaced; where path is a link, the file is the one that it leads to.
+// can read, and returns its size. An existing file is replaced; where path is a link, the file is the one that it leads to, and must
+// be there.
 //
 // The recording is collected in hidden files beside it (".visit.wav.clinicaldoc-part...") and gets its name only when it is
 // complete and on disk. When the download fails, the part stays, and the next call for the same note and path goes on from there,
@@ -290,8 +291,12 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
 		}
-		if target, err := filepath.EvalSymlinks(path); err == nil {
+		info, _ := os.Lstat(path)
+		switch target, err := filepath.EvalSymlinks(path); {
+		case err == nil:
 			path = target // or the link would be replaced, not what it leads to
+		case info != nil && info.Mode()&os.ModeSymlink != 0: // as into a share that is not mounted
+			return 0, &callError{op: downloadAudio, detail: "the path is a link that leads to no file", causes: []error{err}}
 		}
 		if err := checkID(call.call.Operation, id); err != nil {
 			return 0, err

@@ -2172,6 +2172,13 @@ func TestDownloadToALink(t *testing.T) {
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
 	assert.Equal(t, fs.ModeSymlink, info.Mode().Type(), "the link stays one")
+	require.NoError(t, os.RemoveAll(share)) // it is not mounted: the recording does not belong on this disk
+	_, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
+	info, err = os.Lstat(path)
+	require.NoError(t, err)
+	assert.Equal(t, fs.ModeSymlink, info.Mode().Type(), "the link stays one")
 }
 
 // memoryChild tells the test's binary that it is the process whose memory is measured.
