@@ -212,7 +212,7 @@ func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 
 func (a *AudioStream) fetch(ctx context.Context, call *scope, op operation, p []byte, off int64) (int, error) {
 	piece := a.stored.Piece(a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil), p, off)
-	err := a.service.fetch(ctx, call, op, piece, piece)
+	err := a.service.fetch(ctx, call, op, piece)
 	return int(piece.Received() - off), op.downloadError(err)
 }
 
@@ -327,7 +327,7 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	source := s.audioSource(id, params, options, &response)
 	d := download.New(source, to)
 	defer d.Stop()
-	err := s.fetch(ctx, scope, downloadAudio, d, d)
+	err := s.fetch(ctx, scope, downloadAudio, d)
 	if err == nil {
 		err = d.CheckSize(ctx)
 		if options.response != nil && response.Attempts > 0 {
@@ -338,11 +338,9 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 }
 
 // fetch makes a transfer from storage. Nothing of its result is to be released: the bytes went where they belong.
-func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, p exchange.Policy, to exchange.Receiver) error {
+func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, p exchange.Policy) error {
 	scope.op = op
-	call := &exchange.Request{
-		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: p, Receiver: to,
-	}
+	call := &exchange.Request{Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: p}
 	result, err := call.Do(ctx)
 	if result.Stopped && errors.Is(ctx.Err(), err) { // else it is of the call for an address, in that call's words
 		return scope.explainStop(ctx, result, err)

@@ -1,5 +1,5 @@
 // Package download brings one recording from storage, over any number of attempts: a download that is cut goes on where it
-// was. It knows nothing of notes, and makes no attempts by itself: a [Download] is the policy and the receiver of a call of
+// was. It knows nothing of notes, and makes no attempts by itself: a [Download] is the policy of a call of
 // package exchange. After that CheckSize compares a complete recording with what the service says; in the end comes Stop.
 package download
 

@@ -23,7 +23,7 @@ type Stored struct {
 // NewStored is a recording of which nothing is known yet: its first piece opens it.
 func NewStored() *Stored { return &Stored{asking: make(chan struct{}, 1)} }
 
-// Piece is a part of a stored recording on its way into memory. As a [Download] it is the policy and the receiver of a call.
+// Piece is a part of a stored recording on its way into memory. As a [Download] it is the policy of a call.
 type Piece struct {
 	Download
 

@@ -166,7 +166,7 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 	}
 }
 
-// receive gives the receiver the response, and ends what is left of the sending.
+// receive gives the policy the response, and ends what is left of the sending.
 func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.ProtoMajor > 1 {
@@ -176,11 +176,7 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 		state.Retire()
 	}
 	var err error
-	if c.Receiver != nil {
-		a.BytesReceived, err = c.Receiver.Receive(ctx, resp, &state.Watchdog)
-	} else {
-		a.BytesReceived, err = c.read(resp, &state.Watchdog, c.Peer.MaxBody)
-	}
+	a.BytesReceived, err = c.policy().Receive(ctx, resp, &state.Watchdog)
 	state.Close()
 	if success(resp.StatusCode) && err == nil && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)

@@ -86,6 +86,9 @@ func (f receiver) Receive(context.Context, *http.Response, Watch) (int64, error)
 	return 0, ErrStatus
 }
 
+func (receiver) Prepare(*http.Request) error { return nil }
+func (receiver) Next(*Attempt) Next          { return Next{} }
+
 // With the end of its response a connection is free for others: by then it must be retired.
 func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	t.Parallel()
@@ -96,7 +99,7 @@ func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	defer state.Watchdog.Stop()
 	retired, closed := false, false
 	state.conn.Store(new(net.Conn(hungUp{closed: &closed})))
-	r.Receiver = receiver(func() { retired = state.retired.Load() && !closed })
+	r.Policy = receiver(func() { retired = state.retired.Load() && !closed })
 	c := &call{Request: r}
 	require.ErrorIs(t, c.receive(t.Context(), responds(http.StatusUnprocessableEntity, "{}"), new(Attempt), state), ErrStatus)
 	assert.True(t, retired)

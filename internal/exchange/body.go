@@ -111,10 +111,10 @@ func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 	return b
 }
 
-// ErrUnusable is matched by the errors with which a [Receiver] judges a response that came.
+// ErrUnusable is matched by the errors with which a [Policy] judges a response that came.
 var ErrUnusable = redact.New("the response is not what was asked for")
 
-// The judgements of a call that has no receiver of its own. All match [ErrUnusable].
+// The judgements of a call that has no policy of its own. All match [ErrUnusable].
 var (
 	ErrStatus     = redact.Fail("the status is no success", ErrUnusable)
 	ErrTooLong    = redact.Fail("it is longer than the limit of WithMaxResponseSize", ErrUnusable)

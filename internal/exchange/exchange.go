@@ -48,9 +48,8 @@ type Request struct {
 	Authorization func(context.Context) (string, error)
 	Renew         func(ctx context.Context, refused string) string
 
-	Caller   Caller
-	Receiver Receiver // takes the responses; nil: they are read into memory
-	Policy   Policy   // prepares the attempts and decides what follows one; nil: by effect, outcome and MaxRetries
+	Caller Caller
+	Policy Policy // nil: responses are read into memory, and what follows is decided by effect, outcome and MaxRetries
 
 	// Progress is given how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
 	// the call. Both run in the goroutine of Do.
@@ -69,8 +68,8 @@ type Result struct {
 	reader WatchedReader
 }
 
-// Caller is who makes a call: it learns of each attempt, and has the words for those that fail. As Receiver and Policy it runs
-// in the goroutine of Do.
+// Caller is who makes a call: it learns of each attempt, and has the words for those that fail. As the Policy it runs in
+// the goroutine of Do.
 type Caller interface {
 	// Begin comes when only sending remains. It may add to the header, and returns the context for all that follows.
 	Begin(ctx context.Context, a *Attempt, header http.Header) context.Context
@@ -83,17 +82,13 @@ type Caller interface {
 	BeforeRetry(ctx context.Context, a *Attempt) error
 }
 
-// Receiver takes the responses of a call.
-type Receiver interface {
-	// Receive reads the response, without closing it, and returns how many bytes it gave. An error that matches [ErrUnusable]
-	// judges a response that came; any other is of one that broke off. The context is that of the call.
-	Receive(ctx context.Context, resp *http.Response, watch Watch) (received int64, err error)
-}
-
-// Policy prepares the attempts of a call and decides what follows one.
+// Policy prepares the attempts of a call, takes their responses and decides what follows one.
 type Policy interface {
 	// Prepare comes before each attempt: it may make other calls, and change the request's URL and header. An error ends the call.
 	Prepare(req *http.Request) error
+	// Receive reads the response, without closing it, and returns how many bytes it gave. An error that matches [ErrUnusable]
+	// judges a response that came; any other is of one that broke off. The context is that of the call.
+	Receive(ctx context.Context, resp *http.Response, watch Watch) (received int64, err error)
 	// Next decides what may follow an attempt that failed. It is asked once after each.
 	Next(a *Attempt) Next
 }
@@ -223,6 +218,11 @@ func (c *byEffect) Prepare(req *http.Request) error {
 		return nil
 	}
 	return c.Caller.BeforeRetry(req.Context(), c.unknown)
+}
+
+// Receive keeps the response in memory.
+func (c *byEffect) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
+	return c.read(resp, watch, c.Peer.MaxBody)
 }
 
 // Next goes by effect and outcome.

@@ -71,7 +71,7 @@ func streaming(s *scripted, status int, header ...string) *exchange.Request {
 			}),
 			StallTimeout: time.Minute, MinWait: time.Second, MaxWait: 10 * time.Second,
 		},
-		Method: http.MethodGet, URL: new(url.URL), Policy: s, Receiver: s,
+		Method: http.MethodGet, URL: new(url.URL), Policy: s,
 		Caller: ended{end: func(*exchange.Attempt) {}},
 	}
 }
@@ -88,7 +88,7 @@ func (ended) Explain(a, _ *exchange.Attempt) error {
 	return fmt.Errorf("explained %d: %w", a.Step, a.Cause)
 }
 
-func TestPolicyAndReceiverTakePartInEveryAttempt(t *testing.T) {
+func TestAPolicyTakesPartInEveryAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1}}
@@ -99,7 +99,7 @@ func TestPolicyAndReceiverTakePartInEveryAttempt(t *testing.T) {
 			assert.Equal(t, !errors.Is(a.Err, io.ErrUnexpectedEOF), a.Status == http.StatusFound, "one that broke off did not come")
 		}}
 		_, err := call.Do(t.Context())
-		require.NoError(t, err, "the receiver's word counts, not the status")
+		require.NoError(t, err, "the policy's word counts, not the status")
 		attempt := []string{"prepare", "GET https://storage.clinic.test/71", "receive 302"}
 		var want []string
 		for _, failure := range []string{"explained 6: unexpected EOF", "explained 7: " + errJudged.Error(), "explained 6: unexpected EOF"} {
