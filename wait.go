@@ -533,7 +533,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 func (s *waiter) missed(w *awaited, err error) {
 	w.checked, w.failure = s.ticks, err
 	w.polls++
-	_, created, own := s.service.client.creates.Note(w.id)
+	created, own := s.service.client.creates.Note(w.id)
 	if own && errors.Is(err, ErrNotFound) && s.sent.Sub(created) < maxReplicaLag {
 		return
 	}

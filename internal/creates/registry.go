@@ -216,13 +216,13 @@ func (v *View) add(l, other Create, apart, equal Others) {
 
 // Knows returns what is known of a note, also by the caller's word, which excludes some.
 func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
-	r, known := m.note(note.ID)
+	r := get(m, m.returned, note.ID)
 	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
 	var c entry
 	if at >= 0 && v.claimed[at].note.Is(note) {
 		c = v.claimed[at]
 	}
-	same, claimed := known && r.Is(note), c.note.ID != 0 && c.deleted == NotDeleted
+	same, claimed := r.Is(note), c.note.ID != 0 && c.deleted == NotDeleted
 	perhaps := same && (r.deleted == PerhapsDeleted || r.Where != note.Where) || c.deleted == PerhapsDeleted || c.note.ID != 0 && c.note.Where != note.Where
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
@@ -233,7 +233,7 @@ func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
 		return Excluded
 	case claimed:
 		return Claimed
-	case known, at >= 0, slices.ContainsFunc(excluded, func(r Ref) bool { return r.ID == note.ID }):
+	case r.ID != 0, at >= 0, slices.ContainsFunc(excluded, func(r Ref) bool { return r.ID == note.ID }):
 		return Reused
 	}
 	return Unexplained
@@ -273,20 +273,13 @@ func (m *Registry) SetDeleted(id int64, d Deletion) {
 	maps.DeleteFunc(m.recordings, func(note Ref, _ Recording) bool { return note.ID == id })
 }
 
-// Note returns the note of that id as a create returned it, when it did, and whether one is remembered.
-func (m *Registry) Note(id int64) (note Ref, at time.Time, known bool) {
-	r, known := m.note(id)
+// Note returns when a create returned the note of that id, zero if that was deleted since, and whether one is remembered.
+func (m *Registry) Note(id int64) (at time.Time, known bool) {
+	r := get(m, m.returned, id)
 	if r.deleted != NotDeleted {
 		r.at = time.Time{}
 	}
-	return r.Ref, r.at, known
-}
-
-func (m *Registry) note(id int64) (r returned, known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, known = m.returned[id]
-	return r, known
+	return r.at, r.ID != 0
 }
 
 // Learn remembers whose token it is.
