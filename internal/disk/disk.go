@@ -40,11 +40,8 @@ type File interface {
 
 // Record is a small file that is written again and again. It may be anybody's until CheckPrivate says otherwise.
 type Record interface {
-	io.ReaderAt
+	File
 	io.WriterAt
-	io.Closer
-	Truncate(size int64) error
-	Sync() error
 	CheckPrivate() error
 	// Remove removes the file and closes it.
 	Remove() error
