@@ -6,6 +6,7 @@ package download
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -35,11 +36,11 @@ func (a Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().Be
 
 // Target is where a download goes: a [Writer] or a [Part].
 type Target interface {
-	Write(p []byte) (int, error)
+	io.Writer
 	// begin is told what recording the bytes from the first on belong to.
 	begin(recording) error
-	// rewind drops all that was written. An error means that it cannot.
-	rewind() error
+	// rewind drops all that was written, which is so much. An error means that it cannot.
+	rewind(written int64) error
 	// left is what an earlier call left in the target: of what recording, and how much.
 	left() (recording, int64)
 }
@@ -145,7 +146,7 @@ func (d *Download) restart(why string) error {
 	if d.received == 0 {
 		return nil
 	}
-	if err := d.to.rewind(); err != nil {
+	if err := d.to.rewind(d.received); err != nil {
 		return &Error{Kind: Changed, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
 	}
 	d.received, d.recording = 0, recording{total: -1}

@@ -145,10 +145,10 @@ func (p *Part) resume(text []byte) error {
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
 	sane := isStrongTag(left.ETag) && left.Size >= headSize && left.Again == left.Size && (left.Total == -1 || left.Total >= left.Size)
 	if err != nil || left.Of != p.info.Of || !sane {
-		return p.rewind()
+		return p.rewind(0)
 	}
 	if n, _ := p.file.ReadAt(make([]byte, 1), left.Size-1); n == 0 {
-		return p.rewind() // there is not so much of it
+		return p.rewind(0) // there is not so much of it
 	}
 	p.info, p.size = left, left.Size
 	if p.size == left.Total {
@@ -175,7 +175,7 @@ func (p *Part) begin(r recording) error {
 
 // rewind forgets the part before it empties it, and that on the disk too: no crash leaves an old description with new bytes, which
 // may be another patient's.
-func (p *Part) rewind() error {
+func (p *Part) rewind(int64) error {
 	p.size, p.info.ETag, p.info.Total = 0, "", -1
 	if err := p.describe(); err != nil {
 		return err

@@ -68,7 +68,7 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	known, size := p.left()
 	assert.Equal(t, recording{`"1"`, 1000}, known)
 	assert.Equal(t, int64(700), size)
-	require.NoError(t, p.rewind())
+	require.NoError(t, p.rewind(0))
 	p.Leave()
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)

@@ -8,10 +8,9 @@ import (
 
 // Writer is a caller's writer as a target.
 type Writer struct {
-	w        io.Writer
+	io.Writer
 	rewinder rewinder // nil when the writer cannot be rewound
 	base     int64    // where the recording begins
-	written  int64
 }
 
 type rewinder interface {
@@ -21,19 +20,13 @@ type rewinder interface {
 
 // NewWriter makes a target of w. It can be rewound if w has Seek and Truncate, and ends with the recording.
 func NewWriter(w io.Writer) *Writer {
-	t := &Writer{w: w}
+	t := &Writer{Writer: w}
 	if r, ok := w.(rewinder); ok {
 		if base, err := r.Seek(0, io.SeekCurrent); err == nil { // a pipe is an *os.File too
 			t.rewinder, t.base = r, base
 		}
 	}
 	return t
-}
-
-func (t *Writer) Write(p []byte) (int, error) {
-	n, err := t.w.Write(p)
-	t.written += int64(max(n, 0))
-	return n, err
 }
 
 func (t *Writer) left() (recording, int64) { return recording{total: -1}, 0 }
@@ -47,7 +40,7 @@ const (
 
 // rewind drops the recording's bytes if they are the last ones: what the file holds besides is not ours to drop. In a file
 // opened to append they are elsewhere than its offset says.
-func (t *Writer) rewind() error {
+func (t *Writer) rewind(written int64) error {
 	if t.rewinder == nil {
 		return errNoRewind
 	}
@@ -55,13 +48,12 @@ func (t *Writer) rewind() error {
 	if err != nil {
 		return err
 	}
-	if end != t.base+t.written {
+	if end != t.base+written {
 		return errNotAtEnd
 	}
 	if err := t.rewinder.Truncate(t.base); err != nil {
 		return err
 	}
-	t.written = 0
 	_, err = t.rewinder.Seek(t.base, io.SeekStart)
 	return err
 }

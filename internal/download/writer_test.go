@@ -52,7 +52,7 @@ func TestARewindDropsNothingButTheRecording(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, other.Close())
 			}
-			err = w.rewind()
+			err = w.rewind(int64(len("audio")))
 			assert.Equal(t, tt.refuse, err != nil)
 			got, readErr := os.ReadFile(path)
 			require.NoError(t, readErr)
@@ -65,7 +65,7 @@ func TestARewindDropsNothingButTheRecording(t *testing.T) {
 			got, err = os.ReadFile(path)
 			require.NoError(t, err)
 			assert.Equal(t, tt.want+"another", string(got))
-			require.NoError(t, w.rewind(), "it can be rewound any number of times")
+			require.NoError(t, w.rewind(int64(len("another"))), "it can be rewound any number of times")
 		})
 	}
 }
@@ -79,6 +79,6 @@ func TestAWriterWithoutAnEndIsNotRewound(t *testing.T) {
 		target := NewWriter(w)
 		_, err := target.Write([]byte("audio"))
 		require.NoError(t, err)
-		require.Error(t, target.rewind())
+		require.Error(t, target.rewind(int64(len("audio"))))
 	}
 }
