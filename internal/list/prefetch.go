@@ -84,12 +84,8 @@ func (l *Line[P, V]) Stop() {
 		return
 	}
 	l.cancel()
-	left := l.pending
+	for _, f := range l.pending {
+		defer f.work.Wait() // all of them, also if one panics
+	}
 	l.pending, l.cancel = nil, nil
-	for _, f := range left {
-		<-f.work.Done()
-	}
-	for _, f := range left {
-		f.work.Wait()
-	}
 }
