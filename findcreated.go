@@ -494,11 +494,8 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 		l.lost.kept.ClockRead, l.lost.kept.Clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
 		l.lost.kept.NoClock = l.lost.kept.NoClock && !l.lost.exact
 	}
-	settledAt := l.settledAt
-	if !l.lost.exact && !l.clocks.Known && settledAt.Before(l.latest) {
-		settledAt = l.latest
-	}
-	l.done = !asked.Add(-l.stale).Before(settledAt)
+	shown := asked.Add(-l.stale)
+	l.done = !shown.Before(l.settledAt) && (l.lost.exact || l.clocks.Known || !shown.Before(l.latest))
 	if l.sameToken() && l.lost.UserID == 0 {
 		l.lost.UserID = l.user() // who sent it is known from now on
 	}

@@ -27,7 +27,7 @@ var caught = []defect{
 	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Size == SizeEqual || about && false"},
 	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.sent ||"},
 	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "case e.Look != LookProven:", with: "case false:"},
-	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "l.done = !asked.Add(-l.stale).Before(settledAt)", with: "l.done = !asked.Before(settledAt)"},
+	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "shown := asked.Add(-l.stale)", with: "shown := asked"},
 	{
 		name: "an old Date is the service's time", file: "internal/creates/clock.go", old: "date.Add(c.Cached).Unix()", with: "date.Unix()",
 		also: []patch{{file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case theirs && (soon || ours || true) && c.Known:"}},
