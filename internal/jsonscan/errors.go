@@ -77,14 +77,10 @@ func (d *Decoder) End() error {
 
 // expect reports whether the next value is of kind want and records the error if it is not.
 func (d *Decoder) expect(want Kind) bool {
-	switch d.Kind() {
-	case want:
+	if d.Kind() == want {
 		return true
-	case Invalid:
-		d.failSyntax(d.pos, unexpected)
-	default:
-		d.Fail(want.String())
 	}
+	d.Fail(want.String())
 	return false
 }
 
