@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -207,10 +208,6 @@ func Refused(err error) bool { return err != nil && refusal.MatchString(err.Erro
 
 // Reset reports whether the peer ended the connection before it had read all. The last two numbers are those of Windows.
 func Reset(err error) bool {
-	for _, number := range []syscall.Errno{syscall.ECONNRESET, syscall.EPIPE, 10053, 10054} {
-		if errors.Is(err, number) {
-			return true
-		}
-	}
-	return false
+	number, ok := errors.AsType[syscall.Errno](err)
+	return ok && slices.Contains([]syscall.Errno{syscall.ECONNRESET, syscall.EPIPE, 10053, 10054}, number)
 }
