@@ -124,9 +124,6 @@ type call struct {
 func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c := &call{Request: r, spread: Jitter(ctx)}
 	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	if r.Header == nil {
-		c.request.Header = noHeader
-	}
 	c.driven.Request = &c.request
 	if err := c.policy().Prepare(&c.request); err != nil {
 		c.Stopped = true
@@ -144,8 +141,6 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c.Stopped = true
 	return &c.Result, err
 }
-
-var noHeader = http.Header{} // attempts make their own, and add to no other
 
 // keepRedirect leaves redirects as they are: an attempt has followed them where that is allowed.
 func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
