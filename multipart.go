@@ -55,6 +55,7 @@ func AudioFile(path string) (*AudioSource, error) {
 	if !info.Mode().IsRegular() {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
 	}
+	os.SameFile(info, info) // Windows looks at which file it is only when that is compared
 	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
 	a.openAt = func() (io.ReaderAt, error) {
 		file, err := os.Open(path)
