@@ -45,15 +45,12 @@ type Progress struct {
 	edge   edge
 }
 
-// edge is where a page began whose rows were left. Once the page before it was read again, and the list had not grown
-// meanwhile, nothing unseen lies before the edge, even if the list shrinks once more: without it, deletions behind the
+// edge is a page whose rows were left. Once the page before it was read again, and the list had not grown
+// meanwhile, nothing unseen lies before it, even if the list shrinks once more: without it, deletions behind the
 // reader could hold it up for ever.
 type edge struct {
-	page  int   // number of the page that was left; 0: none
-	row   int64 // its first row; 0: it was empty
-	total int   // as that page said
-	last  int
-	sure  bool
+	Page
+	sure bool
 }
 
 // NewProgress returns the progress of a walk that starts at the page of that number, 0 for a cursor.
@@ -72,7 +69,7 @@ func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 		Stale: w.stale+1 >= maxStale,
 	})
 	if step == Back {
-		w.edge = edge{page: p.Number, row: p.first(), total: p.Total, last: p.Last}
+		w.edge = edge{Page: p}
 		return step, nil
 	}
 	return step, w.use(p)
@@ -141,7 +138,7 @@ func (w *Progress) use(p Page) (fresh []int) {
 		}
 	}
 	w.foundNew = w.foundNew || len(fresh) > 0
-	w.edge.sure = w.edge.page == p.Number+1 && p.Total <= w.edge.total && p.Last <= w.edge.last
+	w.edge.sure = w.edge.Number == p.Number+1 && p.Total <= w.edge.Total && p.Last <= w.edge.Last
 	if w.pages++; w.pages == 1 && w.rule == Twice {
 		w.announced = p.Total
 	}
@@ -163,7 +160,7 @@ func (w *Progress) gap(p Page) bool {
 		return false // a cursor says behind which row it stands, and before the first page is nothing
 	case w.seen.Has(p.first()):
 		return false
-	case w.edge.sure && w.edge.row == p.first():
+	case w.edge.sure && w.edge.first() == p.first():
 		return false
 	case w.latest.Number == 0:
 		return false // nothing was seen before it

@@ -172,7 +172,7 @@ var caught = []defect{
 	{name: "a smaller total is not noticed", file: "internal/list/progress.go", old: "return fewer(p.Total, w.latest.Total) || fewer", with: "return fewer"},
 	{name: "the page before is not read again", file: "internal/list/progress.go", old: "number := p.Number - 1", with: "number := p.Number"},
 	{
-		name: "the edge of a page is sure too soon", file: "internal/list/progress.go", old: "w.edge.page == p.Number+1 && p.Total <= w.edge.total && p.Last <= w.edge.last", with: "w.edge.page > 0",
+		name: "the edge of a page is sure too soon", file: "internal/list/progress.go", old: "w.edge.Number == p.Number+1 && p.Total <= w.edge.Total && p.Last <= w.edge.Last", with: "w.edge.Number > 0",
 		survives: "it matters only where a birth hides a deletion, which worlds cannot hold against a list", held: "internal/list TestAShrunkListIsReadFromThePageBefore",
 	},
 	{name: "a row comes twice", file: "internal/list/progress.go", old: "if !w.seen.Add(id) {\n\t\t\tcontinue\n\t\t}", with: "w.seen.Add(id)"},
