@@ -126,24 +126,17 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
-	switch key {
-	case "current_page":
-		p.Meta.CurrentPage = int(tolerant.IntegerOrZero(d))
-	case "last_page":
-		p.Meta.LastPage = int(tolerant.IntegerOrZero(d))
-	case "per_page":
-		p.Meta.PerPage = int(tolerant.IntegerOrZero(d))
-	case "total":
-		p.Meta.Total = int(tolerant.IntegerOrZero(d))
-	case "next_cursor":
+	numbers := map[string]*int{
+		"current_page": &p.Meta.CurrentPage, "last_page": &p.Meta.LastPage, "per_page": &p.Meta.PerPage, "total": &p.Meta.Total,
+	}
+	texts := map[string]*string{"next_cursor": &p.Meta.NextCursor, "next_page_url": &p.nextURL}
+	if to := numbers[key]; to != nil {
+		*to = int(tolerant.IntegerOrZero(d))
+	}
+	if to := texts[key]; to != nil {
 		p.saysIfMore = true
 		if d.Kind() == jsonscan.String {
-			p.Meta.NextCursor = d.Text()
-		}
-	case "next_page_url":
-		p.saysIfMore = true
-		if d.Kind() == jsonscan.String {
-			p.nextURL = d.Text()
+			*to = d.Text()
 		}
 	}
 }
