@@ -85,7 +85,7 @@ func (l *Line[P, V]) Stop() {
 	}
 	l.cancel()
 	for _, f := range l.pending {
-		defer f.work.Wait() // all of them, also if one panics
+		defer f.work.Wait() //nolint:gocritic // all of them, also if one panics
 	}
 	l.pending, l.cancel = nil, nil
 }
