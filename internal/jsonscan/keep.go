@@ -4,7 +4,7 @@ import "sync"
 
 // scratch is memory that a decoder borrows when it first needs some.
 type scratch struct {
-	block []byte // the texts that wait for Flush, and behind them the last one that was read
+	block []byte // the texts that wait for Flush, and behind them the last one that differs from its literal
 	kept  []kept // where they belong
 }
 

@@ -12,8 +12,15 @@ var escapedChars = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// scanString consumes the string literal at pos. If keep is set it returns the text, as a view of the scratch buffer.
+// scanString consumes the string literal at pos. If keep is set it returns the text, as a view of the document when it equals
+// the literal and otherwise of the scratch buffer.
 func (d *Decoder) scanString(keep bool) []byte {
+	start := d.pos + 1
+	end := plainRun(d.data, start)
+	if d.byteAt(end) == '"' && (!keep || utf8.Valid(d.data[start:end])) {
+		d.pos = end + 1
+		return d.data[start:end:end]
+	}
 	if !keep {
 		return d.scanRuns(nil, false)
 	}
@@ -24,7 +31,7 @@ func (d *Decoder) scanString(keep bool) []byte {
 	if d.err != nil {
 		return nil
 	}
-	return text[kept:len(text):len(text)]
+	return text[kept:]
 }
 
 // scanRuns consumes the string literal at pos, run by run of plain bytes. If keep is set it appends the text to what is there.
