@@ -354,10 +354,16 @@ func (d *delivery) later(ctx context.Context, rest time.Duration) error {
 
 // bury makes a dead letter of the recording: first the letter, then it leaves the queue.
 func (d *delivery) bury(ctx context.Context, reason string) error {
-	letter, key := d.waiting, subjectOf(d.waiting.Key)
+	letter := d.waiting
 	if d.damaged {
-		letter, key = waiting{Raw: d.message.Data()}, subjectOf(string(d.message.Data()))
+		letter = waiting{Raw: d.message.Data()}
 	}
+	letter.Rest = 0
+	whole, err := json.Marshal(letter)
+	if err != nil {
+		return err
+	}
+	key := subjectOf(string(whole)) // recordings that share a key by mistake have a letter each
 	letter.Reason, letter.Tries = reason, d.tries
 	payload, err := json.Marshal(letter)
 	if err != nil {

@@ -348,6 +348,29 @@ func TestDeadLetters(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
+// Recordings that share a key by mistake have a letter each: the one before must not be forgotten.
+func TestEachRecordingHasItsOwnDeadLetter(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	var files []string
+	for n := range 4 { // the first one gets the note, and with it the key
+		recording := filed(t, dir, n)
+		recording.Key, recording.Params.PatientID = "encounter", int64(n+1)
+		require.NoError(t, f.Publish(t.Context(), recording))
+		drain(t, f, &ingest.Uploader{Client: srv.Client()})
+	}
+	again := letters(t, f)[0]
+	require.NoError(t, f.Publish(t.Context(), again.Recording))
+	assert.Equal(t, map[Ending]int{Dead: 1}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	for _, letter := range letters(t, f) {
+		files = append(files, letter.Recording.File)
+	}
+	assert.ElementsMatch(t, []string{filed(t, dir, 1).File, filed(t, dir, 2).File, filed(t, dir, 3).File}, files)
+	assert.Len(t, srv.Notes(), 1)
+}
+
 // What cannot be read, in the queue or in the journal, is put aside. The others go on.
 func TestDamageEndsNothingElse(t *testing.T) {
 	t.Parallel()
