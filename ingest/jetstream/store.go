@@ -183,7 +183,7 @@ func (s *store) mustBeNew(ctx context.Context) error {
 				return err
 			}
 			return errExists(s.name)
-		case older || info.Config.Metadata[nameLabel] == s.name:
+		case older && info.Config.Metadata[nameLabel] == "" || info.Config.Metadata[nameLabel] == s.name:
 			return fail("a part of the fleet "+s.name+" is there ("+name+"), but not the bucket "+s.name+
 				", which was deleted: restore it, or what has a note would be uploaded again", ErrStore)
 		}

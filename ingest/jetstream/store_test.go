@@ -331,6 +331,8 @@ func TestWhatIsLeftOfAFleetIsNoNewOne(t *testing.T) {
 	_, err = Begin(t.Context(), conn, Params{})
 	require.ErrorIs(t, err, ErrStore)
 	openFleet(t, conn, Params{Name: defaultName + "-other"})
+	openFleet(t, conn, Params{Name: "ward-2"})
+	openFleet(t, conn, Params{Name: "ward"}) // of which that one is no part
 
 	// What was not begun to its end is one: it holds nothing.
 	cut, err := newStore(conn, Params{Name: "cut"})
