@@ -30,7 +30,7 @@ import (
 //	name     of the note
 //	path     of the recording's file, as seen from the manifest's folder
 //
-// It is checked whole before anything is uploaded: ids are numbers, files are there and not empty, no key and no file is named
+// It is checked whole before anything is uploaded: ids are numbers, no value goes on in the next line, files are there and not empty, no key and no file is named
 // twice. What is wrong is a [*ManifestError] that lists it by line; then there are no recordings.
 func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 	file, err := os.Open(path)
@@ -233,6 +233,9 @@ func (m *manifest) take(line int, values map[string]string) {
 	r.Params.PromptID = m.id(line, "prompt", values["prompt"], m.defaults[1], m.needsPrompt)
 	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
 		m.wrong(line, "the name is not UTF-8, or the key too long")
+	}
+	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line's patient
+		m.wrong(line, "a value goes on in the next line: is there a quote too many?")
 	}
 	switch first := m.keys[r.Key]; {
 	case r.Key == "":
