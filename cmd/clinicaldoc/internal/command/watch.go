@@ -153,7 +153,11 @@ func (o *watchOptions) tellChange(ctx context.Context, c change) error {
 	run := shell(ctx, o.exec)
 	run.Stdout, run.Stderr = o.IO.Out, o.IO.Err
 	run.Env = append(run.Env, "CLINICALDOC_NOTE_ID="+strconv.FormatInt(c.ID, 10), "CLINICALDOC_NOTE_STAGE="+c.Stage.String(), "CLINICALDOC_NOTE_EVENT="+c.Event)
-	if err := run.Run(); err != nil && ctx.Err() == nil {
+	err = run.Run()
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // it was ended with the watch: the next one tells the change again
+	}
+	if err != nil {
 		o.IO.Note("clinicaldoc: the program failed for note %d: %s", c.ID, execReason(err))
 	}
 	return nil
