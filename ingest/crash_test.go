@@ -313,6 +313,7 @@ func newGate(t *testing.T, box *clinicaldoctest.Server, seed uint64) *gate {
 	g := &gate{box: box, pass: proxy, rand: rand.New(rand.NewPCG(seed, 2))}
 	g.Server = httptest.NewServer(g)
 	t.Cleanup(g.Close)
+	t.Cleanup(g.CloseClientConnections) // those of a killed process may stay open where it does not run on its own system
 	return g
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
-const cutPath = "/journal"
+var cutPath = filepath.FromSlash("/journal")
 
 // said is what a process said of its journal before the power was cut.
 type said struct {

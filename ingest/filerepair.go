@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"path/filepath"
@@ -92,7 +93,7 @@ func readable(text []byte) bool {
 
 // keepCopy copies the file as it is.
 func (j *FileJournal) keepCopy() error {
-	to, err := j.fs.Create(j.path+".damaged-"+time.Now().UTC().Format("20060102T150405.000000000Z"), true)
+	to, err := j.fs.Create(j.path+".damaged-"+time.Now().UTC().Format("20060102T150405Z-")+rand.Text()[:8], true)
 	if err != nil {
 		return err
 	}

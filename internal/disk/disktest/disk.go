@@ -244,7 +244,7 @@ func (m *mount) rename(r rename) {
 func (m *mount) Resolve(name string) (string, error) {
 	return name, m.do(Open, func() error {
 		isFolder := func(other string) bool { return filepath.Dir(other) == name }
-		if m.names[name] == nil && name != "." && name != "/" && !slices.ContainsFunc(slices.Collect(maps.Keys(m.names)), isFolder) {
+		if m.names[name] == nil && filepath.Dir(name) != name && !slices.ContainsFunc(slices.Collect(maps.Keys(m.names)), isFolder) {
 			return fs.ErrNotExist
 		}
 		return nil
