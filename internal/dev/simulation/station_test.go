@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
-const journalPath = "/journal"
+var journalPath = filepath.FromSlash("/journal")
 
 // station uploads recordings with package ingest, and dies again and again: by signals and by power cuts, anywhere between
 // two steps of its own. What it had sent goes on without it, and all that the next life has is the disk.

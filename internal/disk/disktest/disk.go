@@ -334,6 +334,7 @@ func (m *mount) Remove(name string) error {
 }
 
 func (m *mount) SyncDir(folder string) error {
+	folder = filepath.Clean(folder)
 	return m.do(SyncDir, func() error {
 		m.renamed = slices.DeleteFunc(m.renamed, func(r rename) bool {
 			is := filepath.Dir(r.from+r.to) == folder
