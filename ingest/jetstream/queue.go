@@ -401,13 +401,25 @@ func (d DeadLetter) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.De
 // letters lists the dead letters.
 func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
+		var last uint64 // now: what is sent again meanwhile may come back
+		err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+			info, err := q.dead.Info(ctx)
+			if err == nil {
+				last = info.State.LastSeq
+			}
+			return err
+		})
+		if err != nil {
+			yield(DeadLetter{}, unreachable(err))
+			return
+		}
 		for sequence := uint64(1); ; {
 			letter, err := q.letter(ctx, sequence)
 			switch {
 			case err != nil:
 				yield(DeadLetter{}, err)
 				return
-			case letter.sequence == 0 || !yield(letter, nil):
+			case letter.sequence == 0 || letter.sequence > last || !yield(letter, nil):
 				return
 			}
 			sequence = letter.sequence + 1

@@ -348,6 +348,27 @@ func TestDeadLetters(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
+// Letters that are sent again while they are listed, and come back at once, are listed once.
+func TestAListOfLettersEnds(t *testing.T) {
+	t.Parallel()
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	publish(t, f, t.TempDir(), 2)
+	for range 2 {
+		require.NoError(t, nextOf(t, f, freshLane).bury(t.Context(), "synthetic"))
+	}
+	listed := 0
+	for letter, err := range f.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		require.NoError(t, f.Redrive(t.Context(), letter))
+		require.NoError(t, nextOf(t, f, freshLane).bury(t.Context(), "synthetic"))
+		if listed++; listed > 2 {
+			break
+		}
+	}
+	assert.Equal(t, 2, listed)
+	assert.Len(t, letters(t, f), 2)
+}
+
 // Recordings that share a key by mistake have a letter each: the one before must not be forgotten.
 func TestEachRecordingHasItsOwnDeadLetter(t *testing.T) {
 	t.Parallel()
