@@ -84,6 +84,28 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	require.NoError(t, last.Run(), said)
 	assert.NoError(t, srv.CreatedOnce(append(recordings, []byte("RIFF the last of all recordings"))...))
 	assert.Contains(t, run("fleet", "status"), "dead letters\t0\t")
+
+	// One that cannot be read holds up no other.
+	conn, err := natsclient.Connect(queue)
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	for info := range js.ListStreams(t.Context()).Info() {
+		if strings.HasSuffix(info.Config.Name, "-dead") {
+			_, err := js.Publish(t.Context(), strings.Replace(info.Config.Subjects[0], "*", "damaged", 1), []byte("{"))
+			require.NoError(t, err)
+		}
+	}
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "visit-21.wav"), []byte("RIFF one more recording"), 0o600))
+	refused, said = machine()
+	require.Error(t, refused.Run(), said)
+	retry, said := machine()
+	retry.Args = []string{"clinicaldoc", "upload", "retry"}
+	require.Error(t, retry.Run())
+	assert.Contains(t, said.String(), "1 recordings are in the queue again\n")
+	assert.Contains(t, said.String(), "the letter cannot be read: publish its recording again, then discard it")
 }
 
 // What a fleet's store can have, and what is said to be done about it.

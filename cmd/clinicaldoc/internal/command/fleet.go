@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,17 +101,21 @@ func (o *uploadOptions) redrive(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	n := 0
+	n, stays := 0, error(nil)
 	for letter, err := range fleet.DeadLetters(ctx) {
 		if err == nil {
 			err = fleet.Redrive(ctx, letter)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, ingest.ErrKeyReused), errors.Is(err, clinicaldoc.ErrInvalidArgument):
+			stays = err // and holds up no other
+		case err != nil:
 			return err
+		default:
+			n++
 		}
-		n++
 	}
-	return o.outf("%d recordings are in the queue again\n", n)
+	return cmp.Or(o.outf("%d recordings are in the queue again\n", n), stays)
 }
 
 func newFleet(e *Env) *cobra.Command {
