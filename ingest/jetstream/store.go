@@ -179,10 +179,9 @@ func (s *store) mustBeNew(ctx context.Context) error {
 		switch {
 		case info.State.Msgs == 0:
 		case name == "KV_"+s.name:
-			if _, err := s.readHeader(ctx); err != nil {
-				return err
+			if _, err := s.readHeader(ctx); !errors.Is(err, ErrNoFleet) {
+				return cmp.Or(err, errExists(s.name))
 			}
-			return errExists(s.name)
 		case older && info.Config.Metadata[nameLabel] == "" || info.Config.Metadata[nameLabel] == s.name:
 			return fail("a part of the fleet "+s.name+" is there ("+name+"), but not the bucket "+s.name+
 				", which was deleted: restore it, or what has a note would be uploaded again", ErrStore)
@@ -223,7 +222,7 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 		switch {
 		case err != nil:
 			return h, unreachable(err)
-		case status.Values() == 0:
+		case status.Values() == 0, status.Values() == 1 && blocked(ctx, root):
 			return h, fail("the fleet "+s.name+" was not begun to its end: use Begin", ErrNoFleet)
 		}
 		return h, errFormat
@@ -234,6 +233,12 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 		return h, errFormat
 	}
 	return h, nil
+}
+
+// blocked reports whether begin came as far as to keep the format before from the bucket.
+func blocked(ctx context.Context, root jetstream.KeyValue) bool {
+	entry, err := root.Get(ctx, blockKey)
+	return err == nil && string(entry.Value()) == blockValue
 }
 
 var errFormat = fail("the store was written by another version of this program: run that version", ErrStore, ingest.ErrJournalVersion)
