@@ -325,9 +325,10 @@ func (m *memory) Get(ctx context.Context, key string) (entry jetstream.KeyValueE
 	return entry, err
 }
 
-func (m *memory) swap(ctx context.Context, op, key string, value []byte, fits func(*memoryEntry) error) (revision uint64, err error) {
+func (m *memory) swap(ctx context.Context, op, key string, value []byte, fits func(*memoryEntry) error) (uint64, error) {
+	var revision uint64
 	value = m.engine.clock.write(value)
-	err = m.engine.do(ctx, op, key, func() error {
+	err := m.engine.do(ctx, op, key, func() error {
 		m.engine.mu.Lock()
 		defer m.engine.mu.Unlock()
 		if err := fits(m.entries[key]); err != nil {
@@ -342,9 +343,10 @@ func (m *memory) swap(ctx context.Context, op, key string, value []byte, fits fu
 		}
 		return nil
 	})
-	m.engine.mu.Lock() // it may be carried out later
-	defer m.engine.mu.Unlock()
-	return revision, err
+	m.engine.mu.Lock()
+	now := revision // it may be carried out later
+	m.engine.mu.Unlock()
+	return now, err
 }
 
 func (m *memory) Create(ctx context.Context, key string, value []byte, _ ...jetstream.KVCreateOpt) (uint64, error) {
