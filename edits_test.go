@@ -272,6 +272,7 @@ func TestSignOfAnIncompleteNoteIsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 			_, typed := errors.AsType[*clinicaldoc.Error](err)
 			require.True(t, typed)
 			require.Equal(t, unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown), "%d, %s", status, name)
+			require.Equal(t, unknown, strings.Contains(err.Error(), "an attempt may have had its effect"), "%d, %s: %v", status, name, err)
 		}
 	}
 }
