@@ -3003,23 +3003,29 @@ func TestANoteWithAnEarlierIDIsKnownByItsRecording(t *testing.T) {
 // A note that this client did not delete is the one that its Create returned; another can have its id only if it is gone.
 func TestOnlyADeletedNoteCanBeAnother(t *testing.T) {
 	t.Parallel()
-	for name, status := range map[string]int{"refused": http.StatusForbidden, "not known": http.StatusBadGateway, "deleted": http.StatusNoContent} {
+	for name, statuses := range map[string][]int{
+		"refused": {http.StatusForbidden}, "refused twice": {http.StatusForbidden, http.StatusForbidden},
+		"not known": {http.StatusBadGateway}, "not known, then refused": {http.StatusBadGateway, http.StatusForbidden},
+		"deleted": {http.StatusNoContent}, "deleted, then gone": {http.StatusNoContent, http.StatusGone},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
-				s.deleting, s.post = status, func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
 				other, err := client.Notes.Create(t.Context(), visit())
 				require.NoError(t, err)
-				_, err = client.Notes.Delete(t.Context(), other.ID)
-				require.Equal(t, name == "deleted", err == nil)
+				for _, s.deleting = range statuses {
+					_, err = client.Notes.Delete(t.Context(), other.ID)
+					require.Equal(t, s.deleting == http.StatusNoContent, err == nil)
+				}
 				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				switch name {
-				case "refused":
+				switch statuses[0] {
+				case http.StatusForbidden:
 					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				case "not known":
+				case http.StatusBadGateway:
 					requireUndecided(t, note, err, "")
 				default: // what has its id since has the recording too
 					require.NoError(t, err)

@@ -219,7 +219,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 		if err != nil {
 			return nil, err
 		}
-		s.client.creates.SetDeleted(id, creates.PerhapsDeleted) // from now on, not finding it is no sign of a lagging replica
+		before := s.client.creates.SetDeleted(id, creates.PerhapsDeleted) // from now on, not finding it is no sign of a lagging replica
 		done, err := do(ctx, call, r, decodeConfirmation)
 		if errors.Is(err, errAlreadyDone) {
 			done, err = new(Confirmation), nil
@@ -227,7 +227,9 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 		switch {
 		case err == nil, errors.Is(err, ErrNotFound):
 			s.client.creates.SetDeleted(id, creates.Deleted)
-		case !errors.Is(err, ErrOutcomeUnknown):
+		case errors.Is(err, ErrOutcomeUnknown):
+			s.client.creates.SetDeleted(id, creates.PerhapsDeleted)
+		case before == creates.NotDeleted:
 			s.client.creates.SetDeleted(id, creates.NotDeleted)
 		}
 		return done, err

@@ -258,19 +258,28 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 }
 
 // SetDeleted takes in what became of a note: what was returned does not count as new any more, and what was found, or read of its
-// recording, says nothing of another with its id.
-func (m *Registry) SetDeleted(id int64, d Deletion) {
+// recording, says nothing of another with its id. It returns what was known before. That it was deleted stays; that it was not is
+// said only by who made a perhaps of it.
+func (m *Registry) SetDeleted(id int64, d Deletion) (before Deletion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	set := func(known *Deletion) {
+		before = max(before, *known)
+		if *known != Deleted {
+			*known = d
+		}
+	}
 	if r, known := m.returned[id]; known {
-		m.returned[id] = returned{r.Ref, r.at, d}
+		set(&r.deleted)
+		m.returned[id] = r
 	}
 	for i := range m.lost {
 		if m.lost[i].note.ID == id {
-			m.lost[i].deleted = d
+			set(&m.lost[i].deleted)
 		}
 	}
 	maps.DeleteFunc(m.recordings, func(note Ref, _ Recording) bool { return note.ID == id })
+	return before
 }
 
 // Note returns when a create returned the note of that id, zero if that was deleted since, and whether one is remembered.

@@ -252,13 +252,16 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	v := m.View(creates.NewCreate(7, "Visit", 5, "", noon, ""))
 	m.Returned(note, noon, noon)
 	assert.Equal(t, creates.Explained, m.Knows(v, nil, note))
-	m.SetDeleted(3, creates.Deleted)
-	assert.Equal(t, creates.Reused, m.Knows(v, nil, note))
-	assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note), "whatever the caller has kept")
-	m.SetDeleted(3, creates.PerhapsDeleted)
+	assert.Equal(t, creates.NotDeleted, m.SetDeleted(3, creates.PerhapsDeleted))
 	assert.Equal(t, creates.Excluded, m.Knows(v, nil, note), "nobody knows which of the two it is")
-	m.SetDeleted(3, creates.NotDeleted)
+	assert.Equal(t, creates.PerhapsDeleted, m.SetDeleted(3, creates.NotDeleted))
 	assert.Equal(t, creates.Explained, m.Knows(v, nil, note), "it was not, after all")
+	m.SetDeleted(3, creates.Deleted)
+	for _, d := range []creates.Deletion{creates.Deleted, creates.PerhapsDeleted, creates.NotDeleted} {
+		assert.Equal(t, creates.Deleted, m.SetDeleted(3, d))
+		assert.Equal(t, creates.Reused, m.Knows(v, nil, note), "what comes after it undoes nothing")
+		assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note), "whatever the caller has kept")
+	}
 }
 
 // The id of a note that this client deleted may be another's in the same second.
@@ -272,16 +275,15 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	m.SetRecording(note, creates.Recording{Size: 1000})
 	assert.Equal(t, creates.Explained, m.Knows(m.View(second), nil, note))
 	assert.False(t, m.Claim(second, note, true))
-	m.SetDeleted(5, creates.Deleted)
-	assert.Equal(t, creates.Reused, m.Knows(m.View(second), nil, note))
-	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note))
-	assert.Zero(t, m.Recording(note))
-	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
 	for _, d := range []creates.Deletion{creates.NotDeleted, creates.PerhapsDeleted} {
 		m.SetDeleted(5, d)
 		assert.False(t, m.Claim(second, note, true))
 	}
 	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), nil, note))
-	m.SetDeleted(5, creates.Deleted)
+	assert.Equal(t, creates.PerhapsDeleted, m.SetDeleted(5, creates.Deleted))
+	assert.Equal(t, creates.Reused, m.Knows(m.View(second), nil, note))
+	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note))
+	assert.Zero(t, m.Recording(note))
+	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
 	assert.True(t, m.Claim(second, note, true))
 }
