@@ -2394,6 +2394,32 @@ func TestADumpOfARequestIsNotItsSending(t *testing.T) {
 	}
 }
 
+// A request whose connection was idle for too long is shown once more, and sent by another.
+func TestADumpOfARequestThatAnotherConnectionTakes(t *testing.T) {
+	t.Parallel()
+	for _, bodies := range []bool{true, false} {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+		idle := []time.Duration{time.Hour, 0}
+		client := clientOn(t, &http.Client{Transport: dumping{roundTripper(func(r *http.Request) (*http.Response, error) {
+			trace := httptrace.ContextClientTrace(r.Context())
+			trace.GetConn("")
+			trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: idle[0] > 0, IdleTime: idle[0]})
+			if idle = idle[1:]; len(idle) > 0 {
+				return nil, io.ErrClosedPipe
+			}
+			sent, err := io.Copy(io.Discard, r.Body)
+			assert.Greater(t, sent, int64(100))
+			return madeResponse(r, http.StatusCreated, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`), err
+		}), bodies}})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 100))})
+		cancel()
+		require.NoError(t, err, "with bodies: %t", bodies)
+		assert.Empty(t, idle)
+	}
+}
+
 // A server that switches protocols keeps the connection open, and says nothing more.
 func TestAResponseBelow200IsAnError(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,7 @@ func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 	if earlier := s.body.Swap(b); earlier != nil {
 		earlier.stop()
 	}
+	s.ignored.CompareAndSwap(skipped, pretended) // a transport may read this one before it asks for the next connection
 	return b
 }
 

@@ -45,7 +45,7 @@ var (
 //	conn          gotConn                         retire, Close, hangUp
 //	pooled        trace, the connection is free   Retire: it may serve another request by now
 //	retired       Do: the response is a refusal   retire, Close
-//	ignored       gotConn                         all that trace says, until the next connection; the body, if it is skipped
+//	ignored       gotConn, Follow                 all that trace says, until the next connection; the body, if it is skipped
 //	waits         trace, for 100 Continue         awaitContinue, IgnoredExpect
 //	responded     trace, a first byte             awaitContinue
 //	goOn          trace, an interim response      awaitContinue, IgnoredExpect

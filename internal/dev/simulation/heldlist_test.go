@@ -34,6 +34,7 @@ var held = []defect{
 	{name: "excluded ids are not excluded", file: "findcreated.go", old: "if slices.Contains(l.params.ExcludeIDs, note.ID) {", with: "if false {", held: ". TestExcludedNotesAreInNobodysWay"},
 	{name: "a note that was deleted explains the next one", file: "internal/creates/registry.go", old: "case r.deleted == NotDeleted && (same", with: "case (same", held: "internal/creates TestADeletedNoteExplainsNoOther"},
 	{name: "a note that could not be deleted is taken for another", file: "notes.go", old: "s.client.creates.SetDeleted(id, creates.NotDeleted)", with: "", held: ". TestOnlyADeletedNoteCanBeAnother"},
+	{name: "the body after a skipped connection is skipped too", file: "internal/exchange/body.go", old: "s.ignored.CompareAndSwap(skipped, pretended)", with: "", held: ". TestADumpOfARequestThatAnotherConnectionTakes"},
 	{name: "who deletes once more is refused, and the note is there again", file: "internal/creates/registry.go", old: "if *known != Deleted {", with: "if *known <= Deleted {", held: ". TestOnlyADeletedNoteCanBeAnother"},
 	{name: "a refusal says that what was perhaps deleted was not", file: "notes.go", old: "before == creates.NotDeleted", with: "before >= creates.NotDeleted", held: ". TestOnlyADeletedNoteCanBeAnother"},
 	{name: "a note of another tenant explains one", file: "internal/creates/registry.go", old: "|| r.Where != note.Where)", with: ")", held: ". TestANoteOfAnotherTenantExplainsNothing"},
