@@ -392,7 +392,8 @@ type stale struct {
 	conns []net.Conn
 	idle  []time.Duration
 	got   []string
-	proto int // major version of the responses
+	proto int   // major version of the responses
+	again error // what a transport hears that would send it a second time
 }
 
 func (s *stale) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -407,6 +408,10 @@ func (s *stale) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s.got = append(s.got, string(body))
+	if len(s.conns) == 0 {
+		trace.GetConn("")
+		s.again = r.Context().Err()
+	}
 	resp := status(r, http.StatusCreated)
 	resp.ProtoMajor = s.proto
 	return resp, nil
@@ -426,6 +431,7 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		assert.Equal(t, []string{"headend"}, transport.got)
 		_, err = first.Write(nil)
 		assert.Equal(t, skipped, errors.Is(err, io.ErrClosedPipe))
+		assert.Equal(t, skipped, transport.again != nil, "nobody sends a second time what has left by the second")
 	}
 }
 
