@@ -1281,6 +1281,11 @@ func TestEditsThroughATransportThatFollowsRedirects(t *testing.T) {
 			client := socketClient(t, home.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retryingLibrary(home.Client().Transport)}))
 			require.ErrorIs(t, call(socketContext(t), client), clinicaldoc.ErrUnexpectedResponse, "%s %d", name, code)
 		}
+		bare := clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{}}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: &http.Request{Method: http.MethodGet, Response: moved}}, nil
+		})})
+		require.ErrorIs(t, call(t.Context(), bare), clinicaldoc.ErrUnexpectedResponse, "%s, without a body", name)
 	}
 }
 

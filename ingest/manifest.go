@@ -30,8 +30,8 @@ import (
 //	name     of the note
 //	path     of the recording's file, as seen from the manifest's folder
 //
-// It is checked whole before anything is uploaded: ids are numbers, no value goes on in the next line, files are there and not empty, no key and no file is named
-// twice. What is wrong is a [*ManifestError] that lists it by line; then there are no recordings.
+// It is checked whole before anything is uploaded: ids are numbers, no value goes on in the next line, files are there and not
+// empty, no key and no file is named twice. What is wrong is a [*ManifestError] that lists it by line; then there are no recordings.
 func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -138,7 +138,9 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 		case resp == nil:
 			return nil, redact.Text("the transport gave neither a response nor an error")
 		case resp.Request != nil && resp.Request.Response != nil && resp.Request.Method != out.Method: // it is a client that asked for another thing
-			_ = resp.Body.Close()
+			if resp.Body != nil {
+				_ = resp.Body.Close()
+			}
 			resp = resp.Request.Response
 			resp.Body = http.NoBody
 		case resp.Body == nil:
