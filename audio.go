@@ -169,6 +169,7 @@ type AudioStream struct {
 	at    int64      // where Read is
 	start int64      // where ahead is
 	ahead []byte     // bytes that are here already
+	fault error      // which ended them
 }
 
 // Size is the recording's size in bytes, never 0.
@@ -227,6 +228,10 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	if end := a.start + int64(len(a.ahead)); a.at < a.start || a.at >= end {
+		if err := a.fault; err != nil && a.at == end {
+			a.fault = nil
+			return 0, err
+		}
 		size := minAhead
 		if a.at == end {
 			size = max(size, min(2*len(a.ahead), maxAhead))
@@ -235,10 +240,11 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 			a.ahead = make([]byte, size)
 		}
 		n, err := a.ReadAt(a.ahead[:size], a.at)
-		a.start, a.ahead = a.at, a.ahead[:n]
+		a.start, a.ahead, a.fault = a.at, a.ahead[:n], nil
 		if n == 0 {
 			return 0, err
 		}
+		a.fault = err
 	}
 	n := copy(p, a.ahead[a.at-a.start:])
 	a.at += int64(n)
@@ -259,7 +265,7 @@ func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 	case base+offset < 0:
 		return 0, invalid("AudioStream.Seek: offset", "is before the beginning")
 	}
-	a.at = base + offset
+	a.at, a.fault = base+offset, nil
 	return a.at, nil
 }
 

@@ -1361,6 +1361,7 @@ func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
 	assert.True(t, clinicaldoc.Retryable(err))
 	assert.Equal(t, a.data[100_000:101_000], got)
 	assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
+	assert.Len(t, a.seen(), 5, "to open it, the first that came, and its retries; what failed is not asked for at once again")
 	a.respond(nil)
 	got, err = io.ReadAll(stream)
 	require.NoError(t, err, "a later read may succeed")

@@ -73,6 +73,7 @@ type edit struct {
 	id     int64
 	began  time.Time
 	read   *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
+	readBy Response         // this response
 	params UpdateNoteParams // of an Update
 	body   exchange.Body    // of an Update
 	done   *ProgressNote    // as an earlier attempt left it
@@ -99,7 +100,7 @@ func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call
 	if call.options.version == "" {
 		return e, r, nil
 	}
-	switch e.read, err = s.Get(ctx, id, call.options.inherited()); {
+	switch e.read, err = s.Get(ctx, id, call.options.inherited(), WithResponse(&e.readBy)); {
 	case err != nil:
 		return nil, r, err
 	case e.read.Version() != call.options.version:
@@ -130,8 +131,8 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	var response Response
 	current, err := e.client.Notes.Get(ctx, e.id, e.options.inherited(), WithResponse(&response))
 	switch {
-	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound):
-		return errAlreadyDone
+	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound) && !changedSince(e.read.CreatedAt, e.began.Add(-time.Minute), &e.readBy):
+		return errAlreadyDone // and no replica that has not got it yet
 	case err != nil:
 		return &callError{op: e.op, detail: "not retried, as the note cannot be read: " + redact.Cause(err), causes: []error{lost.Err, err}}
 	case mayHaveActed && e.isDone(current):
@@ -140,22 +141,22 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
 	case e.read != nil && current.Version() != e.options.version,
-		e.read == nil && !e.client.edited.had(current, e.began) && changedSince(current, e.began, &response):
+		e.read == nil && !e.client.edited.had(current, e.began) && changedSince(current.UpdatedAt, e.began, &response):
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
 	return nil
 }
 
-// changedSince reports whether the note may have been changed since then, by our clock or by the service's.
-func changedSince(note *ProgressNote, then time.Time, r *Response) bool {
-	updated := note.UpdatedAt.Truncate(time.Second)
+// changedSince reports whether a note may have been changed since then, by our clock or by the service's, which told when it was.
+func changedSince(updated, then time.Time, r *Response) bool {
+	at := updated.Truncate(time.Second)
 	if r.zoneless {
-		updated = updated.Add(creates.MostBehind * time.Second)
+		at = at.Add(creates.MostBehind * time.Second)
 	}
 	now := time.Now()
 	ahead := exchange.ServerTime(r.Header, now).Sub(now).Round(time.Second)
 	ours, theirs := then.Truncate(time.Second), then.Add(ahead).Truncate(time.Second)
-	return note.UpdatedAt.IsZero() || !updated.Before(ours) || !updated.Before(theirs)
+	return updated.IsZero() || !at.Before(ours) || !at.Before(theirs)
 }
 
 // after turns what came of the edit into its result.

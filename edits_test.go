@@ -549,6 +549,18 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, d.written, 1)
 	})
+	t.Run("a deletion that never arrived, then a replica without the note", func(t *testing.T) {
+		t.Parallel()
+		d := newNoteServer()
+		d.age = 40 * time.Second
+		client := d.client(t)
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.faults, d.reads = []writeFault{{}}, []int{0, http.StatusNotFound}
+		_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "the note is there")
+		assert.Len(t, d.written, 1)
+	})
 	for name, tc := range map[string]struct {
 		edit  string
 		fault writeFault

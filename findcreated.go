@@ -39,8 +39,8 @@ const (
 type FindCreatedParams struct {
 	hidden
 
-	// Settle is how long after the response was lost the service, or a proxy before it, may still be at work on the create;
-	// 0 means 10 minutes. It never counts less than the upload itself took.
+	// Settle is how long after the response was lost the service, or a proxy before it, may still be at work on the create, until
+	// its lists show the note; 0 means 10 minutes. It never counts less than the upload itself took.
 	Settle time.Duration
 	// ExcludeIDs are notes that come from elsewhere, as somebody knows who has just looked at them, also if one was found for this
 	// create before. Those that Create of this client returned need not be named.

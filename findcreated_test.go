@@ -3005,7 +3005,7 @@ func TestOnlyADeletedNoteCanBeAnother(t *testing.T) {
 	t.Parallel()
 	for name, statuses := range map[string][]int{
 		"refused": {http.StatusForbidden}, "refused twice": {http.StatusForbidden, http.StatusForbidden},
-		"not known": {http.StatusBadGateway}, "not known, then refused": {http.StatusBadGateway, http.StatusForbidden},
+		"not found": {http.StatusNotFound}, "not known": {http.StatusBadGateway}, "not known, then refused": {http.StatusBadGateway, http.StatusForbidden},
 		"deleted": {http.StatusNoContent}, "deleted, then gone": {http.StatusNoContent, http.StatusGone},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -3025,7 +3025,7 @@ func TestOnlyADeletedNoteCanBeAnother(t *testing.T) {
 				switch statuses[0] {
 				case http.StatusForbidden:
 					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				case http.StatusBadGateway:
+				case http.StatusBadGateway, http.StatusNotFound:
 					requireUndecided(t, note, err, "")
 				default: // what has its id since has the recording too
 					require.NoError(t, err)

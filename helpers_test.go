@@ -772,7 +772,8 @@ type noteServer struct {
 	faults []writeFault
 	reads  []int // statuses of the next reads; 0: as it should
 	clock  time.Duration
-	short  bool // responses to writes leave texts out
+	age    time.Duration // of the note
+	short  bool          // responses to writes leave texts out
 }
 
 type writeFault struct {
@@ -782,7 +783,7 @@ type writeFault struct {
 }
 
 func newNoteServer() *noteServer {
-	d := &noteServer{tokens: map[string]bool{}}
+	d := &noteServer{tokens: map[string]bool{}, age: 2 * time.Hour}
 	d.note = servedNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts", UpdatedAt: time.Now().Add(-time.Hour).UTC()}
 	d.note.Has.Content, d.note.Has.Transcription = true, true
 	return d
@@ -793,7 +794,7 @@ func (d *noteServer) render(w http.ResponseWriter, status int, note servedNote) 
 		ID int64 `json:"id"`
 		servedNote
 		CreatedAt time.Time `json:"created_at"`
-	}{9, note, time.Now().Add(-2 * time.Hour)})
+	}{9, note, time.Now().Add(-d.age)})
 	w.Header().Set("Date", time.Now().Add(d.clock).UTC().Format(http.TimeFormat))
 	w.WriteHeader(status)
 	_, _ = w.Write(document)

@@ -212,7 +212,8 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 
 // Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
 // deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
-// matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read.
+// matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read; a note of less than a minute that is not found
+// after a lost response stays in doubt: a replica may lag.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return run(ctx, s.client, deleteNote.name, opts, func(ctx context.Context, call *scope) (*Confirmation, error) {
 		_, r, err := s.newEdit(ctx, deleteNote, id, call, UpdateNoteParams{})
@@ -225,9 +226,9 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 			done, err = new(Confirmation), nil
 		}
 		switch {
-		case err == nil, errors.Is(err, ErrNotFound):
+		case err == nil:
 			s.client.creates.SetDeleted(id, creates.Deleted)
-		case errors.Is(err, ErrOutcomeUnknown):
+		case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNotFound): // by a replica that has not got it yet, perhaps
 			s.client.creates.SetDeleted(id, creates.PerhapsDeleted)
 		case before == creates.NotDeleted:
 			s.client.creates.SetDeleted(id, creates.NotDeleted)

@@ -169,7 +169,7 @@ func (t *trip) prepare(d *draws) {
 		t.latency = drawsAt(d.key, hashOf("list")).within(longest)
 		t.world.count("slow lists", 1)
 	}
-	t.late = d.within(t.world.design.late)
+	t.late = min(d.within(t.world.design.late), 10*time.Minute-t.world.design.lag) // replicas have it within Settle
 	t.copied = t.world.service.replica != nil && !t.request.writes() && !t.request.storage && !t.request.addresses() && d.chance(0.5)
 	t.copied = t.copied && t.request.call.token != strangerToken
 	t.cached = t.world.design.cached > 0 && t.request.call.token != strangerToken && t.request.call.op == "find" && t.request.lists()

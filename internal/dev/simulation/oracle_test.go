@@ -150,7 +150,7 @@ func (c *call) checkUse(err error) {
 		w.violate("useless", "note %d is complete, and said not to be", c.note)
 	case c.op == "update" && errors.Is(err, clinicaldoc.ErrConflict) && c.unchanged == nil && c.looked && c.showed.Analysis == c.text():
 		w.violate("useless", "note %d was shown to hold our text, and that is a conflict", c.note)
-	case (c.op == "delete" || c.op == "else") && gone && len(c.acts) > 0, c.op == "revoke" && errors.Is(err, clinicaldoc.ErrUnauthorized) && len(c.acts) > 0:
+	case (c.op == "delete" || c.op == "else") && gone && len(c.acts) > 0 && (!unknown || c.unchanged == nil), c.op == "revoke" && errors.Is(err, clinicaldoc.ErrUnauthorized) && len(c.acts) > 0:
 		w.violate("useless", "%s did it, and misses it now", c.op)
 	}
 }

@@ -318,7 +318,10 @@ func (s *service) isOf(id int64, fingerprint string, since time.Time) bool {
 	if own != nil && own.id == id && (own == f || own.died.After(since)) {
 		return true
 	}
-	others := f != nil && f.fingerprint == fingerprint && (own == nil || !own.died.IsZero() || s.world.design.strange)
+	s.mu.Lock()
+	had := slices.ContainsFunc(s.former, func(f *fact) bool { return f.id == id && f.fingerprint == fingerprint && f.died.After(since) })
+	s.mu.Unlock()
+	others := (had || f != nil && f.fingerprint == fingerprint) && (own == nil || !own.died.IsZero() || s.world.design.strange)
 	if others {
 		s.world.count("reached: the same recording by others", 1)
 	}
