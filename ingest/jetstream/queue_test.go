@@ -160,7 +160,7 @@ func TestPublishTellsTheTruth(t *testing.T) {
 // What a recording fails with decides how it ends. Nothing but a note takes it out of the queue.
 func TestThreeEndings(t *testing.T) {
 	t.Parallel()
-	soon, past := time.Now().Add(5*time.Minute), time.Now().Add(-time.Minute)
+	soon, past := time.Now().Add(5*time.Minute), time.Now().Add(-time.Hour)
 	status := func(code int) error { return &clinicaldoc.Error{StatusCode: code} }
 	file := func(err error) error {
 		return fail("synthetic", clinicaldoc.ErrInvalidArgument, &fs.PathError{Op: "open", Path: "x", Err: err})
@@ -195,6 +195,7 @@ func TestThreeEndings(t *testing.T) {
 		"key reused":          {refused(ingest.ErrKeyReused), nil, Dead, Dead},
 		"in doubt":            {ingest.Result{Status: ingest.InDoubt, Until: soon}, nil, Later, Later},
 		"in doubt for long":   {ingest.Result{Status: ingest.InDoubt, Until: past}, nil, Later, Dead},
+		"in doubt since late": {ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(-time.Minute)}, nil, Later, Later},
 		"another has it":      {ingest.Result{Status: ingest.InDoubt, Err: errTaken}, nil, Later, Later},
 		"a status to come":    {ingest.Result{Status: 99}, nil, Later, Later},
 		"its record":          {ingest.Result{}, errDamaged, Dead, Dead},
@@ -575,7 +576,7 @@ func TestAnEndlessDoubtBecomesADeadLetter(t *testing.T) {
 	publish(t, f, dir, 1)
 	w := &work{fleet: f}
 	private := fail("a person has to look", errors.New("CANARY"))
-	endless := ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(-time.Second), Err: fmt.Errorf("CANARY: %w", private)}
+	endless := ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(-maxDelay - time.Second), Err: fmt.Errorf("CANARY: %w", private)}
 	l := freshLane
 	for look := 1; ; look++ {
 		d := nextOf(t, f, l)

@@ -339,7 +339,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		// Another worker's clock may be right: it may ask before this one's says so.
 		if left := time.Until(result.Until); left > 0 {
 			o.Rest = min(max(left, firstDelay), maxDelay)
-		} else if tries >= maxTries {
+		} else if tries >= maxTries && left < -maxDelay { // most tries may have been an outage's: it is looked for since its time
 			o.Ending = Dead
 		}
 		o.counts = tries == 1 // later ones are asked about and not uploaded
