@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -190,4 +191,57 @@ func TestAFileHasTheContentTypeThatItWasGiven(t *testing.T) {
 	_, err := collect(t.Context(), u, ingest.Recordings(r))
 	require.NoError(t, err)
 	assert.Contains(t, string(sent), "Content-Type: audio/x-synthetic")
+}
+
+// A file may be put away once its note exists, and a share may be gone: what the journal knows of a key does not depend on that. To
+// say that there is no note would be wrong.
+func TestAKeyWhoseFileIsGoneIsWhatTheJournalSays(t *testing.T) {
+	t.Parallel()
+	const lookAlike = "a note that looks like it"
+	for _, test := range []struct {
+		before string
+		faults []clinicaldoctest.Fault
+		want   ingest.Status
+		notes  int
+	}{
+		{"nothing", nil, ingest.Refused, 0},
+		{"created", nil, ingest.AlreadyThere, 1},
+		{"lost", []clinicaldoctest.Fault{clinicaldoctest.ResetAfterCommit()}, ingest.Created, 1},
+		{"lost, and there is no note", []clinicaldoctest.Fault{clinicaldoctest.ResetAfterRequest()}, ingest.Refused, 0},
+		{lookAlike, nil, ingest.InDoubt, 1},
+	} {
+		path := files(t, 2)[0] // another one is beside it: the share is there
+		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+			recording := ingest.Recording{Key: "encounter 1", File: path, Params: paramsOf(path)}
+			uploader := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+			if test.before == lookAlike {
+				srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: recording.Params.Name, Audio: sound(9)})
+			}
+			if test.before != "nothing" {
+				ctx, cancel := context.WithCancel(t.Context())
+				for _, fault := range test.faults {
+					srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+					uploader.OnEvent = func(e ingest.Event) {
+						if e.State == ingest.StateInDoubt {
+							cancel()
+						}
+					}
+				}
+				_, _ = collect(ctx, uploader, ingest.Recordings(recording))
+				cancel()
+			}
+			require.NoError(t, os.Remove(path))
+			uploader.OnEvent = nil
+			results, err := collect(t.Context(), uploader, ingest.Recordings(recording))
+			require.NoError(t, err)
+			require.Len(t, results, 1)
+			assert.Equal(t, test.want, results[0].Status, test.before)
+			if test.want == ingest.Refused || test.want == ingest.InDoubt {
+				require.ErrorIs(t, results[0].Err, fs.ErrNotExist, test.before)
+			} else {
+				assert.Positive(t, results[0].NoteID)
+			}
+			assert.Len(t, srv.Notes(), test.notes)
+		})
+	}
 }

@@ -18,6 +18,7 @@ type task struct {
 	job       job
 	recording Recording
 	sha256    string // of the recording; empty: not known yet
+	unusable  error  // why it cannot be sent: its file may be put away, and the journal knows its note all the same
 	own       Entry  // its key and what it is described by; never changes
 	entry     Entry  // as it was saved last, or is to be saved
 	claim     Claim
@@ -39,18 +40,15 @@ const (
 
 // decide decides from the journal what is to be done with a recording.
 func (r *run) decide(t *task) {
-	var err error
-	if t.recording, t.sha256, err = t.recording.prepare(); err != nil {
-		what, later := r.failureOf(t, err)
-		if later && r.mayTryAgain(t) {
-			r.putBack(t, err)
-			return
-		}
-		r.doneWith(t, message{contact: what, err: err}, Result{Status: Refused, Err: err})
+	if t.recording, t.sha256, t.unusable = t.recording.prepare(); t.unusable != nil && t.recording.Key == "" {
+		r.cannotSend(t, Refused)
 		return
 	}
 	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
 	t.own.describe(r.service, t.recording.Params)
+	if t.unusable != nil {
+		t.own.Size = -1
+	}
 	t.entry = t.own
 	if !r.enter(t) {
 		return
@@ -77,17 +75,31 @@ func (r *run) decide(t *task) {
 	case known.State.sent() && r.unsaved(t) != nil:
 		t.entry = known
 		r.saveAgain(t)
+	case t.unusable != nil && !known.State.sent():
+		r.cannotSend(t, Refused)
 	case known.State == StateCommitting:
 		t.entry = known
 		r.recover(t)
 	case known.State == StateInDoubt && !known.SentAt.IsZero():
 		t.entry = known
 		r.doubt(t)
+	case t.unusable != nil:
+		r.cannotSend(t, InDoubt)
 	case known.By != "" || r.uploader.AllNew && !r.gaps:
 		r.upload(t)
 	default:
 		r.look(t)
 	}
+}
+
+// cannotSend ends a task whose recording cannot be sent, or not now.
+func (r *run) cannotSend(t *task, status Status) {
+	what, later := r.failureOf(t, t.unusable)
+	if later && r.mayTryAgain(t) {
+		r.putBack(t, t.unusable)
+		return
+	}
+	r.doneWith(t, message{contact: what, err: t.unusable}, Result{Status: status, Err: t.unusable})
 }
 
 // enter makes the task the only one of its key in this run. Otherwise its recording waits for the result of the other.
@@ -120,6 +132,10 @@ func (t *task) sameAs(other *task) bool {
 
 // upload creates the note.
 func (r *run) upload(t *task) {
+	if t.unusable != nil {
+		r.refused(t, t.unusable)
+		return
+	}
 	t.uploads++
 	t.entry = t.own
 	t.entry.SentAt, t.entry.SHA256 = time.Now(), t.sha256
