@@ -304,7 +304,8 @@ func sourced(source TokenSource) authorization {
 // maxRefused bounds the memory of refused tokens; a source that gives more of them is told of some twice.
 const maxRefused = 1000
 
-// renewed reports a refused token to a source that wants to know, once, and asks it for another. Other calls wait for that.
+// renewed reports a refused token to a source that wants to know, and asks it for another. Other calls wait for that. It reports
+// a token once, and again where the source still gives it: it may have looked for another too early.
 func renewed(source TokenSource, header authorization) renewal {
 	invalidator, ok := source.(interface{ Invalidate(token string) })
 	if !ok {
@@ -312,32 +313,40 @@ func renewed(source TokenSource, header authorization) renewal {
 	}
 	lock := make(chan struct{}, 1)
 	known := map[string]bool{}
-	report := func(ctx context.Context, token string) {
+	report := func(ctx context.Context, token string, again bool) (told bool) {
 		select {
 		case lock <- struct{}{}:
 			defer func() { <-lock }()
 		case <-ctx.Done():
-			return
+			return false
 		}
-		if known[token] {
-			return
+		if known[token] && !again {
+			return false
 		}
 		if len(known) >= maxRefused {
 			clear(known)
 		}
 		known[token] = true
 		invalidator.Invalidate(token)
+		return true
 	}
 	return func(ctx context.Context, refused string) string {
-		report(ctx, strings.TrimPrefix(refused, bearerScheme))
-		if ctx.Err() != nil {
-			return ""
+		for _, again := range []bool{false, true} {
+			told := report(ctx, strings.TrimPrefix(refused, bearerScheme), again)
+			if ctx.Err() != nil {
+				return ""
+			}
+			fresh, err := header(ctx)
+			switch {
+			case err != nil:
+				return ""
+			case fresh != refused:
+				return fresh
+			case told:
+				return ""
+			}
 		}
-		fresh, err := header(ctx)
-		if err != nil || fresh == refused {
-			return ""
-		}
-		return fresh
+		return ""
 	}
 }
 

@@ -87,8 +87,8 @@ func WithHTTPClient(client *http.Client) Option {
 
 // TokenSource provides the token for each attempt, in several goroutines. What its error says is not printed by this package.
 //
-// A source that also has a method Invalidate(token string) is given each token that the service refused with 401, once, and
-// asked for the token once more. If that is another one, the request is sent once more, creates and calls under [WithoutRetry]
+// A source that also has a method Invalidate(token string) is given each token that the service refused with 401, again only
+// while it still gives that one, and asked for the token once more. If that is another one, the request is sent once more, creates and calls under [WithoutRetry]
 // too: a service that does not know who asks has done nothing. A recording from [AudioReader] cannot be sent again. Other calls
 // that are refused wait for Invalidate: it calls the client with [WithToken] alone.
 type TokenSource interface {

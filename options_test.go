@@ -1,6 +1,7 @@
 package clinicaldoc_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -758,6 +759,52 @@ func TestManyCallsRenewATokenOnce(t *testing.T) {
 	}
 	all.Wait()
 	assert.Equal(t, []string{"synthetic-0"}, source.refused)
+}
+
+// cachedFile is a source that reads a file again when its token was refused.
+type cachedFile struct {
+	mu           sync.Mutex
+	file, cached string
+	told         int
+}
+
+func (s *cachedFile) Token(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cached = cmp.Or(s.cached, s.file)
+	return s.cached, nil
+}
+
+func (s *cachedFile) Invalidate(string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cached, s.told = "", s.told+1
+}
+
+// The service takes a fresh token before the file has it: who reads the file too early must hear of the old one again.
+func TestASourceThatStillGivesARefusedTokenIsToldAgain(t *testing.T) {
+	t.Parallel()
+	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer fresh" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id":7,"name":"synthetic","email":"a@clinic.test"}`)
+	})
+	source := &cachedFile{file: "old"}
+	client, err := clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(source))
+	require.NoError(t, err)
+	for told := range 2 {
+		var response clinicaldoc.Response
+		_, err = client.Users.Me(socketContext(t), clinicaldoc.WithResponse(&response))
+		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+		assert.Equal(t, 1, response.Attempts, "the same token is not sent twice")
+		assert.Equal(t, told+1, source.told, "once a call")
+	}
+	source.file = "fresh"
+	_, err = client.Users.Me(socketContext(t))
+	require.NoError(t, err)
+	assert.Equal(t, 3, source.told)
 }
 
 // A source may take its time to hear of a refused token, or call the client meanwhile: no call outlives its context for that.
