@@ -237,7 +237,9 @@ func mayPass(err error) bool {
 // awaited is one note that is waited for.
 type awaited struct {
 	id       int64
-	note     *ProgressNote // as last seen; nil before
+	note     *ProgressNote // as last seen; nil before. The caller has it too, and may change it
+	stage    Stage         // of it, as it came
+	updated  time.Time     // likewise
 	polls    int
 	failures int   // in a row
 	failure  error // the latest of them
@@ -263,9 +265,9 @@ const (
 
 // see takes in the note as a poll gave it and calls OnUpdate if it has changed.
 func (w *awaited) see(s *waiter, note *ProgressNote) (changed bool) {
-	changed = w.note == nil || w.note.Stage() != note.Stage() ||
-		!w.note.UpdatedAt.IsZero() && !w.note.UpdatedAt.Equal(note.UpdatedAt) // rows of a list may lack it
-	w.note = note
+	changed = w.note == nil || w.stage != note.Stage() ||
+		!w.updated.IsZero() && !w.updated.Equal(note.UpdatedAt) // rows of a list may lack it
+	w.note, w.stage, w.updated = note, note.Stage(), note.UpdatedAt
 	w.found()
 	if changed && s.params.OnUpdate != nil {
 		s.params.OnUpdate(note)
@@ -398,7 +400,7 @@ func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 			continue
 		}
 		w.state, w.checked = waiting, s.ticks
-		if w.note != nil && !row.UpdatedAt.After(w.note.UpdatedAt) && w.note.Stage().AtLeast(w.rowStage) {
+		if w.note != nil && !row.UpdatedAt.After(w.updated) && w.stage.AtLeast(w.rowStage) {
 			w.found() // no news; the note as it was read is worth more than its row
 			continue
 		}
@@ -504,12 +506,12 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	}
 	w.state, w.checked = waiting, s.ticks
 	changed := w.see(s, note)
-	stage := note.Stage()
+	stage := w.stage
 	over := stage == StageFailed || stage.AtLeast(s.params.Until)
 	if !over && before == ended {
 		w.unlisted = true // it is not believed about this note
 	}
-	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(note.UpdatedAt)
+	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(w.updated)
 	if listed && sameVersion && w.rowStage != stage && (over || w.rowStage == StageUploaded) {
 		s.listRefused = true // it does not show stages
 		for _, w := range s.pending {

@@ -712,6 +712,26 @@ func TestWatchYieldsChangesAndCanBeRangedTwice(t *testing.T) {
 	})
 }
 
+// Who wipes a note after looking at it, so that no text stays in memory, waits no longer and sees no more than others.
+func TestAWaitGoesByNotesAsTheyCame(t *testing.T) {
+	t.Parallel()
+	wipe := func(n *clinicaldoc.ProgressNote) { *n = clinicaldoc.ProgressNote{} }
+	synctest.Test(t, func(t *testing.T) {
+		service, client := newPolled(t, inOrder(changes...))
+		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{OnUpdate: wipe})
+		require.NoError(t, err)
+		assert.Len(t, service.polls, len(changes))
+		service.polls, service.answer = nil, inOrder(changes...)
+		var seen []clinicaldoc.Stage
+		for note, err := range client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}) {
+			require.NoError(t, err)
+			seen = append(seen, note.Stage())
+			wipe(note)
+		}
+		assert.Equal(t, []clinicaldoc.Stage{clinicaldoc.StageUploaded, clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageComplete}, seen)
+	})
+}
+
 func TestWatchYieldsItsErrorOnceWithTheLastNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

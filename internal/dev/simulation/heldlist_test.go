@@ -141,5 +141,7 @@ var held = []defect{
 	{name: "a read within an edit takes away the edit's headers", file: "options.go", old: "\theader := maps.Clone(o.header)\n", with: "\theader := o.header\n", held: ". TestInnerRequestsLeaveTheCallsHeaders"},
 	{name: "what Do decodes lies in the response's buffer", file: "client.go", old: "json.Unmarshal(bytes.Clone(response), out)", with: "json.Unmarshal(response, out)", held: ". TestDoGivesBytesThatMayBeKept"},
 	{name: "a response that was asked for lies in the shared buffer", file: "response.go", old: "Body:       bytes.Clone(call.Last.Body),", with: "Body:       call.Last.Body,", held: ". TestAResponseOutlivesTheNextCalls"},
+	{name: "a source hears of a refused token once, though it still gives it", file: "client.go", old: "if known[token] && !again {", with: "if known[token] {", held: ". TestASourceThatStillGivesARefusedTokenIsToldAgain"},
+	{name: "a wait goes by the note that its caller has changed", file: "wait.go", old: "\tstage := w.stage\n", with: "\tstage := note.Stage()\n", held: ". TestAWaitGoesByNotesAsTheyCame"},
 	{name: "WaitAll works on the caller's ids", file: "wait.go", old: "\tids = slices.Clone(ids)\n", with: "", held: ". TestWaitAllKeepsTheIDsOfTheCall"},
 }
