@@ -164,6 +164,26 @@ func TestTwentyLoginsAtOnceAreTwentyContexts(t *testing.T) {
 	assert.Empty(t, left, "every token can be removed")
 }
 
+// A file system, or a keyring, that ignores case would give one of two users the other's token.
+//
+//nolint:paralleltest // sets variables
+func TestNamesOfContextsDifferByMoreThanCase(t *testing.T) {
+	store, keyring := newStore(t)
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	_, err = store.Login("Ward", account.Context{BaseURL: service}, "another-token")
+	unclear, ok := errors.AsType[*account.AmbiguousError](err)
+	require.True(t, ok, err)
+	assert.Contains(t, unclear.Text, `"ward"`)
+	assert.NotEmpty(t, unclear.Do)
+	assert.Len(t, keyring.kept, 1, "its token was not kept")
+	found, err := store.Find("")
+	require.NoError(t, err)
+	assert.Equal(t, token, found.Token)
+	_, err = store.Login("ward", account.Context{BaseURL: service}, "another-token")
+	require.NoError(t, err, "logging in anew")
+}
+
 //nolint:paralleltest // sets variables
 func TestATokenThatOthersCanReadIsNotKept(t *testing.T) {
 	store, _ := newStore(t)

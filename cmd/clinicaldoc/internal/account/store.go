@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
@@ -154,6 +155,11 @@ func (s *Store) Change(change func(*Config) error) error {
 // Login keeps a context with its token and makes it the current one. It returns where the token went.
 func (s *Store) Login(name string, context Context, token string) (where string, err error) {
 	err = s.Change(func(config *Config) (err error) {
+		for other := range config.Contexts {
+			if other != name && strings.EqualFold(other, name) { // many file systems and keyrings would keep one token for both
+				return &AmbiguousError{fmt.Sprintf("there is a context %q, and names that differ by case alone could share a token", other), "name it as that one, or otherwise, with --context"}
+			}
+		}
 		// The token first: a context without one only asks to log in anew.
 		where, err = s.saveToken(name, context.BaseURL, token)
 		config.Contexts[name] = context

@@ -46,7 +46,7 @@ func (o *loginOptions) run(ctx context.Context) error {
 	}
 	name := o.contextName
 	if name == "" {
-		name = strings.NewReplacer(":", "-", "[", "", "]", "").Replace(hostOf(o.baseURL))
+		name = strings.NewReplacer(":", "-", "[", "", "]", "").Replace(strings.ToLower(hostOf(o.baseURL)))
 	}
 	if err := account.CheckName(name); err != nil {
 		return usagef("%s", err)
