@@ -434,12 +434,12 @@ func TestKinds(t *testing.T) {
 // While the service is gone, a fleet makes few requests, whatever waits; when it is there again all is uploaded.
 func TestAFleetLeavesAServiceInPeace(t *testing.T) {
 	t.Parallel()
-	const count = 300
+	const count = 150
 	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
 	t.Cleanup(srv.Close)
 	publish(t, openFleet(t, connect(t, s), Params{}), dir, count)
 	srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ended := make(chan error)
 	var log bytes.Buffer
