@@ -337,17 +337,23 @@ func (r *run) start(t *task, do func(*task)) {
 
 // guard hands a panic of the caller's own code, such as its audio source, to the caller's goroutine.
 func (r *run) guard(t *task, do func(*task)) {
+	r.guarded(func() { do(t) }, func(cause any) message {
+		if cause == nil {
+			t.err = fail("a callback or the recording's source ended its goroutine", clinicaldoc.ErrOutcomeUnknown)
+		}
+		return message{results: r.finish(t, t.inDoubt()), panic: cause}
+	})
+}
+
+// guarded sends a message when the caller's own code panics with a cause, or ends the goroutine, which has none.
+func (r *run) guarded(do func(), ended func(cause any) message) {
 	normal := false
 	defer func() {
 		if !normal {
-			cause := recover()
-			if cause == nil {
-				t.err = fail("a callback or the recording's source ended its goroutine", clinicaldoc.ErrOutcomeUnknown)
-			}
-			r.send(message{results: r.finish(t, t.inDoubt()), panic: cause})
+			r.send(ended(recover()))
 		}
 	}()
-	do(t)
+	do()
 	normal = true
 }
 

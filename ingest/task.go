@@ -233,7 +233,9 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
-		r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, Result{Status: Created, NoteID: note.ID, Note: note})
+		r.guard(t, func(t *task) {
+			r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, Result{Status: Created, NoteID: note.ID, Note: note})
+		})
 	})
 }
 
@@ -316,8 +318,9 @@ func (r *run) jobsOf(t *task, cause error) []job {
 
 // finish lets go of the key and returns the results.
 func (r *run) finish(t *task, result Result) []Result {
-	if t.claim != nil {
-		t.claim.Release()
+	if claim := t.claim; claim != nil {
+		t.claim = nil // also if it panics
+		claim.Release()
 	}
 	return r.resultsOf(t, result)
 }

@@ -160,6 +160,12 @@ func (r *run) probe(now time.Time) {
 
 // identify asks the service whose token this is. Before the first recording is begun, it also tells the journal.
 func (r *run) identify() {
+	r.guarded(func() { r.send(r.identity()) }, func(cause any) message {
+		return message{probed: true, broken: fail("a callback or the journal ended its goroutine"), panic: cause}
+	})
+}
+
+func (r *run) identity() message {
 	owner, err := r.uploader.Owner, error(nil)
 	if owner.Service == "" || r.owner.Service != "" {
 		owner, err = OwnerOf(r.ctx, r.uploader.Client)
@@ -177,7 +183,7 @@ func (r *run) identify() {
 			m.bound = &bound{owner, binding}
 		}
 	}
-	r.send(m)
+	return m
 }
 
 // failureOf tells what an error says of the service, and whether trying the recording later may help.

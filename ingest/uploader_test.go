@@ -491,6 +491,74 @@ func TestASourceThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
 	})
 }
 
+// unruly is a journal of the caller's whose own mistake strikes at one place.
+type unruly struct {
+	ingest.Journal
+	at     string
+	strike func()
+}
+
+func (j unruly) strikeAt(place string) {
+	if j.at == place {
+		j.strike()
+	}
+}
+
+func (j unruly) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
+	j.strikeAt("bind")
+	return j.Journal.Bind(ctx, owner)
+}
+
+func (j unruly) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := j.Journal.Claim(ctx, key)
+	return unrulyClaim{claim, j}, err
+}
+
+type unrulyClaim struct {
+	ingest.Claim
+	journal unruly
+}
+
+func (c unrulyClaim) Save(ctx context.Context, e ingest.Entry) error {
+	c.journal.strikeAt(e.State.String())
+	return c.Claim.Save(ctx, e)
+}
+
+func (c unrulyClaim) Release() {
+	c.journal.strikeAt("release")
+	c.Claim.Release()
+}
+
+// token is a source of tokens.
+type token func() string
+
+func (s token) Token(context.Context) (string, error) { return s(), nil }
+
+// Wherever the caller's own code is called, its panic comes out of Run, where the caller can recover, and does not end the process;
+// when it ends its goroutine, Run ends all the same.
+func TestACallersMistakeIsTheCallersWhereverItHappens(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"token", "bind", "committing", "created", "release"} {
+		run := func(strike func()) error {
+			srv := newBox(t)
+			client := srv.Client(quick())
+			if place == "token" {
+				var err error
+				client, err = clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(token(func() string { strike(); return "" })))
+				require.NoError(t, err)
+			}
+			journal := unruly{openJournal(t, srv.URL, journalPath(t)), place, strike}
+			results, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal}, recordings(0, 1))
+			for _, r := range results {
+				err = errors.Join(err, r.Err)
+			}
+			return err
+		}
+		assert.PanicsWithValue(t, "synthetic", func() { _ = run(func() { panic("synthetic") }) }, place)
+		require.ErrorContains(t, run(runtime.Goexit), "ended its goroutine", place)
+	}
+}
+
 // A note that the service made for somebody else is there: the recording is a doubt, and is not uploaded once more.
 func TestANoteThatWasMadeForAnotherPatientIsADoubt(t *testing.T) {
 	t.Parallel()
