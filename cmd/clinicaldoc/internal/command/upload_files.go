@@ -82,6 +82,7 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 			files = append(files, path)
 			continue
 		}
+		path += string(filepath.Separator) // it may be a link
 		err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
 			taken, err := o.visit(path, entry, err)
 			if taken {
@@ -94,12 +95,44 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 		}
 	}
 	slices.Sort(files)
-	files = slices.Compact(files)
+	files = o.withoutAliases(slices.Compact(files))
 	recordings := make([]ingest.Recording, len(files))
 	for i, path := range files {
 		recordings[i] = ingest.Recording{File: path, Params: clinicaldoc.CreateNoteParams{Name: nameOf(path), PatientID: o.patient, PromptID: o.prompt}}
 	}
 	return recordings, nil
+}
+
+// withoutAliases leaves out files that are taken under another name, which would be another note's. Links give way.
+func (o *uploadOptions) withoutAliases(files []string) []string {
+	type form struct{ size, modified int64 } // alike for all names of a file, and for few others
+	type named struct {
+		os.FileInfo
+		name string
+	}
+	var own, links []string
+	for _, path := range files {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			links = append(links, path)
+		} else {
+			own = append(own, path)
+		}
+	}
+	taken, aliases := map[form][]named{}, map[string]bool{}
+	for _, path := range slices.Concat(own, links) {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue // the upload tells
+		}
+		f := form{info.Size(), info.ModTime().UnixNano()}
+		if slices.ContainsFunc(taken[f], func(n named) bool { return n.name != nameOf(path) && os.SameFile(n.FileInfo, info) }) {
+			aliases[path] = true
+			o.leaveOut(path, "it is another name of a recording that is taken")
+		} else {
+			taken[f] = append(taken[f], named{info, nameOf(path)})
+		}
+	}
+	return slices.DeleteFunc(files, func(path string) bool { return aliases[path] })
 }
 
 // leftOut is what a folder holds and an upload does not take.

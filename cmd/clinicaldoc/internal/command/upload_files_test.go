@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,4 +24,31 @@ func TestAFolderThatCannotBeReadIsLeftOut(t *testing.T) {
 	assert.False(t, taken)
 	require.ErrorIs(t, skip, fs.SkipDir)
 	assert.Equal(t, []leftOut{{Reason: "it cannot be read: permission denied", File: filepath.Join(folder, "shut")}}, o.left)
+}
+
+// A link to a recording is no second recording: under another name it would become a second note. A folder may be named by a link.
+func TestARecordingWithTwoNamesIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, "visits", name) }
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "visits"), 0o700))
+	for _, name := range []string{"b.wav", "c.wav"} {
+		require.NoError(t, os.WriteFile(in(name), []byte("synthetic"), 0o600))
+		require.NoError(t, os.Chtimes(in(name), time.Time{}, time.Unix(1, 0)))
+	}
+	require.NoError(t, os.Symlink("b.wav", in("a.wav")))
+	require.NoError(t, os.Link(in("c.wav"), in("d.wav")))
+	require.NoError(t, os.Symlink("visits", filepath.Join(folder, "tonight")))
+	o := &uploadOptions{paths: []string{in(""), in("b.wav")}, patient: 7, prompt: 1, workers: 1}
+	list, err := o.recordings()
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	assert.Equal(t, []string{in("b.wav"), in("c.wav")}, []string{list[0].File, list[1].File})
+	const why = "it is another name of a recording that is taken"
+	assert.Equal(t, []leftOut{{Reason: why, File: in("d.wav")}, {Reason: why, File: in("a.wav")}}, o.left)
+
+	o = &uploadOptions{paths: []string{filepath.Join(folder, "tonight")}, patient: 7, prompt: 1, workers: 1}
+	list, err = o.recordings()
+	require.NoError(t, err)
+	assert.Len(t, list, 2)
 }
