@@ -143,7 +143,7 @@ func hashOf(parts ...string) [sha256.Size]byte {
 }
 
 func keyOf(service, key string) Key {
-	sum := hashOf("key", service, key)
+	sum := hashOf("key", service, creates.Compose(key))
 	return Key(sum[:len(Key{})])
 }
 

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -237,12 +238,12 @@ func (m *manifest) take(line int, values map[string]string) {
 	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line's patient
 		m.wrong(line, "a value goes on in the next line: is there a quote too many?")
 	}
-	switch first := m.keys[r.Key]; {
-	case r.Key == "":
-	case first != 0:
-		m.again(line, "key", first)
+	switch key := creates.Compose(r.Key); {
+	case key == "":
+	case m.keys[key] != 0:
+		m.again(line, "key", m.keys[key])
 	default:
-		m.keys[r.Key] = line
+		m.keys[key] = line
 	}
 	m.takeFile(line, &r)
 	m.recordings = append(m.recordings, r)

@@ -257,6 +257,20 @@ func TestAKeyIsOneRecording(t *testing.T) {
 	}
 }
 
+// Two systems may write the letters of one key in two ways, composed and decomposed.
+func TestAKeyIsOneHoweverItsLettersAreComposed(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	for _, letter := range []string{"\u00fc", "u\u0308"} {
+		r := recording(0)
+		r.Key = "Z" + letter + "rich 1"
+		_, err := collect(t.Context(), u, ingest.Recordings(r))
+		require.NoError(t, err)
+	}
+	assert.Len(t, srv.Notes(), 1)
+}
+
 // A note that is there may have got another name since; of one in doubt the name tells which it is.
 func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,9 @@ func TestARecordingWithTwoNamesIsTakenOnce(t *testing.T) {
 		require.NoError(t, os.WriteFile(in(name), []byte("synthetic"), 0o600))
 		require.NoError(t, os.Chtimes(in(name), time.Time{}, time.Unix(1, 0)))
 	}
-	require.NoError(t, os.Symlink("b.wav", in("a.wav")))
+	if err := os.Symlink("b.wav", in("a.wav")); err != nil {
+		t.Skip("there are no links here:", err)
+	}
 	require.NoError(t, os.Link(in("c.wav"), in("d.wav")))
 	require.NoError(t, os.Symlink("visits", filepath.Join(folder, "tonight")))
 	o := &uploadOptions{paths: []string{in(""), in("b.wav")}, patient: 7, prompt: 1, workers: 1}
