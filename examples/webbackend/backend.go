@@ -144,6 +144,8 @@ func (b *backend) change(w http.ResponseWriter, r *http.Request, id int64) error
 		return errNoVersion
 	case note.Has.Signed: // a service may allow to change it
 		return errSigned
+	case r.Method == http.MethodPut && !r.PostForm.Has("analysis"): // too long, or cut off: an empty one would be saved
+		return errNoText
 	case r.Method == http.MethodPut:
 		text := clinicaldoc.UpdateNoteParams{Analysis: new(r.PostFormValue("analysis"))}
 		note, err = b.client.Notes.Update(r.Context(), id, text, clinicaldoc.IfVersion(version))

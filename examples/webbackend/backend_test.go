@@ -191,6 +191,46 @@ func TestNothingIsOverwrittenOrSignedButWhatThePageShows(t *testing.T) {
 	assert.Equal(t, 204, w.ask(session, "PUT", path, conflict.Header().Get("ETag"), "mine").Code, "the conflict says what it is about now")
 }
 
+// What did not arrive whole is no text, least of all an empty one.
+func TestATextThatWasCutOffChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID, Analysis: "draft"}))
+	session := w.login(t, w.first.Token)
+	version := w.ask(session, "GET", path, "", "").Header().Get("ETag")
+	server := httptest.NewServer(w.handler(t.Context()))
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "PUT %s HTTP/1.1\r\nHost: ward.test\r\nCookie: session=%s\r\nIf-Match: %s\r\n"+
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nanalysis=revi", path, session, version)
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	_, err = io.ReadAll(conn)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	server.Close()
+	assert.Equal(t, "draft", w.srv.Notes()[0].Analysis)
+	assert.Equal(t, 400, w.ask(session, "PUT", path, version, strings.Repeat("long", 1<<20)).Code)
+	assert.Equal(t, "draft", w.srv.Notes()[0].Analysis)
+}
+
+// A change that was made, but came back with a colleague's words of the same instant, is not said to be none.
+func TestAConflictSaysNothingOfWhatWasDone(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	path := fmt.Sprint("/notes/", w.srv.AddNote(clinicaldoctest.Note{UserID: w.first.ID, Analysis: "draft"}))
+	session := w.login(t, w.first.Token)
+	version := w.ask(session, "GET", path, "", "").Header().Get("ETag")
+	meanwhile := `{"id":1,"name":"Visit","analysis":"a colleague's","has":{"transcription":true,"content":true,"signed":true},"created_at":"2026-01-02T03:04:05Z"}`
+	w.srv.Inject(clinicaldoctest.RouteSignNote, clinicaldoctest.Answer(200, meanwhile).CommitAfter(0))
+	conflict := w.ask(session, "POST", path+"/sign", version, "")
+	require.Equal(t, 412, conflict.Code)
+	assert.Equal(t, clinicaldoctest.StageSigned, w.srv.Notes()[0].Stage)
+	assert.Contains(t, conflict.Body.String(), "a colleague&#39;s")
+	assert.Contains(t, conflict.Body.String(), ">signed<")
+	assert.NotContains(t, conflict.Body.String(), "Nothing was saved")
+}
+
 // Of a change that is cut off nobody knows whether it was made: it is not.
 func TestAChangeGoesOnWhenTheBrowserLeaves(t *testing.T) {
 	t.Parallel()
@@ -228,7 +268,9 @@ func TestARefusedTokenIsRenewedOrTheSessionEnds(t *testing.T) {
 	version := w.ask(first, "GET", path, "", "").Header().Get("ETag")
 	require.NotEmpty(t, version, "with the fresh token")
 	assert.Equal(t, 204, w.ask(first, "PUT", path, version, "mine").Code)
-	assert.Equal(t, 401, w.ask(second, "GET", path, "", "").Code)
+	over := w.ask(second, "PUT", path, version, "an hour's work")
+	assert.Equal(t, 401, over.Code)
+	assert.Contains(t, over.Body.String(), "an hour&#39;s work", "what was written is not lost")
 	w.srv.ForgetRequests()
 	assert.Equal(t, 401, w.ask(second, "GET", path, "", "").Code)
 	assert.Empty(t, w.srv.Requests(), "it is not tried again")
@@ -333,9 +375,12 @@ func TestFailuresHaveAStatusAndPrintNothing(t *testing.T) {
 			if test.route != "" {
 				w.srv.Inject(test.route, test.fault)
 			}
-			answer := w.ask(session, test.method, test.path, version, "CANARY")
+			answer := w.ask(session, test.method, test.path, version, "my <words>")
 			assert.Equal(t, test.want, answer.Code, answer.Body)
 			assert.NotContains(t, answer.Body.String(), "CANARY")
+			if test.method == http.MethodPut {
+				assert.Contains(t, answer.Body.String(), "my &lt;words&gt;", "what was written is not lost")
+			}
 		})
 	}
 }

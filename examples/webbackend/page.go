@@ -31,7 +31,11 @@ func show(w http.ResponseWriter, status int, name string, data any) error {
 	return nil
 }
 
-var errNoVersion, errSigned = errors.New("the request has no If-Match"), errors.New("the note is signed")
+var (
+	errNoVersion = errors.New("the request has no If-Match")
+	errNoText    = errors.New("the request has no whole text")
+	errSigned    = errors.New("the note is signed")
+)
 
 type answer struct {
 	err    error
@@ -44,6 +48,7 @@ var answers = []answer{
 	{errNotLoggedIn, http.StatusUnauthorized, "Log in with an access token of yours."},
 	{clinicaldoc.ErrUnauthorized, http.StatusUnauthorized, "The service does not know the token, or not any more. Log in with another."},
 	{errNoVersion, http.StatusPreconditionRequired, "Open the note again: the page does not say what it shows."},
+	{errNoText, http.StatusBadRequest, "The text did not arrive, or is too long. Nothing was saved."},
 	{errSigned, http.StatusConflict, "The note is signed: it is not changed any more."},
 	{clinicaldoc.ErrOutcomeUnknown, http.StatusBadGateway, "It may have been saved: open the note again and look."},
 	{clinicaldoc.ErrNoteIncomplete, http.StatusConflict, "The note is not complete yet."},
@@ -55,7 +60,7 @@ var answers = []answer{
 	{nil, http.StatusBadGateway, "This did not work; the log tells more."},
 }
 
-// fail shows what went wrong, of a conflict both texts. The service's own words stay here: they may repeat what was sent.
+// fail shows what went wrong, with what the clinician wrote, and of a conflict both texts. The service's own words stay here: they may repeat what was sent.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
 		w.Header().Set("ETag", strconv.Quote(conflict.Current.Version()))
@@ -64,5 +69,5 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	a := answers[slices.IndexFunc(answers, func(a answer) bool { return a.err == nil || errors.Is(err, a.err) })]
 	slog.WarnContext(r.Context(), "failed", "pattern", r.Pattern, "status", a.status, "error", err) //nolint:sloglint // the server's own; the SDK's errors print no patient's data
-	_ = show(w, a.status, "problem", map[string]any{"Advice": a.advice, "Login": a.status == http.StatusUnauthorized})
+	_ = show(w, a.status, "problem", map[string]any{"Advice": a.advice, "Login": a.status == http.StatusUnauthorized, "Yours": r.PostFormValue("analysis")})
 }

@@ -4,13 +4,20 @@ const note = document.querySelector("[data-etag]");
 async function send(method, path, body) {
   const buttons = document.querySelectorAll("main button");
   buttons.forEach((button) => (button.disabled = true));
-  const response = await fetch(path, { method, body, headers: { "If-Match": note.dataset.etag } });
-  if (response.ok) {
+  const response = await fetch(path, { method, body, headers: { "If-Match": note.dataset.etag } }).catch(() => null);
+  if (response?.ok) {
     location.reload();
-  } else {
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    document.querySelector("main").replaceWith(page.querySelector("main"));
+    return;
   }
+  const page = new DOMParser().parseFromString((await response?.text().catch(() => "")) ?? "", "text/html");
+  const answer = page.querySelector("main:has(textarea, form)");
+  if (answer) {
+    document.querySelector("main").replaceWith(answer);
+    return;
+  }
+  // Nothing came, or a page of a proxy: what was written stays where it is.
+  buttons.forEach((button) => (button.disabled = false));
+  document.querySelector("#hint").textContent = page.querySelector(".problem")?.textContent ?? "No answer came, but it may be done. Try again.";
 }
 
 if (note) {
@@ -31,7 +38,7 @@ if (note) {
     const events = new EventSource(location.pathname + "/events");
     events.onmessage = (event) => {
       stage.textContent = event.data;
-      if (event.data === "complete") {
+      if (event.data === "complete" || event.data === "signed") {
         location.reload();
       } else if (event.data === "failed") {
         events.close();

@@ -124,6 +124,13 @@ func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
 	p.typeInto("textarea", "What we think.")
 	p.click("#sign")
 	p.wait(`document.querySelector("#hint").textContent.includes("Save the text first")`)
+	// Where no answer comes, or a proxy's page, what was written stays.
+	for _, answer := range []string{`Promise.reject(new Error("synthetic"))`, `Promise.resolve(new Response("<h1>Too large</h1>", {status: 413}))`} {
+		eval[bool](p, `(document.querySelector("#hint").textContent = "", window.kept ??= fetch, window.fetch = () => `+answer+`, true)`)
+		p.click("main form button")
+		p.wait(`document.querySelector("#hint")?.textContent.includes("Try again") && document.querySelector("textarea").value === "What we think."`)
+	}
+	eval[bool](p, `(window.fetch = window.kept, true)`)
 	p.click("main form button")
 	p.wait(`document.querySelector("textarea")?.defaultValue === "What we think."`)
 	p.click("#sign")
