@@ -297,12 +297,14 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
 		}
-		info, _ := os.Lstat(path)
+		info, unusable := os.Lstat(path)
 		switch target, err := filepath.EvalSymlinks(path); {
 		case err == nil:
 			path = target // or the link would be replaced, not what it leads to
 		case info != nil && info.Mode()&os.ModeSymlink != 0: // as into a share that is not mounted
 			return 0, &callError{op: downloadAudio, detail: "the path is a link that leads to no file", causes: []error{err}}
+		case unusable != nil && !errors.Is(unusable, os.ErrNotExist): // as a name that is too long, of which only the end would tell
+			return 0, &callError{op: downloadAudio, detail: "the file cannot be opened: " + redact.Cause(unusable), causes: []error{unusable}, transient: disk.Limited(unusable)}
 		}
 		if err := checkID(call.call.Operation, id); err != nil {
 			return 0, err
