@@ -135,7 +135,7 @@ func (b *backend) read(w http.ResponseWriter, r *http.Request, id int64) error {
 
 // change saves the analysis or signs the note, if that is still what the page shows.
 func (b *backend) change(w http.ResponseWriter, r *http.Request, id int64) error {
-	version := strings.Trim(r.Header.Get("If-Match"), `"`)
+	version := strings.Trim(strings.TrimPrefix(r.Header.Get("If-Match"), "W/"), `"`) // a proxy that compresses adds W/
 	note, err := b.client.Notes.Get(r.Context(), id)
 	switch {
 	case err != nil:

@@ -124,7 +124,7 @@ func TestAClinicianReviewsEditsAndSigns(t *testing.T) {
 	require.Equal(t, 200, page.Code)
 	assert.Contains(t, page.Body.String(), "draft")
 	assert.Equal(t, "no-store", page.Header().Get("Cache-Control"))
-	saved := w.ask(session, "PUT", path, page.Header().Get("ETag"), "reviewed")
+	saved := w.ask(session, "PUT", path, "W/"+page.Header().Get("ETag"), "reviewed") // as a proxy that compresses makes it
 	require.Equal(t, 204, saved.Code, saved.Body)
 	signed := w.ask(session, "POST", path+"/sign", saved.Header().Get("ETag"), "")
 	require.Equal(t, 204, signed.Code, signed.Body)
