@@ -153,9 +153,7 @@ func changedSince(updated, then time.Time, r *Response) bool {
 	if r.zoneless {
 		at = at.Add(creates.MostBehind * time.Second)
 	}
-	now := time.Now()
-	ahead := exchange.ServerTime(r.Header, now).Sub(now).Round(time.Second)
-	ours, theirs := then.Truncate(time.Second), then.Add(ahead).Truncate(time.Second)
+	ours, theirs := then.Truncate(time.Second), exchange.ServerTimeThen(r.Header, then, time.Now()).Truncate(time.Second)
 	return updated.IsZero() || !at.Before(ours) || !at.Before(theirs)
 }
 

@@ -112,6 +112,14 @@ func ServerTime(h http.Header, now time.Time) time.Time {
 	return now.Round(0) // without the monotonic clock, which is of no use to the server
 }
 
+// ServerTimeThen is what the server's clock showed at an earlier time of ours, as its Date header says now. Our clock may have been
+// set back since, and the monotonic one stands still while a machine sleeps: the longer of both times has passed.
+func ServerTimeThen(h http.Header, then, now time.Time) time.Time {
+	ahead := ServerTime(h, now).Sub(now).Round(time.Second)
+	passed := max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+	return now.Add(ahead - passed)
+}
+
 type sourceKey struct{}
 
 // WithJitter makes the calls of a context take their random numbers from source, in several goroutines at once.

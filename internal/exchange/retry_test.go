@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 
@@ -210,4 +211,32 @@ func TestJitter(t *testing.T) {
 
 	own := exchange.WithJitter(t.Context(), func() float64 { return 0.25 })
 	assert.InDelta(t, 0.25, exchange.Jitter(own), 0)
+}
+
+// An edit of somebody's is told by the service's clock, which no step of ours moves.
+func TestServerTimeThenOutlivesAStepOfOurClock(t *testing.T) {
+	t.Parallel()
+	then := time.Now()
+	for name, now := range map[string]time.Time{
+		"no step":                  then.Add(7 * time.Second),
+		"set back":                 setClock(then.Add(7*time.Second), -time.Hour),
+		"slept, or set forward":    setClock(then.Add(7*time.Second), time.Hour),
+		"without a monotonic time": then.Add(7 * time.Second).Round(0),
+	} {
+		date := then.Add(7*time.Second - 10*time.Minute) // the server's clock is behind
+		want := then.Add(-10 * time.Minute)
+		if name == "slept, or set forward" {
+			want = want.Add(-time.Hour) // as if it had slept: rather too early
+		}
+		header := http.Header{"Date": {date.UTC().Format(http.TimeFormat)}}
+		assert.WithinDuration(t, want.Round(0), exchange.ServerTimeThen(header, then, now).Round(0), 1500*time.Millisecond, name)
+	}
+	assert.True(t, then.Equal(exchange.ServerTimeThen(nil, then, then.Add(7*time.Second))), "without a Date, ours")
+}
+
+// setClock is a time as it is read after the clock was set, which the monotonic one does not follow.
+func setClock(at time.Time, by time.Duration) time.Time {
+	wall := (*uint64)(unsafe.Pointer(&at)) // seconds since 1885 above thirty bits of nanoseconds
+	*wall += uint64(by/time.Second) << 30
+	return at
 }
