@@ -146,7 +146,7 @@ func (s *Snapshot) load(own fileheader.Header) error {
 			return nil
 		}
 		_, err := fmt.Sscan(lines.Text(), &id, &seen.version, &stage)
-		if err != nil || seen.stage.UnmarshalText([]byte(stage)) != nil {
+		if err != nil || id < 1 || seen.stage.UnmarshalText([]byte(stage)) != nil {
 			break
 		}
 		s.seen[id] = seen

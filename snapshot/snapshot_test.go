@@ -247,6 +247,7 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 	for name, content := range map[string]string{
 		"a later version": strings.Replace(string(text), "snapshot 1", "snapshot 2", 1), "another file": "dear diary\n",
 		"a line more": strings.Replace(string(text), "\nend", "\n99 x complete\nend", 1), "a stage": strings.Replace(string(text), "complete", "finished", 1),
+		"an id": strings.Replace(string(text), "\n1 ", "\n-1 ", 1),
 	} {
 		require.NoError(t, os.WriteFile(part, []byte(content), 0o600))
 		_, err := snapshot.Open(t.Context(), client(srv), part, params)
