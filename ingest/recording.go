@@ -19,6 +19,9 @@ type Recording struct {
 	// Key is what makes this recording one: whatever happens, one key becomes one note of the service. At most 1024 bytes.
 	// When empty it is [FileKey] of File.
 	Key string
+	// SHA256 of the recording, in small hexadecimal digits; other content is refused. When empty, anything is taken; the recordings of
+	// results have it where the key was made of it, so that no other content is ever uploaded under such a key.
+	SHA256 string
 	// File is the recording's path; it is opened when its turn comes. When empty, Params.Audio is the recording.
 	File string
 	// Params says what note to create. A BeforeCommit in it is called before the journal is written.
@@ -50,8 +53,15 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 // FileKey is the default key of a file: made of its content, the patient and the note's name, or the file's where the note
 // has none. The same file in another place has the same key; the same content for another patient has another.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
-	r, _, err := Recording{File: path, Params: params}.prepare()
+	r, err := Recording{File: path, Params: params}.WithKey()
 	return r.Key, err
+}
+
+// WithKey returns the recording with the key that it has in a run: its own, or, with the SHA256 that it was made of, its file's.
+func (r Recording) WithKey() (Recording, error) {
+	prepared, err := r.prepare()
+	prepared.Params.Audio = r.Params.Audio
+	return prepared, err
 }
 
 // sumOf reads the recording and returns its SHA-256. What this machine cannot read now may be read later.
@@ -77,11 +87,11 @@ const maxKey = 1024
 
 // prepare finds the audio and the key, and the SHA-256 of a file that was read for it. The size is taken before that: if the
 // file changes later, the upload refuses it.
-func (r Recording) prepare() (Recording, string, error) {
+func (r Recording) prepare() (Recording, error) {
 	if r.File != "" {
 		audio, err := clinicaldoc.AudioFile(r.File)
 		if err != nil {
-			return r, "", err
+			return r, err
 		}
 		if r.Params.Audio != nil {
 			audio.ContentType = r.Params.Audio.ContentType
@@ -90,20 +100,23 @@ func (r Recording) prepare() (Recording, string, error) {
 	}
 	switch {
 	case r.Params.Audio == nil:
-		return r, "", fail("the recording has neither a File nor Params.Audio", clinicaldoc.ErrInvalidArgument)
+		return r, fail("the recording has neither a File nor Params.Audio", clinicaldoc.ErrInvalidArgument)
 	case r.Key == "" && r.File == "":
-		return r, "", fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
+		return r, fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
 	case len(r.Key) > maxKey:
-		return r, "", fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
+		return r, fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
 	case r.Key != "":
-		return r, "", nil
+		return r, nil
 	}
 	sum, err := sumOf(r.Params.Audio)
 	if err != nil {
-		return r, "", err
+		return r, err
 	}
-	r.Key = contentKey(sum, r.File, r.Params)
-	return r, sum, nil
+	if r.SHA256 != "" && r.SHA256 != sum {
+		return r, errChanged
+	}
+	r.Key, r.SHA256 = contentKey(sum, r.File, r.Params), sum
+	return r, nil
 }
 
 // LogValue lists what may be logged of the recording: key and file may hold a patient's name.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"io"
 	"io/fs"
+	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -244,4 +245,33 @@ func TestAKeyWhoseFileIsGoneIsWhatTheJournalSays(t *testing.T) {
 			assert.Len(t, srv.Notes(), test.notes)
 		})
 	}
+}
+
+// A key that is made of a file's content is that content's: a file that is replaced between two tries, or between a result and the
+// run that is given its recording once more, is not uploaded under it. Under its own key it would become a second note.
+func TestAFileThatIsReplacedIsNotUploadedUnderItsOldKey(t *testing.T) {
+	t.Parallel()
+	path := files(t, 1)[0]
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		client := srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, _ clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
+			if r.StatusCode == http.StatusTooManyRequests {
+				assert.NoError(t, os.WriteFile(path+".new", sound(7), 0o600)) // of the same size
+				assert.NoError(t, os.Rename(path+".new", path))
+			}
+		}}))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Minute).Times(2))
+		u := &ingest.Uploader{Client: client, Journal: journal}
+		run := func(recordings iter.Seq2[ingest.Recording, error], want ingest.Status) ingest.Result {
+			results, err := collect(t.Context(), u, recordings)
+			require.NoError(t, err)
+			require.Equal(t, want, results[0].Status, results[0])
+			return results[0]
+		}
+		refused := run(ingest.Files([]string{path}, paramsOf), ingest.Refused)
+		require.ErrorContains(t, refused.Err, "changed")
+		refused = run(ingest.Recordings(refused.Recording), ingest.Refused)
+		require.ErrorContains(t, refused.Err, "changed")
+		run(ingest.Files([]string{path}, paramsOf), ingest.Created)
+		assert.Len(t, srv.Notes(), 1)
+	})
 }

@@ -40,10 +40,11 @@ const (
 
 // decide decides from the journal what is to be done with a recording.
 func (r *run) decide(t *task) {
-	if t.recording, t.sha256, t.unusable = t.recording.prepare(); t.unusable != nil && t.recording.Key == "" {
+	if t.recording, t.unusable = t.recording.prepare(); t.unusable != nil && t.recording.Key == "" {
 		r.cannotSend(t, Refused)
 		return
 	}
+	t.sha256 = t.recording.SHA256
 	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
 	t.own.describe(r.service, t.recording.Params)
 	if t.unusable != nil {

@@ -129,6 +129,7 @@ type waiting struct {
 	Name      string `json:"name,omitempty"`
 	PatientID int64  `json:"patient_id,omitempty"`
 	PromptID  int64  `json:"prompt_id,omitempty"`
+	SHA256    string `json:"sha256,omitempty"` // that the key was made of; empty: it was not
 
 	Rest time.Duration `json:"rest,omitempty"` // when it first came into the lane of those that failed
 
@@ -139,7 +140,7 @@ type waiting struct {
 
 func (w waiting) recording() ingest.Recording {
 	params := clinicaldoc.CreateNoteParams{Name: w.Name, PatientID: w.PatientID, PromptID: w.PromptID}
-	return ingest.Recording{Key: w.Key, File: w.File, Params: params}
+	return ingest.Recording{Key: w.Key, SHA256: w.SHA256, File: w.File, Params: params}
 }
 
 // subjectOf is the last part of a recording's subject.
@@ -163,14 +164,13 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make others of them, two alike perhaps
 		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
 	}
-	w := waiting{Key: recording.Key, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
-	if w.Key == "" {
-		key, err := ingest.FileKey(recording.File, recording.Params)
-		if err != nil {
+	if recording.Key == "" {
+		var err error
+		if recording, err = recording.WithKey(); err != nil {
 			return err
 		}
-		w.Key = key
 	}
+	w := waiting{Key: recording.Key, SHA256: recording.SHA256, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
 	payload, err := json.Marshal(w)
 	if err != nil {
 		return err

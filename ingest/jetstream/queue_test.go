@@ -94,6 +94,30 @@ func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
 	assert.Empty(t, letters(t, f))
 }
 
+// A file that was still being copied when it was published: its key is that of half of it. Whole, it becomes one note, under its own key.
+func TestAFileThatChangesInTheQueueIsNotUploadedUnderItsOldKey(t *testing.T) {
+	t.Parallel()
+	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	r := filed(t, dir, 0)
+	r.Key = ""
+	whole := content(0)
+	require.NoError(t, os.WriteFile(r.File, whole[:len(whole)/2], 0o600))
+	require.NoError(t, f.Publish(t.Context(), r))
+	require.NoError(t, os.WriteFile(r.File, whole, 0o600))
+	for _, want := range []Ending{Later, Done} {
+		for result, err := range f.Drain(t.Context(), &ingest.Uploader{Client: srv.Client()}) {
+			require.NoError(t, err)
+			if result.Ending == want { // the first one may have rested
+				break
+			}
+		}
+		require.NoError(t, f.Publish(t.Context(), r)) // the second time it is there already
+	}
+	require.NoError(t, srv.CreatedOnce(whole))
+}
+
 // Publish says nil only of what waits in the queue.
 func TestPublishTellsTheTruth(t *testing.T) {
 	t.Parallel()
