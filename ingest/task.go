@@ -271,14 +271,20 @@ func (r *run) refused(t *task, cause error) {
 }
 
 // save writes an entry down also when the run is being ended. What another worker took over is that one's to write.
-func (r *run) save(t *task, e Entry) error {
+func (r *run) save(t *task, e Entry) error { return unlessTaken(r.write(t, e)) }
+
+func unlessTaken(err error) error {
+	if errors.Is(err, ErrTaken) {
+		return nil
+	}
+	return err
+}
+
+func (r *run) write(t *task, e Entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), saveTimeout)
 	defer cancel()
 	t.entry = e
-	if err := t.claim.Save(ctx, e); !errors.Is(err, ErrTaken) {
-		return err
-	}
-	return nil
+	return t.claim.Save(ctx, e)
 }
 
 // done ends a task with the result of its recording and of those that are equal to it. An error is the journal's and ends

@@ -37,15 +37,15 @@ func (r *run) unsaved(t *task) *clinicaldoc.ProgressNote {
 	return note
 }
 
-// saveCreated writes down a note that a response named.
+// saveCreated writes down a note that a response named. Whoever took the recording over does not know of the note.
 func (r *run) saveCreated(t *task, e Entry) error {
-	err := r.save(t, e)
+	err := r.write(t, e)
 	if err != nil {
 		unsaved.Store(r.unsavedKey(t), e.note())
 	} else {
 		unsaved.Delete(r.unsavedKey(t))
 	}
-	return err
+	return unlessTaken(err)
 }
 
 // saveAgain writes down what an earlier run could not.

@@ -24,6 +24,7 @@ type lapsing struct {
 	entries map[ingest.Key]ingest.Entry
 	owner   *lapsingClaim
 	word    <-chan struct{}
+	refusal error // for who does not own it
 }
 
 type lapsingClaim struct {
@@ -59,7 +60,7 @@ func (c *lapsingClaim) Save(_ context.Context, e ingest.Entry) error {
 	c.journal.mu.Lock()
 	defer c.journal.mu.Unlock()
 	if c.journal.owner != c {
-		return errors.New("synthetic")
+		return c.journal.refusal
 	}
 	c.journal.entries[c.entry.Key] = e
 	return nil
@@ -72,16 +73,21 @@ func (*lapsingClaim) Release() {}
 // verdict, it must know of the first run's note.
 func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 	t.Parallel()
-	for _, late := range []bool{false, true} {
+	failed := errors.New("synthetic")
+	for _, test := range []struct {
+		late    bool
+		refusal error
+	}{{false, failed}, {true, failed}, {false, ingest.ErrTaken}, {true, ingest.ErrTaken}} {
+		late := test.late
 		synctest.Test(t, func(t *testing.T) {
 			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 			defer srv.Close()
 			word := make(chan struct{})
-			journal, client := &lapsing{entries: map[ingest.Key]ingest.Entry{}, word: word}, srv.Client(quick())
+			journal, client := &lapsing{entries: map[ingest.Key]ingest.Entry{}, word: word, refusal: test.refusal}, srv.Client(quick())
 			var runs sync.WaitGroup
 			runs.Go(func() {
 				_, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal}, recordings(0, 1))
-				assert.Error(t, err, "its line was refused")
+				assert.Equal(t, test.refusal == failed, err != nil, "its line was refused: %v", err)
 			})
 			synctest.Wait() // it has its note, and waits for the word
 			require.Len(t, srv.Notes(), 1)
