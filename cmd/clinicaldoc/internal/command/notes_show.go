@@ -19,7 +19,7 @@ func newNotesShow(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show ID", Short: "Show a note with its texts", Args: exactly(1, "a note's id"),
 		Long:              "Show a note with its name, patient and texts. A signed URL of its recording is not among them: see \"clinicaldoc audio download\".",
-		Example:           "  clinicaldoc notes show 42\n  clinicaldoc notes show 42 --jq .updated_at",
+		Example:           "  clinicaldoc notes show 42\n  clinicaldoc notes show 42 --jq .version",
 		ValidArgsFunction: e.completeNotes,
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := parseID(args[0], "note")
@@ -46,6 +46,9 @@ func (e *Env) showNote(ctx context.Context, id int64, f *format) error {
 	if err != nil {
 		return err
 	}
+	if members, ok := value.(map[string]any); ok {
+		members["version"] = note.Version() // for --yes of "notes sign"
+	}
 	return e.paged(ctx, func() error {
 		return e.print(ctx, f, value, func() error {
 			_, err := io.WriteString(e.IO.Out, e.IO.Text(noteText(note)))
@@ -70,8 +73,8 @@ func noteText(note *clinicaldoc.ProgressNote) string {
 		line("error", *note.ErrorState)
 	}
 	line("created", exactTime(note.CreatedAt))
-	// To the last digit: --yes of "notes sign" wants it.
 	line("updated", exactTime(note.UpdatedAt))
+	line("version", note.Version())
 	for _, part := range []struct{ title, text string }{{"transcription", note.Transcription}, {"analysis", note.Analysis}} {
 		if part.text != "" {
 			fmt.Fprintf(&text, "\n%s:\n%s", part.title, output.Marked(part.text))

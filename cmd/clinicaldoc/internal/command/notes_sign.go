@@ -3,7 +3,7 @@ package command
 import (
 	"context"
 	"errors"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,24 +23,22 @@ func newNotesSign(e *Env) *cobra.Command {
 		Use: "sign ID", Short: "Sign a note after showing it", Args: exactly(1, "a note's id"),
 		Long: `Show a note and sign it if you say so. What was shown is what is signed: a note that somebody changes meanwhile is not.
 
-Without a terminal, --yes says which version you have read, by its updated_at: "clinicaldoc notes show ID --jq .updated_at".`,
-		Example:           "  clinicaldoc notes sign 42\n  clinicaldoc notes sign 42 --yes=2026-03-01T09:00:00Z",
+Without a terminal, --yes says which version you have read, as "clinicaldoc notes show ID --jq .version" tells it.`,
+		Example:           "  clinicaldoc notes sign 42\n  clinicaldoc notes sign 42 --yes=q1IqLkktLlGyUsooKSmw",
 		ValidArgsFunction: e.completeNotes,
 		RunE:              withID("note", &o.id, o.run),
 	}
-	c.Flags().StringVar(&o.yes, "yes", "", "sign without asking the version last changed at this `TIME`")
+	c.Flags().StringVar(&o.yes, "yes", "", "sign without asking this `VERSION` of the note")
 	return c
 }
 
 func (o *signOptions) run(ctx context.Context) error {
-	var read time.Time
-	if o.yes != "" {
-		var err error
-		if read, err = time.Parse(time.RFC3339Nano, o.yes); err != nil {
-			return usagef("--yes wants the note's updated_at, such as 2026-03-01T09:00:00Z")
-		}
-	} else if !o.IO.CanAsk() {
-		return usagef("there is no terminal to ask on: add --yes=TIME, the updated_at of the version you have read with \"notes show\"")
+	switch {
+	case o.yes == "" && !o.IO.CanAsk():
+		return usagef("there is no terminal to ask on: add --yes=VERSION, that of the note as you have read it with \"notes show\"")
+	case o.yes != "" && (len(o.yes) != len(clinicaldoc.ProgressNote{}.Version()) || strings.Contains(o.yes, ":")):
+		// Not its updated_at: two changes within one second have the same.
+		return usagef("--yes wants the version of the note as you have read it: \"clinicaldoc notes show ID\" tells it")
 	}
 	client, err := o.client()
 	if err != nil {
@@ -58,11 +56,9 @@ func (o *signOptions) run(ctx context.Context) error {
 		if ok, err := o.IO.Ask(ctx, "Sign this note?"); err != nil || !ok {
 			return orDeclined(err)
 		}
-	case note.UpdatedAt.IsZero():
-		return refusedf("the service does not tell when note %d was changed, so that --yes says nothing: sign it on a terminal", o.id)
-	case !note.UpdatedAt.Equal(read):
-		// The right time is not told: it would be pasted unread.
-		return &refusedError{"the note was changed at another time than --yes says: nothing was signed", "read it again with \"clinicaldoc notes show ID\""}
+	case o.yes != note.Version():
+		// The right one is not told: it would be pasted unread.
+		return &refusedError{"the note is not as it was in the version that --yes names: nothing was signed", "read it again with \"clinicaldoc notes show ID\""}
 	}
 	signed, err := client.Notes.Sign(ctx, o.id, clinicaldoc.IfUnchanged(note))
 	if errors.Is(err, clinicaldoc.ErrNoteIncomplete) && note.Stage() == clinicaldoc.StageFailed {
