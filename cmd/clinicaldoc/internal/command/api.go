@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -253,6 +254,10 @@ func (o *apiOptions) body() (body any, err error) {
 					return nil, err
 				}
 			}
+			// encoding/json would put other letters in their place without a word, and that into a patient's note.
+			if text, ok := members[name].(string); ok && !utf8.ValidString(text) {
+				return nil, usagef("--field and --raw-field want texts in UTF-8, and one of these is not")
+			}
 		}
 		return members, nil
 	}
@@ -263,8 +268,8 @@ func (o *apiOptions) body() (body any, err error) {
 	if err != nil {
 		return nil, usagef("--input cannot be read: %s", reason(err))
 	}
-	if !json.Valid(bytes.TrimSpace(text)) {
-		return nil, usagef("--input holds no JSON")
+	if !json.Valid(bytes.TrimSpace(text)) || !utf8.Valid(text) {
+		return nil, usagef("--input holds no JSON in UTF-8")
 	}
 	return json.RawMessage(text), nil
 }
