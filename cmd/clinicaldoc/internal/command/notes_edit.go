@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -142,16 +143,20 @@ func editFolder(id int64) (string, error) {
 	return os.MkdirTemp(parent, fmt.Sprintf("note-%d-", id))
 }
 
-// keptOrRemoved removes the folder unless it holds work.
+// keptOrRemoved removes the folder unless it holds work: a text, or what a killed editor has put beside it.
 func keptOrRemoved(folder, text, before string) error {
-	if text == "" || sameText(text, before) {
+	files, err := os.ReadDir(folder)
+	others := slices.ContainsFunc(files, func(file os.DirEntry) bool { return file.Name() != "mine.txt" })
+	if err == nil && !others && (text == "" || sameText(text, before)) {
 		return os.RemoveAll(folder)
 	}
-	return fmt.Errorf("your text is kept in %s", filepath.Join(folder, "mine.txt"))
+	return fmt.Errorf("your text is kept in %s", folder)
 }
 
-// edit lets the editor change a text and returns it as it is then, also after an error.
-func edit(ctx context.Context, path, text string) (string, error) {
+// edit lets the editor change a text and returns it as it is then, also after an error. Marks and ends of lines that editors of
+// Windows add to all of a file are no change of the text.
+func edit(ctx context.Context, path, before string) (string, error) {
+	text := before
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
@@ -167,8 +172,17 @@ func edit(ctx context.Context, path, text string) (string, error) {
 	if runErr != nil {
 		runErr = errors.New("the editor failed: nothing is sent; VISUAL or EDITOR names another")
 	}
-	return strings.TrimSuffix(string(edited), "\n"), errors.Join(runErr, err)
+	text = string(edited)
+	if !strings.HasPrefix(before, byteOrderMark) {
+		text = strings.TrimPrefix(text, byteOrderMark)
+	}
+	if !strings.Contains(before, "\r\n") {
+		text = strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	return strings.TrimSuffix(text, "\n"), errors.Join(runErr, err)
 }
+
+const byteOrderMark = "\ufeff"
 
 // sameText leaves aside the newline that editors put at the end.
 func sameText(a, b string) bool { return strings.TrimRight(a, "\n") == strings.TrimRight(b, "\n") }
