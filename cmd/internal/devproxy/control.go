@@ -119,6 +119,8 @@ var tunnelHeaders = []string{
 	"X-Appengine-User-Ip", "X-Azure-Clientip", "X-Envoy-External-Address",
 }
 
+const forwarded = "the inspector does not take forwarded requests"
+
 // stranger says why a request does not come from this machine, or nothing.
 func stranger(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -128,10 +130,12 @@ func stranger(r *http.Request) string {
 		return "the inspector can be reached from this machine only"
 	case !origin.Loopback(&url.URL{Host: r.Host}):
 		return "the inspector must be asked for by this machine's own name, such as localhost"
+	case !r.ProtoAtLeast(1, 1): // browsers send no such thing: it is nginx, which by default names this machine as the host and tells nothing else
+		return forwarded
 	}
 	for name := range r.Header {
 		if slices.Contains(tunnelHeaders, name) || strings.HasPrefix(name, "X-Forwarded") {
-			return "the inspector does not take forwarded requests"
+			return forwarded
 		}
 	}
 	navigates := r.Method == http.MethodGet && r.URL.Path == pagePath && r.Header.Get("Sec-Fetch-Mode") == "navigate"

@@ -76,6 +76,7 @@ func TestGuardLetsThisMachineInAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		method, target, remote, host string
 		header                       http.Header
+		http10                       bool
 		allowed                      bool
 	}{
 		"a program":                    {allowed: true},
@@ -100,6 +101,7 @@ func TestGuardLetsThisMachineInAlone(t *testing.T) {
 		"a tunnel":                     {header: http.Header{"X-Forwarded-For": {"192.0.2.7"}}},
 		"a proxy":                      {header: http.Header{"Via": {"1.1 proxy"}}},
 		"a web server in front":        {header: http.Header{"X-Real-Ip": {"192.0.2.7"}}},
+		"a web server's defaults":      {http10: true}, // nginx's tell nothing else
 		"a tunnel with its own header": {header: http.Header{"Cf-Connecting-Ip": {"192.0.2.7"}}},
 		"a tunnel that names nobody":   {header: http.Header{"X-Forwarded-For": {""}}},
 	} {
@@ -120,6 +122,9 @@ func TestGuardLetsThisMachineInAlone(t *testing.T) {
 		}
 		if test.header != nil {
 			r.Header = test.header
+		}
+		if test.http10 {
+			r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 		}
 		w := httptest.NewRecorder()
 		guarded.ServeHTTP(w, r)
