@@ -100,7 +100,7 @@ type (
 		Data        []byte `json:"data"` // in JSON base64, as FHIR has it
 		Size        int    `json:"size"`
 		Title       string `json:"title,omitempty"`
-		Creation    string `json:"creation"`
+		Creation    string `json:"creation,omitempty"`
 	}
 )
 
@@ -121,6 +121,10 @@ func newDocument(service string, note *clinicaldoc.ProgressNote, subject, author
 	case !authorReference.MatchString(author):
 		return nil, errors.New("want an author such as Practitioner/5")
 	}
+	creation := ""
+	if !note.UpdatedAt.IsZero() {
+		creation = note.UpdatedAt.UTC().Format(time.RFC3339)
+	}
 	return &documentReference{
 		ResourceType: "DocumentReference",
 		// By it the receiving system knows a note that it was given before.
@@ -136,7 +140,7 @@ func newDocument(service string, note *clinicaldoc.ProgressNote, subject, author
 			Data:        []byte(note.Analysis),
 			Size:        len(note.Analysis),
 			Title:       note.Name,
-			Creation:    note.UpdatedAt.UTC().Format(time.RFC3339),
+			Creation:    creation,
 		}}},
 	}, nil
 }

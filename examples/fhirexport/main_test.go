@@ -38,6 +38,18 @@ func TestASignedNoteIsAFinalDocument(t *testing.T) {
 	}`, string(encoded))
 }
 
+// A service may not tell when a note was changed: then nothing is said of it, rather than a date of the year 1.
+func TestATimeThatIsNotKnownIsLeftOut(t *testing.T) {
+	t.Parallel()
+	note := signed
+	note.UpdatedAt = time.Time{}
+	document, err := newDocument("https://service.example", &note, "Patient/123", "Practitioner/5", now)
+	require.NoError(t, err)
+	encoded, err := json.Marshal(document)
+	require.NoError(t, err)
+	assert.NotContains(t, string(encoded), "creation")
+}
+
 func TestWhatIsNoFinalDocumentIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(note *clinicaldoc.ProgressNote, subject, author *string){
