@@ -163,8 +163,7 @@ func edit(ctx context.Context, path, before string) (string, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err
 	}
-	// Only its user ends an editor.
-	run := shell(context.WithoutCancel(ctx), cmp.Or(firstSet("VISUAL", "EDITOR"), defaultEditor()), path)
+	run := shell(ctx, interactive(cmp.Or(firstSet("VISUAL", "EDITOR"), defaultEditor())), path)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
 	var runErr error
 	withoutInterrupts(func() { runErr = run.Run() })

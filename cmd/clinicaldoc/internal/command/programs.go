@@ -16,16 +16,25 @@ import (
 )
 
 // shell is a command line as a shell reads it, with quotes and variables, and arguments behind it. The program sees neither the
-// token nor the base URL: one without the other is of no use. Ctrl-C is the program's, not the shell's.
+// token nor the base URL: one without the other is of no use. Nothing here ends it: killing the shell would leave the program behind.
 func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
+	ctx = context.WithoutCancel(ctx)
 	var run *exec.Cmd
 	if runtime.GOOS == "windows" {
 		run = exec.CommandContext(ctx, "cmd", append([]string{"/C", line}, args...)...) //nolint:gosec // the user's own program
 	} else {
-		run = exec.CommandContext(ctx, "sh", append([]string{"-c", "trap : INT; " + line + ` "$@"`, "sh"}, args...)...) //nolint:gosec // the same
+		run = exec.CommandContext(ctx, "sh", append([]string{"-c", line + ` "$@"`, "sh"}, args...)...) //nolint:gosec // the same
 	}
 	run.Env = withoutAccount(os.Environ())
 	return run
+}
+
+// interactive is the command line of a program that does something else at Ctrl-C than to end: its shell does not end either.
+func interactive(line string) string {
+	if runtime.GOOS == "windows" {
+		return line
+	}
+	return "trap : INT; " + line
 }
 
 // shellWords is a command line that a shell reads as these words.
@@ -67,7 +76,7 @@ func (e *Env) paged(ctx context.Context, do func() error) error {
 	if !e.IO.OutTTY || e.IO.Plain || line == "" || line == "cat" {
 		return do()
 	}
-	pager := shell(context.WithoutCancel(ctx), line) // only its user ends it
+	pager := shell(ctx, interactive(line))
 	pager.Env = append(pager.Env, "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"), "LV="+cmp.Or(os.Getenv("LV"), "-c"))
 	pager.Stdout, pager.Stderr = os.Stdout, os.Stderr
 	text, err := pager.StdinPipe()

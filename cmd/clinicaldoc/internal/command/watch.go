@@ -37,7 +37,8 @@ whole list is read at every interval. It ends by Ctrl-C, or after --count change
 
 --exec runs a program for each change, one after the other, with CLINICALDOC_NOTE_ID, CLINICALDOC_NOTE_STAGE and
 CLINICALDOC_NOTE_EVENT in its environment. It is read by a shell, with its quotes and variables, and sees neither token nor base URL:
-a clinicaldoc in it uses the current context. One that fails is told, and the watch goes on.`,
+a clinicaldoc in it uses the current context. One that fails is told, and the watch goes on. A watch that is
+ended waits for its program; if that fails then, the next watch with the same --state runs it again.`,
 		Example: "  clinicaldoc watch\n  clinicaldoc watch --patient 7 --interval 1m --exec ./on-change.sh\n  clinicaldoc watch --exec 'clinicaldoc notes show \"$CLINICALDOC_NOTE_ID\" > \"last note.txt\"'",
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
@@ -153,7 +154,11 @@ func (o *watchOptions) tellChange(ctx context.Context, c change) error {
 	run := shell(ctx, o.exec)
 	run.Stdout, run.Stderr = o.IO.Out, o.IO.Err
 	run.Env = append(run.Env, "CLINICALDOC_NOTE_ID="+strconv.FormatInt(c.ID, 10), "CLINICALDOC_NOTE_STAGE="+c.Stage.String(), "CLINICALDOC_NOTE_EVENT="+c.Event)
+	waits := context.AfterFunc(ctx, func() {
+		o.IO.Note("clinicaldoc: the watch ends when the program for note %d has; the same signal once more ends it at once", c.ID)
+	})
 	err = run.Run()
+	waits()
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx) // it was ended with the watch: the next one tells the change again
 	}
