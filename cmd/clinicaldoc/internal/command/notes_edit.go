@@ -120,17 +120,16 @@ func (o *editOptions) mayChange(ctx context.Context, note *clinicaldoc.ProgressN
 
 // keep tells where the text is kept that could not be saved, and shows both sides of a conflict.
 func (o *editOptions) keep(folder, text string, err error) error {
-	mine := filepath.Join(folder, "mine.txt")
+	// First: whoever reads the texts below may go away, and the process ends with that.
+	o.IO.Note("Your text is kept in %s; remove it when you are done.", filepath.Join(folder, "mine.txt"))
 	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && conflict.Current != nil {
 		theirs := o.text(conflict.Current)
 		if writeErr := os.WriteFile(filepath.Join(folder, "theirs.txt"), []byte(theirs), 0o600); writeErr != nil {
 			o.IO.Note("clinicaldoc: the other text cannot be kept beside yours; it is on the service.")
 		}
-		if err := o.outf("--- yours\n%s--- on the service since %s\n%s", o.IO.Text(output.Marked(text)), exactTime(conflict.Current.UpdatedAt), o.IO.Text(output.Marked(theirs))); err != nil {
-			return err
-		}
+		shown := o.outf("--- yours\n%s--- on the service since %s\n%s", o.IO.Text(output.Marked(text)), exactTime(conflict.Current.UpdatedAt), o.IO.Text(output.Marked(theirs)))
+		return errors.Join(err, shown)
 	}
-	o.IO.Note("Your text is kept in %s; remove it when you are done.", mine)
 	return err
 }
 
