@@ -79,7 +79,7 @@ func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
 	path := journalPath(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // not even one waits for Settle
 	defer cancel()
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), Workers: 1}
 	results, err := collect(ctx, u, recordings(0, 80))
