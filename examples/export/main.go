@@ -41,8 +41,12 @@ func run(ctx context.Context, client *clinicaldoc.Client, folder string, out io.
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
+	path := filepath.Join(folder, "notes.snapshot")
+	if err := refuseForeign(folder, path); err != nil {
+		return err
+	}
 	all := clinicaldoc.ListNotesParams{PerPage: 100, Sort: clinicaldoc.SortOldest, Verify: true}
-	seen, err := snapshot.Open(ctx, client, filepath.Join(folder, "notes.snapshot"), all)
+	seen, err := snapshot.Open(ctx, client, path, all)
 	if err != nil {
 		return err
 	}
@@ -64,18 +68,30 @@ func run(ctx context.Context, client *clinicaldoc.Client, folder string, out io.
 	return seen.Save()
 }
 
-// prepare removes what a killed run left half-written. Files without a snapshot are nobody knows what of: they are left alone.
-func prepare(folder string, begun bool) error {
+// refuseForeign leaves files alone that nobody knows what of they are: there is no snapshot beside them. It looks before a snapshot
+// is opened, which makes its file.
+func refuseForeign(folder, path string) error {
 	exported, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil {
+	if err != nil || len(exported) == 0 {
 		return err
 	}
-	if len(exported) > 0 && !begun {
+	if _, err := os.Lstat(path); err != nil {
 		return errors.New("the folder has files, but no snapshot that says which notes they are of: name another")
 	}
-	parts, err := filepath.Glob(filepath.Join(folder, ".part-*"))
-	for _, part := range parts {
-		err = errors.Join(err, os.Remove(part))
+	return nil
+}
+
+// prepare removes what a killed run left half-written, and all files of a first run that was killed: the snapshot knows none of
+// them, so that nothing would remove those whose notes are gone meanwhile.
+func prepare(folder string, begun bool) error {
+	left, err := filepath.Glob(filepath.Join(folder, ".part-*"))
+	if !begun && err == nil {
+		var exported []string
+		exported, err = filepath.Glob(filepath.Join(folder, "[0-9]*.json"))
+		left = append(left, exported...)
+	}
+	for _, file := range left {
+		err = errors.Join(err, os.Remove(file))
 	}
 	return err
 }
