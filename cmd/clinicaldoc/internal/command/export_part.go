@@ -212,7 +212,12 @@ func (p *exportPart) finish(rows []exportRow, stdout io.Writer) (written int, er
 	if p.target == "-" {
 		return p.copyTo(rows, stdout)
 	}
-	file, err := os.CreateTemp(filepath.Dir(p.target), "."+filepath.Base(p.target)+".clinicaldoc-part-*")
+	// Always of the same name, which is ours while the part is: what a killed export was writing does not stay.
+	path := p.file.Name() + "-new"
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("the export cannot be written: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("the export cannot be written: %w", err)
 	}
