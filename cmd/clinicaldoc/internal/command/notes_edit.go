@@ -89,7 +89,7 @@ func (o *editOptions) run(ctx context.Context) error {
 	text, err := edit(ctx, filepath.Join(folder, "mine.txt"), o.text(note))
 	switch {
 	case err != nil:
-		return errors.Join(err, keptOrRemoved(folder, text, o.text(note)))
+		return errors.Join(err, o.keepOrRemove(folder, text, o.text(note)))
 	case sameText(text, o.text(note)), strings.TrimSpace(text) == "":
 		o.IO.Note("Nothing was changed; nothing is sent.")
 		return os.RemoveAll(folder)
@@ -142,14 +142,15 @@ func editFolder(id int64) (string, error) {
 	return os.MkdirTemp(parent, fmt.Sprintf("note-%d-", id))
 }
 
-// keptOrRemoved removes the folder unless it holds work: a text, or what a killed editor has put beside it.
-func keptOrRemoved(folder, text, before string) error {
+// keepOrRemove removes the folder unless it holds work: a text, or what a killed editor has put beside it.
+func (o *editOptions) keepOrRemove(folder, text, before string) error {
 	files, err := os.ReadDir(folder)
 	others := slices.ContainsFunc(files, func(file os.DirEntry) bool { return file.Name() != "mine.txt" })
 	if err == nil && !others && (text == "" || sameText(text, before)) {
 		return os.RemoveAll(folder)
 	}
-	return fmt.Errorf("your text is kept in %s", folder)
+	o.IO.Note("Your text is kept in %s; remove it when you are done.", folder) // no error: of a signal nothing else is told
+	return nil
 }
 
 // edit lets the editor change a text and returns it as it is then, also after an error. Marks and ends of lines that editors of
