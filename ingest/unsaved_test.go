@@ -87,7 +87,7 @@ func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 			var runs sync.WaitGroup
 			runs.Go(func() {
 				_, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal}, recordings(0, 1))
-				assert.Equal(t, test.refusal == failed, err != nil, "its line was refused: %v", err)
+				assert.Equal(t, errors.Is(test.refusal, failed), err != nil, "its line was refused: %v", err)
 			})
 			synctest.Wait() // it has its note, and waits for the word
 			require.Len(t, srv.Notes(), 1)
