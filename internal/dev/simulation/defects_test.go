@@ -217,15 +217,15 @@ func (n *planting) build(folder string) (binary string) {
 func (n *planting) held(d defect, number int) string {
 	n.t.Helper()
 	folder, test, _ := strings.Cut(d.held, " ")
-	run := func(number int) (out []byte, err error) {
-		test := exec.CommandContext(n.t.Context(), n.build(folder), "-test.run", "^"+test+"$", "-test.timeout", "1m", "-test.v")
+	run := func(number int, limit string) (out []byte, err error) {
+		test := exec.CommandContext(n.t.Context(), n.build(folder), "-test.run", "^"+test+"$", "-test.timeout", limit, "-test.v")
 		test.Dir, test.Env = filepath.Join(root, folder), append(os.Environ(), plant.Variable+"="+strconv.Itoa(number))
 		return test.CombinedOutput()
 	}
-	if out, err := run(0); err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
+	if out, err := run(0, "5m"); err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
 		n.t.Errorf("%s: %s does not pass without it: %v\n%s", d.name, test, err, out)
 	}
-	if out, err := run(number); err == nil {
+	if out, err := run(number, "1m"); err == nil {
 		n.t.Errorf("%s: %s does not notice it\n%s", d.name, test, out)
 	}
 	return "`" + test + "` holds it"
