@@ -181,6 +181,18 @@ func TestPublishTellsTheTruth(t *testing.T) {
 	require.Error(t, f.Publish(ctx, filed(t, dir, 2)))
 }
 
+// A file that cannot be seen from here is of no other size.
+func TestSizesAreComparedWhereBothAreSeen(t *testing.T) {
+	t.Parallel()
+	here, longer, gone := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "c")
+	require.NoError(t, os.WriteFile(here, []byte("1"), 0o600))
+	require.NoError(t, os.WriteFile(longer, []byte("12"), 0o600))
+	assert.True(t, otherSize(here, longer))
+	for _, pair := range [][2]string{{here, here}, {here, gone}, {gone, here}, {gone, gone}} {
+		assert.False(t, otherSize(pair[0], pair[1]))
+	}
+}
+
 // What a recording fails with decides how it ends. Nothing but a note takes it out of the queue.
 func TestThreeEndings(t *testing.T) {
 	t.Parallel()
