@@ -16,7 +16,7 @@ const (
 	// stallAfter is short, so that stalls cost little time; morePatience is for machines on which healthy answers look
 	// stalled too.
 	stallAfter   = 400 * time.Millisecond
-	morePatience = 20 * time.Second
+	morePatience = 10 * time.Second
 )
 
 // busy has a place for each cell that is run at once: they wait for sockets more than for a processor. Uploads that stall wait
