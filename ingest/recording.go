@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -19,8 +21,8 @@ type Recording struct {
 	// Key is what makes this recording one: whatever happens, one key becomes one note of the service. At most 1024 bytes.
 	// When empty it is [FileKey] of File.
 	Key string
-	// SHA256 of the recording, in small hexadecimal digits; other content is refused. When empty, anything is taken; the recordings of
-	// results have it where the key was made of it, so that no other content is ever uploaded under such a key.
+	// SHA256 of the recording, in 64 small hexadecimal digits; other content is refused. When empty, anything is taken. The
+	// recordings of results have it where the key was made of it, so that no other content is ever uploaded under such a key.
 	SHA256 string
 	// File is the recording's path; it is opened when its turn comes. When empty, Params.Audio is the recording.
 	File string
@@ -58,6 +60,8 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 }
 
 // WithKey returns the recording with the key that it has in a run: its own, or, with the SHA256 that it was made of, its file's.
+// A file that cannot be read is an error, one that has changed since SHA256 was taken too; without a File and a Key it is
+// [clinicaldoc.ErrInvalidArgument].
 func (r Recording) WithKey() (Recording, error) {
 	prepared, err := r.prepare()
 	prepared.Params.Audio = r.Params.Audio
@@ -105,6 +109,8 @@ func (r Recording) prepare() (Recording, error) {
 		return r, fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
 	case len(r.Key) > maxKey:
 		return r, fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
+	case r.SHA256 != "" && (len(r.SHA256) != 2*sha256.Size || strings.Trim(r.SHA256, "0123456789abcdef") != ""):
+		return r, fail("the SHA256 is not 64 small hexadecimal digits", clinicaldoc.ErrInvalidArgument)
 	case r.Key != "":
 		return r, nil
 	}

@@ -127,6 +127,7 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 		{Key: strings.Repeat("k", 1025), Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio}},
 		{Key: "negative", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: -1, Audio: audio}},
 		{Key: "unnamed", Params: clinicaldoc.CreateNoteParams{PatientID: 1, Audio: audio}},
+		{Key: "no hash", SHA256: strings.Repeat("A", 64), Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio}},
 	}
 	longest := recording(3)
 	longest.Key = strings.Repeat("k", 1024)
@@ -150,6 +151,7 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, r.Err, clinicaldoc.ErrInvalidArgument)
+		assert.Equal(t, r.Recording.Key == "no hash", strings.Contains(r.Err.Error(), "SHA256"), r.Err)
 		assert.NotContains(t, r.Err.Error(), dir, "a path may hold a name")
 		if strings.HasSuffix(r.Recording.File, "missing.wav") {
 			require.ErrorIs(t, r.Err, fs.ErrNotExist)

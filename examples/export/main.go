@@ -68,8 +68,8 @@ func run(ctx context.Context, client *clinicaldoc.Client, folder string, out io.
 	return seen.Save()
 }
 
-// refuseForeign leaves files alone that nobody knows what of they are: there is no snapshot beside them. It looks before a snapshot
-// is opened, which makes its file.
+// refuseForeign refuses a folder that has files and no snapshot: they are somebody else's. It looks before a snapshot is opened, which
+// makes its file.
 func refuseForeign(folder, path string) error {
 	exported, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil || len(exported) == 0 {
