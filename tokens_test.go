@@ -44,7 +44,7 @@ func TestTokensListRefusesOtherResponses(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "null", "{}", "<html>secret", `{"data":{}}`, `{"data":null}`, `{"tokens":{"id":1}}`, `{"tokens":"secret"}`, `{"tokens":["secret"]}`, `{"tokens":[{"name":"secret"}]}`,
-		`{"tokens":[{"id":0}]}`, `{"tokens":[{"id":1,"name":["secret"]}]}`, `{"tokens":[]`, `{"tokens":[]} secret`, `{"data":{"data":{"tokens":[]}}}`, `{"data":{"tokens":[]}}secret`, `{"data":{"tokens":5}}`,
+		`{"tokens":[{"id":0}]}`, `{"tokens":[{"id":1,"name":["secret"]}]}`, `{"tokens":[]`, `{"tokens":[]} secret`, `{"data":{"data":{"tokens":[]}}}`, `{"data":{"tokens":[]}}secret`, `{"data":{"tokens":5}}`, `{"tokens":[{`, `[{`,
 	} {
 		client := serve(t, call{url: "/v1/auth/tokens", response: answer})
 		tokens, err := client.Tokens.List(t.Context())

@@ -25,6 +25,9 @@ const (
 // Fail records that the current value, be it consumed or not, is not what its reader wants: its path, as in data[3].audio.size, and
 // its kind, never the value. It has no effect after an error.
 func (d *Decoder) Fail(want string) {
+	if d.err != nil { // the path may lead to a key that never came
+		return
+	}
 	got := kinds[d.byteAt(d.value)]
 	if got == Invalid {
 		d.failSyntax(d.value, unexpected)
