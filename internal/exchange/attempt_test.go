@@ -3,9 +3,13 @@ package exchange
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"weak"
@@ -104,6 +108,47 @@ func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	require.ErrorIs(t, c.receive(t.Context(), responds(http.StatusUnprocessableEntity, "{}"), new(Attempt), state), ErrStatus)
 	assert.True(t, retired)
 	assert.True(t, closed, "nobody has to find out that it cannot be used")
+}
+
+// The request before may be refused, and its connection retired, while the next one is written to it: what lacks its last bytes
+// cannot have been carried out, and goes by another connection.
+func TestARequestThatIsCutByRetiringItsConnectionGoesByAnother(t *testing.T) {
+	t.Parallel()
+	var whole atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			whole.Add(1)
+		}
+	}))
+	defer server.Close()
+	transport := NewTransport()
+	defer transport.CloseIdleConnections()
+	var dialled []*conn
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		dialled = append(dialled, ownConn(c))
+		return c, err
+	}
+	r := newRequest(Creates, transport.RoundTrip)
+	r.Method, r.URL.Scheme, r.URL.Host = http.MethodPost, "http", strings.TrimPrefix(server.URL, "http://")
+	r.Body = &Body{Size: 20<<10 + 1, Open: func() (io.Reader, []byte) {
+		return io.MultiReader(strings.NewReader(strings.Repeat("x", 20<<10)), retiring{&dialled}), []byte("y")
+	}}
+	result, err := r.Do(t.Context())
+	require.NoError(t, err)
+	defer result.Release()
+	assert.Equal(t, 1, result.Attempts, "it is no retry")
+	assert.Len(t, dialled, 2)
+	assert.EqualValues(t, 1, whole.Load())
+}
+
+// retiring is the end of a reader, at which the first connection is retired.
+type retiring struct{ conns *[]*conn }
+
+func (r retiring) Read([]byte) (int, error) {
+	(*r.conns)[0].retired.Store(true)
+	return 0, io.EOF
 }
 
 // hungUp is a connection that is told to close.

@@ -71,7 +71,6 @@ type SendState struct {
 	ignored      atomic.Int32 // whether the connection counts
 	skips        int32        // connections that were skipped
 	conn         atomic.Pointer[net.Conn]
-	written      int64 // by the connection before it was ours
 
 	trace      httptrace.ClientTrace
 	unfollowed int64                        // size of a body that leaves with the headers
@@ -175,9 +174,6 @@ func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	s.conn.Store(&info.Conn)
-	if own := ownConn(info.Conn); own != nil {
-		s.written = own.written.Load()
-	}
 	if s.twice.Load() {
 		s.forbidWrites() // HTTP/1.1 may write before it notices that the context is over
 	}
@@ -189,17 +185,10 @@ func (s *SendState) ignore(why int32) {
 }
 
 // Skipped reports whether an attempt to send failed because its connection cannot be used, and the server has nothing, or
-// not all, of the request by it: the request can be sent by another connection, if its body can be read from its start.
+// not all, of the request by it, as no write follows one that failed: the request can be sent by another connection, if its body
+// can be read from its start.
 func (s *SendState) Skipped(err error) bool {
-	body := s.body.Load()
-	switch {
-	case s.ignored.Load() == skipped:
-		return true
-	case s.twice.Load() || !s.Once || !errors.Is(err, errRetired):
-		return false
-	}
-	conn := s.conn.Load()
-	return body == nil || !body.whole.Load() || ownConn(*conn).written.Load() == s.written
+	return s.ignored.Load() == skipped || s.Once && !s.twice.Load() && errors.Is(err, errRetired)
 }
 
 // Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take the

@@ -51,8 +51,7 @@ type conn struct {
 	over chan struct{} // closed when nothing more can be read
 	once sync.Once
 
-	retired atomic.Bool  // it is not written to any more
-	written atomic.Int64 // bytes
+	retired atomic.Bool // it is not written to any more
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -68,7 +67,6 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, errRetired
 	}
 	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
 	if broken(err) {
 		select {
 		case <-c.over:
