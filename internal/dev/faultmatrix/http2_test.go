@@ -14,10 +14,11 @@ const (
 	frameHeaders      = 0x1
 	frameReset        = 0x3
 	frameSettings     = 0x4
+	framePing         = 0x6
 	frameGoAway       = 0x7
 	frameWindowUpdate = 0x8
 
-	flagAck        = 0x1 // of settings
+	flagAck        = 0x1 // of settings and pings
 	flagEndStream  = 0x1 // of data and headers
 	flagEndHeaders = 0x4
 
@@ -74,6 +75,8 @@ func (c *h2Conn) request(whole bool) (stream uint32, ok bool) {
 		switch {
 		case kind == frameSettings && flags&flagAck == 0:
 			c.write(frameSettings, flagAck, 0, nil)
+		case kind == framePing && flags&flagAck == 0: // a busy machine needs its time
+			c.write(framePing, flagAck, 0, payload)
 		case kind == frameHeaders && !whole:
 			return id, true
 		case kind == frameHeaders && flags&flagEndStream == 0:
