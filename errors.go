@@ -147,7 +147,7 @@ func (e *Error) fieldNames() []string {
 }
 
 // OutcomeUnknownError says that a create (or another request that must not be sent twice) may or may not have been
-// carried out: its response was lost, or was a 5xx, or no note. It matches [ErrOutcomeUnknown] and whatever the last
+// carried out: its response was lost, or was a 5xx, a 408, or no note. It matches [ErrOutcomeUnknown] and whatever the last
 // attempt failed with. Do not simply create again: ask [NotesService.FindCreated].
 //
 // Encoded as JSON it can be kept in a journal and asked about by another process; that JSON holds a patient's data.
@@ -297,6 +297,7 @@ var kinds = map[int]struct {
 	http.StatusMethodNotAllowed:              {nil, "nothing there takes this method; is the base URL's path right?"},
 	419:                                      {nil, "as a service's web pages refuse, not its API; is the base URL's path right?"},
 	http.StatusProxyAuthRequired:             {nil, "a proxy in between wants credentials; put them into the proxy's URL"},
+	http.StatusRequestTimeout:                {nil, "the service, or a proxy before it, waited too long"},
 	http.StatusConflict:                      {ErrConflict, "the record's state does not allow this"},
 	http.StatusRequestEntityTooLarge:         {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
 	http.StatusUnprocessableEntity:           {ErrValidation, "see Fields for what the service objects to"},

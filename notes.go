@@ -51,7 +51,7 @@ type CreateNoteParams struct {
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
 //
-// It is retried only when the service cannot have processed it: not sent, sent in part, or 429. A lost response, a 5xx and
+// It is retried only when the service cannot have processed it: not sent, sent in part, or 429. A lost response, a 408, a 5xx and
 // a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names another patient than
 // was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other errors: [ErrValidation] with
 // Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].

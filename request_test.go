@@ -295,7 +295,7 @@ func TestCreateByStatus(t *testing.T) {
 		{http.StatusUnauthorized, refused, clinicaldoc.ErrUnauthorized},
 		{http.StatusForbidden, refused, clinicaldoc.ErrForbidden},
 		{http.StatusNotFound, refused, clinicaldoc.ErrNotFound},
-		{http.StatusRequestTimeout, refused, nil},
+		{http.StatusRequestTimeout, unknown, nil},
 		{http.StatusConflict, refused, clinicaldoc.ErrConflict},
 		{http.StatusRequestEntityTooLarge, refused, clinicaldoc.ErrTooLarge},
 		{http.StatusUnprocessableEntity, refused, clinicaldoc.ErrValidation},
@@ -472,6 +472,29 @@ func TestBytesThatComeTooLateGoNowhere(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	<-finished
+}
+
+// Some proxies say 408 of a service that takes too long. Others say it of a client that does.
+func TestA408TellsNothingOfACreateThatHasLeft(t *testing.T) {
+	t.Parallel()
+	script := newSocketSteps(socketStatus(http.StatusRequestTimeout, ""))
+	c := socketClient(t, socketHandler(t, script.ServeHTTP).URL)
+	whole := clinicaldoc.CreateNoteParams{Name: "Synthetic note", Audio: clinicaldoc.AudioBytes("a.wav", []byte("synthetic"))}
+	_, err := c.Notes.Create(socketContext(t), whole)
+	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, whole, unknown.Params)
+	assert.Len(t, script.requests(), 1)
+
+	impatient := socketHandler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestTimeout) })
+	source, writer := io.Pipe()
+	defer func() { _ = writer.Close() }()
+	go func() { _, _ = writer.Write([]byte("synthetic")) }()
+	_, err = socketClient(t, impatient.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
+	refused, ok := errors.AsType[*clinicaldoc.Error](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, http.StatusRequestTimeout, refused.StatusCode)
+	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
 func TestGetIsRetriedAfterTransientFailures(t *testing.T) {

@@ -61,11 +61,12 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	request := req.WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
 	request.URL, request.Host, request.Header = &out.target, out.target.Host, header
 	resp, err := c.send(request, state)
-	a.Sent = Wholly // if it responds, it has what it wants
-	if err != nil {
-		a.Sent = state.Conclude(err)
-	} else {
+	if err == nil {
 		err = c.receive(ctx, resp, a, state)
+		a.Sent = Wholly // if it responds, it has what it wants
+	}
+	if resp == nil || a.Status == http.StatusRequestTimeout { // or it did not wait for that
+		a.Sent = state.Conclude(err)
 	}
 	a.BytesSent, a.Permanent = state.BytesSent(), false
 	if err != nil {

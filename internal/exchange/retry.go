@@ -40,14 +40,14 @@ const (
 // Outcome is what one attempt came to.
 type Outcome struct {
 	Status    int  // of the response; 0 when there was none
-	Sent      Sent // matters only without a response
+	Sent      Sent // matters only without a response, and for 408
 	Permanent bool // the failure will be the same next time
 }
 
 // Unknown reports whether the server may have acted on the request.
 func (o Outcome) Unknown() bool {
 	switch {
-	case o.Status == 0:
+	case o.Status == 0, o.Status == http.StatusRequestTimeout: // some proxies say 408 when they are tired of the server behind them
 		return o.Sent == Wholly
 	case o.Status < 300, o.Status >= 500:
 		return true

@@ -24,8 +24,11 @@ func statuses() []fault {
 
 // afterOne is what creates come to when an answer does not let them be repeated.
 func afterOne(status int) promise {
-	if status >= 500 {
+	switch {
+	case status >= 500:
 		return unknown(1, clinicaldoc.ErrServer).withStatus(status)
+	case status == http.StatusRequestTimeout:
+		return unknown(1).withStatus(status)
 	}
 	return fails(1).withStatus(status)
 }
@@ -47,7 +50,7 @@ func transient(status int) []fault {
 		{name: fmt.Sprintf("%d, Retry-After absurd", status), strike: says(status, refusal, "Retry-After", "9300000000"), promises: atOnce},
 		{name: fmt.Sprintf("%d for ever", status), strike: says(status, refusal), times: forEver, promises: lasting},
 	}
-	if status >= 500 {
+	if status != http.StatusTooManyRequests {
 		rows = append(rows, fault{
 			name: fmt.Sprintf("%d, carried out", status), commits: true, promises: seenToBeDone(again),
 			strike: func(s *strike) { s.carryOut(); says(status, refusal)(s) },

@@ -227,7 +227,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if t.fault == garbled && err == nil && r.method == http.MethodPost && resp.StatusCode < 300 {
 		c.named = c.born
 	}
-	certain := t.fault == refused || t.fault == cut && err != nil && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500
+	certain := t.fault == refused || t.fault == cut && err != nil && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500 && resp.StatusCode != http.StatusRequestTimeout
 	if !certain {
 		c.doubtful, c.looked = true, false
 	}

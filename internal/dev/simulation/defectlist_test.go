@@ -14,6 +14,7 @@ var caught = []defect{
 	{name: "a create is retried after a 503", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status == 503"},
 	{name: "a create is retried after a lost response", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0"},
 	{name: "a 5xx is taken for a refusal", file: "internal/exchange/retry.go", old: "case o.Status < 300, o.Status >= 500:", with: "case o.Status < 300:"},
+	{name: "a 408 is taken for a refusal", file: "internal/exchange/retry.go", old: "case o.Status == 0, o.Status == http.StatusRequestTimeout:", with: "case o.Status == 0:"},
 	{name: "a redirect is taken for a refusal", file: "internal/exchange/retry.go", old: "return o.Status != http.StatusMovedPermanently &&", with: "return false && o.Status != http.StatusMovedPermanently &&"},
 	{name: "a success without a note is taken for a refusal", file: "request.go", old: "return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))", with: "return nil, s.unexpected(result.Last, err)"},
 	{name: "a body that has left whole counts as cut", file: "internal/exchange/sendstate.go", old: "case body != nil && body.whole.Load():\n\t\treturn Wholly", with: "case body != nil && body.whole.Load():\n\t\treturn Partly"},

@@ -263,7 +263,7 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 	case unavailable:
 		return t.dated(respond(503, "text/html", "unavailable")), nil
 	case gatewayTimeout:
-		return t.dated(respond(504, "text/html", "gateway timeout")), nil
+		return t.dated(respond(504-96*(t.extent%2), "text/html", "gateway timeout")), nil // 408 is what some say instead
 	case webPage:
 		return t.dated(respond(200, "text/html", "<html>welcome</html>")), nil
 	case redirected:

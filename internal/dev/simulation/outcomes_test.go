@@ -49,10 +49,11 @@ var outcomes = []outcome{
 	{name: "200 web page, acted", sent: everything, acts: true, status: 200, html: true},
 	{name: "302 acted", sent: everything, acts: true, status: 302},
 	{name: "501", sent: everything, status: 501},
-	{name: "408", sent: everything, status: 408},
+	{name: "408 acted", sent: everything, acts: true, status: 408},
 	{name: "breaks off", sent: everything, acts: true, heard: true, cutOff: true},
 	{name: "503", sent: everything, status: 503, twin: true},
 	{name: "500 acted", sent: everything, acts: true, status: 500, twin: true},
+	{name: "408", sent: everything, status: 408, twin: true},
 	{name: "422", sent: everything, status: 422, twin: true},
 	{name: "413", sent: everything, status: 413, twin: true},
 	{name: "401", sent: everything, status: 401, twin: true},
@@ -79,7 +80,7 @@ func (o outcome) doubtful(op string) bool {
 	case o.status == 0:
 		return o.sent == everything
 	}
-	return o.status >= 500 || o.status/100 == 2 || o.status == 302
+	return o.status >= 500 || o.status/100 == 2 || o.status == 302 || o.status == 408
 }
 
 // mayPass reports whether the outcome is one that often passes by itself.
