@@ -201,13 +201,16 @@ func (r *run) related(t *task) ([]Entry, error) {
 	return r.uploader.Journal.EntriesForPatient(r.resolving, t.own.Patient, t.entry.SentAt.Add(-relatedWindow))
 }
 
-// journalFailed ends a task whose journal cannot be read.
+// journalFailed ends a task whose journal cannot be read. Where one record is damaged, the others go on.
 func (r *run) journalFailed(t *task, err error) {
 	if r.resolving.Err() != nil { // it is the run that ended
 		r.done(t, t.inDoubt(), nil)
 		return
 	}
 	t.err = err
+	if errors.Is(err, ErrJournalDamaged) {
+		err = nil
+	}
 	r.done(t, t.inDoubt(), err)
 }
 
@@ -287,6 +290,7 @@ func (r *run) notCreated(t *task, verdict error) {
 // recording explains it only if that had another name, or is what the note was made of: else it may be this one's.
 func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
+	params.Result = nil // several searches at once would write to it
 	params.Settle = max(r.settle(), t.took())
 	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)

@@ -956,3 +956,44 @@ func TestOneNoteIsNotGivenToTwo(t *testing.T) {
 		})
 	}
 }
+
+// A recording was sent by a clock that was two days behind. Its note is known by the service's time, and is not given to another
+// that was lost before.
+func TestANoteIsKnownWhateverTheClockWasThatSentIt(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		program := func(path string, limit time.Duration, r ingest.Recording) ingest.Result {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			journal, err := openOrBegin(t.Context(), srv.URL, path)
+			require.NoError(t, err)
+			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, ingest.Recordings(r))
+			require.NoError(t, journal.Close())
+			require.Len(t, results, 1)
+			return results[0]
+		}
+		lost := program(path, time.Second, twin(0))
+		require.Equal(t, ingest.InDoubt, lost.Status)
+		made := program(path, time.Second, twin(1))
+		require.Equal(t, ingest.Created, made.Status)
+		_, entries, err := ingest.ReadJournal(t.Context(), path)
+		require.NoError(t, err)
+		slices.SortFunc(entries, func(a, b ingest.Entry) int { return a.At.Compare(b.At) })
+		for i := range entries {
+			if e := &entries[i]; e.Key == made.JournalKey {
+				e.At, e.SentAt = e.At.Add(-48*time.Hour), e.SentAt.Add(-48*time.Hour)
+			}
+		}
+		var content bytes.Buffer
+		require.NoError(t, ingest.WriteJournal(&content, ingest.ServiceName(srv.URL), slices.Values(entries)))
+		require.NoError(t, os.WriteFile(path+".behind", content.Bytes(), 0o600))
+		result := program(path+".behind", time.Hour, twin(0))
+		assert.NotEqual(t, made.NoteID, result.NoteID, result)
+		assert.Len(t, srv.Notes(), 2)
+	})
+}

@@ -13,7 +13,7 @@ type record struct {
 	earlier          uint32 // the patient's record before this one; 0: there is none
 	state            State
 	found            bool
-	seen             bool // it was claimed since the journal was opened
+	seen             bool // it was claimed or written since the journal was opened
 }
 
 // details is what is known of a recording in doubt, or that a person spoke about, beyond its record.
@@ -84,7 +84,7 @@ func (x *fileIndex) put(e Entry, line uint32) {
 		until = e.NoteCreatedAt
 	default:
 	}
-	r.note, r.size, r.sent, r.until, r.latest = e.NoteID, e.Size, toNano(e.SentAt), toNano(until), max(r.latest, toNano(e.At), toNano(e.SentAt))
+	r.note, r.size, r.sent, r.until, r.latest = e.NoteID, e.Size, toNano(e.SentAt), toNano(until), max(r.latest, toNano(e.At), toNano(e.SentAt), toNano(e.NoteCreatedAt))
 	r.patient, r.name, r.line, r.state, r.found = e.Patient, e.Name, line, e.State, e.Found
 	if e.State == StateCreated && e.SHA256 != "" {
 		x.sample = &e
@@ -114,7 +114,7 @@ func (x *fileIndex) forget(key Key) {
 	}
 }
 
-// ofPatient returns the patient's entries that were sent at or after a time.
+// ofPatient returns the patient's entries that were sent, or whose notes were created, at or after a time.
 func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 	var entries []Entry
 	from := since.UnixNano()
@@ -122,7 +122,7 @@ func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 		from = 0
 	}
 	for n := x.patients[patient]; n != 0 && x.records[n].latest >= from; n = x.records[n].earlier {
-		if r := &x.records[n]; r.state.sent() && r.sent >= from {
+		if r := &x.records[n]; r.state.sent() && (r.sent >= from || r.state == StateCreated && r.until >= from) {
 			entries = append(entries, x.entry(r))
 		}
 	}

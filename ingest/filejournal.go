@@ -67,7 +67,10 @@ type batch struct {
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
-const defaultSlack = 1000
+const (
+	defaultSlack = 1000
+	maxClaims    = 1000 // that wait to be written
+)
 
 // JournalOption is an option of [OpenJournal], [BeginJournal] and [SalvageJournal].
 type JournalOption func(*FileJournal)
@@ -306,7 +309,8 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	}
 	claim.uploads = true
 	j.uploads++
-	if claim.entry.By == "" { // for the eye: no one has to wait for it, and it must not take the place of a person's word
+	// For the eye: no one has to wait for it, it must not take the place of a person's word, and many that come to nothing go unsaid.
+	if claim.entry.By == "" && len(j.next.entries) < maxClaims {
 		j.next.entries = append(j.next.entries, claim.entry)
 	}
 	return claim, nil

@@ -98,3 +98,20 @@ func writeKeys(t *testing.T, service string, keys int, states []ingest.State) st
 	require.NoError(t, file.Close())
 	return path
 }
+
+// Claims that come to nothing, as of files that are gone, wait for no more than a batch: nobody needs their lines.
+func TestClaimsThatComeToNothingTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	for n := range 5000 {
+		load(t, j, n)
+	}
+	put(t, j, 5000, ingest.StateCreated)
+	require.NoError(t, j.Close())
+	assert.LessOrEqual(t, lines(t, path), 1002, "the header, the note and a thousand claims")
+	j = openJournal(t, service, path)
+	bind(t, j, service)
+	assert.Equal(t, ingest.StateCreated, load(t, j, 5000).State)
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
@@ -530,6 +531,54 @@ func TestWhatCannotComeBackIsForgotten(t *testing.T) {
 	assert.Equal(t, ingest.StateClaimed, load(t, j, 0).State)
 }
 
+// A journal that got another owner is salvaged by that one: its service had another name at first, and its user was not known.
+func TestASalvagedJournalIsItsLatestOwners(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	owner, err := ingest.OwnerOf(t.Context(), srv.Client())
+	require.NoError(t, err)
+	j, err := ingest.BeginJournal(t.Context(), path, ingest.Owner{Service: service})
+	require.NoError(t, err)
+	require.NoError(t, j.Rename(t.Context(), srv.Client()), "it knows of no notes")
+	_, err = j.Bind(t.Context(), owner)
+	require.NoError(t, err)
+	put(t, j, 1, ingest.StateCreated)
+	put(t, j, 2, ingest.StateCreated)
+	require.NoError(t, j.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	content[len(content)-3] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{Service: owner.Service, UserID: owner.UserID + 1})
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
+	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{Service: service})
+	require.ErrorIs(t, err, ingest.ErrOtherService, "it is that no longer")
+	lost, err := ingest.SalvageJournal(t.Context(), path, owner)
+	require.NoError(t, err)
+	assert.Equal(t, 1, lost)
+	j = openJournal(t, srv.URL, path)
+	binding, err := j.Bind(t.Context(), owner)
+	require.NoError(t, err)
+	assert.Equal(t, service, binding.Origin)
+	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
+}
+
+// A run has also seen what it created itself, whatever time is given.
+func TestWhatARunCreatedIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always()) // it could not be found again
+	journal := openJournal(t, srv.URL, journalPath(t))
+	for _, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 3))
+		require.NoError(t, err)
+		require.Equal(t, map[ingest.Status]int{want: 3}, statuses(results), results)
+		forgotten, err := journal.Forget(t.Context(), time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		assert.Zero(t, forgotten)
+	}
+}
+
 func TestAPatientsEntriesAreFoundInTimeOrder(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, service, journalPath(t))
@@ -560,6 +609,18 @@ func TestAPatientsEntriesAreFoundInTimeOrder(t *testing.T) {
 	entries, err = j.EntriesForPatient(t.Context(), 1, time.Time{})
 	require.NoError(t, err)
 	assert.Len(t, entries, 23)
+
+	// What was sent by a clock that was days behind is known by the time of its note.
+	claim, err := j.Claim(t.Context(), key(200))
+	require.NoError(t, err)
+	e := ingest.Entry{State: ingest.StateCreated, Patient: 4, SentAt: begun, At: begun, NoteID: 9, NoteCreatedAt: begun.Add(99 * time.Hour)}
+	require.NoError(t, claim.Save(t.Context(), e))
+	claim.Release()
+	for since, want := range map[time.Duration]int{99 * time.Hour: 1, 100 * time.Hour: 0} {
+		entries, err = j.EntriesForPatient(t.Context(), 4, begun.Add(since))
+		require.NoError(t, err)
+		assert.Len(t, entries, want, "since %s", since)
+	}
 
 	// What was sent before others, in vain, and is sent again is found among what is new; and what was another patient's is not.
 	save(100, 2, ingest.StateInDoubt, begun)

@@ -3,6 +3,7 @@ package ingest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -56,6 +57,7 @@ func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err er
 	const whole = 1 << 62
 	lines := bufio.NewReader(io.NewSectionReader(file, 0, whole))
 	texts = [][]byte{[]byte(headerOf(owner).String())}
+	whose := headerOf(owner)         // as far as is known
 	before, known := uint32(0), true // the checksum in the line before
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
@@ -63,6 +65,9 @@ func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err er
 			return nil, 0, cannot("read", err)
 		}
 		if len(line) == 0 {
+			if err := whose.Check(headerOf(owner)); err != nil {
+				return nil, 0, fail("the journal: "+redact.Opaque(err).Error(), err)
+			}
 			return texts, lost, nil
 		}
 		line = bytes.TrimSuffix(line, []byte{'\n'})
@@ -72,12 +77,12 @@ func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err er
 		h, headErr := fileheader.Parse(journalKind, string(text))
 		switch {
 		case number == 1 && ok && headErr == nil:
-			if err := h.Check(headerOf(owner)); err != nil {
-				return nil, 0, fail("the journal: "+redact.Opaque(err).Error(), err)
-			}
 			h.Version = fileVersion
-			texts[0] = []byte(h.String())
+			texts[0], whose = []byte(h.String()), h
 		case ok && readable(text):
+			if n, _ := parseNotice(text); n.owner.Service != "" { // it was renamed, or its user became known
+				whose = headerOf(n.owner)
+			}
 			texts = append(texts, text)
 		default:
 			lost++
@@ -128,7 +133,7 @@ const renameChecks = 20
 
 // Rename takes the journal to another name of its service. Up to twenty of the newest notes that it knows of are read with the
 // client: all that are there must be the patients' that the journal says, and at least one must be there, unless it knows of
-// none. Otherwise it is [ErrOtherService], and nothing is changed.
+// none. Otherwise it is [ErrOtherService], and for another user than the journal's [ErrOtherUser]; then nothing is changed.
 func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) error {
 	owner, err := OwnerOf(ctx, client)
 	if err != nil {
@@ -161,7 +166,13 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	if !there {
 		return fail("none of the journal's notes is there", ErrOtherService)
 	}
-	return j.exclusive(func() error { return j.putNotice(notice{at: time.Now(), owner: owner}) })
+	return j.exclusive(func() error {
+		if err := j.checkOwner(Owner{j.owner.Service, owner.UserID}); err != nil {
+			return err
+		}
+		owner.UserID = cmp.Or(owner.UserID, j.owner.UserID)
+		return j.putNotice(notice{at: time.Now(), owner: owner})
+	})
 }
 
 // Forget drops what the journal knows of notes that were created before that time, and returns of how many. It is sound only

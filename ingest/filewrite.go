@@ -150,6 +150,9 @@ func (j *FileJournal) append(b *batch) error {
 	for _, e := range b.entries {
 		j.lines++
 		j.takeEntry(e, j.lines)
+		if r := j.index.get(e.Key); r != nil {
+			r.seen = true
+		}
 	}
 	return nil
 }

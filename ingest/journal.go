@@ -25,10 +25,12 @@ type Journal interface {
 	// refuses with [ErrOtherService], another user's with [ErrOtherUser].
 	Bind(ctx context.Context, owner Owner) (Binding, error)
 	// Claim takes a key for the caller alone, until Release. While another has it, it is [ErrTaken]. Where that takes a moment to
-	// be known, two may begin the same recording; then Save lets only one of them commit.
+	// be known, two may begin the same recording; then Save lets only one of them commit. What is known of the key being damaged
+	// is [ErrJournalDamaged]; then the recording is in doubt, and others go on.
 	Claim(ctx context.Context, key Key) (Claim, error)
-	// EntriesForPatient returns the patient's entries that were sent at or after that time, in any order: what is committing,
-	// created or in doubt. It must not take longer the more other patients there are.
+	// EntriesForPatient returns the patient's entries that were sent, or whose NoteCreatedAt is, at or after that time, in any
+	// order: what is committing, created or in doubt. The clock of who sent them may have been wrong, the service's tells when a
+	// note was created. It must not take longer the more other patients there are.
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
 }
 
@@ -167,10 +169,10 @@ func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 	}
 }
 
-// differs reports whether the key was used for another recording before. The name of a note that exists may change.
+// differs reports whether the key was used for another recording before.
 func (e Entry) differs(now Entry) bool {
 	size := e.Size != now.Size && e.Size >= 0 && now.Size >= 0
-	return e.State.sent() && (e.Patient != now.Patient || size || e.Name != now.Name && e.State != StateCreated)
+	return e.State.sent() && (e.Patient != now.Patient || size)
 }
 
 // note names the note.

@@ -128,7 +128,7 @@ func (r *run) look(t *task) {
 	case found.id != 0:
 		r.foundThere(t, found)
 	case errors.Is(doubt, errUnknownService) && !t.job.final:
-		r.send(message{deferred: r.jobsOf(t, nil)})
+		r.send(message{deferred: r.jobsOf(t, Result{})})
 	case doubt != nil:
 		r.lookDoubt(t, doubt)
 	default:
@@ -141,7 +141,7 @@ func (r *run) lookFailed(t *task, err error) {
 	what, later := r.failureOf(t, err)
 	switch {
 	case later && r.mayTryAgain(t):
-		r.putBack(t, err)
+		r.putBack(t, Result{Status: Refused, Err: err})
 		return
 	case later || errors.Is(err, clinicaldoc.ErrInvalidArgument):
 		r.refused(t, err)
@@ -165,8 +165,14 @@ func (r *run) candidates(t *task, rows []noteRow) ([]noteRow, error) {
 	if err != nil && !errors.Is(err, ErrJournalDamaged) { // without a record, content alone tells notes apart
 		return nil, err
 	}
+	others := map[int64][]*Entry{} // by their notes: a patient may have thousands
+	for i := range entries {
+		if e := &entries[i]; e.Key != t.own.Key {
+			others[e.NoteID] = append(others[e.NoteID], e)
+		}
+	}
 	rows = slices.DeleteFunc(rows, func(row noteRow) bool {
-		return slices.ContainsFunc(entries, func(e Entry) bool { return e.Key != t.own.Key && e.has(row.id, row.created) })
+		return slices.ContainsFunc(others[row.id], func(e *Entry) bool { return e.has(row.id, row.created) })
 	})
 	slices.SortFunc(rows, func(a, b noteRow) int { // the likeliest first, then the oldest
 		likely := func(row noteRow) int {
@@ -273,6 +279,9 @@ func (r *run) compare(ctx context.Context, id, size int64, sum string) (content,
 
 // read returns the SHA-256 of a note's recording; empty: it is longer than this size.
 func (r *run) read(ctx context.Context, id, size int64) (sum string, err error) {
+	if r.uploader.Find.WithoutAudio {
+		return "", errWithoutAudio
+	}
 	w := &comparing{hash: sha256.New(), left: size}
 	_, err = r.uploader.Client.Notes.DownloadAudio(ctx, id, w, clinicaldoc.DownloadParams{IgnoreSize: true})
 	switch {
@@ -283,6 +292,8 @@ func (r *run) read(ctx context.Context, id, size int64) (sum string, err error) 
 	}
 	return hex.EncodeToString(w.hash.Sum(nil)), nil
 }
+
+var errWithoutAudio = redact.New("Find.WithoutAudio forbids it")
 
 // comparing ends a download that is longer than what it is compared with.
 type comparing struct {

@@ -785,3 +785,50 @@ func TestANoteToCompareWithIsReadAFewTimesOnly(t *testing.T) {
 	}
 	assert.Equal(t, 3, reads)
 }
+
+// A journal goes to another name of its service, and never to another user, who may not see all of its notes: a colleague can read
+// those that are looked at. Who is not told apart does not make it anybody's.
+func TestAJournalDoesNotGoToAnotherUser(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	journal := openJournal(t, srv.URL, path)
+	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 2))
+	require.NoError(t, err)
+	colleague, err := clinicaldoc.NewClient(srv.URL, srv.AddUser(clinicaldoctest.User{}).Token)
+	require.NoError(t, err)
+	require.ErrorIs(t, journal.Rename(t.Context(), colleague), ingest.ErrOtherUser)
+	_, err = collect(t.Context(), &ingest.Uploader{Client: colleague, Journal: journal}, recordings(0, 3))
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
+
+	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(404, "synthetic"))
+	require.NoError(t, journal.Rename(t.Context(), srv.Client()))
+	_, err = collect(t.Context(), &ingest.Uploader{Client: colleague, Journal: journal}, recordings(0, 3))
+	require.ErrorIs(t, err, ingest.ErrOtherUser, "it is still the first one's")
+	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 2))
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 2}, statuses(results))
+}
+
+// Who forbids to read recordings means it: what only their content could tell is a doubt.
+func TestNoRecordingIsReadWhereThatIsForbidden(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		found := new(clinicaldoc.FindCreatedResult)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, Find: clinicaldoc.FindCreatedParams{WithoutAudio: true, Result: found}}
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(9)})
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(3))
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(5)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
+		assert.Zero(t, *found, "several searches at once would write to it")
+		results, err = collect(t.Context(), u, ingest.Recordings(twin(0)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
+		results, err = collect(t.Context(), u, ingest.Recordings(twin(1), onePatient(9)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
+		for _, r := range srv.Requests() {
+			assert.NotEqual(t, clinicaldoctest.RouteAudioURL, r.Route)
+		}
+	})
+}

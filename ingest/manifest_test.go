@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -264,6 +265,41 @@ func TestAReportTellsWhichFilesWereLeft(t *testing.T) {
 				require.ErrorIs(t, report.Err, context.Canceled)
 				require.Len(t, report.Left, 1)
 				assert.Equal(t, paths[second], report.Left[0].File)
+			})
+		})
+	}
+}
+
+// Of recordings that share a file, as one for two patients, those are left that have no result, and not the others.
+func TestWhatIsLeftIsWhatHasNoResult(t *testing.T) {
+	t.Parallel()
+	path := files(t, 1)[0]
+	for name, differ := range map[string]func(r *ingest.Recording, n int){
+		"patients": func(r *ingest.Recording, n int) { r.Params.PatientID = int64(7 + n) },
+		"names":    func(r *ingest.Recording, n int) { r.Params.Name = fmt.Sprint("Encounter ", n) },
+		"keys":     func(r *ingest.Recording, n int) { r.Key = fmt.Sprint("encounter ", n) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				list := make([]ingest.Recording, 2)
+				for n := range list {
+					list[n] = ingest.Recording{File: path, Params: paramsOf(path)}
+					differ(&list[n], n)
+				}
+				list[0].Params.BeforeCommit = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+				u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 2, AllNew: true}
+				u.OnEvent = func(e ingest.Event) {
+					if e.Result != nil {
+						cancel()
+					}
+				}
+				report := u.RunAll(ctx, ingest.Recordings(list...))
+				require.Len(t, report.Results, 1)
+				require.Len(t, report.Left, 1)
+				assert.NotNil(t, report.Left[0].Params.BeforeCommit, "the first one")
 			})
 		})
 	}

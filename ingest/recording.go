@@ -60,8 +60,8 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 }
 
 // WithKey returns the recording with the key that it has in a run: its own, or, with the SHA256 that it was made of, its file's.
-// A file that cannot be read is an error, one that has changed since SHA256 was taken too; without a File and a Key it is
-// [clinicaldoc.ErrInvalidArgument].
+// A file that cannot be opened is an error and, where the key is made of it, one that cannot be read or has changed since SHA256 was
+// taken; without a File and a Key it is [clinicaldoc.ErrInvalidArgument].
 func (r Recording) WithKey() (Recording, error) {
 	prepared, err := r.prepare()
 	prepared.Params.Audio = r.Params.Audio

@@ -117,10 +117,10 @@ func (d *drawing) without(results []Result) []Recording {
 	return left
 }
 
-// nameOf is what tells recordings of a run apart before they have keys.
+// nameOf is what tells recordings of a run apart, alike before and after they got keys.
 func nameOf(r Recording) string {
-	if r.File != "" {
-		return "file " + r.File
+	if r.File != "" && r.SHA256 != "" { // of which the key may have been made
+		r.Key = ""
 	}
-	return "key " + r.Key
+	return fmt.Sprintf("%q %q %d %q", r.File, r.Key, r.Params.PatientID, r.Params.Name)
 }

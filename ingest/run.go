@@ -78,8 +78,8 @@ type job struct {
 	tries     int  // in vain, while others succeeded
 	successes int  // of the run at the last one
 	due       time.Time
-	err       error // of the last one
-	final     bool  // nothing more will be known of the service
+	result    Result // of the last one; zero: there was none
+	final     bool   // nothing more will be known of the service
 }
 
 // message is what the other goroutines have to tell.
@@ -452,8 +452,8 @@ func (r *run) giveUp(yield func(Result, error) bool) bool {
 	}
 	r.waiting, r.again = nil, nil
 	for _, j := range r.backlog {
-		if j.err != nil { // one that only waited for others to show what the service keeps was never begun
-			results = append(results, Result{Recording: j.recording, Status: Refused, Err: j.err})
+		if j.result.Err != nil { // one that only waited for others to show what the service keeps was never begun
+			results = append(results, j.result)
 		}
 	}
 	for _, result := range results {

@@ -921,6 +921,31 @@ func TestAShareThatIsNotMountedIsTrouble(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results), "a file that is missing among others is its own")
 }
 
+// A recording in doubt stays so while its file cannot be read, also in what a run says that gave up: it may have a note.
+func TestADoubtWhoseShareIsNotMountedStaysOne(t *testing.T) {
+	t.Parallel()
+	paths := files(t, 4)
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
+		var list []ingest.Recording
+		for n, path := range paths {
+			list = append(list, ingest.Recording{Key: fmt.Sprint("encounter ", n), File: path, Params: paramsOf(path)})
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: filepath.Base(path), Audio: sound(n)})
+		}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, MaxPause: time.Minute}
+		results, err := collect(t.Context(), u, ingest.Recordings(list...))
+		require.NoError(t, err)
+		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 4}, statuses(results), results)
+		require.NoError(t, os.RemoveAll(filepath.Dir(paths[0])))
+		results, err = collect(t.Context(), u, ingest.Recordings(list...))
+		require.ErrorContains(t, err, "everything fails in the same way")
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(results)}, statuses(results), results)
+		for _, result := range results {
+			assert.NotZero(t, result.JournalKey, "a person can speak about it")
+		}
+	})
+}
+
 // A cancelled run says nothing of what it did not begin.
 func TestACancelledRunRefusesNothing(t *testing.T) {
 	t.Parallel()

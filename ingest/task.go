@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -56,7 +55,7 @@ func (r *run) decide(t *task) {
 	}
 	claim, err := r.uploader.Journal.Claim(r.ctx, t.own.Key)
 	switch {
-	case errors.Is(err, ErrTaken):
+	case errors.Is(err, ErrTaken), errors.Is(err, ErrJournalDamaged): // which is of this recording alone
 		r.done(t, Result{Status: InDoubt, Err: err}, nil)
 		return
 	case err != nil && r.ctx.Err() != nil: // it is the run that ended
@@ -71,8 +70,11 @@ func (r *run) decide(t *task) {
 	switch {
 	case known.differs(t.own):
 		r.done(t, Result{Status: Refused, Err: fail("the key was used for another patient's recording, or one of another size; give each recording a key of its own", ErrKeyReused)}, nil)
-	case known.State == StateCreated:
+	case known.State == StateCreated: // the name of a note that exists may change
 		r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID}, nil)
+	case known.State.sent() && known.Name != t.own.Name:
+		err := fail("the recording is in doubt under another name; give it that name again, or say what became of it (Uploader.Resolve)", ErrKeyReused)
+		r.done(t, Result{Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Err: err}, nil)
 	case known.State.sent() && r.unsaved(t) != nil:
 		t.entry = known
 		r.saveAgain(t)
@@ -97,7 +99,7 @@ func (r *run) decide(t *task) {
 func (r *run) cannotSend(t *task, status Status) {
 	what, later := r.failureOf(t, t.unusable)
 	if later && r.mayTryAgain(t) {
-		r.putBack(t, t.unusable)
+		r.putBack(t, Result{Status: status, Err: t.unusable})
 		return
 	}
 	r.doneWith(t, message{contact: what, err: t.unusable}, Result{Status: status, Err: t.unusable})
@@ -264,7 +266,7 @@ func (r *run) refused(t *task, cause error) {
 	case ended && broken == nil:
 		r.drop(t)
 	case later && broken == nil:
-		r.putBack(t, cause)
+		r.putBack(t, Result{Status: Refused, Err: cause})
 	default:
 		r.doneWith(t, message{contact: what, err: cause, broken: broken}, Result{Status: Refused, Err: cause})
 	}
@@ -304,20 +306,22 @@ func (r *run) doneWith(t *task, m message, result Result) {
 // mayTryAgain reports whether a recording that failed may be begun once more.
 func (r *run) mayTryAgain(t *task) bool { return r.uploader.MaxPause >= 0 && t.job.tries < maxTries }
 
-// putBack ends a task without a result: it is begun once more later.
-func (r *run) putBack(t *task, cause error) {
-	r.send(message{back: r.jobsOf(t, cause), contact: failing, err: cause})
+// putBack ends a task whose recording is begun once more later, or has this result if that does not come about.
+func (r *run) putBack(t *task, result Result) {
+	r.send(message{back: r.jobsOf(t, result), contact: failing, err: result.Err})
 }
 
 // drop ends a task that has no result, because the run ended before it began.
-func (r *run) drop(t *task) { r.send(message{dropped: len(r.jobsOf(t, nil))}) }
+func (r *run) drop(t *task) { r.send(message{dropped: len(r.jobsOf(t, Result{}))}) }
 
 // jobsOf lets go of the key and returns the recordings, to be begun once more.
-func (r *run) jobsOf(t *task, cause error) []job {
+func (r *run) jobsOf(t *task, result Result) []job {
 	var jobs []job
-	for _, result := range r.finish(t, Result{}) {
+	for _, result := range r.finish(t, result) {
 		j := t.job
-		j.recording, j.err = result.Recording, cmp.Or(cause, j.err)
+		if j.recording = result.Recording; result.Err != nil {
+			j.result = result
+		}
 		jobs = append(jobs, j)
 	}
 	return jobs

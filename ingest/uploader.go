@@ -18,7 +18,7 @@ type Uploader struct {
 	Journal Journal
 	Workers int // uploads at a time; 0: 4
 	// Find says how sure FindCreated has to be about recordings in doubt. What it excludes is added to the notes that the
-	// journal knows of.
+	// journal knows of. With WithoutAudio no recording is read back, whatever for; Result is not filled.
 	Find clinicaldoc.FindCreatedParams
 	// AllNew says that nothing but this journal's own uploads can have made notes of the recordings. Otherwise a recording that
 	// the journal does not know is looked for among the patient's notes before it is uploaded: one that has its name or its size
@@ -29,7 +29,7 @@ type Uploader struct {
 	// not mounted), before it ends with that reason; 0: 15 minutes. Pauses are told by OnEvent. Negative: the run ends at once,
 	// and no recording is tried twice: for those who try again themselves.
 	MaxPause time.Duration
-	// Owner is whose recordings they are, as [OwnerOf] tells; zero: the service is asked in each run.
+	// Owner is whose recordings they are, as [OwnerOf] tells of the Client; zero: the service is asked in each run.
 	Owner Owner
 	// Total is how many recordings there will be, for the estimate of the time left; 0: not known.
 	Total int
@@ -80,6 +80,8 @@ func (u *Uploader) check(ctx context.Context) error {
 		return fail("an Uploader needs a Client and a Journal", clinicaldoc.ErrInvalidArgument)
 	case u.Workers < 0 || u.Workers > maxWorkers:
 		return fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument)
+	case u.Owner.Service != "" && ServiceName(u.Owner.Service) != ServiceName(u.Client.BaseURL()):
+		return fail("Owner is another service's than the Client's", ErrOtherService, clinicaldoc.ErrInvalidArgument)
 	case u.Find.Settle < 0:
 		return fail("Find.Settle must not be negative", clinicaldoc.ErrInvalidArgument)
 	case ctx.Err() != nil:

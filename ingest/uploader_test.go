@@ -295,7 +295,10 @@ func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 		}
 	}
 	require.Equal(t, ingest.InDoubt, run(ctx, 1, "Visit").Status)
-	assert.ErrorIs(t, run(t.Context(), 1, "Another visit").Err, ingest.ErrKeyReused)
+	renamed := run(t.Context(), 1, "Another visit")
+	require.ErrorIs(t, renamed.Err, ingest.ErrKeyReused)
+	assert.Equal(t, ingest.InDoubt, renamed.Status, "it may have a note")
+	assert.False(t, renamed.Until.IsZero())
 }
 
 // Two that come at once, too: the second is told so, and not given the first one's note.
@@ -395,6 +398,7 @@ func TestBadUploaders(t *testing.T) {
 		"workers":         {Client: srv.Client(), Journal: journal, Workers: -1},
 		"many workers":    {Client: srv.Client(), Journal: journal, Workers: 1025},
 		"negative settle": {Client: srv.Client(), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: -1}},
+		"another service": {Client: newBox(t).Client(), Journal: journal, Owner: ingest.Owner{Service: ingest.ServiceName(srv.URL)}},
 	} {
 		_, err := collect(t.Context(), u, recordings(0, 1))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
