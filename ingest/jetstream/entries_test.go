@@ -57,6 +57,13 @@ func TestEntriesForAPatient(t *testing.T) {
 	want[key(21)] = ingest.StateCommitting
 	assert.Equal(t, want, statesOf(t, mine, 7, time.Time{}))
 
+	// The clock of who sent it may have been days behind: the note's time is the service's.
+	behind := entry(23, ingest.StateCreated)
+	behind.SentAt, behind.NoteCreatedAt = since.Add(-48*time.Hour), time.Now().UTC()
+	behind.Patient = 12
+	save(t, theirs, behind)
+	assert.Equal(t, map[ingest.Key]ingest.State{key(23): ingest.StateCreated}, statesOf(t, mine, 12, since))
+
 	// What changes is as it is now. What surely has no note is not listed, and may be uploaded for another patient.
 	save(t, theirs, entry(0, ingest.StateRefused))
 	save(t, theirs, entry(2, ingest.StateCreated))

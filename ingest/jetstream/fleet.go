@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -23,8 +22,8 @@ import (
 type Params struct {
 	Name     string // of the fleet, and how its streams' names begin; empty: clinicaldoc-ingest
 	Replicas int    // of its streams; 0: 1 when it begins. Three survive the loss of a server
-	// Lease is how long a recording stays with a worker that shows no sign of life; 0: 30 seconds. It must outlast the
-	// election of a new leader, which takes some six seconds: at least 15 seconds in a cluster.
+	// Lease is how long a recording stays with a worker that shows no sign of life, the same for all; 0: 30 seconds. It must
+	// outlast the election of a new leader, which takes some six seconds: at least 15 seconds in a cluster.
 	Lease time.Duration
 	// Logger gets a line when this worker, or the fleet, pauses and why, and when it goes on; nil: nothing is logged.
 	Logger *slog.Logger
@@ -70,10 +69,6 @@ func Repair(ctx context.Context, conn *nats.Conn, params Params) error {
 // Join joins a fleet that was begun. There being none is [ErrNoFleet]; one whose store is not whole, may lose what it holds, or was
 // written by another version, is refused with [ErrStore].
 func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
-	lease := cmp.Or(params.Lease, defaultLease)
-	if lease < minLease {
-		return nil, fail("Lease must be at least 200 ms", clinicaldoc.ErrInvalidArgument)
-	}
 	s, err := newStore(conn, params)
 	if err != nil {
 		return nil, err
@@ -84,7 +79,7 @@ func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
 	}
 	var refused error
 	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
-		err := f.join(ctx, params, lease)
+		err := f.join(ctx, params)
 		if err != nil && !errors.Is(err, errEngine) {
 			refused, err = err, nil
 		}
@@ -96,11 +91,11 @@ func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
 	return f, nil
 }
 
-func (f *Fleet) join(ctx context.Context, params Params, lease time.Duration) (err error) {
+func (f *Fleet) join(ctx context.Context, params Params) (err error) {
 	if err := f.store.open(ctx, params.Replicas); err != nil {
 		return err
 	}
-	if f.journal, err = newJournal(ctx, f.store, lease); err != nil {
+	if f.journal, err = newJournal(ctx, f.store, cmp.Or(params.Lease, defaultLease)); err != nil {
 		return err
 	}
 	if f.queue, err = newQueue(ctx, f.journal); err != nil {
@@ -132,14 +127,15 @@ func (f *Fleet) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return f.queue.letters(ctx)
 }
 
-// Redrive puts the recording of a dead letter into the queue once more.
+// Redrive puts the recording of a dead letter into the queue once more. Another fleet's letter is
+// [clinicaldoc.ErrInvalidArgument], also for Discard.
 func (f *Fleet) Redrive(ctx context.Context, letter DeadLetter) error {
 	return f.queue.redrive(ctx, letter)
 }
 
 // Discard takes a dead letter away, on a person's word that its recording shall not become a note. The journal keeps its entry.
 func (f *Fleet) Discard(ctx context.Context, letter DeadLetter) error {
-	return f.queue.remove(ctx, letter.sequence)
+	return f.queue.remove(ctx, letter)
 }
 
 // Status is how a fleet stands.

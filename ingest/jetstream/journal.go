@@ -181,7 +181,7 @@ func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since t
 		if err != nil {
 			return nil, err
 		}
-		if e := r.Entry; sent(e.State) && e.Patient == patient && !e.SentAt.Before(since) {
+		if e := r.Entry; sent(e.State) && e.Patient == patient && (!e.SentAt.Before(since) || !e.NoteCreatedAt.Before(since)) {
 			entries = append(entries, e)
 		}
 	}

@@ -73,6 +73,7 @@ type pauser struct {
 	probe func(ctx context.Context, f failure) error
 	beat  func(ctx context.Context) // says how this worker fails
 	event func(ingest.Event)        // of the caller's; nil: nobody is told
+	catch func(then func())         // see work
 
 	resting sync.WaitGroup
 
@@ -95,7 +96,10 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 	if !begins {
 		return
 	}
-	p.resting.Go(func() { p.rest(ctx, f, first) })
+	p.resting.Go(func() {
+		defer p.catch(func() {})
+		p.rest(ctx, f, first)
+	})
 	if first && p.event != nil {
 		p.event(ingest.Event{Pause: &ingest.Pause{Why: err, Next: next}})
 	}

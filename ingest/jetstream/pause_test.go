@@ -40,7 +40,7 @@ func newResting(e *engine, id string) *resting {
 	r := &resting{begun: time.Now()}
 	f.logger = slog.New(slog.NewTextHandler(&r.log, nil))
 	w := &work{fleet: f, id: id, since: time.Now()}
-	r.pauser = &pauser{fleet: f, id: id, beat: w.beat}
+	r.pauser = &pauser{fleet: f, id: id, beat: w.beat, catch: w.catch}
 	w.pauser = r.pauser
 	r.probe = func(context.Context, failure) error {
 		r.seen.Lock()

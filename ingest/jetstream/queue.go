@@ -164,13 +164,15 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make others of them, two alike perhaps
 		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
 	}
-	if recording.Key == "" {
-		var err error
-		if recording, err = recording.WithKey(); err != nil {
-			return err
-		}
+	keyed := recording
+	if keyed.Key != "" { // the file may be one that workers alone can see
+		keyed.File, keyed.Params.Audio = "", clinicaldoc.AudioBytes("any", []byte{0})
 	}
-	w := waiting{Key: recording.Key, SHA256: recording.SHA256, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
+	keyed, err := keyed.WithKey()
+	if err != nil {
+		return err
+	}
+	w := waiting{Key: keyed.Key, SHA256: keyed.SHA256, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
 	payload, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -388,6 +390,7 @@ type DeadLetter struct {
 	At        time.Time // by the server's clock
 
 	sequence uint64
+	store    string // the id of the fleet's
 }
 
 // LogValue lists what may be logged of the letter.
@@ -447,22 +450,31 @@ func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error)
 	if err := json.Unmarshal(raw.Data, &w); err != nil {
 		w = waiting{Reason: "the letter cannot be read"}
 	}
-	return DeadLetter{Recording: w.recording(), Reason: w.Reason, Tries: w.Tries, At: raw.Time, sequence: raw.Sequence}, nil
+	return DeadLetter{Recording: w.recording(), Reason: w.Reason, Tries: w.Tries, At: raw.Time, sequence: raw.Sequence, store: q.store.header.ID}, nil
 }
 
 // redrive puts a dead letter back into the queue: first there, then it is taken out.
 func (q *queue) redrive(ctx context.Context, letter DeadLetter) error {
 	r := letter.Recording
-	if r.Key == "" {
+	switch {
+	case letter.store != q.store.header.ID:
+		return errOtherFleet
+	case r.Key == "":
 		return fail("the letter cannot be read: publish its recording again, then discard it", clinicaldoc.ErrInvalidArgument)
 	}
 	if err := q.publish(ctx, r); err != nil {
 		return err
 	}
-	return q.remove(ctx, letter.sequence)
+	return q.remove(ctx, letter)
 }
 
-func (q *queue) remove(ctx context.Context, sequence uint64) error {
+var errOtherFleet = fail("the letter is another fleet's", clinicaldoc.ErrInvalidArgument)
+
+func (q *queue) remove(ctx context.Context, letter DeadLetter) error {
+	if letter.store != q.store.header.ID {
+		return errOtherFleet
+	}
+	sequence := letter.sequence
 	err := within(ctx, func(ctx context.Context) error { return q.dead.DeleteMsg(ctx, sequence) })
 	if err == nil {
 		return nil

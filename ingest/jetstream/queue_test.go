@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -152,6 +153,7 @@ func TestPublishTellsTheTruth(t *testing.T) {
 	name.Params.Name, called.Params.BeforeCommit = "\xff", func(context.Context) error { return nil }
 	for i, recording := range []ingest.Recording{
 		{Key: "a"}, {Key: "a", File: "relative.wav"}, {File: filepath.Join(dir, "none.wav")},
+		{Key: strings.Repeat("k", 1025), File: name.File}, {Key: "a", SHA256: "none", File: name.File},
 		{Key: "M\xfcller", File: name.File}, {Key: "a", File: name.File + "\xff"}, name, called,
 		{Key: "a", File: name.File, Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", content(1))}},
 	} {
@@ -383,6 +385,26 @@ func TestDeadLetters(t *testing.T) {
 	require.Len(t, left, 1)
 	assert.Equal(t, dead[2].Recording, left[0].Recording)
 	assert.Len(t, srv.Notes(), 1)
+}
+
+// A letter is its own fleet's: another fleet neither uploads its recording nor takes away the letter that it has in the same place.
+func TestALetterIsItsFleets(t *testing.T) {
+	t.Parallel()
+	srv, dir, conn := clinicaldoctest.NewServer(), t.TempDir(), connect(t, startServer(t))
+	t.Cleanup(srv.Close)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(413, "synthetic").Always())
+	one, other := openFleet(t, conn, Params{Name: "one"}), openFleet(t, conn, Params{Name: "other"})
+	for n, f := range []*Fleet{one, other} {
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, n)))
+		require.Equal(t, map[Ending]int{Dead: 1}, drain(t, f, &ingest.Uploader{Client: srv.Client(), AllNew: true}))
+	}
+	letter := letters(t, one)[0]
+	require.ErrorIs(t, other.Discard(t.Context(), letter), clinicaldoc.ErrInvalidArgument)
+	require.ErrorIs(t, other.Redrive(t.Context(), letter), clinicaldoc.ErrInvalidArgument)
+	assert.Zero(t, messages(t, other))
+	assert.Len(t, letters(t, other), 1)
+	require.NoError(t, one.Discard(t.Context(), letter))
+	assert.Empty(t, letters(t, one))
 }
 
 // Letters that are sent again while they are listed, and come back at once, are listed once.

@@ -72,6 +72,8 @@ func newStore(conn *nats.Conn, params Params) (*store, error) {
 		return nil, fail("Name may hold letters, digits, - and _ alone, 100 at most", clinicaldoc.ErrInvalidArgument)
 	case params.Replicas < 0 || params.Replicas > 5:
 		return nil, fail("Replicas must be from 0 to 5", clinicaldoc.ErrInvalidArgument)
+	case params.Lease != 0 && params.Lease < minLease:
+		return nil, fail("Lease must be at least 200 ms", clinicaldoc.ErrInvalidArgument)
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {

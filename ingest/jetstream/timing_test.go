@@ -55,6 +55,10 @@ func TestTheShortestLease(t *testing.T) {
 	openFleet(t, conn, Params{Lease: 200 * time.Millisecond})
 	_, err := Join(t.Context(), conn, Params{Lease: 199 * time.Millisecond})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	_, err = Begin(t.Context(), conn, Params{Name: "other", Lease: 199 * time.Millisecond})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	_, err = Join(t.Context(), conn, Params{Name: "other"})
+	require.ErrorIs(t, err, ErrNoFleet, "what is refused makes nothing")
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
 		j := e.fleet(240 * time.Millisecond).Journal()

@@ -81,19 +81,27 @@ func (f *Fleet) Drain(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[
 
 func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
+		if uploader.Workers < 0 || uploader.Workers > maxWorkers {
+			yield(Result{}, fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument))
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		w := &work{fleet: f, uploader: uploader, drain: drain, id: rand.Text(), since: time.Now(), results: make(chan Result), cancel: cancel}
-		w.pauser = &pauser{fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat, event: uploader.OnEvent}
+		w.pauser = &pauser{fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat, event: uploader.OnEvent, catch: w.catch}
 		go w.run(ctx)
+		defer func() { // also when the loop's body panics: what is under way has to be put back
+			cancel()
+			for range w.results {
+			}
+		}()
 		wanted := true
-		for result := range w.results { // to the end: what is under way has to be put back
+		for result := range w.results { // to the end
 			if wanted && !yield(result, nil) {
 				wanted = false
 				cancel()
 			}
 		}
-		cancel()
-		if w.panicked != nil { // code of the caller's own, such as a callback
+		if w.panicked != nil {
 			panic(w.panicked)
 		}
 		if err := w.failed.Load(); err != nil && wanted {
@@ -123,6 +131,7 @@ type work struct {
 
 const (
 	defaultWorkers = 4
+	maxWorkers     = 1024                   // as an Uploader's
 	nextWait       = 200 * time.Millisecond // for a recording of the lane that is asked first
 	doubtLook      = 5 * time.Second        // FindCreated may look for, before a recording in doubt rests
 )
@@ -209,6 +218,15 @@ func (w *work) fail(err error) {
 	w.cancel()
 }
 
+// catch is deferred where code of the caller's own runs, such as a callback or a token source: a panic there ends the work.
+func (w *work) catch(then func()) {
+	if cause := recover(); cause != nil {
+		w.panicking.Do(func() { w.panicked = cause })
+		w.cancel()
+		then()
+	}
+}
+
 // handle does what has to be done with a recording, and says what became of it.
 func (w *work) handle(ctx context.Context, d *delivery) {
 	w.uploading.Add(1)
@@ -216,13 +234,7 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go d.keep(keeping)
-	defer func() {
-		if cause := recover(); cause != nil {
-			w.panicking.Do(func() { w.panicked = cause })
-			w.cancel()
-			_ = d.putBack(shortDelay)
-		}
-	}()
+	defer w.catch(func() { _ = d.putBack(shortDelay) })
 	var outcome outcome
 	if d.damaged {
 		outcome = judge(ingest.Result{}, fail("the message cannot be read", ingest.ErrJournalDamaged), d.tries, random(), d.queue.ackWait)
@@ -325,7 +337,8 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	switch {
 	case errors.Is(err, errStopped):
 		o.Rest, o.counts, o.tried = shortDelay, false, false
-	case errors.Is(o.cause, ingest.ErrJournalDamaged), errors.Is(o.cause, ingest.ErrKeyReused):
+	case errors.Is(o.cause, ingest.ErrJournalDamaged) && result.Until.IsZero(), // else it is another recording's record
+		errors.Is(o.cause, ingest.ErrKeyReused):
 		o.Ending, o.counts = Dead, false
 	case err != nil && result.NoteID != 0: // whoever gets the recording next writes its note down
 		o.counts = false

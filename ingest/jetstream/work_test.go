@@ -555,6 +555,141 @@ func TestAPanicPutsItsRecordingBack(t *testing.T) {
 	})
 }
 
+// A panic in the loop, which the caller may recover from, ends the work as a break does: nobody would take its results.
+func TestAPanicInTheLoopEndsTheWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 20)
+		u := uploader(srv)
+		u.Workers = 2
+		assert.PanicsWithValue(t, "synthetic", func() {
+			for range f.Work(t.Context(), u) {
+				panic("synthetic")
+			}
+		})
+		alive, err := f.live.workers(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, alive)
+		assert.LessOrEqual(t, len(srv.Notes()), 4, "what was under way")
+		assert.Equal(t, 20-len(srv.Notes()), e.count("q", "r"))
+	})
+}
+
+// broken is a source of tokens that fails once the worker pauses.
+type broken struct {
+	token  string
+	paused atomic.Bool
+}
+
+func (b *broken) Token(context.Context) (string, error) {
+	if b.paused.Load() {
+		panic("synthetic")
+	}
+	return b.token, nil
+}
+
+// A panic while a worker only looks whether it can go on is the caller's too: alone in its goroutine it would end the process.
+func TestAPanicInAPauseIsTheCallers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f, source := e.fleet(defaultLease), &broken{token: srv.Token}
+		publish(t, f, dir, sameFailures)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(429, "synthetic").Always())
+		client, err := clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(source),
+			clinicaldoc.WithHTTPClient(&http.Client{Transport: srv.Transport()}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+		require.NoError(t, err)
+		u := &ingest.Uploader{Client: client, AllNew: true}
+		u.OnEvent = func(event ingest.Event) {
+			if event.Pause != nil {
+				source.paused.Store(true)
+			}
+		}
+		assert.PanicsWithValue(t, "synthetic", func() {
+			for _, err := range f.Work(t.Context(), u) {
+				require.NoError(t, err)
+			}
+		})
+		assert.Equal(t, sameFailures, e.count("q", "r"))
+	})
+}
+
+// A number of workers that cannot be is not taken for an empty queue.
+func TestWorkersAreCounted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		for _, workers := range []int{-1, 1025} {
+			u := uploader(srv)
+			u.Workers = workers
+			var all []error
+			for _, err := range f.Drain(t.Context(), u) {
+				all = append(all, err)
+			}
+			require.Len(t, all, 1, workers)
+			require.ErrorIs(t, all[0], clinicaldoc.ErrInvalidArgument, workers)
+		}
+		assert.Empty(t, srv.Notes())
+	})
+}
+
+// A damaged record is its own recording's matter: another one of the patient's that is in doubt stays so, and is no dead letter.
+func TestADamagedRecordBuriesNoOther(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f, u := e.fleet(defaultLease), uploader(srv)
+		u.AllNew = true
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, 0)))
+		for result, err := range f.Drain(t.Context(), u) {
+			require.NoError(t, err)
+			_, err = f.journal.records(result.JournalKey).Put(t.Context(), recordKey(result.JournalKey), []byte("{"))
+			require.NoError(t, err)
+		}
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, 3))) // the same patient's
+		for result, err := range f.Work(t.Context(), u) {
+			require.NoError(t, err)
+			assert.Equal(t, ingest.InDoubt, result.Status, result)
+			assert.Equal(t, Later, result.Ending, result)
+			break
+		}
+		assert.Zero(t, e.count("dead"))
+	})
+}
+
+// Nor does it end the run of an uploader that has a list of its own: its recording, and another of the patient's whose response is
+// lost, are in doubt, and the rest has notes.
+func TestADamagedRecordEndsNoRun(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f, u := e.fleet(defaultLease), uploader(srv)
+		u.Journal, u.Workers, u.AllNew = f.Journal(), 1, true
+		run := func(count int) map[string]ingest.Status {
+			ended := map[string]ingest.Status{}
+			for result, err := range u.Run(t.Context(), recordings(count)) {
+				require.NoError(t, err)
+				ended[result.Recording.Key] = result.Status
+				if len(ended) == 1 && count == 1 {
+					_, err = f.journal.records(result.JournalKey).Put(t.Context(), recordKey(result.JournalKey), []byte("{"))
+					require.NoError(t, err)
+				}
+			}
+			return ended
+		}
+		require.Equal(t, map[string]ingest.Status{"0": ingest.Created}, run(1))
+		require.Equal(t, map[string]ingest.Status{"0": ingest.InDoubt, "1": ingest.Created, "2": ingest.Created}, run(3))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		ended := run(5) // 3 is the same patient's as 0
+		assert.Equal(t, map[string]ingest.Status{"0": ingest.InDoubt, "1": ingest.AlreadyThere, "2": ingest.AlreadyThere, "3": ingest.InDoubt, "4": ingest.Created}, ended)
+		assert.Len(t, srv.Notes(), 5)
+	})
+}
+
 // Who has left the loop is told nothing more, not even that the store cannot be trusted.
 func TestABreakIsTheLastWord(t *testing.T) {
 	t.Parallel()

@@ -65,5 +65,5 @@ func TestFleetWorlds(t *testing.T) {
 		t.Errorf("broken in %d worlds: %v\nseed %d, %+v:\n%s\n\n%s", len(broken), broken[:min(len(broken), 20)], worst.seed, worst.design,
 			strings.Join(worst.violations, "\n"), strings.Join(worst.history, "\n"))
 	}
-	assert.GreaterOrEqual(t, total["done"]*10, (total["done"]+total["dead letters"])*9, "most are decided")
+	assert.GreaterOrEqual(t, total["done"]*4, (total["done"]+total["dead letters"])*3, "most are decided, also of a few worlds")
 }
