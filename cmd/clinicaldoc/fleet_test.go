@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,6 +81,7 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 		return said.String()
 	}
 	assert.Contains(t, run("fleet", "status"), "dead letters\t1\t")
+	assert.Equal(t, "array\narray\narray\n", run("fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type"))
 	assert.Equal(t, "1\n", run("fleet", "status", "--jq", ".dead_letters | length"))
 	assert.Equal(t, "1 recordings are in the queue again\n", run("upload", "retry"))
 	last, said := machine()
@@ -103,9 +107,44 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	require.Error(t, refused.Run(), said)
 	retry, said := machine()
 	retry.Args = []string{"clinicaldoc", "upload", "retry"}
-	require.Error(t, retry.Run())
+	exit, ok = errors.AsType[*exec.ExitError](retry.Run())
+	require.True(t, ok, said)
+	assert.Equal(t, 9, exit.ExitCode(), said)
 	assert.Contains(t, said.String(), "1 recordings are in the queue again\n")
 	assert.Contains(t, said.String(), "the letter cannot be read: publish its recording again, then discard it")
+}
+
+// A recording under whose key another patient's waits is refused, and holds up no other.
+func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
+	t.Parallel()
+	queue := natsServer(t)
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	folder, recordings := visits(t, 4)
+	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+queue))
+	said, code := run("upload", "--begin", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-00.wav"))
+	require.Equal(t, 0, code, said)
+	conn, err := natsclient.Connect(queue)
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	key := sha256.Sum256([]byte("E1"))
+	for info := range js.ListStreams(t.Context()).Info() {
+		if strings.HasSuffix(info.Config.Name, "-queue") { // another machine has put it there
+			waits := fmt.Sprintf(`{"key":"E1","file":%q,"name":"Visit","patient_id":7,"prompt_id":1}`, filepath.Join(folder, "visit-01.wav"))
+			_, err := js.Publish(t.Context(), strings.Replace(info.Config.Subjects[0], "*", hex.EncodeToString(key[:]), 1), []byte(waits))
+			require.NoError(t, err)
+		}
+	}
+	list := filepath.Join(folder, "list.csv")
+	require.NoError(t, os.WriteFile(list, []byte("path,key,patient\nvisit-02.wav,E1,8\nvisit-03.wav,E2,7\n"), 0o600))
+	said, code = run("upload", "--prompt", "1", "--manifest", list)
+	assert.Equal(t, 9, code, said)
+	assert.Contains(t, said, "1 recordings were put into the queue; this machine had 3 of the fleet's: 2 created, 0 already there, 1 refused, 0 in doubt")
+	assert.Contains(t, said, "give each recording a key of its own")
+	assert.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
+	assert.Len(t, srv.Notes(), 3)
 }
 
 // What a fleet's store can have, and what is said to be done about it.

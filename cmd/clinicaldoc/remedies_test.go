@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -14,12 +15,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 // do: if the service only got another address: "clinicaldoc upload rename FILE"; else leave out --journal
@@ -116,6 +120,92 @@ func TestARecordingOfAnotherSizeIsTakenOnRequest(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
+// do: wait for the other download to end, or name another file
+func TestASecondDownloadToAFileIsRefused(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.AddNote(clinicaldoctest.Note{})
+	run := runner(t, environment(t, srv))
+	folder := t.TempDir()
+	target := filepath.Join(folder, "out.wav")
+	other, err := disk.Take(filepath.Join(folder, ".out.wav.clinicaldoc-part.json")) // as a download does
+	require.NoError(t, err)
+	said, code := run("audio", "download", "1", target)
+	assert.Equal(t, 5, code, said)
+	assert.Contains(t, said, "do: wait for the other download to end, or name another file")
+	said, code = run("audio", "download", "1", filepath.Join(folder, "other.wav"))
+	assert.Equal(t, 0, code, said)
+	require.NoError(t, disk.Close(other))
+	said, code = run("audio", "download", "1", target)
+	assert.Equal(t, 0, code, said)
+}
+
+// A file that comes while a recording is downloaded is not replaced, unless that is asked for.
+func TestADownloadReplacesNoFileThatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	target := filepath.Join(t.TempDir(), "out.wav")
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/audio-url") {
+				assert.NoError(t, os.WriteFile(target, []byte("another's"), 0o600))
+			}
+			api.ServeHTTP(w, r)
+		})
+	}))
+	defer srv.Close()
+	srv.AddNote(clinicaldoctest.Note{Audio: []byte("RIFF synthetic")})
+	run := runner(t, environment(t, srv))
+	said, code := run("audio", "download", "1", target)
+	assert.Equal(t, 5, code, said)
+	assert.Contains(t, said, "there is a file of that name")
+	assert.Contains(t, said, "do: name another file, or add --force")
+	content, err := os.ReadFile(target)
+	require.NoError(t, err)
+	assert.Equal(t, "another's", string(content))
+	said, code = run("audio", "download", "1", target, "--force")
+	assert.Equal(t, 0, code, said)
+	content, err = os.ReadFile(target)
+	require.NoError(t, err)
+	assert.Equal(t, "RIFF synthetic", string(content))
+	left, err := os.ReadDir(filepath.Dir(target))
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+}
+
+// do: name the context of that service with --context
+func TestWhatWasLeftOverGoesToItsOwnService(t *testing.T) {
+	t.Parallel()
+	srv, other := clinicaldoctest.NewServer(), clinicaldoctest.NewServer()
+	defer srv.Close()
+	defer other.Close()
+	folder, recordings := visits(t, 2)
+	env := append(environment(t, srv), "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN=")
+	run := runner(t, env)
+	for name, service := range map[string]*clinicaldoctest.Server{"ward": srv, "trial": other} {
+		login := exec.CommandContext(t.Context(), "clinicaldoc", "login", service.URL, "--context", name)
+		login.Env, login.Stdin = append(os.Environ(), env...), strings.NewReader(service.Token)
+		require.NoError(t, login.Run())
+		said, code := run("--context", name, "upload", "--begin", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-00.wav"))
+		require.Equal(t, 0, code, said)
+	}
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
+	said, code := run("--context", "ward", "upload", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-01.wav"))
+	require.Equal(t, 5, code, said)
+	said, code = run("--context", "trial", "upload", "retry")
+	assert.Equal(t, 5, code, said)
+	assert.Contains(t, said, "do: name the context of that service with --context")
+	assert.Len(t, other.Notes(), 1, "its patient 7 is another one")
+
+	// That the other service has it does not end it here.
+	id, _ := run("upload", "report", "--jq", ".[0].id")
+	said, code = run("--context", "trial", "upload", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-01.wav"))
+	require.Equal(t, 0, code, said)
+	said, code = run("--context", "ward", "upload", "retry", strings.TrimSpace(id))
+	assert.Equal(t, 0, code, said)
+	assert.NoError(t, srv.CreatedOnce(recordings...))
+}
+
 // do: the service may filter by another parameter: "clinicaldoc doctor --gaps" finds it, "clinicaldoc context set --query" sets it
 // do: if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them
 // do: clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name
@@ -177,6 +267,42 @@ func TestDoctorFindsTheListsParameters(t *testing.T) {
 	assert.Equal(t, 0, code, said)
 	assert.Equal(t, "40\n", said)
 	assert.Len(t, srv.Notes(), 40)
+}
+
+// A doctor that is ended deletes its notes, and tells of those that it cannot delete.
+func TestADoctorThatIsEndedTellsWhatItLeft(t *testing.T) {
+	t.Parallel()
+	var doctor *exec.Cmd
+	started := make(chan struct{})
+	var created atomic.Int32
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodPost:
+				created.Add(1)
+			case r.Method == http.MethodGet && r.URL.Path == "/v1/progress-notes" && created.Load() == 3:
+				<-started
+				assert.NoError(t, doctor.Process.Signal(syscall.SIGTERM))
+				<-r.Context().Done()
+				return
+			}
+			api.ServeHTTP(w, r)
+		})
+	}))
+	defer srv.Close()
+	srv.SetDelays(clinicaldoctest.Delays{})
+	srv.Inject(clinicaldoctest.RouteDeleteNote, clinicaldoctest.Answer(403, `{}`).Always())
+	doctor = exec.CommandContext(t.Context(), "clinicaldoc", "doctor", "--gaps", "--patient", "7", "--prompt", "1")
+	doctor.Env = append(os.Environ(), environment(t, srv)...)
+	var said strings.Builder
+	doctor.Stdout = &said
+	require.NoError(t, doctor.Start())
+	close(started)
+	exit, ok := errors.AsType[*exec.ExitError](doctor.Wait())
+	require.True(t, ok, said.String())
+	assert.Equal(t, 143, exit.ExitCode(), said.String())
+	assert.Contains(t, said.String(), "could not be deleted: [1 2 3]")
+	assert.Len(t, srv.Notes(), 3)
 }
 
 // do: clinicaldoc login https://

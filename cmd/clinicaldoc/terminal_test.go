@@ -193,6 +193,19 @@ func TestTerminalAsksBeforeItSigns(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
+func TestTerminalGetsNoRecording(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.AddNote(clinicaldoctest.Note{Audio: []byte("RIFF\x1b]0;title\a")})
+	x := onTerminal(t, environment(t, srv), "audio", "download", "1", "-")
+	assert.Equal(t, 2, x.ends())
+	assert.NotContains(t, x.raw.String(), "\x1b]0;", "what the service sends does not control the terminal")
+	x = onTerminal(t, environment(t, srv), "audio", "download", "1", "-", "--raw")
+	assert.Equal(t, 0, x.ends())
+	assert.Contains(t, x.raw.String(), "RIFF")
+}
+
 func TestTerminalShowsTablesAndHidesTheToken(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
@@ -234,6 +247,9 @@ func TestTerminalShowsThePager(t *testing.T) {
 	x = onTerminal(t, append(environment(t, srv), "PAGER=head -n 1 | tr a-z A-Z"), "notes", "show", "1")
 	assert.Equal(t, 0, x.ends())
 	assert.Contains(t, x.seen(), "NOTE      1")
+	x = onTerminal(t, append(environment(t, srv), "PAGER=nosuch-pager"), "notes", "show", "1")
+	assert.Equal(t, 0, x.ends())
+	assert.Contains(t, x.seen(), "stage     complete", "a pager that is not there hides nothing")
 }
 
 // The first upload on a terminal asks whether to begin a journal.

@@ -10,6 +10,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 func newAudio(e *Env) *cobra.Command {
@@ -47,13 +48,17 @@ func newAudioDownload(e *Env) *cobra.Command {
 }
 
 func (o *downloadOptions) run(ctx context.Context) error {
+	if o.path == "-" && o.IO.OutTTY && !o.IO.Raw {
+		return usagef("a recording could control this terminal: name a file, or lead standard output elsewhere")
+	}
 	if err := checkTarget(o.path); err != nil {
 		return err
 	}
 	if o.path != "-" && !o.force {
 		if _, err := os.Lstat(o.path); !errors.Is(err, fs.ErrNotExist) {
-			return &refusedError{"there is a file of that name: nothing was downloaded", "name another file, or add --force"}
+			return errFileThere
 		}
+		ctx = disk.With(ctx, keeping{disk.From(ctx)})
 	}
 	client, err := o.client()
 	if err != nil {
@@ -71,8 +76,26 @@ func (o *downloadOptions) run(ctx context.Context) error {
 	size, err := client.Notes.DownloadAudioFile(ctx, o.id, o.path, params)
 	row.End()
 	show.Close()
-	if err != nil {
+	switch {
+	case errors.Is(err, errFileThere):
+		return errFileThere
+	case err != nil:
 		return err
 	}
 	return o.outf("%d\t%d bytes\n", o.id, size)
+}
+
+var errFileThere = &refusedError{"there is a file of that name, which stays as it is", "name another file, or add --force"}
+
+// keeping is a file system in which no file takes another's place: one can come while a recording is downloaded.
+type keeping struct{ disk.FS }
+
+func (k keeping) Rename(from, to string) error {
+	if os.Link(from, to) == nil {
+		return os.Remove(from)
+	}
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return errFileThere
+	}
+	return k.FS.Rename(from, to) // where there are no links
 }

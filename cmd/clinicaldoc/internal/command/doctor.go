@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -67,7 +68,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := o.print(ctx, &o.format, d.checks, func() error { return nil }); err != nil {
+	if err := o.print(ctx, &o.format, d.checks, func() error { return d.unprinted }); err != nil {
 		return err
 	}
 	if len(d.broken) > 0 {
@@ -79,8 +80,9 @@ func (o *doctorOptions) run(ctx context.Context) error {
 // doctor is one run of the checks.
 type doctor struct {
 	*doctorOptions
-	checks []check
-	broken map[string]bool
+	checks    []check
+	broken    map[string]bool
+	unprinted error // of standard output
 	visit
 }
 
@@ -106,9 +108,9 @@ func (d *doctor) step(ctx context.Context, name string, needs []string, do func(
 	if d.wanted() || ctx.Err() != nil {
 		return
 	}
-	_ = d.outf("%-9s %-9s %s\n", c.State, c.Name, d.IO.Text(c.Detail))
+	d.unprinted = cmp.Or(d.unprinted, d.outf("%-9s %-9s %s\n", c.State, c.Name, d.IO.Text(c.Detail)))
 	if c.Remedy != "" {
-		_ = d.outf("%19s do: %s\n", "", c.Remedy)
+		d.unprinted = cmp.Or(d.unprinted, d.outf("%19s do: %s\n", "", c.Remedy))
 	}
 }
 

@@ -33,8 +33,15 @@ func (d *doctor) askGaps(ctx context.Context) {
 	})
 	if err != nil {
 		d.tellGap(ctx, check{Name: "gaps", State: bad, Detail: err.Error(), Remedy: "name a --patient and a --prompt that exist"})
-		return
+	} else {
+		d.tellAnswers(ctx, a, report)
 	}
+	if len(report.LeftBehind) > 0 || report.Uncertain > 0 { // told after Ctrl-C, too
+		d.tellGap(context.WithoutCancel(ctx), check{Name: "left", State: doubtful, Detail: fmt.Sprintf("synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind, report.Uncertain), Remedy: "clinicaldoc notes delete ID"})
+	}
+}
+
+func (d *doctor) tellAnswers(ctx context.Context, a *account.Account, report *gaps.Report) {
 	for _, item := range report.Items {
 		state := good
 		if !item.Known {
@@ -47,9 +54,6 @@ func (d *doctor) askGaps(ctx context.Context) {
 		d.tellGap(ctx, check{Name: "query", State: doubtful, Detail: "the list's parameters have other names than these settings say: " + cmp.Or(names.String(), "the usual ones"), Remedy: "clinicaldoc context set NAME --query '" + names.String() + "'"})
 	default:
 		d.tellGap(ctx, check{Name: "query", State: good, Detail: "the list's parameters: " + cmp.Or(names.String(), "the usual names")})
-	}
-	if len(report.LeftBehind) > 0 || report.Uncertain > 0 {
-		d.tellGap(ctx, check{Name: "left", State: doubtful, Detail: fmt.Sprintf("synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind, report.Uncertain), Remedy: "clinicaldoc notes delete ID"})
 	}
 }
 

@@ -42,7 +42,7 @@ changed within ten minutes before. The part is kept beside the file, hidden.`,
 	}
 	c.Flags().Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
 	c.Flags().IntVar(&o.workers, "workers", 4, "read this `NUMBER` of notes at a time")
-	c.Flags().BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient, with --patient")
+	c.Flags().BoolVar(&o.trust, "trust-patient-filter", false, "take rows and notes that name no patient, with --patient")
 	return c
 }
 
@@ -149,7 +149,7 @@ func (o *exportOptions) readOne(ctx context.Context, client *clinicaldoc.Client,
 	case err != nil:
 		return err
 	}
-	if id, named := note.PatientID(); o.patient != 0 && named && id != o.patient {
+	if id, named := note.PatientID(); o.patient != 0 && id != o.patient && (named || !o.trust) {
 		return clinicaldoc.ErrPatientMismatch
 	}
 	return part.add(note, readAt)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,7 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 	}
 	defer conn.Close()
 	handed := ingest.Progress{}
-	drained := -1 // when so many were in the queue
+	put, drained := 0, -1 // drained: when so many had been seen to
 	for i := 0; i < len(r.recordings); {
 		recording := r.recordings[i]
 		recording.Params.OnProgress = nil
@@ -35,21 +34,26 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 			return err
 		}
 		r.numbers[recording.File] = i + 1
-		if _, err := clinicaldoc.AudioFile(recording.File); err != nil { // others could not send it either
+		_, err = clinicaldoc.AudioFile(recording.File)
+		refused := err != nil // others could not send it either
+		if !refused {
+			err = fleet.Publish(ctx, recording)
+			refused = errors.Is(err, ingest.ErrKeyReused) || errors.Is(err, clinicaldoc.ErrInvalidArgument)
+		}
+		switch {
+		case refused: // and holds up no other
 			handed.Refused++
 			r.result(ctx, &ingest.Result{Recording: recording, Status: ingest.Refused, Err: err})
 			i++
-			continue
-		}
-		switch err := fleet.Publish(ctx, recording); {
 		case errors.Is(err, jetstream.ErrQueueFull) && i > drained: // what is there is worked on first
 			drained = i
 			if err := r.drain(ctx, fleet, uploader, &handed); err != nil {
 				return err
 			}
 		case err != nil:
-			return fmt.Errorf("%d of %d recordings are in the queue: %w", i, len(r.recordings), err)
+			return fmt.Errorf("%d of %d recordings are in the queue: %w", put, len(r.recordings), err)
 		default:
+			put++
 			i++
 		}
 	}
@@ -57,7 +61,7 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 	r.show.Close()
 	r.last = handed
 	r.IO.Note("%d recordings were put into the queue; this machine had %d of the fleet's: %d created, %d already there, %d refused, %d in doubt",
-		len(r.recordings), handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
+		put, handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
 	r.sumLeftOut()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -115,7 +119,14 @@ func (o *uploadOptions) redrive(ctx context.Context) error {
 			n++
 		}
 	}
-	return cmp.Or(o.outf("%d recordings are in the queue again\n", n), stays)
+	err = o.outf("%d recordings are in the queue again\n", n)
+	switch {
+	case err != nil || stays == nil:
+		return err
+	case n > 0:
+		return &runError{codeSome, errorText(stays), ""}
+	}
+	return &runError{codeRefused, errorText(stays), ""}
 }
 
 func newFleet(e *Env) *cobra.Command {
@@ -227,7 +238,7 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 	if err != nil {
 		return nil, err
 	}
-	s := &fleetStatus{Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Workers: now.Workers, Pause: now.Pause, Doubts: []journalDoubt{}, DeadLetters: []deadLetter{}}
+	s := &fleetStatus{Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Workers: append([]jetstream.Worker{}, now.Workers...), Pause: now.Pause, Doubts: []journalDoubt{}, DeadLetters: []deadLetter{}}
 	for e, err := range fleet.Journal().Doubts(ctx) {
 		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
 			return nil, err

@@ -89,11 +89,16 @@ func (e *Env) paged(ctx context.Context, do func() error) error {
 	out := e.IO.Out
 	e.IO.Out = text
 	defer func() { e.IO.Out = out }()
+	var ended error
 	withoutInterrupts(func() {
 		err = do()
 		_ = text.Close()
-		_ = pager.Wait()
+		ended = pager.Wait()
 	})
+	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && (exit.ExitCode() == 126 || exit.ExitCode() == 127) { // the shell cannot run it
+		e.IO.Out = out
+		return do()
+	}
 	if closedPipe.is(runtime.GOOS, err) || errors.Is(err, io.ErrClosedPipe) {
 		return nil // the reader has seen enough
 	}

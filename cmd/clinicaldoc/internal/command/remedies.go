@@ -32,6 +32,7 @@ var remedies = []struct {
 	{clinicaldoc.ErrOutcomeUnknown, kind{codeInDoubt, `look first what has become of it: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
 	{ingest.ErrJournalInUse, kind{codeRefused, waitForOther}},
 	{ingest.ErrTaken, kind{codeRefused, waitForOther}},
+	{ingest.ErrKeyReused, kind{codeRefused, ""}},
 	{ingest.ErrJournalDamaged, kind{codeRefused, "clinicaldoc upload salvage"}},
 	{ingest.ErrJournalVersion, kind{codeRefused, "if a later version of this program wrote the journal, update this one; else --journal names another file than was meant"}},
 	{ingest.ErrJournalMoved, kind{codeRefused, "put the journal's file back where it was, and run the same command again"}},
@@ -54,10 +55,10 @@ var remedies = []struct {
 	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run it again"}},
 	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" finds out more`}},
 	{clinicaldoc.ErrIncompleteList, kind{codeOther, `if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
+	{clinicaldoc.ErrInUse, kind{codeRefused, "wait for the other download to end, or name another file"}},
 	{clinicaldoc.ErrSizeMismatch, kind{codeRefused, "if the service re-encodes recordings: --ignore-size"}},
 	{clinicaldoc.ErrUnexpectedResponse, kind{codeOther, `is that the right base URL? "clinicaldoc doctor" finds out`}},
 	{clinicaldoc.ErrStalled, kind{codeUnreachable, "clinicaldoc doctor"}},
-	{context.DeadlineExceeded, kind{codePending, "run it again to go on waiting"}},
 	{output.ErrInterrupted, kind{128 + int(syscall.SIGINT), ""}},
 	{errQuiet, kind{codeUsage, ""}},
 }
@@ -92,6 +93,8 @@ func kindOf(err error) kind {
 	switch {
 	case noRoom.is(runtime.GOOS, err):
 		return kind{codeOther, makeRoom}
+	case errors.Is(err, context.DeadlineExceeded) && !clinicaldoc.Retryable(err): // a connection's own timeout claims to be that as well
+		return kind{codePending, "run it again to go on waiting"}
 	case unreachable(err):
 		return kind{codeUnreachable, "clinicaldoc doctor"}
 	}
@@ -138,6 +141,7 @@ func unreachable(err error) bool {
 var wordsOf = strings.NewReplacer(
 	"a person has to look (Uploader.Resolve), or AllNew says that it is new", "a person has to look",
 	"a person has to look (Uploader.Resolve)", "a person has to look",
+	"say what became of it (Uploader.Resolve)", `say what became of it by "clinicaldoc upload resolve"`,
 	"; AllNew uploads without that", "",
 	"Repair makes it anew", `"clinicaldoc fleet repair" makes it anew`,
 	"Repair undoes that", `"clinicaldoc fleet repair" undoes that`,

@@ -1,11 +1,14 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,10 +17,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
 // goName is an option, or something else to do, of a Go program alone.
@@ -81,6 +87,18 @@ func TestAFailureOfThisMachineIsNotUnreachable(t *testing.T) {
 		assert.Equal(t, codeOther, kindOf(err).code, "%v", err)
 		assert.NotContains(t, kindOf(err).do, "doctor", "%v", err)
 	}
+}
+
+// A network that lets nothing through is no wait whose time has passed, though its timeout claims to be a deadline.
+func TestAConnectionThatTimesOutIsUnreachable(t *testing.T) {
+	t.Parallel()
+	silent := &http.Transport{DialContext: (&net.Dialer{Timeout: time.Nanosecond}).DialContext}
+	client, err := clinicaldoc.NewClient("http://127.0.0.1:1", "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: silent}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	require.NoError(t, err)
+	_, err = client.Users.Me(t.Context())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, kind{codeUnreachable, "clinicaldoc doctor"}, kindOf(err))
+	assert.Equal(t, codePending, kindOf(&clinicaldoc.WaitError{ID: 1, Err: context.DeadlineExceeded}).code)
 }
 
 func TestEachSystemHasItsOwnNumbers(t *testing.T) {

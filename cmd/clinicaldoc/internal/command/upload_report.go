@@ -292,7 +292,7 @@ patients, prompts and names. What has a note by now is not sent again. With --na
 			if o.nats != "" {
 				return o.redrive(c.Context())
 			}
-			list, err := leftOver(strings.Join(args, ""))
+			list, err := o.leftOver(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -308,8 +308,13 @@ patients, prompts and names. What has a note by now is not sent again. With --na
 	return c
 }
 
-// leftOver are the recordings of reports that have no note by them.
-func leftOver(which string) ([]ingest.Recording, error) {
+// leftOver are the recordings of reports that have no note by now. The newest report counts: a recording that was uploaded since, as
+// for the right patient, is not left over. Patients of another service are others.
+func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, err
+	}
 	folder, err := account.StateFolder("reports")
 	if err != nil {
 		return nil, err
@@ -321,10 +326,28 @@ func leftOver(which string) ([]ingest.Recording, error) {
 	if len(runs) == 0 {
 		return nil, &refusedError{"there is no such report", `"clinicaldoc upload report --list" lists them`}
 	}
+	all, err := report.List(folder, "all")
+	if err != nil {
+		return nil, err
+	}
 	var list []ingest.Recording
 	seen := map[string]bool{}
-	for _, run := range runs {
-		for _, r := range slices.Concat(run.Open(), run.Unfinished) {
+	for _, run := range slices.Backward(all) {
+		left, elsewhere := slices.Concat(run.Open(), run.Unfinished), run.Service != "" && run.Service != ingest.ServiceName(client.BaseURL())
+		asked := slices.ContainsFunc(runs, func(r report.Run) bool { return r.ID == run.ID })
+		switch {
+		case elsewhere && asked && len(left) > 0:
+			return nil, &refusedError{"that upload was to another service: nothing was sent", "name the context of that service with --context"}
+		case elsewhere:
+			continue
+		}
+		for _, r := range run.Done() {
+			seen[r.File] = true
+		}
+		if !asked {
+			continue
+		}
+		for _, r := range left {
 			if !seen[r.File] && r.File != "" {
 				list = append(list, ingest.Recording{Key: r.OwnKey, File: r.File, Params: clinicaldoc.CreateNoteParams{Name: r.Name, PatientID: r.Patient, PromptID: r.Prompt}})
 			}
@@ -342,7 +365,7 @@ type journalStatus struct {
 	Refused  int            `json:"refused"`
 	InDoubt  int            `json:"in_doubt"`
 	Underway int            `json:"under_way"` // or cut off
-	Doubts   []journalDoubt `json:"doubts,omitempty"`
+	Doubts   []journalDoubt `json:"doubts"`
 }
 
 type journalDoubt struct {

@@ -243,7 +243,8 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 	if r.broken != nil {
 		return
 	}
-	r.broken = r.print(ctx, &r.format, line, func() error {
+	// What ends after Ctrl-C is printed too, also by an expression, which would end with the context.
+	r.broken = r.print(context.WithoutCancel(ctx), &r.format, line, func() error {
 		note := "-"
 		if line.NoteID != 0 {
 			note = strconv.FormatInt(line.NoteID, 10)
@@ -322,7 +323,7 @@ func (r *uploadRun) sum(ctx context.Context) {
 		text += fmt.Sprintf("; %d left out", len(r.left))
 	}
 	r.IO.Note("%s", text)
-	if r.json != "" && r.names() == nil && !r.jq.IsSet() && r.broken == nil {
+	if r.json != "" && r.names() == nil && !r.jq.IsSet() && !r.template.IsSet() && r.broken == nil {
 		r.broken = r.IO.JSON(context.WithoutCancel(ctx), map[string]any{"summary": uploadSum{r.record.Run.ID, len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt, left, len(r.left)}}, &r.jq)
 	}
 	r.sumLeftOut()

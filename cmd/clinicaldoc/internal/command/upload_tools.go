@@ -64,7 +64,7 @@ func (e *Env) journalStatus(ctx context.Context, journal string, f *format) erro
 
 func readStatus(ctx context.Context, path string) (journalStatus, error) {
 	owner, entries, err := ingest.ReadJournal(ctx, path)
-	s := journalStatus{Journal: path, Service: owner.Service}
+	s := journalStatus{Journal: path, Service: owner.Service, Doubts: []journalDoubt{}}
 	for _, e := range entries {
 		switch e.State {
 		case ingest.StateCreated:

@@ -54,8 +54,8 @@ type prober struct {
 	serial int // numbers the notes' names
 }
 
-// Probe asks all questions. Its error says why there is no report worth reading: no note could be created. A question
-// that got no answer is told in the report instead.
+// Probe asks all questions. Its error says why there is no report worth reading but for what was left behind: no note could be
+// created. A question that got no answer is told in the report instead.
 func Probe(ctx context.Context, options Options) (report *Report, err error) {
 	p := &prober{Options: options, report: newReport(), own: map[int64]bool{}, seen: newObservations()}
 	defer func() {
@@ -66,14 +66,14 @@ func Probe(ctx context.Context, options Options) (report *Report, err error) {
 
 	first, err := p.create(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("gaps: no note could be created: %w", err)
+		return p.report, fmt.Errorf("gaps: no note could be created: %w", err)
 	}
 	p.askSignIncomplete(ctx, first)
 	complete := p.watch(ctx, first)
 	// Later than the first one, so that an order by time shows.
 	for range 2 {
 		if _, err := p.create(ctx); err != nil {
-			return nil, fmt.Errorf("gaps: only one note could be created: %w", err)
+			return p.report, fmt.Errorf("gaps: only one note could be created: %w", err)
 		}
 	}
 	p.askList(ctx)
