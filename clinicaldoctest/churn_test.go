@@ -35,3 +35,16 @@ func TestRowsArriveWhileAListIsWalked(t *testing.T) {
 	assert.Equal(t, []int{6, 5}, ids(t, c.list("patient_id=2&per_page=2")))
 	assert.Empty(t, c.srv.Created(), "nobody asked for them")
 }
+
+func TestNothingArrivesWhereNoListIsShown(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 2, clinicaldoctest.Variant{})
+	c.srv.Inject("", clinicaldoctest.Arrive(3).Always())
+	c.get("/user")
+	c.expect(http.StatusUnprocessableEntity, http.MethodGet, "/v1/progress-notes?per_page=0")
+	assert.Len(t, c.srv.Notes(), 2)
+
+	c = c.as(c.srv.AddUser(clinicaldoctest.User{TeamID: 2}).Token)
+	assert.Empty(t, ids(t, c.list("")))
+	assert.Len(t, ids(t, c.list("")), 3, "what arrives is for who lists")
+}

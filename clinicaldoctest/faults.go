@@ -72,7 +72,8 @@ func (f Fault) String() string {
 // Times makes the fault strike n requests.
 func (f Fault) Times(n int) Fault { f.times = max(n, 0); return f }
 
-// Always makes the fault strike every request.
+// Always makes the fault strike without end: every request, or as
+// [Fault.Every] and [Fault.Rate] say.
 func (f Fault) Always() Fault { f.times = -1; return f }
 
 // Every makes the fault strike each n-th request; a later [Fault.Times] bounds

@@ -10,7 +10,8 @@ import (
 
 // Inject makes requests to a route meet a fault. The route is one of the Route
 // constants, or "" for all of them, the storage's included. Of several faults
-// for one request the one injected first strikes. An unknown route panics.
+// for one request the one injected first strikes, and those after it do not
+// count the request. An unknown route panics.
 func (s *Server) Inject(route string, f Fault) {
 	if route != "" && !slices.Contains(Routes(), route) {
 		panic(fmt.Sprintf("clinicaldoctest: no route %q", route))
@@ -38,7 +39,8 @@ func (s *Server) RemoveFault(id int) { s.state().faults.remove(id) }
 // ClearFaults takes back every fault injected so far.
 func (s *Server) ClearFaults() { s.state().faults.clear() }
 
-// SetSeed sets the seed that rates of faults follow and begins them anew.
+// SetSeed sets the seed that rates of faults follow and begins them anew, with
+// what these faults have counted.
 func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 
 // receiver reads a request and returns what it is to do.
@@ -75,7 +77,7 @@ type faultList struct {
 // armedFault is an injected fault and what has come of it.
 type armedFault struct {
 	InjectedFault
-	seen   int // requests to its route
+	seen   int // requests to its route that no fault before it struck
 	draw   *rand.Rand
 	passed limiter // what a throttle has let pass
 }
@@ -122,7 +124,10 @@ func (l *faultList) setSeed(seed uint64) {
 	defer l.mu.Unlock()
 	l.seed, l.streams = seed, 0
 	for _, f := range l.injected {
-		f.seen, f.draw = 0, l.stream()
+		f.draw = l.stream()
+		if f.Fault.rate >= 0 {
+			f.seen = 0
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (s *state) listNotes(c call) answer {
 		data = append(data, s.rowObject(n, c.now))
 	}
 	if churn != nil {
-		churn.patientID = query.patientID
+		churn.userID, churn.patientID = c.user.id, query.patientID
 	}
 	return success(s.page(query, rows, data, total, more))
 }

@@ -400,6 +400,20 @@ func TestImpossibleSeedsPanic(t *testing.T) {
 	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{UserID: 99}) })
 	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{AudioSize: 1}) })
 	assert.Panics(t, func() { c.srv.AddToken(99, "") })
+	for what, add := range map[string]func(){
+		"note":    func() { c.srv.AddNote(clinicaldoctest.Note{ID: -1}) },
+		"of whom": func() { c.srv.AddNote(clinicaldoctest.Note{PatientID: -1}) },
+		"from":    func() { c.srv.AddNote(clinicaldoctest.Note{PromptID: -1}) },
+		"user":    func() { c.srv.AddUser(clinicaldoctest.User{ID: -1}) },
+		"patient": func() { c.srv.AddPatient(clinicaldoctest.Patient{ID: -1}) },
+		"prompt":  func() { c.srv.AddPrompt(clinicaldoctest.Prompt{ID: -1}) },
+	} {
+		func() {
+			defer func() { assert.Contains(t, recover(), "-1 is no id", what) }()
+			add()
+		}()
+	}
+	assert.Empty(t, c.srv.Notes())
 	assert.Panics(t, func() { c.srv.Inject("GET /nowhere", clinicaldoctest.Reset()) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,6 +68,8 @@ func ParseFault(text string) (Fault, error) {
 	if err != nil {
 		return Fault{}, err
 	}
+	// A number of times counts wherever it stands: every and rate begin with none.
+	slices.SortStableFunc(parts[1:], func(a, b string) int { return strings.Count(b, "=") - strings.Count(a, "=") })
 	for _, part := range parts[1:] {
 		if f, err = f.parseModifier(part); err != nil {
 			return Fault{}, err

@@ -123,6 +123,13 @@ func TestFaultsStrikeNowAndThen(t *testing.T) {
 	c.srv.ClearFaults()
 	c.srv.Inject(clinicaldoctest.RouteMe, fault.Every(3).After(2).Times(2))
 	assert.Equal(t, []int{5, 8}, c.struck(20))
+	for _, text := range []string{"status=502:every=3:2", "status=502:2:every=3", "status=502:2:rate=1:every=3"} {
+		parsed, err := clinicaldoctest.ParseFault(text)
+		require.NoError(t, err)
+		c.srv.ClearFaults()
+		c.srv.Inject(clinicaldoctest.RouteMe, parsed)
+		assert.Equal(t, []int{3, 6}, c.struck(20), text)
+	}
 }
 
 func TestRatesFollowTheSeed(t *testing.T) {
@@ -145,6 +152,23 @@ func TestRatesFollowTheSeed(t *testing.T) {
 	c.srv.ClearFaults()
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0))
 	assert.Empty(t, c.struck(20))
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").After(1))
+	assert.Empty(t, c.struck(1))
+	c.srv.SetSeed(8)
+	assert.Equal(t, []int{1}, c.struck(2), "where there is no chance, nothing begins anew")
+}
+
+// What one fault takes, those after it do not count.
+func TestFaultsBesideEachOther(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	c.srv.Inject("", clinicaldoctest.Answer(http.StatusBadGateway, "").Every(2))
+	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusTeapot, "").After(2))
+	var got []int
+	for range 6 {
+		got = append(got, c.get("/user").StatusCode)
+	}
+	assert.Equal(t, []int{200, 502, 200, 502, 418, 502}, got)
 }
 
 func TestFaultsAreListedAndTakenBack(t *testing.T) {

@@ -20,7 +20,7 @@ type Request struct {
 	ID      string // also sent back as X-Request-Id
 	Time    time.Time
 	Storage bool   // asked of the storage instead of the API
-	Route   string // such as "GET /v1/progress-notes/{id}"; "" for a path or method the service does not have
+	Route   string // such as "GET /v1/progress-notes/{id}"; "" for a path or method the API does not have, RouteAudio for all of the storage
 	Method  string
 	Path    string
 	Query   url.Values
@@ -42,8 +42,8 @@ type Request struct {
 	Duration      time.Duration
 }
 
-// Requests returns the requests seen so far, oldest first; of a great many,
-// the last 10,000.
+// Requests returns the requests seen so far, oldest first; of a great many, no
+// fewer than the last 9,000.
 func (s *Server) Requests() []Request {
 	return s.state().requests.list()
 }

@@ -76,3 +76,17 @@ func TestReplicasHideWhatHappenedBeforeTheFault(t *testing.T) {
 	assert.ElementsMatch(t, []int{1, 2, 3}, ids(t, c.list("")))
 	assert.Equal(t, "Edited.", c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["analysis"])
 }
+
+// Replicas are for reading: a write is done to the note as it is, and takes nothing back that came since.
+func TestWritesDoNotLag(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{Name: "Old", CreatedAt: noon.Add(-2 * time.Hour)})
+	c.put("/v1/progress-notes/1", `{"name":"New"}`)
+	c.srv.Inject("", clinicaldoctest.Lagging(time.Hour).Always())
+	assert.Equal(t, "New", c.put("/v1/progress-notes/1", `{"analysis":"Edited."}`).object(t)["name"])
+	assert.Equal(t, "New", c.srv.Notes()[0].Name)
+	c.create(validForm())
+	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/2")
+	assert.Equal(t, "Old", c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["name"], "reads do")
+}

@@ -152,10 +152,14 @@ func (p Prompt) withTexts() Prompt {
 
 // AddNote adds a note in the given stage and returns its id. It goes on from
 // there as the server's delays say, unless it is stuck. An impossible note (an
-// unknown user or stage, a used id) is a mistake of the test and panics.
+// unknown user or stage, a used or negative id) is a mistake of the test and
+// panics.
 func (s *Server) AddNote(n Note) int64 { return s.state().addNote(n) }
 
 func (s *state) addNote(n Note) int64 {
+	if id := min(n.ID, n.PatientID, n.PromptID); id < 0 {
+		panic(fmt.Sprintf("clinicaldoctest: AddNote: %d is no id", id))
+	}
 	now := s.now()
 	created := now
 	if !n.CreatedAt.IsZero() {
@@ -280,6 +284,9 @@ func noteName(id int64) string    { return "Note " + strconv.FormatInt(id, 10) }
 
 // nextID returns the wanted id, or the next one when none is wanted.
 func nextID(last *int64, wanted int64) int64 {
+	if wanted < 0 {
+		panic(fmt.Sprintf("clinicaldoctest: %d is no id", wanted))
+	}
 	if wanted == 0 {
 		wanted = *last + 1
 	}

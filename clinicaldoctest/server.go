@@ -118,12 +118,20 @@ func NewServer(opts ...Option) *Server {
 	return s
 }
 
-// Start is [NewServer] with an error for an address that cannot be used.
+// Start is [NewServer] with an error for an address that cannot be used or an
+// option that is nil.
 func Start(opts ...Option) (_ *Server, err error) {
-	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0", middleware: func(next http.Handler) http.Handler { return next }}
+	cfg := config{delays: defaultDelays, addr: "127.0.0.1:0", storageAddr: "127.0.0.1:0"}
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("clinicaldoctest: an option is nil")
+		}
 		opt(&cfg)
 	}
+	if cfg.middleware == nil {
+		cfg.middleware = func(next http.Handler) http.Handler { return next }
+	}
+	cfg.variant.BasePath = strings.TrimSuffix("/"+strings.Trim(cfg.variant.BasePath, "/"), "/")
 	cfg.token = cmp.Or(cfg.token, "1|"+rand.Text())
 	s := &Server{Token: cfg.token, initial: cfg, signingKey: []byte(rand.Text())}
 	var cancel context.CancelFunc

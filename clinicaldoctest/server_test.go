@@ -124,6 +124,30 @@ func TestStartReportsAnAddressInUse(t *testing.T) {
 	}
 }
 
+// A nil option is told, as the SDK tells one, and leaves nothing behind; nothing to put before the API is nothing.
+func TestNilOptions(t *testing.T) {
+	t.Parallel()
+	_, err := clinicaldoctest.Start(clinicaldoctest.InProcess(), nil)
+	require.EqualError(t, err, "clinicaldoctest: an option is nil")
+	assert.PanicsWithError(t, err.Error(), func() { clinicaldoctest.NewServer(nil) })
+	start(t, clinicaldoctest.WithMiddleware(nil), clinicaldoctest.WithObserver(nil)).expect(http.StatusOK, http.MethodGet, "/user")
+}
+
+func TestSlashesAroundABasePathDoNotMatter(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{"/x": "/x", "/x/": "/x", "x": "/x", "/x/y/": "/x/y", "/": ""} {
+		c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{BasePath: given, LocalDisk: true}))
+		address, err := url.Parse(c.srv.URL)
+		require.NoError(t, err)
+		assert.Equal(t, want, address.Path, given)
+		assert.Equal(t, want, c.srv.Variant().BasePath)
+		c.srv.AddNote(clinicaldoctest.Note{})
+		assert.Equal(t, http.StatusOK, c.as("").get(c.audioURL()).StatusCode, given)
+		_, err = c.srv.Client().Users.Me(t.Context())
+		require.NoError(t, err, given)
+	}
+}
+
 func TestTimePassesInABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

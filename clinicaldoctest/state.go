@@ -18,6 +18,8 @@ type state struct {
 	limits   limiter
 	silence  atomic.Pointer[audio] // of the note seeded last
 
+	committing sync.Mutex // held while pending requests are done
+
 	mu       sync.Mutex // guards what follows
 	delays   Delays
 	users    map[int64]*user

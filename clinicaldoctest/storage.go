@@ -171,6 +171,7 @@ func (s *state) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
 
 // openAudio opens a recording that is still kept; the caller closes it.
 func (s *state) openAudio(key string) (io.ReadSeekCloser, *audio, bool) {
+	s.commitDue(s.now())
 	a := s.findAudio(key)
 	switch {
 	case a == nil || !s.now().Before(a.expiresAt):

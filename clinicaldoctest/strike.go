@@ -99,7 +99,7 @@ func (x strike) vanish() {
 func (x strike) arrive() {
 	x.churn(func(c *churn) {
 		for range x.Fault.number {
-			x.state.addNote(Note{PatientID: max(c.patientID, 0), Name: "Arrived"})
+			x.state.addNote(Note{UserID: c.userID, PatientID: max(c.patientID, 0), Name: "Arrived"})
 		}
 	})
 }
@@ -107,7 +107,11 @@ func (x strike) arrive() {
 // churn serves a list and changes the notes before the response leaves.
 func (x strike) churn(change func(*churn)) {
 	c := &churn{}
-	w := &lateWriter{ResponseWriter: x.w, before: func() { change(c) }}
+	w := &lateWriter{ResponseWriter: x.w, before: func() {
+		if c.userID != 0 { // or no list was shown
+			change(c)
+		}
+	}}
 	x.serve(w, x.r.WithContext(context.WithValue(x.r.Context(), churnKey{}, c)))
 }
 
@@ -140,10 +144,10 @@ func resetConnection(w http.ResponseWriter, r *http.Request) {
 	_ = rawConn(dropped).Close() // without a farewell
 }
 
-// churn is what a list has shown.
+// churn is what a list has shown, and to whom.
 type churn struct {
-	patientID int64
-	shown     []int64
+	userID, patientID int64
+	shown             []int64
 }
 
 // churnKey is where a request's context holds its churn.

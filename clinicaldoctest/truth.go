@@ -29,8 +29,8 @@ type Creation struct {
 }
 
 // Created returns every creation of a note by a request, oldest first, also of
-// notes that were deleted since; of a great many deleted ones, the last 100,000.
-// Notes of [Server.AddNote] are not among them.
+// notes that were deleted since; of a great many deleted ones, no fewer than the
+// last 90,000. Notes of [Server.AddNote] are not among them.
 func (s *Server) Created() []Creation {
 	st := s.state()
 	st.commitDue(st.now())
@@ -129,6 +129,8 @@ func (s *state) commitLater(e effect, d time.Duration) {
 // commitDue brings about what is due, in the order of time. It runs before
 // each look at the notes, so that waiting costs neither timers nor goroutines.
 func (s *state) commitDue(now time.Time) {
+	s.committing.Lock() // who looks meanwhile must not miss what another look is bringing about
+	defer s.committing.Unlock()
 	for {
 		s.mu.Lock()
 		slices.SortStableFunc(s.pending, func(a, b pendingCommit) int { return a.due.Compare(b.due) })

@@ -112,6 +112,18 @@ func TestLateCommitsKeepTheirOrder(t *testing.T) {
 	assert.Empty(t, c.srv.Notes(), "acted at once")
 }
 
+func TestALateDeletionTakesTheAudioToo(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{})
+	address := c.audioURL()
+	c.srv.Inject(clinicaldoctest.RouteDeleteNote, clinicaldoctest.Answer(http.StatusGatewayTimeout, "").CommitAfter(10*time.Second))
+	c.send(c.request(http.MethodDelete, "/v1/progress-notes/1", nil))
+	assert.Equal(t, http.StatusOK, c.as("").get(address).StatusCode, "not yet")
+	c.srv.Advance(10 * time.Second)
+	assert.Equal(t, http.StatusNotFound, c.as("").get(address).StatusCode)
+}
+
 func TestAnIDCanBeUsedAgain(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{ReuseIDs: true}), clinicaldoctest.WithFrozenClock(noon))

@@ -13,7 +13,8 @@ type Variant struct {
 	// Name labels the variant in test output and on command lines.
 	Name string
 
-	// BasePath is put before every API path, as "/api" would be.
+	// BasePath is put before every API path, as "/api" would be; slashes around
+	// it do not matter.
 	BasePath string
 
 	// Query holds the names of the list's query parameters.
@@ -53,7 +54,8 @@ type Variant struct {
 	WrapObjects bool
 	// Empty says how a field without a value appears.
 	Empty Empty
-	// ExtraFields adds members the description does not know to every object.
+	// ExtraFields adds members the description does not know to notes, users,
+	// token records and confirmations.
 	ExtraFields bool
 	// Times is the format of every timestamp.
 	Times TimeFormat
@@ -127,7 +129,8 @@ type Variant struct {
 	Audio StoredAudio
 	// AudioRetention is how long audio is kept; 0 is 30 days.
 	AudioRetention time.Duration
-	// AudioURLLifetime is how long a signed address works; 0 is five minutes.
+	// AudioURLLifetime is how long a signed address works, in whole seconds from
+	// the second in which it is given; 0 is five minutes.
 	AudioURLLifetime time.Duration
 	// LocalDisk signs audio addresses as an application that stores files on
 	// its own disk does: on the API's origin, with "expires" and "signature",

@@ -285,8 +285,12 @@ func (o order) after(list []*entry, last *entry) int {
 // lagKey is where a request's context holds how old what it reads is.
 type lagKey struct{}
 
-// lagOf returns how old what a request reads is.
+// lagOf returns how old what a request reads is. Writes go to the primary: one
+// to an old version would take back what came since.
 func lagOf(r *http.Request) time.Duration {
+	if !isRead(r) {
+		return 0
+	}
 	lag, _ := r.Context().Value(lagKey{}).(time.Duration)
 	return lag
 }

@@ -2,7 +2,9 @@ package clinicaldoctest
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,4 +88,26 @@ func TestTheLogOfNotesIsBounded(t *testing.T) {
 	}
 	assert.LessOrEqual(t, versions, maxVersions+1)
 	assert.Greater(t, versions, maxVersions/3)
+}
+
+// Who looks at the notes sees all that is due, also what another look is just bringing about.
+func TestALookWaitsForWhatIsDue(t *testing.T) {
+	t.Parallel()
+	srv := NewServer(InProcess())
+	t.Cleanup(srv.Close)
+	s := srv.state()
+	var landed atomic.Bool
+	seen := make(chan bool, 1)
+	s.commitLater(func(now time.Time) answer {
+		go func() {
+			s.commitDue(now)
+			seen <- landed.Load()
+		}()
+		for range 10_000 {
+			runtime.Gosched() // so that it would have looked
+		}
+		landed.Store(true)
+		return answer{}
+	}, 0)
+	assert.True(t, <-seen)
 }
