@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	flag.BoolFunc("box", "rehearse on the service in a box, which lives as long as this program; with a journal of its own", func(on string) error {
+	flag.BoolFunc("box", "rehearse on the service in a box, which lives as long as this program; with a journal of its own and synthetic recordings: copies stay in the temporary folder", func(on string) error {
 		if on != "true" {
 			return nil
 		}

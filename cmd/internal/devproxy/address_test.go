@@ -2,6 +2,7 @@ package devproxy
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,4 +46,18 @@ func TestAHostsNameIsPrintedAndGiven(t *testing.T) {
 	c := launch(t, "-addr", ":0", "-seed", "1", "-host", "localhost")
 	assert.True(t, strings.HasPrefix(c.url, "http://localhost:"), c.url)
 	assert.Contains(t, c.get("/v1/progress-notes/1/audio-url").text, `"url":"http://localhost:`)
+}
+
+// The inspector takes this machine's own names alone: where another one is given, its address is printed so that it works.
+func TestTheInspectorsAddressWorksWhateverTheHostIsCalled(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-host", "box.test"}, {"-host", "box.test", "-upstream", "http://127.0.0.1:1"}, nil} {
+		c := launch(t, args...)
+		printed := regexp.MustCompile(`inspector (http://\S+)`).FindStringSubmatch(c.stdout.String())
+		require.NotNil(t, printed)
+		resp, err := c.client.Get(printed[1]) //nolint:noctx // it is there at once
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, http.StatusOK, resp.StatusCode, printed[1])
+	}
 }

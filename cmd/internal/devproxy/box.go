@@ -149,5 +149,5 @@ func observe(followed *traffic, r clinicaldoctest.Request) {
 	}
 }
 
-// think asks the SDK what it makes of a response.
-func (b *box) think(r *request) *verdict { return think(r, b.Variant().Query) }
+// names are what the list's query parameters are called at present.
+func (b *box) names() clinicaldoctest.QueryNames { return b.Variant().Query }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	origin "github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
@@ -42,7 +43,7 @@ type controls interface {
 	state() any
 	routes() map[string]control // by method and path below pagePath
 	look()                      // publishes what changed by itself
-	think(r *request) *verdict  // what the SDK makes of a response
+	names() clinicaldoctest.QueryNames
 	replay(ctx context.Context, r *request, change edited) error
 }
 

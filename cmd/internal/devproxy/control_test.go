@@ -234,6 +234,7 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 		c.use(http.MethodPost, "faults", `{"fault":"GET /user:`+impossible+`"}`, http.StatusBadRequest)
 		require.ErrorContains(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
 	}
+	c.use(http.MethodPost, "faults", `{"fault":"GET /audio/{key}:reset"}`, http.StatusBadRequest)
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "every response was as described", "a fault is no departure")
 	assert.Contains(t, c.stderr.String(), "fault: reset-after-commit")

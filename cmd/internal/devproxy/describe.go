@@ -3,9 +3,12 @@ package devproxy
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // target is a request's path and query as a page shows them. Of a request to a real service only the query's names are
@@ -81,28 +84,33 @@ func (rec *record) answered(header http.Header) *record {
 
 const withheld = "(withheld)"
 
+// secretName is in the name of a header that lets others in, also past a gateway before the service.
+var secretName = regexp.MustCompile(`(?i)authorization|cookie|token|secret|password|credential|(api|auth|access|subscription)-?key`)
+
 // withoutSecrets copies a header without what lets others in.
 func withoutSecrets(header http.Header) http.Header {
 	kept := header.Clone()
-	for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie"} {
-		for i := range kept[name] {
-			kept[name][i] = withheld
+	for name, values := range kept {
+		for i := range values {
+			if secretName.MatchString(name) {
+				values[i] = withheld
+			}
 		}
 	}
 	return kept
 }
 
 // open says what a page shows of a request that was kept as it was.
-func (rec *record) open(r *request, think func(*request) *verdict) detail {
+func (rec *record) open(r *request, names clinicaldoctest.QueryNames) detail {
 	content, _ := rec.requestBody.bytes()
 	d := detail{
 		RequestID:     rec.responseHeader.Get("X-Request-Id"),
 		RequestHeader: headerLines(rec.requestHeader), RequestBody: rec.requestBody.shown(rec.requestHeader),
 		ResponseHeader: headerLines(rec.responseHeader), ResponseBody: rec.responseBody.shown(rec.responseHeader),
-		Parts: partsOf(rec.requestHeader, content), Curl: rec.curl(r.ID), Go: callOf(r.Route, rec).text(r.Route),
+		Parts: partsOf(rec.requestHeader, content), Curl: rec.curl(r.ID), Go: callOf(r.Route, rec, names).text(r.Route),
 	}
 	if !r.Pending {
-		d.Verdict = think(r)
+		d.Verdict = think(r, names)
 	}
 	return d
 }

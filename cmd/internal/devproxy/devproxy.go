@@ -160,10 +160,13 @@ func (set *settings) inspector(followed *traffic, controls controls) *inspector 
 	return &inspector{traffic: followed, events: followed.events, controls: controls}
 }
 
-// pageLine tells where the page is.
+// pageLine tells where the page is. It is served under this machine's own names alone, so that the host's would not do.
 func (set *settings) pageLine(address string) string {
 	if !set.control {
 		return ""
+	}
+	if set.host != "" {
+		address = "http://localhost" + address[strings.LastIndex(address, ":"):]
 	}
 	return "  inspector " + address + pagePath + "\n"
 }

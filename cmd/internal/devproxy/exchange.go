@@ -29,6 +29,8 @@ type exchange struct {
 	noteID   int64 // that it made or changed
 	storage  bool  // asked of the audio storage
 
+	brokenOff bool // the response is not whole
+
 	response    *copiedBody // of a real service; nil: none came
 	unreachable bool
 	findings    []finding

@@ -44,6 +44,9 @@ func (f fault) onlyInTheBox() error {
 	if slices.Contains(boxKinds, name) || strings.Contains(":"+often, ":commit=") {
 		return fmt.Errorf("%s can only be had from the box, not from a real service", f)
 	}
+	if f.route == clinicaldoctest.RouteAudio {
+		return fmt.Errorf("%s can only be had from the box: a real service's storage is not asked through here", f.route)
+	}
 	return nil
 }
 

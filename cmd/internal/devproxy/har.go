@@ -175,9 +175,9 @@ func (t *traffic) fromEntry(entry harEntry) (*request, error) {
 	}
 	rec := &record{
 		method: entry.Request.Method, scheme: address.Scheme, host: address.Host, uri: address.RequestURI(), announced: -1,
-		requestHeader: headerOf(entry.Request.Headers), responseHeader: headerOf(entry.Response.Headers),
-		requestBody: t.bodies.new(), responseBody: t.bodies.new(),
+		requestHeader: headerOf(entry.Request.Headers), requestBody: t.bodies.new(), responseBody: t.bodies.new(),
 	}
+	rec = rec.answered(headerOf(entry.Response.Headers))
 	contents := []harContent{{}, entry.Response.Content}
 	if entry.Request.PostData != nil {
 		contents[0] = *entry.Request.PostData

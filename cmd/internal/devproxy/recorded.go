@@ -27,7 +27,7 @@ func (in *inspector) handleRequests(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+pagePath+"requests/{id}", in.one(func(w http.ResponseWriter, _ *http.Request, kept *request) {
 		opened := kept.detail
 		if kept.record != nil {
-			opened = kept.record.open(kept, in.controls.think)
+			opened = kept.record.open(kept, in.controls.names())
 		}
 		respond(w, http.StatusOK, struct {
 			*request
@@ -70,13 +70,17 @@ func (in *inspector) serveList(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, found)
 }
 
-// holds reports whether a text in small letters is in a header or a body.
+// holds reports whether a text in small letters is in the path, a header or a body.
 func (rec *record) holds(text []byte) bool {
+	if strings.Contains(strings.ToLower(rec.uri), string(text)) {
+		return true
+	}
 	for _, side := range []struct {
 		header http.Header
 		body   *body
 	}{{rec.requestHeader, rec.requestBody}, {rec.responseHeader, rec.responseBody}} {
 		content, _ := side.body.bytes()
+		content = unpack(side.header, content)
 		if bytes.Contains(bytes.ToLower(content[:min(len(content), maxSearched)]), text) ||
 			strings.Contains(strings.ToLower(strings.Join(headerLines(side.header), "\n")), string(text)) {
 			return true

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -117,8 +118,10 @@ func (t *traffic) watch(next http.Handler) http.Handler {
 		// net/http must keep the body that it knows, or it holds a refusal back until an announced body has come.
 		own := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 		own.Body = e.received
-		defer func() { t.end(e, r) }() // also when the response breaks off
+		e.brokenOff = true
+		defer func() { t.end(e, r) }()
 		next.ServeHTTP(e.sent, own)
+		e.brokenOff = false
 		if e.record != nil && !e.sent.hijacked && r.ContentLength > 0 && r.ContentLength <= maxUnread && r.Header.Get("Expect") == "" {
 			_, _ = io.Copy(io.Discard, e.received) // so that what was refused unread can be seen
 		}
@@ -174,6 +177,9 @@ func (t *traffic) end(e *exchange, r *http.Request) {
 	if e.record != nil {
 		over.record = e.record.answered(e.sent.Header())
 		over.record.storage = e.storage
+		if e.brokenOff {
+			over.record.announced = math.MaxInt64 // more than came, whatever it was
+		}
 	} else {
 		over.detail = describe(e, r)
 	}
@@ -182,7 +188,7 @@ func (t *traffic) end(e *exchange, r *http.Request) {
 		received: over.Received, sent: over.Sent, fault: over.Fault, findings: e.findings,
 	})
 
-	if retryable(over.Status) {
+	if retryable(over.Status) || e.brokenOff {
 		e.sent.onFailure()
 	}
 	t.mu.Lock()
@@ -212,9 +218,10 @@ func (t *traffic) remember(e *exchange) {
 	}
 }
 
-// keyOf is the same for the attempts of one call: nothing in a request says that it is a retry.
+// keyOf is the same for the attempts of one call: nothing in a request says that it is a retry. Its body is yet to come; by their
+// lengths most recordings are known from each other.
 func (t *traffic) keyOf(r *http.Request) uint64 {
-	return maphash.String(t.seed, strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization")}, "\n"))
+	return maphash.String(t.seed, strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), strconv.FormatInt(r.ContentLength, 10)}, "\n"))
 }
 
 // find returns where a request is kept, or -1; the caller holds the lock.

@@ -27,6 +27,7 @@ func (c *command) opened(id int64) (opened struct {
 },
 ) {
 	c.t.Helper()
+	c.shown() // a client may have its response before the request is over
 	require.NoError(c.t, json.Unmarshal([]byte(c.get(fmt.Sprintf("/_/requests/%d", id)).text), &opened))
 	return opened
 }
@@ -54,6 +55,28 @@ func TestRetriesOfOneCallAreGrouped(t *testing.T) {
 		"4 call 4 attempt 1: GET /v1/progress-notes/{id} 200 ",
 		"5 call 5 attempt 1: GET /v1/auth/tokens 0 reset",
 		"6 call 5 attempt 2: GET /v1/auth/tokens 200 ",
+	}, got)
+}
+
+// A response that breaks off is a failure too, and another recording is another call.
+func TestARetryIsToldFromAnotherCall(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-seed", "1", "-fault", "GET /v1/progress-notes/{id}:truncate=5", "-fault", "POST /v1/progress-notes:status=503")
+	client, err := clinicaldoc.NewClient(c.url, c.token, clinicaldoc.WithHTTPClient(c.client),
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
+	require.NoError(t, err)
+	_, err = client.Notes.Get(t.Context(), 1)
+	require.NoError(t, err)
+	for size := range 2 {
+		_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 1000+size))}, clinicaldoc.WithoutRetry())
+		assert.Equal(t, size == 1, err == nil, err)
+	}
+	var got []string
+	for _, r := range c.shown() {
+		got = append(got, fmt.Sprintf("%d call %d attempt %d: %d %s", r.ID, r.Call, r.Attempt, r.Status, r.Fault))
+	}
+	assert.Equal(t, []string{
+		"1 call 1 attempt 1: 200 truncate=5", "2 call 1 attempt 2: 200 ", "3 call 3 attempt 1: 503 status=503", "4 call 4 attempt 1: 201 ",
 	}, got)
 }
 
@@ -157,6 +180,7 @@ func TestCopiedCurlIsTheSameRequest(t *testing.T) {
 	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader(`{"name":"`+strings.Repeat("long ", 10_000)+`"}`))
 	c.send(http.MethodDelete, "/v1/progress-notes/99", "", nil)
 	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", io.MultiReader(strings.NewReader(`{"name":"chunked"}`))) // without a length
+	c.send(http.MethodGet, "/user", "application/json", strings.NewReader(`{"a":"body"}`))
 	sent := len(c.shown())
 	for id := range int64(sent) {
 		original := c.opened(id + 1)
@@ -172,6 +196,46 @@ func TestCopiedCurlIsTheSameRequest(t *testing.T) {
 		assert.Equal(t, body(original.ID), body(again.ID), original.Curl)
 	}
 	assert.Len(t, c.shown(), 2*sent)
+}
+
+// Of a body that is not kept whole no other one is made: neither as curl nor by sending it again.
+func TestABodyThatIsNotWholeIsNotCopied(t *testing.T) {
+	t.Parallel()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://x/v1/progress-notes/5", nil)
+	require.NoError(t, err)
+	for _, forgotten := range []bool{false, true} {
+		kept := &bodies{}
+		rec := newRecord(r, kept)
+		_, _ = rec.requestBody.Write(make([]byte, maxBody+1))
+		if forgotten {
+			kept.drop(rec.requestBody)
+		}
+		assert.Equal(t, "# the request's body is not kept whole: it cannot be sent as it was", rec.curl(1))
+		require.ErrorContains(t, (&box{}).replay(t.Context(), &request{record: rec}, edited{}), "not kept whole")
+	}
+}
+
+// Words are found in what was meant, also where it was compressed on the wire; programs find what the page finds.
+func TestWordsAreFoundWhereverTheyAre(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-variant", "drifting", "-seed", "1")
+	c.get("/v1/progress-notes/1?x=Needle")
+	c.shown()
+	require.Contains(t, c.opened(1).ResponseHeader, "Content-Encoding: gzip")
+	for _, word := range []string{"synthetic+transcription", "needle", "progress-notes", "application%2Fjson"} {
+		assert.JSONEq(t, "[1]", c.get("/_/requests?text="+word).text, word)
+	}
+	assert.JSONEq(t, "[]", c.get("/_/requests?text=nowhere").text)
+}
+
+// What is copied as Go asks for what was asked for: without its filter a list is everybody's notes.
+func TestCopiedGoKnowsTheVariantsNames(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-variant", "cursor-in-links", "-seed", "9")
+	c.get("/v1/progress-notes?filter[patient_id]=2&page[size]=2&sort=oldest")
+	opened := c.opened(c.shown()[0].ID)
+	assert.Equal(t, `page, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 2, PerPage: 2, Sort: "oldest"})`, opened.Go)
+	assert.False(t, opened.Verdict.Failed, opened.Verdict.Text)
 }
 
 func TestARequestIsSentAgain(t *testing.T) {
@@ -221,7 +285,7 @@ func TestARequestIsSentAgain(t *testing.T) {
 // What is saved can be loaded, looked at and sent again elsewhere.
 func TestASessionIsSavedAndLoaded(t *testing.T) {
 	t.Parallel()
-	c := launch(t, "-seed", "2", "-fault", "GET /user:reset")
+	c := launch(t, "-seed", "2", "-fault", "GET /user:reset", "-fault", "GET /v1/auth/tokens:truncate=12")
 	c.create()
 	c.get("/v1/progress-notes?patient_id=1&x=%20y")
 	c.client.CloseIdleConnections()
@@ -229,13 +293,17 @@ func TestASessionIsSavedAndLoaded(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.client.Transport.RoundTrip(req) //nolint:bodyclose // there is none
 	require.Error(t, err)
+	tokens, err := clinicaldoc.NewClient(c.url, c.token, clinicaldoc.WithHTTPClient(c.client))
+	require.NoError(t, err)
+	_, err = tokens.Tokens.List(t.Context(), clinicaldoc.WithoutRetry())
+	require.Error(t, err)
 	c.shown()
 	saved := c.get("/_/har").text
 	assert.NotContains(t, saved, c.token)
 
 	other := launch(t)
-	assert.InDelta(t, 3, other.post("har", saved)["loaded"], 0)
-	for id := range int64(3) {
+	assert.InDelta(t, 4, other.post("har", saved)["loaded"], 0)
+	for id := range int64(4) {
 		before, after := c.opened(id+1), other.opened(id+1)
 		assert.True(t, after.Loaded)
 		assert.Equal(t, before.RequestHeader, after.RequestHeader)
@@ -250,12 +318,12 @@ func TestASessionIsSavedAndLoaded(t *testing.T) {
 		}
 	}
 	other.post("requests/1/replay", "")
-	assert.Equal(t, http.StatusCreated, other.opened(4).Status, "with the other box's token")
+	assert.Equal(t, http.StatusCreated, other.opened(5).Status, "with the other box's token")
 	assert.JSONEq(t, saved, c.get("/_/har").text, "saving changes nothing")
 	for _, wrong := range []string{"", "[]", `{"log":{}}`, `{"log":{"version":"1.2","entries":[{}]}}`} {
 		other.use(http.MethodPost, "har", wrong, http.StatusBadRequest)
 	}
-	assert.Len(t, other.shown(), 4)
+	assert.Len(t, other.shown(), 5)
 }
 
 // The typed error is the SDK's own.
@@ -268,6 +336,7 @@ func TestTheSDKIsAskedWhatItThinks(t *testing.T) {
 		{"GET /user:status=503", "GET", "/user", "*clinicaldoc.Error", "ErrServer"},
 		{"GET /user:429=30s", "GET", "/user", "*clinicaldoc.Error", "ErrRateLimited"},
 		{"GET /user:truncate=10", "GET", "/user", "", ""},
+		{"GET /user:truncate-chunked=10", "GET", "/user", "", ""},
 		{"GET /user:reset", "GET", "/user", "", ""},
 		{"POST /v1/progress-notes:status=504", "POST", "/v1/progress-notes", "*clinicaldoc.OutcomeUnknownError", "ErrServer ErrOutcomeUnknown"},
 		{"POST /v1/progress-notes:reset-after-commit", "POST", "/v1/progress-notes", "*clinicaldoc.OutcomeUnknownError", "ErrOutcomeUnknown"},
@@ -331,6 +400,32 @@ func TestBodiesOfARealServiceByAnExplicitWord(t *testing.T) {
 		c.use(http.MethodPost, "requests/1/replay", "", http.StatusBadRequest)
 	}
 	assert.Len(t, srv.Requests(), 2, "nothing was sent again")
+}
+
+// A gateway before a service has keys of its own.
+func TestKeysInHeadersAreNeverShown(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	c := launch(t, "-show-bodies", "-upstream", srv.URL)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", http.NoBody)
+	require.NoError(t, err)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Idempotency-Key", "synthetic-7")
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "apikey", "X-Auth-Token", "X-CSRF-TOKEN", "X-Amz-Security-Token", "Ocp-Apim-Subscription-Key", "X-Client-Secret"} {
+		req.Header.Set(name, "canary-"+name)
+	}
+	resp, err := c.client.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	c.shown() // when it is over
+	for _, path := range []string{"/_/requests/1", "/_/har"} {
+		shown := c.get(path).text
+		assert.Contains(t, shown, "synthetic-7", "what lets nobody in is shown")
+		assert.NotContains(t, shown, "canary")
+	}
+	assert.Equal(t, "[]\n", c.get("/_/requests?text=canary").text, "and cannot be guessed")
 }
 
 func TestBodiesAreBounded(t *testing.T) {
@@ -424,9 +519,9 @@ func main() {}
 	form := newRecord(r, &bodies{})
 	form.requestHeader.Set("Content-Type", "multipart/form-data; boundary=b")
 	_, _ = form.requestBody.Write([]byte("--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n*/ \"x\"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"*/a.wav\"\r\n\r\nRIFF\r\n--b--"))
-	number := 0
+	number, names := 0, clinicaldoctest.Variants()[0].Query
 	for _, route := range clinicaldoctest.Routes() {
-		for _, call := range []goCall{{}, callOf(route, rec), callOf(route, form)} {
+		for _, call := range []goCall{{}, callOf(route, rec, names), callOf(route, form, names)} {
 			code := call.text(route)
 			result, _, _ := strings.Cut(code, ",")
 			number++
@@ -434,7 +529,7 @@ func main() {}
 		}
 	}
 	program += "func other(ctx context.Context, client *clinicaldoc.Client, method, path string, out any) error {\n" + goCall{}.text("") + "\nreturn err\n}\n"
-	program += "func another(ctx context.Context, client *clinicaldoc.Client, out any) error {\n" + callOf("", rec).text("") + "\nreturn err\n}\n"
+	program += "func another(ctx context.Context, client *clinicaldoc.Client, out any) error {\n" + callOf("", rec, names).text("") + "\nreturn err\n}\n"
 	file := filepath.Join(t.TempDir(), "copied.go")
 	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
 	vet := exec.CommandContext(t.Context(), "go", "vet", file) // which links nothing

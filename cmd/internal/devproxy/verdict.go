@@ -42,7 +42,7 @@ func think(r *request, names clinicaldoctest.QueryNames) *verdict {
 	if err != nil {
 		return &verdict{Type: fmt.Sprintf("%T", err), Text: err.Error(), Failed: true}
 	}
-	value, err := callOf(r.Route, rec).make(r.Route, client, names)
+	value, err := callOf(r.Route, rec, names).make(r.Route, client)
 	if err == nil {
 		return &verdict{Type: fmt.Sprintf("%T", value), Text: fmt.Sprintf("%v", value)}
 	}
@@ -108,7 +108,7 @@ var sentinels = []struct {
 }
 
 // make makes the call with a client.
-func (c goCall) make(route string, client *clinicaldoc.Client, names clinicaldoctest.QueryNames) (any, error) {
+func (c goCall) make(route string, client *clinicaldoc.Client) (any, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	id, _ := strconv.ParseInt(c.id, 10, 64) // of a path without one the SDK says so
@@ -128,8 +128,8 @@ func (c goCall) make(route string, client *clinicaldoc.Client, names clinicaldoc
 		})
 	case clinicaldoctest.RouteListNotes:
 		return client.Notes.List(ctx, clinicaldoc.ListNotesParams{
-			PatientID: number(c.query.Get(names.PatientID)), PerPage: int(number(c.query.Get(names.PerPage))),
-			Page: int(number(c.query.Get(names.Page))), Sort: clinicaldoc.Sort(c.query.Get(names.Sort)), Cursor: c.query.Get(names.Cursor),
+			PatientID: number(c.query.Get("patient_id")), PerPage: int(number(c.query.Get("per_page"))),
+			Page: int(number(c.query.Get("page"))), Sort: clinicaldoc.Sort(c.query.Get("sort")), Cursor: c.query.Get("cursor"),
 		})
 	case clinicaldoctest.RouteGetNote:
 		return client.Notes.Get(ctx, id)

@@ -34,10 +34,8 @@ func (w *way) routes() map[string]control { return faultControls(w.faults, fault
 // look finds nothing: a real service's notes are not looked into.
 func (w *way) look() {}
 
-// think asks the SDK what it makes of a response.
-func (w *way) think(r *request) *verdict {
-	return think(r, clinicaldoctest.QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor"})
-}
+// names are what the list's query parameters are likely called.
+func (w *way) names() clinicaldoctest.QueryNames { return w.faults.Variant().Query }
 
 // replay asks no real service: a click must not make a second note.
 func (w *way) replay(context.Context, *request, edited) error {

@@ -178,7 +178,7 @@ func TestRequestsAreFound(t *testing.T) {
 	for filter, want := range map[string]string{
 		"status:5xx": "#2 503", "status:503": "#2 503", "note:1": "#5 200, #1 200", "note:2": "#3 200, #2 503", "call:2": "#3 200, #2 503",
 		"method:put": "#5 200", "route:{id} method:get": "#4 200, #3 200, #2 503, #1 200", "is:fault": "#2 503", "is:error": "#2 503",
-		"needle": "#5 200", "NEEDLE method:get": "", "progress-notes/12": "#4 200", "#4": "#4 200", "nothing-has-this": "", "": everything,
+		"needle": "#5 200", "needle haystack analysis application/json": "#5 200", "NEEDLE method:get": "", "progress-notes/12": "#4 200", "#4": "#4 200", "nothing-has-this": "", "": everything,
 	} {
 		page.find(filter)
 		page.shows(want)
@@ -210,6 +210,18 @@ func TestRequestsAreFound(t *testing.T) {
 	page.lenient = true // the browser tells the console what it did not find
 	page.visit(box.inspector() + "#id=3")
 	page.wait(detail + `.textContent.includes("not kept any more")`)
+}
+
+// What comes is found as what was there is, also by a response that is late.
+func TestWhatComesIsFoundToo(t *testing.T) {
+	t.Parallel()
+	box := start(t, "-seed", "2", "-fault", "GET /v1/progress-notes/{id}:delay=1s")
+	page := box.open()
+	page.find("needle")
+	box.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader(`{"analysis":"A needle"}`))
+	page.shows("#1 200")
+	box.send(http.MethodGet, "/v1/progress-notes/1", "", nil)
+	page.shows("#2 200, #1 200")
 }
 
 func TestRequestsAreSentAgainEditedAndCompared(t *testing.T) {
@@ -252,6 +264,23 @@ func TestRequestsAreSentAgainEditedAndCompared(t *testing.T) {
 	page.typeInto(".edit [name=header]", "nonsense")
 	page.click(".edit .main")
 	page.wait(`document.getElementById("message").textContent.includes("no header")`)
+}
+
+// What was not touched is sent as it was: a field of a page knows one end of lines alone.
+func TestAnEditLeavesTheRestAsItWas(t *testing.T) {
+	t.Parallel()
+	box := start(t, "-seed", "2")
+	page := box.open()
+	const body = "{\"name\":\r\n\"Before\"}"
+	box.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader(body))
+	page.shows("#1 200")
+	page.opens(1)
+	page.click("#edit")
+	page.wait(`document.querySelector(".edit")`)
+	page.typeInto(".edit [name=target]", "/v1/progress-notes/2")
+	page.click(".edit .main")
+	page.shows("#2 200, #1 200")
+	assert.Equal(t, body, eval[string](page, `fetch("requests/2/request/body?raw").then((response) => response.text())`))
 }
 
 // An answer that comes while somebody edits leaves the form alone.

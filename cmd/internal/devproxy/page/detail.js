@@ -263,12 +263,13 @@ async function edit(r) {
   header.value = r.request_header.join("\n");
   const content = make("textarea", { rows: 8, name: "body", spellcheck: "false", disabled: !text });
   content.value = text ? body : "(sent as it was: it is long, or no text)";
+  const unchanged = content.value; // with other ends of lines than were sent
   const form = make("form", { class: "edit", "aria-label": "Edit and send" }, field("Method", method), field("Target", target), field("Header", header), field("Body", content),
     make("div", { class: "bar" }, make("button", { class: "main" }, "Send"), make("button", { type: "button", onclick: () => open(r.id) }, "Cancel")));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const change = { method: method.value, target: target.value, header: header.value.split("\n") };
-    if (text) change.body = content.value;
+    if (content.value !== unchanged) change.body = content.value;
     replay(r.id, change);
   });
   facts.replaceWith(form);

@@ -49,6 +49,7 @@ export function take(request) {
   view.splice(at, there ? 1 : 0, ...(stays ? [request] : []));
   added += stays - there;
   if (paused && !known) held++;
+  if (known?.pending && !request.pending) searched = Math.min(searched, request.id - 1); // now there is more to look through
   if (known && request.id === selected && known.pending) listeners.change(request);
   schedule();
 }
@@ -122,20 +123,20 @@ function search(afresh) {
     searched = 0;
     searching = false;
   }
-  const words = terms.filter(({ key, value }) => key === "text" && value.length > 1).map(({ value }) => value).slice(0, 3);
+  const words = terms.filter(({ key, value }) => key === "text" && value.length > 1).map(({ value }) => value);
   if (searching || !words.length || !page.state.bodies) return;
   searching = true;
   const own = searches;
   searchSoon = setTimeout(async () => {
-    const last = all.at(-1)?.id || 0;
+    const from = searched;
+    searched = all.at(-1)?.id || 0;
     for (const word of words) {
-      const found = await ask("GET", `requests?after=${searched}&text=${encodeURIComponent(word)}`);
+      const found = await ask("GET", `requests?after=${from}&text=${encodeURIComponent(word)}`);
       if (own !== searches) return;
       const known = inBodies.get(word) || new Set();
       for (const id of found || []) known.add(id);
       inBodies.set(word, known);
     }
-    searched = last;
     searching = false;
     refilter = true;
     schedule();
@@ -177,7 +178,7 @@ function draw() {
     view = terms.length ? all.filter(matches) : all.slice();
     refilter = false;
   }
-  if (terms.some(({ key }) => key === "text") && all.length && all.at(-1).id > searched + 1) search(false);
+  if (terms.some(({ key }) => key === "text") && all.length && all.at(-1).id > searched) search(false);
   const count = String(view.length === all.length || paused ? all.length : `${view.length} of ${all.length}`);
   $("request-count").textContent = count;
   $("no-requests").hidden = all.length > 0;
