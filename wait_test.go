@@ -1058,7 +1058,7 @@ func TestWaitAllBoundsSingleReads(t *testing.T) {
 				const n = 400
 				w, _, client := newListServer(t, n)
 				w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
-				w.stage = completeAfter(time.Hour, clinicaldoc.StageTranscribing)
+				w.stage = completeAfter(20*time.Minute, clinicaldoc.StageTranscribing)
 				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{Interval: interval})
 				assert.Len(t, ends, n)
 				for id, err := range ends {
@@ -1069,7 +1069,7 @@ func TestWaitAllBoundsSingleReads(t *testing.T) {
 				w.assertRate(t, 1)
 				fewest, most := slices.Min(slices.Collect(maps.Values(w.reads))), slices.Max(slices.Collect(maps.Values(w.reads)))
 				assert.LessOrEqual(t, most-fewest, 1, "all take their turn")
-				assert.Greater(t, fewest, 30, "as many as the pause allows")
+				assert.Greater(t, fewest, 20, "as many as the pause allows")
 			})
 		})
 	}

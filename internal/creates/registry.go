@@ -36,12 +36,11 @@ func NewCreate(patientID int64, name string, size int64, id string, sent time.Ti
 }
 
 // is reports whether both are the same.
-func (c Create) is(other Create) bool {
+func (c *Create) is(other *Create) bool {
 	if c.id != "" && other.id != "" {
 		return c.id == other.id
 	}
-	other.id, other.sha256 = c.id, c.sha256
-	return c == other
+	return c.sent == other.sent && c.patient == other.patient && c.name == other.name && c.size == other.size
 }
 
 // Ref names a note: by its id and by when it was made, since a service may use an id again.
@@ -68,8 +67,8 @@ func (r Ref) Is(other Ref) bool {
 type Registry struct {
 	mu       sync.Mutex
 	underWay map[*Create]bool
-	lost     []entry // the oldest first
-	forgot   int64   // when the latest one that was forgotten had been sent
+	lost     []*entry // the oldest first
+	forgot   int64    // when the latest one that was forgotten had been sent
 
 	returned map[int64]returned // notes that a create returned
 	order    []int64            // of them, the oldest first
@@ -133,25 +132,25 @@ func (m *Registry) Unresolved(l Create) {
 }
 
 func (m *Registry) entry(l Create) *entry {
-	at := slices.IndexFunc(m.lost, func(e entry) bool { return e.is(l) })
+	at := slices.IndexFunc(m.lost, func(e *entry) bool { return e.is(&l) })
 	if at < 0 {
 		if len(m.lost) == MaxRemembered {
 			m.forgot = max(m.forgot, m.lost[0].sent)
 			m.lost = slices.Delete(m.lost, 0, 1)
 		}
-		at, m.lost = len(m.lost), append(m.lost, entry{Create: l})
+		at, m.lost = len(m.lost), append(m.lost, &entry{Create: l})
 	}
 	if l.sha256 != "" {
 		m.lost[at].sha256 = l.sha256
 	}
-	return &m.lost[at]
+	return m.lost[at]
 }
 
 // Resolve forgets a loss of which it is known that its note was not created.
 func (m *Registry) Resolve(l Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lost = slices.DeleteFunc(m.lost, func(e entry) bool { return e.is(l) })
+	m.lost = slices.DeleteFunc(m.lost, func(e *entry) bool { return e.is(&l) })
 }
 
 // Claim remembers that a note was found for a loss, and whether by its recording. It reports false if the note was found for
@@ -159,7 +158,7 @@ func (m *Registry) Resolve(l Create) {
 func (m *Registry) Claim(l Create, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.lost, func(e entry) bool { return e.note.ID != 0 && e.note.Is(note) && e.deleted != Deleted && !e.is(l) }) {
+	if slices.ContainsFunc(m.lost, func(e *entry) bool { return e.note.ID != 0 && e.note.Is(note) && e.deleted != Deleted && !e.is(&l) }) {
 		return false
 	}
 	e := m.entry(l)
@@ -187,10 +186,10 @@ func (m *Registry) View(l Create) View {
 	}
 	for _, e := range m.lost {
 		switch {
-		case e.is(l):
+		case e.is(&l):
 			v.Note = e.note
 		case e.note.ID != 0:
-			v.claimed = append(v.claimed, e)
+			v.claimed = append(v.claimed, *e)
 		case max(e.sent-l.sent, l.sent-e.sent) < apart:
 			v.add(l, e.Create, NoOthers, EqualLost)
 		}
@@ -273,9 +272,9 @@ func (m *Registry) SetDeleted(id int64, d Deletion) (before Deletion) {
 		set(&r.deleted)
 		m.returned[id] = r
 	}
-	for i := range m.lost {
-		if m.lost[i].note.ID == id {
-			set(&m.lost[i].deleted)
+	for _, e := range m.lost {
+		if e.note.ID == id {
+			set(&e.deleted)
 		}
 	}
 	maps.DeleteFunc(m.recordings, func(note Ref, _ Recording) bool { return note.ID == id })
