@@ -2253,8 +2253,8 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 	))
 	path := "/v1/progress-notes/7"
 	requestID := map[string]string{"X-Request-Id": "req-9", "X-Debug": canary}
-	rows := `[{"id":1,"patient_id":4711},{"id":2,"patient_id":4711}]`
-	note := `{"id":7,"name":"` + canary + `","patient":{"id":4711,"name":"` + canary + `"}}`
+	rows := `[{"id":1,"patient_id":47114711471147},{"id":2,"patient_id":47114711471147}]`
+	note := `{"id":7,"name":"` + canary + `","patient":{"id":47114711471147,"name":"` + canary + `"}}`
 	body := `{"name":"` + canary + `"}`
 	client := serveWith(t, []clinicaldoc.Option{
 		clinicaldoc.WithLogger(log),
@@ -2267,7 +2267,7 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 		call{url: path, status: http.StatusUnprocessableEntity, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":[]}}`},
 		call{url: path, fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
 		call{url: path, response: `{"id":7,"name":` + canary + `}`, answerHeader: map[string]string{"X-Request-Id": "two words " + canary, "Content-Type": canary + " x"}},
-		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=4711&per_page=1", response: rows},
+		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=47114711471147&per_page=1", response: rows},
 	)
 	ctx := context.WithValue(t.Context(), contextKey{}, "call")
 	_, err := client.Notes.Update(ctx, 7, clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary), clinicaldoc.WithHeader("X-Custom", canary))
@@ -2276,7 +2276,7 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 		_, err = client.Notes.Get(ctx, 7)
 		require.Error(t, err)
 	}
-	_, err = client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Cursor: canary})
+	_, err = client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 47114711471147, PerPage: 1, Cursor: canary})
 	require.NoError(t, err)
 
 	for i := range seen {
@@ -2306,7 +2306,7 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 
 	for _, out := range []string{text.String(), encoded.String()} {
 		assert.NotContains(t, out, canary)
-		assert.NotContains(t, out, "4711")
+		assert.NotContains(t, out, "47114711471147")
 		assert.NotContains(t, out, testToken)
 		assert.Contains(t, out, "req-9")
 	}

@@ -161,7 +161,7 @@ func TestBytesAreToldNowAndThen(t *testing.T) {
 func TestNothingPrintsNames(t *testing.T) {
 	t.Parallel()
 	const secret = "Synthetic-Name"
-	r := ingest.Recording{Key: secret, File: "/" + secret, Params: clinicaldoc.CreateNoteParams{Name: secret, PatientID: 4711}}
+	r := ingest.Recording{Key: secret, File: "/" + secret, Params: clinicaldoc.CreateNoteParams{Name: secret, PatientID: 8765432109876543}}
 	result := ingest.Result{Recording: r, Status: ingest.InDoubt, Until: time.Now(), Err: fmt.Errorf("about %s", secret)}
 	event := ingest.Event{Recording: r, Result: &result}
 	for _, value := range []any{r, result, event, &event, []ingest.Result{result}, ingest.Progress{}} {
@@ -171,7 +171,7 @@ func TestNothingPrintsNames(t *testing.T) {
 		}
 		slog.New(slog.NewTextHandler(&out, nil)).Info("value", "value", value)
 		assert.NotContains(t, out.String(), secret)
-		assert.NotContains(t, strings.ReplaceAll(out.String(), "patient", ""), "4711")
+		assert.NotContains(t, strings.ReplaceAll(out.String(), "patient", ""), "8765432109876543")
 	}
 	_, err := ingest.FileKey("/"+secret+"/missing.wav", r.Params)
 	require.Error(t, err)
