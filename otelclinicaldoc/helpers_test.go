@@ -29,11 +29,12 @@ import (
 type tracedBox struct {
 	*clinicaldoctest.Server
 
-	client *clinicaldoc.Client
-	tracer trace.Tracer
-	spans  *tracetest.InMemoryExporter
-	reader *sdkmetric.ManualReader
-	meters *sdkmetric.MeterProvider
+	client  *clinicaldoc.Client
+	tracer  trace.Tracer
+	tracers *sdktrace.TracerProvider
+	spans   *tracetest.InMemoryExporter
+	reader  *sdkmetric.ManualReader
+	meters  *sdkmetric.MeterProvider
 }
 
 // retries make no test wait.
@@ -44,13 +45,13 @@ func newTracedBox(tb testing.TB, opts ...clinicaldoctest.Option) *tracedBox {
 	d := &tracedBox{spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
 	d.Server = clinicaldoctest.NewServer(append([]clinicaldoctest.Option{clinicaldoctest.WithFrozenClock(time.Now().Add(-time.Hour))}, opts...)...)
 	tb.Cleanup(d.Close)
-	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(d.spans))
+	d.tracers = sdktrace.NewTracerProvider(sdktrace.WithSyncer(d.spans))
 	d.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(d.reader))
-	d.tracer = tracers.Tracer("test")
+	d.tracer = d.tracers.Tracer("test")
 	transport := &http.Transport{}
 	tb.Cleanup(transport.CloseIdleConnections)
 	d.client = d.Client(retries, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}), clinicaldoc.WithHooks(otelclinicaldoc.Hooks(
-		otelclinicaldoc.WithTracerProvider(tracers), otelclinicaldoc.WithMeterProvider(d.meters),
+		otelclinicaldoc.WithTracerProvider(d.tracers), otelclinicaldoc.WithMeterProvider(d.meters),
 	)))
 	return d
 }

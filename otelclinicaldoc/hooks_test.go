@@ -73,6 +73,24 @@ func TestOddMethodsAreNotRepeated(t *testing.T) {
 	assert.Equal(t, "_OTHER", attributes(span)["http.request.method"].AsString())
 }
 
+// An attempt's span has the method by its name, where the conventions list it, and the sizes of both bodies.
+func TestASpanTellsItsMethodAndSizes(t *testing.T) {
+	t.Parallel()
+	d := newTracedBox(t)
+	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(d.tracers), otelclinicaldoc.WithMeterProvider(d.meters))
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"} {
+		attempt := clinicaldoc.AttemptInfo{Operation: "Do", Method: method, Route: "/synthetic", Number: 1}
+		ctx, _ := hooks.AttemptStart(t.Context(), attempt)
+		hooks.AttemptEnd(ctx, attempt, clinicaldoc.AttemptResult{StatusCode: 200, BytesSent: 300, BytesReceived: 7})
+		spans := d.spans.GetSpans()
+		span := spans[len(spans)-1]
+		assert.Equal(t, method+" /synthetic", span.Name)
+		assert.Equal(t, method, attributes(span)["http.request.method"].AsString())
+		assert.EqualValues(t, 300, attributes(span)["http.request.body.size"].AsInt64())
+		assert.EqualValues(t, 7, attributes(span)["http.response.body.size"].AsInt64())
+	}
+}
+
 func TestALostCreateIsMarked(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
@@ -143,11 +161,14 @@ func TestHooksWithoutAnSDK(t *testing.T) {
 	client := srv.Client(clinicaldoc.WithHooks(otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()))))
 	_, err := client.Users.Me(t.Context())
 	require.NoError(t, err)
-	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	state, err := trace.ParseTraceState("synthetic=1")
+	require.NoError(t, err)
+	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, TraceState: state})
 	_, err = client.Users.Me(trace.ContextWithRemoteSpanContext(t.Context(), remote))
 	require.NoError(t, err)
 	assert.NotContains(t, srv.Requests()[0].Header, "Traceparent")
 	assert.Equal(t, "00-01000000000000000000000000000000-0200000000000000-01", srv.Requests()[1].Header.Get("Traceparent"))
+	assert.Equal(t, "synthetic=1", srv.Requests()[1].Header.Get("Tracestate"))
 }
 
 const (

@@ -10,9 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
 func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
@@ -78,4 +81,43 @@ func TestMetricsHaveFewSeries(t *testing.T) {
 	}
 	first := count()
 	assert.Equal(t, first, count())
+}
+
+// What is measured is told in the unit that the metric names, in buckets that fit it, and by this version of the package.
+func TestMetricsTellWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	d := newTracedBox(t)
+	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()), otelclinicaldoc.WithMeterProvider(d.meters))
+	attempt := clinicaldoc.AttemptInfo{Operation: "Notes.Get", Method: "GET", Route: "/synthetic", ServerAddress: "api.example.test", ServerPort: 8443, Number: 1}
+	measured := clinicaldoc.AttemptResult{StatusCode: 200, Duration: 1500 * time.Millisecond, BytesSent: 300, BytesReceived: 70_000, RateLimitRemaining: -1}
+	hooks.AttemptEnd(t.Context(), attempt, measured)
+	for _, failed := range []string{"", "503"} {
+		hooks.CallEnd(t.Context(), clinicaldoc.CallInfo{Operation: "Notes.Get"}, clinicaldoc.CallResult{Attempts: 1, Duration: 90 * time.Second, ErrorType: failed})
+	}
+	otelclinicaldoc.OnEvent(otelclinicaldoc.WithMeterProvider(d.meters))(ingest.Event{Result: &ingest.Result{Status: ingest.Created, Took: 15 * time.Minute}})
+	var collected metricdata.ResourceMetrics
+	require.NoError(t, d.reader.Collect(t.Context(), &collected))
+	for _, scope := range collected.ScopeMetrics {
+		assert.Equal(t, clinicaldoc.Version, scope.Scope.Version)
+		assert.Contains(t, scope.Scope.SchemaURL, "/schemas/")
+	}
+	for name, want := range map[string]struct{ sum, bound float64 }{
+		"http.client.request.duration": {1.5, 10}, "clinicaldoc.client.call.duration": {90, 3600}, "clinicaldoc.ingest.recording.duration": {900, 3600},
+		"http.client.request.body.size": {300, 1 << 30}, "http.client.response.body.size": {70_000, 1 << 30},
+	} {
+		switch data := d.metrics(t)[name].Data.(type) {
+		case metricdata.Histogram[float64]:
+			require.NotEmpty(t, data.DataPoints, name)
+			for _, p := range data.DataPoints {
+				assert.InDelta(t, want.sum, p.Sum, 0.001, name)
+				assert.InDelta(t, want.bound, p.Bounds[len(p.Bounds)-1], 0.001, name)
+			}
+		case metricdata.Histogram[int64]:
+			require.NotEmpty(t, data.DataPoints, name)
+			assert.InDelta(t, want.sum, float64(data.DataPoints[0].Sum), 0.001, name)
+			assert.InDelta(t, want.bound, data.DataPoints[0].Bounds[len(data.DataPoints[0].Bounds)-1], 0.001, name)
+		default:
+			assert.Fail(t, "it is not there", name)
+		}
+	}
 }

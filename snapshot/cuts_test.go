@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,5 +58,36 @@ func TestAPowerCutLeavesAWholeSnapshot(t *testing.T) {
 			assert.Equal(t, []string{path}, d.Names(), place)
 		})
 		assert.Greater(t, disks, 10)
+	}
+}
+
+// A disk that refuses to write leaves the file as it was and nothing beside it, and the next time it is written all the same.
+func TestADiskThatRefusesLeavesTheSnapshotAsItWas(t *testing.T) {
+	t.Parallel()
+	const path = "/notes.snapshot"
+	srv := newServer(t, clinicaldoctest.Variant{})
+	srv.AddNote(clinicaldoctest.Note{})
+	for _, refused := range []string{disktest.Create, disktest.Write, disktest.Sync, disktest.Rename} {
+		d, full := disktest.New(), false
+		fs := d.Mount(func(op string) error {
+			if full && op == refused {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		s, err := snapshot.Open(disk.With(t.Context(), fs), client(srv), path, clinicaldoc.ListNotesParams{})
+		require.NoError(t, err)
+		require.NoError(t, s.Save())
+		before, _ := d.Content(path)
+		requireLook(t, s, "new 1 complete")
+		full = true
+		require.ErrorIs(t, s.Save(), syscall.ENOSPC, refused)
+		now, _ := d.Content(path)
+		assert.Equal(t, before, now, refused)
+		assert.Equal(t, []string{path}, d.Names(), refused)
+		full = false
+		require.NoError(t, s.Save(), refused)
+		assert.Equal(t, []string{path}, d.Names(), refused)
+		require.NoError(t, s.Close())
 	}
 }

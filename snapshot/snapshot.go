@@ -256,6 +256,7 @@ func (s *Snapshot) replace(text []byte) error {
 	file, err := s.fs.Replace(made, next, s.file, s.path)
 	s.file = file
 	if err != nil {
+		_ = s.fs.Remove(next)
 		return err
 	}
 	return s.fs.SyncDir(filepath.Dir(s.path))

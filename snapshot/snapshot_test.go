@@ -281,6 +281,24 @@ func TestASnapshotWhoseFileWasMovedIsNotSaved(t *testing.T) {
 	assert.Equal(t, "another's", string(text))
 }
 
+// A folder's name may be a patient's: no error of a file tells it.
+func TestErrorsHoldNoPath(t *testing.T) {
+	t.Parallel()
+	srv, folder := newServer(t, clinicaldoctest.Variant{}), filepath.Join(t.TempDir(), "CANARY")
+	path := filepath.Join(folder, "notes.snapshot")
+	_, err := snapshot.Open(t.Context(), client(srv), path, clinicaldoc.ListNotesParams{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	assert.NotContains(t, err.Error(), "CANARY")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	s := open(t, srv, path, clinicaldoc.ListNotesParams{})
+	require.NoError(t, s.Save())
+	require.NoError(t, os.Mkdir(filepath.Join(folder, ".notes.snapshot.clinicaldoc-snapshot"), 0o700)) // in the way of the next one
+	require.NoError(t, os.WriteFile(filepath.Join(folder, ".notes.snapshot.clinicaldoc-snapshot", "file"), nil, 0o600))
+	err = s.Save()
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "CANARY")
+}
+
 // A service may set error_state without touching updated_at, and move a note to another patient.
 func TestAStageAndAPatientAreLookedAtToo(t *testing.T) {
 	t.Parallel()
@@ -311,4 +329,67 @@ func TestALookEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = snapshot.Open(ctx, client(srv), filepath.Join(t.TempDir(), "s"), clinicaldoc.ListNotesParams{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A tenant that a header picks is the same in every call, also when the caller's list of options is another's since.
+func TestTheOptionsGoToEveryCall(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	srv.AddNote(clinicaldoctest.Note{})
+	opts := []clinicaldoc.CallOption{clinicaldoc.WithHeader("X-Tenant", "synthetic")}
+	s, err := snapshot.Open(t.Context(), client(srv), filepath.Join(t.TempDir(), "notes.snapshot"), clinicaldoc.ListNotesParams{}, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	opts[0] = clinicaldoc.WithHeader("X-Tenant", "another")
+	requireLook(t, s, "new 1 complete")
+	before := len(srv.Requests())
+	_, err = client(srv).Notes.Delete(t.Context(), 1)
+	require.NoError(t, err)
+	requireLook(t, s, "gone 1 complete")
+	routes := map[string]bool{}
+	for n, request := range srv.Requests() {
+		if n == before {
+			continue // the delete
+		}
+		routes[request.Route] = true
+		assert.Equal(t, "synthetic", request.Header.Get("X-Tenant"), request.Route)
+	}
+	assert.Equal(t, map[string]bool{clinicaldoctest.RouteMe: true, clinicaldoctest.RouteListNotes: true, clinicaldoctest.RouteGetNote: true}, routes)
+}
+
+// A look that did not come to its end is none: what it did not tell is not known.
+func TestALookThatWasLeftIsNone(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	for range 2 {
+		srv.AddNote(clinicaldoctest.Note{})
+	}
+	s := open(t, srv, "", clinicaldoc.ListNotesParams{})
+	for range s.Changes(t.Context()) {
+		break
+	}
+	assert.False(t, s.Begun())
+	srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, ""))
+	_, err := look(t.Context(), s)
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	assert.False(t, s.Begun())
+}
+
+// A service is the same one however its base URL is written.
+func TestAnotherSpellingOfTheServiceGoesOn(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	srv.AddNote(clinicaldoctest.Note{})
+	path := filepath.Join(t.TempDir(), "notes.snapshot")
+	for i, url := range []string{srv.URL, srv.URL + "/", strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
+		c, err := clinicaldoc.NewClient(url, srv.Token)
+		require.NoError(t, err)
+		s, err := snapshot.Open(t.Context(), c, path, clinicaldoc.ListNotesParams{})
+		require.NoError(t, err, url)
+		changes, err := look(t.Context(), s)
+		require.NoError(t, err)
+		assert.Equal(t, i == 0, len(changes) == 1, url)
+		require.NoError(t, s.Save())
+		require.NoError(t, s.Close())
+	}
 }

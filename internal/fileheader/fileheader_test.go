@@ -47,6 +47,7 @@ func TestWhatIsContinued(t *testing.T) {
 		"another service":    {func(h *fileheader.Header) { h.Service = "http://localhost:8791" }, fileheader.ErrOtherService},
 		"another scheme":     {func(h *fileheader.Header) { h.Service = "https://localhost:8790" }, fileheader.ErrOtherService},
 		"a later version":    {func(h *fileheader.Header) { h.Version, h.Service = 3, "what it means then" }, fileheader.ErrLaterVersion},
+		"a later one's line": {func(h *fileheader.Header) { h.Version, h.Service = 3, "" }, fileheader.ErrLaterVersion},
 		"another kind":       {func(h *fileheader.Header) { h.Kind = "x" }, fileheader.ErrNoHeader},
 		"no version":         {func(h *fileheader.Header) { h.Version = 0 }, fileheader.ErrNoHeader},
 		"no service":         {func(h *fileheader.Header) { h.Service = "" }, fileheader.ErrNoHeader},
@@ -60,6 +61,11 @@ func TestWhatIsContinued(t *testing.T) {
 		}
 		require.ErrorIs(t, err, c.want, name)
 	}
+	stored := own
+	stored.UserID = 18
+	require.EqualError(t, stored.Check(own), "it belongs to user 18, and this is user 17")
+	stored.Service = "http://localhost:8791"
+	require.EqualError(t, stored.Check(own), "it belongs to http://localhost:8791, and this is http://localhost:8790")
 	unknown := own
 	unknown.UserID = 0
 	assert.NoError(t, own.Check(unknown))
