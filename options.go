@@ -216,7 +216,6 @@ type callOptions struct {
 	version       string        // of the note that the caller read; empty: not said
 	unchanged     int64         // its id; 0: not said
 	authorization authorization // nil: the client's
-	renew         renewal       // nil: the client's, if authorization is
 	sender        *sender       // learns who makes the requests; nil: nobody wants to know
 	route         string        // of Do's path; empty: not said
 	contentType   string        // of Do's body; empty: not said
@@ -251,7 +250,7 @@ func (o *callOptions) inherited() CallOption {
 	header := o.inheritedHeader()
 	return always(func(inner *callOptions) {
 		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
-		inner.authorization, inner.renew, inner.noRetry, inner.sender = o.authorization, o.renew, o.noRetry, o.sender
+		inner.authorization, inner.noRetry, inner.sender = o.authorization, o.noRetry, o.sender
 	})
 }
 
@@ -339,5 +338,5 @@ func WithoutRetry() CallOption {
 // the context fails instead. An empty token, or one that cannot stand in a header, is [ErrInvalidArgument].
 func WithToken(token string) CallOption {
 	wrong := checkToken(token)
-	return when(wrong == "", "WithToken", "the token "+wrong, func(o *callOptions) { o.authorization, o.renew = bearer(token), nil })
+	return when(wrong == "", "WithToken", "the token "+wrong, func(o *callOptions) { o.authorization = bearer(token) })
 }

@@ -86,7 +86,7 @@ func (s *scope) newCall() *exchange.Request {
 	s.target.RawQuery = options.query.Encode()
 	call := &s.sent // whose body, if it has one, the method gave it
 	call.Peer, call.Caller, call.Method, call.URL, call.Effect = c.peer, s, s.op.method, &s.target, s.op.effect
-	call.Header, call.Authorization, call.Renew = options.header, options.authorization, options.renew
+	call.Header, call.Authorization = options.header, options.authorization
 	if options.authorization == nil {
 		call.Authorization, call.Renew = c.token, c.renew
 	}

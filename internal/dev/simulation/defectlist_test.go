@@ -163,7 +163,7 @@ var caught = []defect{
 	{name: "410 does not say that a note is gone", file: "request.go", old: "status == http.StatusGone ||", with: ""},
 	{name: "Do misses what its lost attempt deleted", file: "request.go", old: "case err != nil && s.alreadyDeleted(result):", with: "case err != nil && s.alreadyDeleted(result) && s.op.name != \"Do\":"},
 	{name: "a token that a lost attempt revoked is refused", file: "request.go", old: "status == http.StatusUnauthorized && ownToken", with: "status == http.StatusUnauthorized && ownToken && false"},
-	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.renew, inner.noRetry, inner.sender = o.authorization, o.renew, o.noRetry, o.sender", with: "inner.noRetry, inner.sender = o.noRetry, o.sender"},
+	{name: "reads of an edit use another token", file: "options.go", old: "inner.authorization, inner.noRetry, inner.sender = o.authorization, o.noRetry, o.sender", with: "inner.noRetry, inner.sender = o.noRetry, o.sender"},
 	{name: "reads of an edit go to another team", file: "options.go", old: "inner.header, inner.query = header.Clone(),", with: "_, inner.query = header.Clone(),", survives: "worlds have one team", held: ". TestInnerRequestsGoWhereTheCallGoes"},
 	{name: "what cannot pass is retried", file: "internal/exchange/retry.go", old: "case o.Status == http.StatusNotImplemented, o.Status == http.StatusHTTPVersionNotSupported:\n\t\treturn false", with: "case o.Status == http.StatusNotImplemented, o.Status == http.StatusHTTPVersionNotSupported:\n\t\treturn true"},
 	{name: "a response that breaks off is whole", file: "internal/exchange/body.go", old: "case err != nil:\n\t\treturn n, err", with: "case false:\n\t\treturn n, err"},
