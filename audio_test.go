@@ -1011,6 +1011,21 @@ func TestWhatTheServiceFailsWithComesOutAsItIs(t *testing.T) {
 	}
 }
 
+// A signature is that of a path as it was written: one that is written in another way is refused.
+func TestASignedPathIsSentAsItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const target = "/visits%2F7/a%20b+c%3D.wav?signature=a%2Fb+c"
+		client, _, requests := vault(t, "https://storage.clinic.test"+target, func(_ int, r *http.Request) *reply {
+			assert.Equal(t, target, r.URL.RequestURI())
+			return audioAnswer(r)
+		})
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		assert.Equal(t, 1, *requests)
+	})
+}
+
 func TestUnsafeURLsAreNotUsed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -1366,6 +1381,31 @@ func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
 	got, err = io.ReadAll(stream)
 	require.NoError(t, err, "a later read may succeed")
 	assert.True(t, bytes.Equal(a.data[101_000:], got))
+}
+
+// What ended a read is over once the reader goes to a place of its own choice, be it the same one.
+func TestASeekForgetsWhatEndedARead(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 200_000)
+	stream := a.open(t)
+	a.respond(func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n > 2 {
+			panic(http.ErrAbortHandler)
+		}
+		a.cut(w, r, 1000)
+		return true
+	})
+	_, err := stream.Seek(100_000, io.SeekStart)
+	require.NoError(t, err)
+	got := make([]byte, 1000)
+	_, err = io.ReadFull(stream, got)
+	require.NoError(t, err)
+	a.respond(nil)
+	_, err = stream.Seek(0, io.SeekCurrent)
+	require.NoError(t, err)
+	_, err = io.ReadFull(stream, got)
+	require.NoError(t, err)
+	assert.Equal(t, a.data[101_000:102_000], got)
 }
 
 func TestAStreamNeedsRangesAndAStrongETag(t *testing.T) {
@@ -2137,6 +2177,7 @@ func TestDownloadsAskAsTheyAreAsked(t *testing.T) {
 		_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, params, clinicaldoc.WithHeader("X-Synthetic", "1"), clinicaldoc.WithResponse(&response))
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusOK, response.StatusCode)
+		assert.Equal(t, ignored, strings.Contains(string(response.Body), `"url"`), "the last response is that to the question for the size, if there is one")
 		assert.ElementsMatch(t, want, headers)
 	}
 }

@@ -347,6 +347,26 @@ func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
 	assert.Empty(t, idle)
 }
 
+// Only what has the same end when it is sent twice is sent again after a failure that may have had its effect.
+func TestDoRepeatsWhatMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	for method, repeated := range map[string]bool{
+		http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true, http.MethodDelete: true,
+		http.MethodPost: false, http.MethodPatch: false, "REPORT": false,
+	} {
+		requests := 0
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			requests++
+			return madeResponse(r, http.StatusServiceUnavailable, ""), nil
+		})}, clinicaldoc.WithRetry(socketPolicy))
+		err := client.Do(t.Context(), method, "/v1/teams", nil, nil)
+		require.ErrorIs(t, err, clinicaldoc.ErrServer, method)
+		assert.Equal(t, repeated, requests > 1, method)
+		_, unknown := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
+		assert.Equal(t, !repeated, unknown, method)
+	}
+}
+
 func TestDoSendsBytesAndReadersAsTheyAre(t *testing.T) {
 	t.Parallel()
 	type sent struct {

@@ -52,6 +52,10 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 			d.reads = []int{http.StatusForbidden}
 			lost(d, true, d.byClinician)
 		}, 1, "the clinician's words", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"a 502, and the read fails": {func(d *noteServer) {
+			d.reads = []int{http.StatusForbidden}
+			d.faults = []writeFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
 		"a 502 that was carried out, then edited": {func(d *noteServer) {
 			d.faults = []writeFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
 		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
@@ -145,7 +149,7 @@ func TestATimeWithoutAZoneShowsNoChange(t *testing.T) {
 				writes := 0
 				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
 					if r.Method == http.MethodGet {
-						return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q}}`, text)), nil
+						return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,"created_at":"1999-12-30T00:00:00Z"}}`, text)), nil
 					}
 					writes++
 					return madeResponse(r, http.StatusBadGateway, `{}`), nil
@@ -516,6 +520,37 @@ func TestAnEditDuringTheCallIsAConflict(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 }
 
+// A client serves many people at once, whose edits are remembered and looked up side by side: the race detector says so.
+func TestManyEditAtOnce(t *testing.T) {
+	t.Parallel()
+	var refused sync.Map
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		id, name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], "theirs"
+		if r.Method == http.MethodPut {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return nil, err
+			}
+			if _, again := refused.LoadOrStore(id, true); !again {
+				return madeResponse(r, http.StatusServiceUnavailable, `{}`), nil
+			}
+			name = "ours"
+		}
+		return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"id":%s,"name":%q,"updated_at":"2024-05-01T10:11:12Z"}`, id, name)), nil
+	})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
+	var workers sync.WaitGroup
+	for worker := range int64(8) {
+		workers.Go(func() {
+			for i := range int64(20) {
+				note, err := client.Notes.Update(t.Context(), 20*worker+i+1, clinicaldoc.UpdateNoteParams{Name: new("ours")})
+				if assert.NoError(t, err) {
+					assert.Equal(t, "ours", note.Name)
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
 func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
@@ -549,18 +584,20 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, d.written, 1)
 	})
-	t.Run("a deletion that never arrived, then a replica without the note", func(t *testing.T) {
-		t.Parallel()
-		d := newNoteServer()
-		d.age = 40 * time.Second
-		client := d.client(t)
-		read, err := client.Notes.Get(socketContext(t), 9)
-		require.NoError(t, err)
-		d.faults, d.reads = []writeFault{{}}, []int{0, http.StatusNotFound}
-		_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "the note is there")
-		assert.Len(t, d.written, 1)
-	})
+	for _, clock := range []time.Duration{0, -time.Hour} { // of the service, by which the note is as old
+		t.Run("a deletion that never arrived, then a replica without the note, "+clock.String(), func(t *testing.T) {
+			t.Parallel()
+			d := newNoteServer()
+			d.age, d.clock = 40*time.Second-clock, clock
+			client := d.client(t)
+			read, err := client.Notes.Get(socketContext(t), 9)
+			require.NoError(t, err)
+			d.faults, d.reads = []writeFault{{}}, []int{0, http.StatusNotFound}
+			_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
+			require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "the note is there")
+			assert.Len(t, d.written, 1)
+		})
+	}
 	for name, tc := range map[string]struct {
 		edit  string
 		fault writeFault
@@ -584,6 +621,20 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 			assert.LessOrEqual(t, len(d.written), 1)
 		})
 	}
+	t.Run("an update that was carried out, and another text changed", func(t *testing.T) {
+		t.Parallel()
+		d := newNoteServer()
+		client := d.client(t)
+		read, err := client.Notes.Get(socketContext(t), 9)
+		require.NoError(t, err)
+		d.faults = []writeFault{{acts: true, then: func(n *servedNote) { n.Transcription = "the clinician's words" }}}
+		_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")}, clinicaldoc.IfUnchanged(read))
+		conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
+		require.True(t, ok, "%v", err)
+		assert.Equal(t, "the clinician's words", conflict.Current.Transcription)
+		require.ErrorContains(t, err, "it was carried out")
+		assert.Len(t, d.written, 1)
+	})
 	t.Run("an update that was not", func(t *testing.T) {
 		t.Parallel()
 		d := newNoteServer()
@@ -971,6 +1022,7 @@ func TestVersion(t *testing.T) {
 		"name":          func(n *clinicaldoc.ProgressNote) { n.Name = "a " },
 		"transcription": func(n *clinicaldoc.ProgressNote) { n.Transcription = "" },
 		"analysis":      func(n *clinicaldoc.ProgressNote) { n.Analysis = "D" },
+		"a text's end":  func(n *clinicaldoc.ProgressNote) { n.Name, n.Transcription = "ab", "\r\nc" },
 		"texts moved":   func(n *clinicaldoc.ProgressNote) { n.Transcription, n.Analysis = n.Analysis, n.Transcription },
 		"content":       func(n *clinicaldoc.ProgressNote) { n.Has.Content = false },
 		"transcribed":   func(n *clinicaldoc.ProgressNote) { n.Has.Transcription = false },

@@ -773,12 +773,13 @@ func TestACutUploadIsExplained(t *testing.T) {
 func TestStoragesRefusalIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
-		storage := socketHandler(t, socketStatus(status, friendlyAnswer))
+		storage := socketHandler(t, socketStatus(status, friendlyAnswer, "X-Request-Id", "storage-1"))
 		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
 		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
 		assertFriendly(t, err, "the recording's temporary address", "expired")
 		answered, ok := errors.AsType[*clinicaldoc.Error](err)
 		require.True(t, ok)
+		assert.Equal(t, "storage-1", answered.RequestID)
 		assertFriendly(t, answered, "the recording's temporary address", "expired")
 		assert.NotContains(t, answered.Error(), "token", "storage gets none")
 	}

@@ -175,6 +175,24 @@ func TestFindCreatedGivesALongUploadItsTime(t *testing.T) {
 	})
 }
 
+// The clocks of a loss are those of its end: by those of its beginning a long upload would make the service's seem to be ahead, and
+// its note older than it is, to another process.
+func TestTheNoteOfALongUploadIsFoundByAnotherProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			s.commit(r, sent)
+			time.Sleep(8 * time.Minute)
+			return s.respond(r, http.StatusGatewayTimeout, ""), nil
+		}
+		lost := lose(t, s.client(clinicaldoc.WithStallTimeout(time.Hour)), visit())
+		note, err := s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), likeness)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+	})
+}
+
 // The note exists, but something about it, or about the service, is not as it was sent: no word is said about it.
 func TestFindCreatedDoesNotMissAnAlteredNote(t *testing.T) {
 	t.Parallel()
@@ -844,6 +862,20 @@ func TestFindCreatedReadsTheNoteThatTheResponseNamed(t *testing.T) {
 	}
 }
 
+// When a named note was made is told by the service's clock, however far that is ahead.
+func TestFindCreatedReadsANamedNoteByTheServicesClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.ahead = 48 * time.Hour
+		id := s.keep(visited())
+		lost := &lostCreate{Params: visit(), SentAt: time.Now(), LostAt: time.Now(), NoteID: id}
+		note, err := s.client().Notes.FindCreated(t.Context(), lost, likeness)
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
 // The id is enough where nothing else is known of the note.
 func TestFindCreatedReadsANamedNoteWithoutANameAndAPatient(t *testing.T) {
 	t.Parallel()
@@ -1277,6 +1309,11 @@ func TestFindCreatedNeedsAListWithAProvenEnd(t *testing.T) {
 			}
 		}
 	}
+	often := func(s *fakeService) { // so that the second page of three leaves the window
+		for i := range 300 {
+			s.keep(visited().named("Earlier").sized(6).by(5).ago(time.Duration(300-i) * 12 * time.Minute))
+		}
+	}
 	together := func(s *fakeService) { // all in one second, so that no order shows
 		for range 250 {
 			s.keep(visited().named("Earlier").sized(6).by(5).ago(20 * time.Hour))
@@ -1292,6 +1329,7 @@ func TestFindCreatedNeedsAListWithAProvenEnd(t *testing.T) {
 		"numbered, one page":                 {nil, hourly(20), nil, 1, ""},
 		"numbered, empty":                    {nil, hourly(0), nil, 1, ""},
 		"numbered, past the window":          {nil, hourly(250), nil, 2, ""},
+		"numbered, past it on page 2":        {nil, often, nil, 5, ""},
 		"numbered, whose order is its own":   {nil, hourly(250), newestFirst, 7, ""},
 		"numbered, oldest first":             {nil, hourly(250), oldestFirst, 6, ""},
 		"numbered, no order":                 {nil, together, nil, 6, ""},
@@ -1687,6 +1725,20 @@ func TestFindCreatedKnowsThatACacheIsOld(t *testing.T) {
 	})
 }
 
+// Nor is a cache old for ever: what comes fresh is taken as it is.
+func TestFindCreatedForgetsACacheThatWasOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.onList = func() { s.age = map[bool]time.Duration{true: time.Hour}[s.lists == 0] }
+		_, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
+	})
+}
+
 func TestFindCreatedGoesByTheOldestPage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1725,6 +1777,25 @@ func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
 		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.EqualValues(t, 7, note.ID)
+	})
+}
+
+// Whatever the caller thinks of caches: a list that one has kept says nothing of a create since. It is said once, at every look.
+func TestFindCreatedAsksForNothingFromACacheThatTheCallerAllows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			assert.Equal(t, []string{"max-stale=3600", "no-cache"}, r.Header["Cache-Control"])
+			if requests++; requests < 3 {
+				return madeResponse(r, http.StatusBadGateway, `{}`), nil
+			}
+			return madeResponse(r, http.StatusOK, `{"data":[{"id":7,"name":"Visit","patient":{"id":4711}}],"meta":{"current_page":1,"last_page":1}}`), nil
+		})})
+		lost := &lostCreate{Params: visit(), SentAt: time.Now()}
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, UniqueName: true}, clinicaldoc.WithHeader("Cache-Control", "max-stale=3600"))
+		require.NoError(t, err)
+		assert.Equal(t, 3, requests)
 	})
 }
 
@@ -1971,7 +2042,10 @@ func TestNotCreatedIsSaidOnlyWhereItWasSent(t *testing.T) {
 		"no query":                {options{region}, nil, false},
 		"a filter":                {nil, options{clinicaldoc.WithQuery("signed", "1")}, false},
 		"names of requests": {
-			options{clinicaldoc.WithHeader("X-Request-ID", "synthetic-1"), clinicaldoc.WithHeader("Traceparent", "synthetic-1")},
+			options{
+				clinicaldoc.WithHeader("X-Request-ID", "synthetic-1"), clinicaldoc.WithHeader("Traceparent", "synthetic-1"), clinicaldoc.WithHeader("Tracestate", "synthetic-1"),
+				clinicaldoc.WithHeader("Baggage", "synthetic-1"), clinicaldoc.WithHeader("X-Amzn-Trace-ID", "synthetic-1"), clinicaldoc.WithHeader("Cache-Control", "no-store"),
+			},
 			options{clinicaldoc.WithHeader("X-Correlation-ID", "synthetic-2")}, true,
 		},
 		"conditions": {options{clinicaldoc.WithHeader("If-Match", "*")}, nil, true},
@@ -2071,6 +2145,78 @@ func TestNotCreatedIsSaidToTheSameUserWithAnotherToken(t *testing.T) {
 	})
 }
 
+// A token that is renewed between two pages spoils one look, not those after it.
+func TestATokenThatIsRenewedSpoilsOneLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		token := testToken
+		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+			clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return token, nil })))
+		require.NoError(t, err)
+		for range 150 { // two pages
+			s.keep(visited().named("Earlier").sized(6).by(5).ago(2 * time.Hour))
+		}
+		s.returned(client) // from now on the user is known
+		lost := lose(t, client, visit())
+		id := s.keep(visited())
+		s.instead = func(list int, _ *http.Request) *http.Response {
+			if list == 1 {
+				token = otherToken
+			}
+			return nil
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
+// Whose create it was is learned by asking, and kept: a later token of the user may ask then.
+func TestWhoSentItIsKeptOnceItIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		require.Zero(t, lost.UserID)
+		s.keep(visited().named("Other").sized(6).by(5)) // so that it matters who asks
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		note, err := client.Notes.FindCreated(ctx, lost, likeness)
+		lost = requireUndecided(t, note, err, "may still be at work")
+		assert.EqualValues(t, fakeUser, lost.UserID)
+		_, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), likeness, clinicaldoc.WithToken(otherToken))
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
+// Whose token it is with one tenant says nothing of another.
+func TestATokenMayBeAnotherUsersWithAnotherTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.me = func(r *http.Request) int64 {
+			return map[string]int64{"one": fakeUser, "two": 5}[r.Header.Get("X-Team")]
+		}
+		team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
+		client := s.client()
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) { return s.commit(r, sent), nil }
+		other := visit()
+		other.PatientID = 8
+		_, err := client.Notes.Create(t.Context(), other, team("one"))
+		require.NoError(t, err, "from now on the user is known there")
+		s.post = nil
+		_, err = client.Notes.Create(t.Context(), visit(), team("two"))
+		lost, ok := errors.AsType[*lostCreate](err)
+		require.True(t, ok, "%v", err)
+		id := s.keep(visited().by(5))
+		note, err := client.Notes.FindCreated(t.Context(), lost, likeness, team("two"))
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
 // restored is a loss as another process reads it, from JSON that may have been changed.
 func restored(t *testing.T, lost *lostCreate, change func(map[string]any)) *lostCreate {
 	t.Helper()
@@ -2100,8 +2246,11 @@ func TestNothingIsSaidAtAnotherService(t *testing.T) {
 	require.NoError(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	note, err = same.Notes.FindCreated(ended, restored(t, lost, nil), likeness)
-	requireUndecided(t, note, err, "context canceled")
+	for _, spelled := range []string{testBase, strings.ToUpper(testBase) + ":443/"} {
+		again := restored(t, lost, func(members map[string]any) { members["service"] = spelled })
+		note, err = same.Notes.FindCreated(ended, again, likeness)
+		requireUndecided(t, note, err, "context canceled")
+	}
 }
 
 // A journal of the version before names neither service nor user.
@@ -2253,9 +2402,17 @@ func TestTheControlOfAnotherServiceIsNotTaken(t *testing.T) {
 // What is learned of the clocks is kept: a third process need not begin anew.
 func TestTheClocksThatALookShowedAreKept(t *testing.T) {
 	t.Parallel()
+	for _, later := range []time.Duration{0, 5 * time.Minute} { // until then nobody knows whether our clock was set
+		testTheClocksThatALookShowed(t, later)
+	}
+}
+
+func testTheClocksThatALookShowed(t *testing.T, later time.Duration) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
 		lost := restored(t, lose(t, s.client(), visit()), nil)
+		time.Sleep(later)
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 		defer cancel()
 		note, err := s.client().Notes.FindCreated(ctx, lost, likeness)
@@ -2491,10 +2648,37 @@ func TestTheRecordingProvesTheNote(t *testing.T) {
 		assert.Equal(t, clinicaldoc.FindCreatedResult{By: "content", Recordings: 2}, result)
 		assert.Equal(t, 2, s.reads)
 
-		// Another process has only the JSON.
-		note, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{})
+		// Another process has only the JSON, or what somebody put together.
+		for _, sum := range []string{soundSHA256, strings.ToUpper(soundSHA256)} {
+			again := restored(t, lost, func(members map[string]any) { members["audio_sha256"] = sum })
+			note, err = s.client().Notes.FindCreated(t.Context(), again, findParams{})
+			require.NoError(t, err)
+			assert.Equal(t, own, note.ID)
+		}
+	})
+}
+
+// Recordings are read in the name of the call, as all else.
+func TestRecordingsAreReadInTheNameOfTheCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		var names []string
+		service := s.httpClient().Transport
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/audio-url") {
+				names = append(names, r.Header.Get("Authorization"))
+			}
+			return service.RoundTrip(r)
+		})})
+		_, err := client.Notes.Create(t.Context(), visit(), clinicaldoc.WithToken(otherToken))
+		lost, ok := errors.AsType[*lostCreate](err)
+		require.True(t, ok, "%v", err)
+		_, own := twoVisits(s)
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, clinicaldoc.WithToken(otherToken))
 		require.NoError(t, err)
 		assert.Equal(t, own, note.ID)
+		assert.Equal(t, []string{"Bearer " + otherToken, "Bearer " + otherToken}, names)
 	})
 }
 
@@ -2519,19 +2703,30 @@ func TestNoRecordingIsReadWhereLikenessDecides(t *testing.T) {
 	})
 }
 
-// What was found by likeness may turn out to be another's: a caller who knows can say so.
+// What was found by likeness may turn out to be another's: a caller who knows can say so, also by the id alone, since it is known
+// when the found one was made.
 func TestANoteThatWasFoundCanBeExcludedLater(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
-		s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true})
-		require.NoError(t, err)
-		_, err = client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true, ExcludeIDs: []int64{note.ID}})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-	})
+	for name, exclude := range map[string]func(id int64) findParams{
+		"its id": func(id int64) findParams { return findParams{WithoutAudio: true, ExcludeIDs: []int64{id}} },
+		"a note": func(id int64) findParams {
+			return findParams{WithoutAudio: true, ExcludeNotes: []*clinicaldoc.ProgressNote{{ID: id}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true})
+				require.NoError(t, err)
+				_, err = client.Notes.FindCreated(t.Context(), lost, exclude(note.ID))
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+			})
+		})
+	}
 }
 
 // Other bytes are another note only where the service was seen to keep recordings as they are sent.
@@ -2552,6 +2747,9 @@ func TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept(t *testing.T) {
 		"the hash may be of another recording": {control: true, rival: visited().of("sound"), change: func(e *lostCreate) {
 			*e = lostCreate{Params: visit(), SentAt: e.SentAt, LostAt: e.LostAt, AudioSize: 5, Service: e.Service, UserID: fakeUser}
 			e.Params.Audio = clinicaldoc.AudioBytes("a.wav", []byte("other"))
+		}},
+		"it keeps bytes, and somebody put the error together": {control: true, rival: visited().of(remade), notCreated: true, change: func(e *lostCreate) {
+			*e = lostCreate{Params: visit(), SentAt: e.SentAt, LostAt: e.LostAt, AudioSize: 5, AudioSHA256: soundSHA256, Service: e.Service, UserID: fakeUser}
 		}},
 		"the bytes can be read at any place, and be any": {control: true, rival: visited().of("sound"), change: func(e *lostCreate) {
 			e.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", strings.NewReader("other"), 5)
@@ -2914,6 +3112,23 @@ func TestANoteMaySeemOlderThanItIs(t *testing.T) {
 	}
 }
 
+// What a create shows that came after the loss counts as well.
+func TestWhatALaterCreateShowsOfTimesCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.zone = -5 * time.Hour
+		client := s.client()
+		lost := lose(t, client, visit())
+		_, own := twoVisits(s)
+		s.returned(client)
+		time.Sleep(2 * time.Hour)
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+	})
+}
+
 // The note that shows whether recordings are kept may be deleted: then the next one shows it. A loss carries one with it.
 func TestAnotherNoteShowsThatBytesAreKept(t *testing.T) {
 	t.Parallel()
@@ -3060,4 +3275,27 @@ func TestANoteOfAnotherTenantExplainsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A note that was found with a tenant is that tenant's, and explains itself to whoever asks there again.
+func TestAFoundNoteIsItsTenants(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		team := clinicaldoc.WithHeader("X-Team", "one")
+		_, err := client.Notes.Create(t.Context(), visit(), team)
+		first, ok := errors.AsType[*lostCreate](err)
+		require.True(t, ok, "%v", err)
+		other, own := twoVisits(s)
+		note, err := client.Notes.FindCreated(t.Context(), first, findParams{}, team)
+		require.NoError(t, err)
+		require.Equal(t, own, note.ID, "by its recording")
+		s.change(other, func(n *fakeNote) { n.id = 0 })
+		_, err = client.Notes.Create(t.Context(), visit(), team)
+		second, ok := errors.AsType[*lostCreate](err)
+		require.True(t, ok, "%v", err)
+		_, err = client.Notes.FindCreated(t.Context(), second, likeness, team)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
 }

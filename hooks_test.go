@@ -567,6 +567,17 @@ func TestHooksLearnOfPanics(t *testing.T) {
 	}
 }
 
+// An observer that panics keeps no end from the hooks.
+func TestHooksLearnOfWhatAnObserverLeft(t *testing.T) {
+	t.Parallel()
+	var told hookLog
+	observer := clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { panic("of the observer") })
+	client := serveWith(t, []clinicaldoc.Option{told.option(), observer},
+		call{url: notesPath + "/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}})
+	assert.PanicsWithValue(t, "of the observer", func() { _, _ = client.Notes.Get(t.Context(), 7) })
+	assert.Equal(t, "\n\t\tNotes.Get (panic)\n\t\t\t1: GET /v1/progress-notes/{id} 200\n", told.String())
+}
+
 // A hook that blocks holds up its call, whose context counts and whose stall timeout does not.
 func TestHooksThatBlock(t *testing.T) {
 	t.Parallel()

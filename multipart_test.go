@@ -446,6 +446,9 @@ func TestUploadedFileIsClosed(t *testing.T) {
 		_, err = socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source}, clinicaldoc.WithQuery("", ""))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Zero(t, openCount(t, path))
+		_, err = source.SHA256()
+		require.NoError(t, err)
+		assert.Zero(t, openCount(t, path))
 		require.NoError(t, os.Truncate(path, 9)) // then it is refused as another one
 		_, err = source.SHA256()
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
@@ -553,6 +556,23 @@ func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
 		assert.Equal(t, size, lost.AudioSize)
 		assert.Empty(t, lost.AudioSHA256)
 	}
+}
+
+// Whoever wants to know what is sent knows it before the last bytes leave.
+func TestTheHashIsThereBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return nil, err
+		}
+		return madeResponse(r, http.StatusCreated, smallNote), nil
+	})})
+	var sum, committed string
+	_, err := client.Notes.Create(creates.WantSum(t.Context(), &sum), clinicaldoc.CreateNoteParams{
+		Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound")), BeforeCommit: func(context.Context) error { committed = sum; return nil },
+	})
+	require.NoError(t, err)
+	assert.Equal(t, soundSHA256, committed)
 }
 
 // lateAudio holds back its last read until somebody lets it go.

@@ -98,6 +98,14 @@ func TestNotesList(t *testing.T) {
 	assert.True(t, page.HasNext())
 }
 
+// What a call adds to the query stands beside what the list says, and takes nothing of it away.
+func TestNotesListSendsTheCallsQueryToo(t *testing.T) {
+	t.Parallel()
+	client := serve(t, call{url: notesPath + "?filter=synthetic&per_page=10&per_page=5", response: `{"data":[]}`})
+	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: 10}, clinicaldoc.WithQuery("per_page", "5"), clinicaldoc.WithQuery("filter", "synthetic"))
+	require.NoError(t, err)
+}
+
 func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
 	for query, params := range map[string]clinicaldoc.ListNotesParams{

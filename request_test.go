@@ -848,6 +848,7 @@ func TestLimiterIsAskedBeforeEachAttempt(t *testing.T) {
 		}, clinicaldoc.WithLimiter(limiter))
 		_, err := c.Notes.Get(t.Context(), 9)
 		require.ErrorIs(t, err, refusal)
+		require.ErrorIs(t, err, clinicaldoc.ErrServer, "why another attempt was needed")
 		assert.Equal(t, 4, asked)
 		assert.Equal(t, 3, attempts)
 	})

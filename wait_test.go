@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -459,6 +461,36 @@ func TestWaitSurvivesALaggingReplicaJustAfterCreate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While this client deletes a note, not finding it is no sign of a replica that lags.
+func TestANoteThatIsBeingDeletedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newPolled(t, func(_ int, _ time.Duration, r *http.Request) *reply {
+			switch r.Method {
+			case http.MethodPost:
+				return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+			case http.MethodDelete:
+				time.Sleep(5 * time.Second) // it is carried out, and the response under way
+				return made(r, 200, `{}`)
+			}
+			return made(r, 404, `{}`)
+		})
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+		require.NoError(t, err)
+		var workers sync.WaitGroup
+		workers.Go(func() {
+			_, err := client.Notes.Delete(t.Context(), 7)
+			assert.NoError(t, err)
+		})
+		time.Sleep(time.Second)
+		begin := time.Now()
+		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+		_ = requireWaitError(t, err, clinicaldoc.ErrNotFound)
+		assert.Zero(t, time.Since(begin))
+		workers.Wait()
+	})
 }
 
 // What is asked just after Create may be told by a replica that lags, however long the response takes to arrive.
@@ -1910,5 +1942,32 @@ func TestWaitAllKeepsTheIDsOfTheCall(t *testing.T) {
 		}
 		assert.Equal(t, []int64{2, 3}, got)
 		assert.Equal(t, []int64{3, 5, 3}, ids)
+	})
+}
+
+// counted is a context that knows how many were derived from it and are not ended.
+type counted struct {
+	context.Context //nolint:containedctx // its values
+
+	done chan struct{}
+	open *atomic.Int32
+}
+
+func (c counted) Done() <-chan struct{} { return c.done }
+
+func (c counted) AfterFunc(func()) (stop func() bool) {
+	c.open.Add(1)
+	return func() bool { c.open.Add(-1); return true }
+}
+
+// A wait that is over leaves nothing with the caller's context, nor a timer of 24 hours with the process.
+func TestAWaitLeavesNoContextBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := newPolled(t, always(200, noteIn(7, clinicaldoc.StageComplete)))
+		ctx := counted{t.Context(), make(chan struct{}), new(atomic.Int32)}
+		_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+		require.NoError(t, err)
+		assert.Zero(t, ctx.open.Load())
 	})
 }

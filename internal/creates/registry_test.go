@@ -1,6 +1,8 @@
 package creates_test
 
 import (
+	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -157,6 +159,41 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 		})
 	}
 	workers.Wait()
+}
+
+// Nothing of it belongs to one goroutine: the race detector says so.
+func TestManyGoroutinesShareAllOfIt(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	header := http.Header{"Date": {noon.UTC().Format(http.TimeFormat)}}
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for i := range 100 {
+				at := noon.Add(time.Duration(i) * time.Second)
+				id, token := int64(i+1), strconv.Itoa(i)
+				note, l := creates.NewRef(id, at), creates.NewCreate(id, "Visit", 5, "", at, "")
+				m.Unresolved(l)
+				m.SawClock(header, at)
+				m.Clocks(at)
+				m.Returned(note, at, at)
+				m.SetRecording(note, creates.Recording{Size: 5})
+				m.Recording(note)
+				m.SetControl("audio/wav", creates.Control{Note: note})
+				m.Control("audio/wav")
+				m.Learn(token, id)
+				m.User(token)
+				m.Knows(m.View(l), nil, note)
+				m.SetDeleted(id, creates.Deleted)
+				m.Note(id)
+				m.Resolve(l)
+			}
+		})
+	}
+	workers.Wait()
+	assert.True(t, m.Clocks(noon).Known)
+	assert.EqualValues(t, 100, m.User("99"))
+	assert.Equal(t, creates.View{}, m.View(creates.NewCreate(1, "Visit", 5, "", noon.Add(time.Millisecond), "")), "all are resolved")
 }
 
 func TestAddRemembersTheTime(t *testing.T) {

@@ -27,8 +27,15 @@ func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 		t.Cleanup(func() { timer.Stop() })
 	}
 	var attempts []weak.Pointer[Attempt]
+	var recordings []weak.Pointer[byte]
 	for range 20 {
-		c := newRequest(Reads, func(*http.Request) (*http.Response, error) { return responds(200, "synthetic"), nil })
+		c := newRequest(Creates, func(r *http.Request) (*http.Response, error) {
+			_, err := io.Copy(io.Discard, r.Body)
+			return responds(200, "synthetic"), err
+		})
+		recording := make([]byte, 4<<10)
+		c.Method, c.Body = http.MethodPost, &Body{Bytes: recording}
+		recordings = append(recordings, weak.Make(&recording[0]))
 		result, err := c.Do(t.Context())
 		require.NoError(t, err)
 		attempts = append(attempts, weak.Make(result.Last))
@@ -37,8 +44,9 @@ func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.GC()
-	for _, attempt := range attempts {
+	for i, attempt := range attempts {
 		assert.Nil(t, attempt.Value())
+		assert.Nil(t, recordings[i].Value())
 	}
 }
 
@@ -81,6 +89,80 @@ func TestAnAttemptEndsItsContext(t *testing.T) {
 	require.NoError(t, err)
 	defer result.Release()
 	assert.Error(t, sent.Context().Err(), "what a transport left behind ends with the attempt")
+}
+
+// counted is a context that knows how many were derived from it and are not ended.
+type counted struct {
+	context.Context //nolint:containedctx // its values
+
+	done chan struct{}
+	open *atomic.Int32
+}
+
+func (c counted) Done() <-chan struct{} { return c.done }
+
+func (c counted) AfterFunc(func()) (stop func() bool) {
+	c.open.Add(1)
+	return func() bool { c.open.Add(-1); return true }
+}
+
+// A context that is not ended stays with the caller's, and a timer with the process, until its time has come.
+func TestAnAttemptLeavesNoContextBehind(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{0, time.Hour} {
+		ctx := counted{t.Context(), make(chan struct{}), new(atomic.Int32)}
+		r := newRequest(Reads, func(*http.Request) (*http.Response, error) {
+			assert.Positive(t, ctx.open.Load())
+			return responds(http.StatusOK, "{}"), nil
+		})
+		r.Peer.Timeout = timeout
+		result, err := r.Do(ctx)
+		require.NoError(t, err)
+		result.Release()
+		assert.Zero(t, ctx.open.Load(), timeout)
+	}
+}
+
+// leftOpen is a body that knows whether it was closed.
+type leftOpen struct {
+	io.Reader
+	closed bool
+}
+
+func (b *leftOpen) Close() error { b.closed = true; return nil }
+
+// What is not given on is closed, however long it is: a body that stays open keeps its connection from everybody.
+func TestResponsesThatAreNotGivenOnAreClosed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		effect Effect
+		body   *Body
+		first  *http.Response
+	}{
+		"a redirect":                      {Reads, nil, responds(http.StatusFound, "", "Location", "/v1/moved")},
+		"a refusal of the announcement":   {Creates, &Body{Bytes: make([]byte, ExpectSize+1)}, responds(http.StatusExpectationFailed, "")},
+		"a connection for something else": {Reads, nil, responds(http.StatusSwitchingProtocols, "")},
+		"another thing than was asked for": {Repeatable, &Body{Bytes: []byte("{}")}, &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{}, Request: &http.Request{Method: http.MethodGet, Response: responds(http.StatusFound, "")},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, left, requests := newRequest(tc.effect, nil), &leftOpen{Reader: io.LimitReader(endless{}, 1<<20)}, 0
+			if r.Body = tc.body; r.Body != nil {
+				r.Method = http.MethodPut
+			}
+			tc.first.Body = left
+			_, err := sent(t, r, func(*http.Request) (*http.Response, error) {
+				if requests++; requests > 1 {
+					return responds(http.StatusOK, "{}"), nil
+				}
+				return tc.first, nil
+			})
+			require.NoError(t, err)
+			assert.True(t, left.closed)
+		})
+	}
 }
 
 type receiver func()

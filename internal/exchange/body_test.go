@@ -2,8 +2,11 @@ package exchange
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,4 +56,19 @@ func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
 	r.Release()
 	r.Release()
 	assert.Len(t, buffers, 1)
+}
+
+// A transport may send the copy that it was given, and never read the body itself: the server may have all of it.
+func TestACopyOfABodyMayHaveLeft(t *testing.T) {
+	t.Parallel()
+	state, request := new(SendState), &http.Request{Header: http.Header{}}
+	state.Watchdog.Guard(t.Context(), time.Minute)
+	defer state.Watchdog.Stop()
+	state.Attach(request, &Body{Bytes: make([]byte, SmallSize+1)}, true)
+	copied, err := request.GetBody()
+	require.NoError(t, err)
+	n, err := io.Copy(io.Discard, copied)
+	require.NoError(t, err)
+	assert.EqualValues(t, SmallSize+1, n)
+	assert.Equal(t, Wholly, state.Conclude(errors.New("synthetic")))
 }

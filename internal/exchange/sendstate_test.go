@@ -224,6 +224,7 @@ func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
 			"continue": {func(_ *exchange.SendState, trace *httptrace.ClientTrace) { trace.Got100Continue() }, "headend"},
 			"interim":  {func(_ *exchange.SendState, trace *httptrace.ClientTrace) { _ = trace.Got1xxResponse(103, nil) }, "headend"},
 			"over":     {func(state *exchange.SendState, _ *httptrace.ClientTrace) { state.Close() }, ""},
+			"neither":  {func(*exchange.SendState, *httptrace.ClientTrace) { time.Sleep(time.Second) }, ""}, // a transport may wait for the body's end
 		} {
 			_, state := newState(t)
 			trace := state.Trace(true)
@@ -392,11 +393,13 @@ type stale struct {
 	conns []net.Conn
 	idle  []time.Duration
 	got   []string
+	sent  []*http.Request
 	proto int   // major version of the responses
 	again error // what a transport hears that would send it a second time
 }
 
 func (s *stale) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.sent = append(s.sent, r)
 	trace := httptrace.ContextClientTrace(r.Context())
 	trace.GetConn("")
 	conn, idle := s.conns[0], s.idle[0]
@@ -429,6 +432,9 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		require.NoError(t, err, "nothing of the body was read for the first")
 		assert.Equal(t, 1, result.Attempts, "it is no retry")
 		assert.Equal(t, []string{"headend"}, transport.got)
+		if skipped {
+			assert.NotSame(t, transport.sent[0], transport.sent[1], "the transport may still hold on to the first")
+		}
 		_, err = first.Write(nil)
 		assert.Equal(t, skipped, errors.Is(err, io.ErrClosedPipe))
 		assert.Equal(t, skipped, transport.again != nil, "nobody sends a second time what has left by the second")

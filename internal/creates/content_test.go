@@ -1,0 +1,74 @@
+package creates_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+)
+
+func TestHowMuchASearchReads(t *testing.T) {
+	t.Parallel()
+	var r creates.Reading
+	r.Begin(noon)
+	assert.True(t, r.May(noon.Add(5*time.Minute-1)))
+	assert.False(t, r.May(noon.Add(5*time.Minute)), "a look has its time")
+	for range 3 {
+		assert.True(t, r.May(noon))
+		r.Failed(true)
+	}
+	assert.False(t, r.May(noon), "and its failures")
+	later := noon.Add(time.Hour)
+	r.Begin(later)
+	assert.True(t, r.May(later), "the next one has its own")
+	for range 9 {
+		assert.True(t, r.Left())
+		r.Failed(false)
+	}
+	assert.False(t, r.Left(), "a search has so many")
+	whole := creates.Reading{Read: 29}
+	assert.True(t, whole.Left())
+	whole.Read++
+	assert.False(t, whole.Left())
+}
+
+// What one note shows of a media type is enough, and stays; one that cannot show it makes room.
+func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	shown := func(mediaType string, c creates.Control) int64 {
+		m.SetControl(mediaType, c)
+		if known := m.Control(mediaType); known != nil {
+			return known.Note.ID
+		}
+		return 0
+	}
+	of := func(id int64) creates.Control {
+		return creates.Control{Note: creates.NewRef(id, noon), SHA256: "synthetic"}
+	}
+	assert.Zero(t, shown("", of(1)), "a recording of no type shows nothing of others")
+	assert.EqualValues(t, 1, shown("audio/wav", of(1)))
+	assert.EqualValues(t, 1, shown("audio/wav", of(2)))
+	assert.EqualValues(t, 2, shown("audio/ogg", of(2)))
+	unread := of(1)
+	unread.Failed = true
+	assert.EqualValues(t, 1, shown("audio/wav", unread))
+	assert.EqualValues(t, 3, shown("audio/wav", of(3)), "the first could not be read")
+	equal := of(3)
+	equal.Shows = creates.Equal
+	assert.EqualValues(t, 3, shown("audio/wav", equal))
+	assert.EqualValues(t, 3, shown("audio/wav", unread), "it has been seen")
+	assert.Equal(t, creates.Equal, m.Control("audio/wav").Shows)
+}
+
+// Journals keep it.
+func TestWhatIsKeptOfANoteThatShows(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(creates.Control{Note: creates.NewRef(7, noon), Size: 5, SHA256: "synthetic", Failed: true, Shows: creates.Equal})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"note":{"id":7,"made":1767355200},"size":5,"sha256":"synthetic"}`, string(text))
+}
