@@ -997,3 +997,18 @@ func TestANoteIsKnownWhateverTheClockWasThatSentIt(t *testing.T) {
 		assert.Len(t, srv.Notes(), 2)
 	})
 }
+
+// A record that is damaged keeps the patient's doubts undecided, and they say so.
+func TestADoubtSaysWhichRecordIsInItsWay(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		never := func(context.Context, ingest.Entry) error { return nil }
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: refusing{failing{file, never}, nil, ingest.ErrJournalDamaged}, AllNew: true}
+		results, err := collect(t.Context(), u, recordings(0, 1))
+		require.NoError(t, err)
+		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results))
+		require.ErrorIs(t, results[0].Err, ingest.ErrJournalDamaged)
+		assert.False(t, results[0].Until.IsZero())
+	})
+}

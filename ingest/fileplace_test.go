@@ -77,6 +77,18 @@ func TestAJournalBehindALinkStaysOneFile(t *testing.T) {
 	needLink(t, path, link)
 	_, err := ingest.OpenJournal(t.Context(), link)
 	require.ErrorIs(t, err, ingest.ErrJournalInUse)
+
+	// One that is begun behind a link is its file as well, wherever the link leads later.
+	folder := filepath.Join(dir, "folder")
+	needLink(t, filepath.Join(dir, "data"), folder)
+	j, err := ingest.BeginJournal(t.Context(), filepath.Join(folder, "second.journal"), ingest.Owner{Service: service})
+	require.NoError(t, err)
+	bind(t, j, service)
+	require.NoError(t, os.Remove(folder))
+	needLink(t, dir, folder)
+	put(t, j, 1, ingest.StateCreated)
+	require.NoError(t, j.Close())
+	assert.Equal(t, 1, entriesOf(t, filepath.Join(dir, "data", "second.journal")))
 }
 
 func TestCompactionReplacesTheFileBehindALink(t *testing.T) {
@@ -220,6 +232,18 @@ func TestBeginningAJournalIsAnActOfItsOwn(t *testing.T) {
 	_, err = ingest.BeginJournal(t.Context(), path+"-2", owner)
 	require.ErrorIs(t, err, fs.ErrExist, "what is empty may have been emptied")
 	assert.Equal(t, 1, entriesOf(t, path))
+
+	// One that could not be begun is nobody's, and can be repaired at once.
+	full := &stubborn{durable.From(t.Context()), func(done string) error {
+		if done == "write" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	_, err = ingest.BeginJournal(disk.With(t.Context(), full), path+"-3", owner)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	_, err = ingest.SalvageJournal(t.Context(), path+"-3", owner)
+	require.NoError(t, err)
 }
 
 func TestAJournalIsAUsersToo(t *testing.T) {
@@ -254,7 +278,7 @@ func (s *stubborn) Open(name string, unlocked bool) (disk.File, error) {
 }
 
 func (s *stubborn) Create(name string, unlocked bool) (disk.File, error) {
-	if err := s.fail("create"); err != nil {
+	if err := s.fail("create"); err != nil && (!unlocked || !errors.Is(err, disk.ErrNoLocks)) {
 		return nil, err
 	}
 	f, err := s.FS.Create(name, unlocked)
@@ -379,6 +403,32 @@ func TestAPlaceWithoutLocksIsRefusedUnlessAskedFor(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, j.Close())
 	}
+
+	// Whatever is done with it there needs none then.
+	ctx, owner := disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
+		if done == "open" || done == "create" {
+			return disk.ErrNoLocks
+		}
+		return nil
+	}}), ingest.Owner{Service: service}
+	path = journalPath(t)
+	_, err := ingest.BeginJournal(ctx, path, owner)
+	require.ErrorIs(t, err, disk.ErrNoLocks)
+	j, err := ingest.BeginJournal(ctx, path, owner, ingest.WithoutLock())
+	require.NoError(t, err)
+	fill(t, j)
+	bind(t, j, service)
+	require.NoError(t, j.Warning(), "its outdated lines are dropped")
+	require.NoError(t, j.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	content[len(content)/2] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	_, err = ingest.OpenJournal(ctx, path, ingest.WithoutLock())
+	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+	lost, err := ingest.SalvageJournal(ctx, path, owner, ingest.WithoutLock())
+	require.NoError(t, err)
+	assert.Positive(t, lost)
 }
 
 // version1 is a journal as the version before wrote it.
@@ -672,7 +722,7 @@ func TestEntriesAreKeptWhole(t *testing.T) {
 	// What is longer than a line has room for is cut, and nothing in it ends the line.
 	long := entry(3, ingest.StateInDoubt)
 	long.Why, long.Loss = "x"+strings.Repeat("\x7fé", 150), []byte(`"`+strings.Repeat("x", 4000)+`"`)
-	long.By = strings.Repeat("a person ", 30)
+	long.By = strings.Repeat("a pers\u00f6n ", 30)
 	claim, err = j.Claim(t.Context(), key(3))
 	require.NoError(t, err)
 	require.NoError(t, claim.Save(t.Context(), long))

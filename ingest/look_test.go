@@ -158,6 +158,9 @@ func TestALostJournalIsADoubtWhereRecordingsCannotBeRead(t *testing.T) {
 				if name == "no URLs" || name == "storage fails" {
 					require.ErrorContains(t, results[0].Err, "cannot be read", "and not that it is not known yet")
 				}
+				if name == "no URLs" {
+					require.ErrorIs(t, results[0].Err, clinicaldoc.ErrNotFound, "it says why")
+				}
 			}
 			assert.Len(t, srv.Notes(), 3)
 		})

@@ -46,8 +46,9 @@ func TestAManifestInCSVAndInJSONIsTheSame(t *testing.T) {
 			{File: filepath.Join(dir, "rec", "3.wav"), Params: clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 8}},
 		}, got)
 	}
-	_, err := ingest.ReadManifest(filepath.Join(t.TempDir(), "missing"))
+	_, err := ingest.ReadManifest(filepath.Join(t.TempDir(), "Canary"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+	assert.NotContains(t, err.Error(), "Canary", "its name may be a patient's")
 }
 
 func TestAManifestIsCheckedWhole(t *testing.T) {
@@ -71,6 +72,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":                                                  {1: "patient", 2: "JSON"},
 		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:                                                {1: "neither"},
 		head + "a,7,1,n,rec\n":                                                                          {2: "no file"},
+		head + "a,7,1,n,1.wav/Canary\n":                                                                 {2: "cannot be uploaded"},
 		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n":                                                         {2: "patient", 3: "prompt"},
 		`{"patient":7,"path":"1.wav","patient":8}`:                                                      {1: "twice"},
 	} {

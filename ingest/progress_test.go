@@ -164,7 +164,9 @@ func TestNothingPrintsNames(t *testing.T) {
 	r := ingest.Recording{Key: secret, File: "/" + secret, Params: clinicaldoc.CreateNoteParams{Name: secret, PatientID: 8765432109876543}}
 	result := ingest.Result{Recording: r, Status: ingest.InDoubt, Until: time.Now(), Err: fmt.Errorf("about %s", secret)}
 	event := ingest.Event{Recording: r, Result: &result}
-	for _, value := range []any{r, result, event, &event, []ingest.Result{result}, ingest.Progress{}} {
+	pause := ingest.Pause{Why: result.Err, Next: time.Now()}
+	report := ingest.Report{Results: []ingest.Result{result}, Left: []ingest.Recording{r}, Pauses: []ingest.Pause{pause}, Err: result.Err}
+	for _, value := range []any{r, result, event, &event, []ingest.Result{result}, ingest.Progress{}, pause, ingest.Event{Pause: &pause}, report, &report} {
 		var out bytes.Buffer
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			fmt.Fprintf(&out, verb+"\n", value)

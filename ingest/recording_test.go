@@ -109,6 +109,22 @@ func TestTheKeyOfAFileIsOfItsContentAndItsNotesName(t *testing.T) {
 	assert.NotEqual(t, first, second, "none of its parts can be taken for another's")
 }
 
+// A recording that got its key is as it was otherwise: its file is opened when its turn comes.
+func TestAKeyedRecordingIsAsItWas(t *testing.T) {
+	t.Parallel()
+	path := files(t, 1)[0]
+	named := &clinicaldoc.AudioSource{ContentType: "audio/x-synthetic"}
+	for _, audio := range []*clinicaldoc.AudioSource{nil, named} {
+		r := ingest.Recording{File: path, Params: paramsOf(path)}
+		r.Params.Audio = audio
+		keyed, err := r.WithKey()
+		require.NoError(t, err)
+		assert.NotEmpty(t, keyed.Key)
+		assert.Equal(t, sumOf(ingest.Recording{Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", sound(0))}}), keyed.SHA256)
+		assert.Same(t, audio, keyed.Params.Audio)
+	}
+}
+
 // A process that is killed then leaves the hash to the next one, whatever the recording came from.
 func TestTheJournalKnowsWhatWasSentBeforeTheLastBytesLeave(t *testing.T) {
 	t.Parallel()

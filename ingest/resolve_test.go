@@ -176,7 +176,12 @@ func TestAPersonGivesTheNoteThatTheResponseNamed(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":`, id)))
+	named := func() { // and nothing is found out before the run is ended
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":`, id)))
+		srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").Always())
+	}
+	named()
 	ctx, cancel := context.WithCancel(t.Context())
 	path := journalPath(t)
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), AllNew: true}
@@ -189,12 +194,14 @@ func TestAPersonGivesTheNoteThatTheResponseNamed(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, ingest.InDoubt, results[0].Status)
 	require.Equal(t, id, results[0].NoteID)
+	srv.ClearFaults()
 	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person"}), "or says that it is none")
 	checkEntries(t, path)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":`, id)))
+	named()
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	results, err = collect(ctx, u, ingest.Recordings(onePatient(1)))
 	require.ErrorIs(t, err, context.Canceled)
+	srv.ClearFaults()
 	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: id, By: "a person"}))
 }

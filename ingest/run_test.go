@@ -280,6 +280,8 @@ func TestWhateverAJournalFailsAtEndsTheRun(t *testing.T) {
 		}
 	}
 	var second atomic.Bool
+	met := make(chan struct{})
+	meet := sync.OnceFunc(func() { close(met) })
 	for name, c := range map[string]struct {
 		answer int
 		claims error
@@ -300,9 +302,11 @@ func TestWhateverAJournalFailsAtEndsTheRun(t *testing.T) {
 		}},
 		"two commits": {status: ingest.Refused, want: synthetic, saves: func(context.Context, ingest.Entry) error {
 			if second.Swap(true) {
+				meet()
 				time.Sleep(time.Second)
 				return errors.New("a consequence")
 			}
+			<-met // the run must not end before both were begun
 			return synthetic
 		}},
 	} {
@@ -1077,5 +1081,94 @@ func TestTheEndOfARunIsNotTheEndOfItsJournal(t *testing.T) {
 			states[e.State]++
 		}
 		assert.Equal(t, map[ingest.State]int{ingest.StateCreated: 1, ingest.StateClaimed: 1}, states)
+	})
+}
+
+// slowRelease is a journal on a network, which takes a second to let go of a key.
+type slowRelease struct {
+	ingest.Journal
+	held *atomic.Int32
+}
+
+type slowReleaseClaim struct {
+	ingest.Claim
+	held *atomic.Int32
+}
+
+func (j slowRelease) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := j.Journal.Claim(ctx, key)
+	if err == nil {
+		j.held.Add(1)
+	}
+	return slowReleaseClaim{claim, j.held}, err
+}
+
+func (c slowReleaseClaim) Release() {
+	time.Sleep(time.Second)
+	c.Claim.Release()
+	c.held.Add(-1)
+}
+
+// A run is over when it has let go of what it had in hand: the next one would find it taken.
+func TestARunIsOverWhenItHasLetGo(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1}
+		_, err := collect(t.Context(), u, ingest.Recordings(twin(0), twin(1)))
+		require.NoError(t, err)
+		var held atomic.Int32
+		u.Client, u.Journal = srv.Client(quick()), slowRelease{file, &held}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // between two questions about it
+		defer cancel()
+		results, err := collect(ctx, u, ingest.Recordings(twin(1)))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results))
+		assert.Zero(t, held.Load())
+	})
+}
+
+// A journal that does not come to write down notes holds up what comes: no more become notes than can be known of in the end.
+func TestNotesThatAreNotWrittenDownHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		again := make(chan struct{})
+		journal := failing{file, func(_ context.Context, e ingest.Entry) error {
+			if e.State == ingest.StateCreated {
+				<-again
+			}
+			return nil
+		}}
+		time.AfterFunc(time.Minute, func() {
+			assert.Len(t, srv.Notes(), 4, "two for each worker")
+			close(again)
+		})
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2, AllNew: true}
+		results, err := collect(t.Context(), u, recordings(0, 40))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 40}, statuses(results))
+	})
+}
+
+// An entry tells when its state began, and when what it tells of was sent: also of a recording that is sent once more.
+func TestAnEntryTellsItsOwnTimes(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond)) // it was sent seconds ago then
+		var states []ingest.State
+		journal := watched{file, func(e ingest.Entry) {
+			states = append(states, e.State)
+			assert.Zero(t, time.Since(e.At), e.State)
+			if e.State == ingest.StateCommitting {
+				assert.Less(t, time.Since(e.SentAt), time.Second)
+			}
+		}}
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results))
+		assert.Equal(t, []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateCommitting, ingest.StateCreated}, states)
 	})
 }

@@ -149,6 +149,7 @@ func TestALossThatCouldNotBeWrittenDownStaysOne(t *testing.T) {
 			require.Error(t, err)
 			require.Len(t, results, 1)
 			assert.Equal(t, ingest.InDoubt, results[0].Status)
+			assert.True(t, doubt.Until.Equal(results[0].Until), "it is told until when")
 			time.Sleep(time.Minute)
 		}
 		fails = false

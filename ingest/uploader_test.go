@@ -30,14 +30,16 @@ func TestEachRecordingBecomesOneNoteHoweverOftenItIsRun(t *testing.T) {
 	for run, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere, ingest.AlreadyThere} {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
-		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 8}
+		u, begun := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 8}, time.Now()
 		results, err := collect(t.Context(), u, recordings(0, 50))
 		require.NoError(t, err)
 		require.NoError(t, journal.Close())
+		took := time.Since(begun)
 		assert.Equal(t, map[ingest.Status]int{want: 50}, statuses(results), "run %d", run)
 		for _, r := range results {
 			assert.Positive(t, r.NoteID)
 			assert.Equal(t, want == ingest.Created, r.Note != nil)
+			assert.LessOrEqual(t, r.Took, took)
 		}
 	}
 	names := noteNames(srv)
@@ -619,6 +621,32 @@ func TestACallersBeforeCommitIsHeard(t *testing.T) {
 	assert.Equal(t, ingest.Refused, results[0].Status)
 	require.ErrorIs(t, results[0].Err, io.ErrClosedPipe)
 	assert.Empty(t, srv.Notes())
+}
+
+// attemptKey is of what a hook says of an attempt.
+type attemptKey struct{}
+
+// A commit is a part of its attempt: the caller's BeforeCommit and the journal see what the client's hooks know of that.
+func TestACommitIsAPartOfItsAttempt(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	client := srv.Client(clinicaldoc.WithHooks(clinicaldoc.Hooks{
+		AttemptStart: func(ctx context.Context, attempt clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+			return context.WithValue(ctx, attemptKey{}, attempt.Operation), clinicaldoc.TraceContext{}
+		},
+	}))
+	seen := map[string]any{}
+	journal := failing{openJournal(t, srv.URL, journalPath(t)), func(ctx context.Context, e ingest.Entry) error {
+		if e.State == ingest.StateCommitting {
+			seen["the journal"] = ctx.Value(attemptKey{})
+		}
+		return nil
+	}}
+	r := recording(0)
+	r.Params.BeforeCommit = func(ctx context.Context) error { seen["the caller"] = ctx.Value(attemptKey{}); return nil }
+	_, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal, AllNew: true}, ingest.Recordings(r))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"the caller": "Notes.Create", "the journal": "Notes.Create"}, seen)
 }
 
 // An iterator may wait for what comes next, as for files that appear in a folder.

@@ -1,12 +1,14 @@
 package durable
 
 import (
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestAPathIsSpelledAsItsFoldersWriteIt(t *testing.T) {
@@ -46,4 +48,38 @@ func TestAPathIsSpelledAsItsFoldersWriteIt(t *testing.T) {
 	} {
 		assert.Equal(t, filepath.FromSlash(c.want), spelled(filepath.FromSlash(c.path), c.exists, list), c.path)
 	}
+}
+
+// The name of a file stays right when the process goes to another folder.
+func TestANameIsWhole(t *testing.T) {
+	t.Parallel()
+	name, err := From(t.Context()).Resolve("system_test.go")
+	require.NoError(t, err)
+	assert.True(t, filepath.IsAbs(name), name)
+	assert.Equal(t, "system_test.go", filepath.Base(name))
+}
+
+// Of two files one is left open: the one that stands in the place.
+func TestReplaceLeavesOneFileOpen(t *testing.T) {
+	t.Parallel()
+	disk, dir := From(t.Context()), t.TempDir()
+	path, next := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	old, err := disk.Create(path, false)
+	require.NoError(t, err)
+	made, err := disk.Create(next, false)
+	require.NoError(t, err)
+	there, err := disk.Replace(made, filepath.Join(dir, "none"), old, path)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = there.Write([]byte("a"))
+	require.NoError(t, err, "the old one stays")
+	require.ErrorIs(t, made.Sync(), fs.ErrClosed)
+	require.NoError(t, disk.Remove(next))
+
+	made, err = disk.Create(next, false)
+	require.NoError(t, err)
+	now, err := disk.Replace(made, next, there, path)
+	require.NoError(t, err)
+	require.NoError(t, now.IsAt(path))
+	require.ErrorIs(t, there.Sync(), fs.ErrClosed)
+	require.NoError(t, now.Close())
 }
