@@ -987,6 +987,14 @@ func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.Equal(t, []string{"PUT", "GET", "GET"}, service.log)
 	})
+	t.Run("refused, and the read asked to wait, without retries", func(t *testing.T) {
+		t.Parallel()
+		service := &signable{busy: true, steps: []func(*signable, http.ResponseWriter, *http.Request){answered(http.StatusForbidden, "synthetic")}}
+		srv := socketHandler(t, service.ServeHTTP)
+		_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9, clinicaldoc.WithoutRetry())
+		require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+		assert.Equal(t, []string{"PUT", "GET"}, service.log)
+	})
 	t.Run("refused here", func(t *testing.T) {
 		t.Parallel()
 		service := &signable{}

@@ -60,6 +60,15 @@ func TestNewClientRefusesInvalidOptions(t *testing.T) {
 	}
 }
 
+// One of the waits is enough: the other follows it.
+func TestOneOfTheWaitsSuffices(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []clinicaldoc.RetryPolicy{{MinWait: time.Minute}, {MaxWait: time.Millisecond}} {
+		_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithRetry(policy))
+		require.NoError(t, err, "%+v", policy)
+	}
+}
+
 func TestOptionsServeSeveralClientsAtOnce(t *testing.T) {
 	t.Parallel()
 	opts := []clinicaldoc.Option{

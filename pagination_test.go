@@ -604,6 +604,23 @@ func TestQueryNamesAreUsed(t *testing.T) {
 	assert.Equal(t, []int64{1, 2, 3}, ids)
 }
 
+// Who names one of them leaves the others as they are.
+func TestQueryNamesHaveDefaults(t *testing.T) {
+	t.Parallel()
+	for names, query := range map[clinicaldoc.QueryNames]string{
+		{PatientID: "patient"}: "?page=2&patient=4711&per_page=10&sort=latest",
+		{PerPage: "size"}:      "?page=2&patient_id=4711&size=10&sort=latest",
+		{Sort: "order"}:        "?order=latest&page=2&patient_id=4711&per_page=10",
+		{Page: "number"}:       "?number=2&patient_id=4711&per_page=10&sort=latest",
+	} {
+		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(names)}, pagedCall(query, `[]`), pagedCall("?cursor=c", `[]`))
+		_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 10, Sort: clinicaldoc.SortLatest, Page: 2})
+		require.NoError(t, err)
+		_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Cursor: "c"})
+		require.NoError(t, err)
+	}
+}
+
 func TestQueryNamesMayBeSwapped(t *testing.T) {
 	t.Parallel()
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "cursor", Cursor: "page", Sort: "order"})},

@@ -166,6 +166,7 @@ func TestOrder(t *testing.T) {
 		{"far enough for a service ahead", []time.Duration{0, time.Hour, old}, 3600, true},
 		{"all of one second", []time.Duration{old, old - time.Nanosecond, old}, 0, false},
 		{"equal ones in between", []time.Duration{0, 0, old, old}, 0, true},
+		{"in any order within a second", []time.Duration{0, 400 * time.Millisecond, 300 * time.Millisecond, old}, 0, true},
 		{"oldest first", []time.Duration{2 * old, old}, 0, false},
 		{"once out of order", []time.Duration{0, 2 * time.Hour, time.Hour, old}, 0, false},
 		{"one without a time", []time.Duration{0, -1, old}, 0, false},

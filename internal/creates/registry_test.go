@@ -109,6 +109,33 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	assert.EqualValues(t, 72, m.View(c).Note.ID)
 }
 
+// What its recording is may be known later: then it is the same loss, and told apart from others by that.
+func TestALossWhoseRecordingIsKnownLater(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	visit := func(at time.Time, sha256 string) creates.Create {
+		return creates.NewCreate(7, "Visit", 5, "", at, sha256)
+	}
+	m.Unresolved(visit(noon, ""))
+	assert.Equal(t, creates.View{}, m.View(visit(noon, "first")), "it is no other than itself")
+	other := visit(noon.Add(time.Second), "second")
+	assert.Equal(t, creates.EqualLost, m.View(other).Same)
+	m.Unresolved(visit(noon, "first"))
+	assert.Equal(t, creates.NoOthers, m.View(other).Same)
+}
+
+// A note that is found for a loss whose first one was deleted is there.
+func TestANoteThatIsFoundAgainIsThere(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	first, second := creates.NewCreate(7, "Visit", 5, "first", noon, ""), creates.NewCreate(7, "Visit", 5, "second", noon, "")
+	assert.True(t, m.Claim(first, creates.NewRef(5, noon), false))
+	m.SetDeleted(5, creates.Deleted)
+	again := creates.NewRef(5, noon.Add(time.Hour))
+	assert.True(t, m.Claim(first, again, false))
+	assert.Equal(t, creates.Claimed, m.Knows(m.View(second), nil, again))
+}
+
 func TestItSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()

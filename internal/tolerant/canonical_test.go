@@ -19,6 +19,7 @@ func TestMembersAreGatheredInTheFormOfMarshal(t *testing.T) {
 		`{"a":1,"known":{"x":0},"b":null}`: `{"a":1,"b":null}`,
 		"{ \"a\" :\n[ 1 ] , \"b\":\"<\"}":  `{"a":[1],"b":"\u003c"}`,
 		`{"\u0061":"\/"}`:                  `{"\u0061":"\/"}`,
+		"{\"a\":\"\u2028\"}":               `{"a":"\u2028"}`,
 		`{"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6,"h":7,"i":8}`: `{"a":0,"b":1,"c":2,"d":3,"e":4,"f":5,"g":6,"h":7,"i":8}`,
 	} {
 		d := jsonscan.New([]byte(document))
