@@ -142,6 +142,28 @@ func TestPlacesOfThePastAreNotUsed(t *testing.T) {
 	})
 }
 
+// Who comes a moment late, or not at all, takes nothing from the others: places stay where they are.
+func TestPlacesStayWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := newEngine().fleet(defaultLease).Limiter(100) // five are taken at a time
+		require.NoError(t, err)
+		begun := time.Now()
+		require.NoError(t, l.Wait(t.Context()))
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for range 20 {
+			require.ErrorIs(t, l.Wait(ended), context.Canceled)
+		}
+		time.Sleep(25 * time.Millisecond)
+		for _, at := range []time.Duration{25 * time.Millisecond, 25 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond} {
+			require.NoError(t, l.Wait(t.Context()))
+			assert.Equal(t, at, time.Since(begun))
+		}
+		assert.Zero(t, l.left)
+	})
+}
+
 // Those who wait in one process take turns.
 func TestALimitersWaitersTakeTurns(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,7 @@ type cluster struct {
 	configs     map[string]jetstream.StreamConfig // of its streams
 	mostPending int                               // messages that were handed out and not taken back; 0: any number
 	longer      time.Duration                     // for which consumers wait for a message, beyond what is asked for
+	bucketAsked jetstream.KeyValueConfig          // for last
 }
 
 // another is another machine's connection.
@@ -118,7 +119,7 @@ func (e *engine) KeyValue(_ context.Context, name string) (jetstream.KeyValue, e
 }
 
 func (e *engine) CreateKeyValue(ctx context.Context, config jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	return e.bucket(config.Bucket), e.do(ctx, "bucket", config.Bucket, nothing)
+	return e.bucket(config.Bucket), e.do(ctx, "bucket", config.Bucket, func() error { e.bucketAsked = config; return nil })
 }
 
 func (e *engine) Stream(ctx context.Context, name string) (jetstream.Stream, error) {

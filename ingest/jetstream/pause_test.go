@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -246,6 +247,27 @@ func TestASuccessEndsARow(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, live.setPause(ctx, livePause{By: "b"}, revision))
 		require.Error(t, live.setPause(ctx, livePause{By: "c"}, revision))
+	})
+}
+
+// Who could not say that it leads a pause rests alone: nobody else would know when to look, or end it.
+func TestAPauseThatNobodyLeadsIsNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEngine()
+		a := newResting(e, "a")
+		e.before = func(_ context.Context, op, key string) error {
+			if key == pauseKey && op == "create" {
+				return jetstream.ErrKeyExists
+			}
+			return nil
+		}
+		a.failTimes(ctx, 5)
+		assert.True(t, a.pausedNow())
+		assert.Empty(t, e.paused())
+		cancel()
+		synctest.Wait()
 	})
 }
 
@@ -486,11 +508,12 @@ func TestAMachineWithoutItsFilesPausesAlone(t *testing.T) {
 		e := newEngine()
 		r := newResting(e, "a")
 		for range sameFailures {
-			r.report(ctx, &fs.PathError{Op: "open", Path: "synthetic", Err: fs.ErrNotExist}, "synthetic")
+			r.report(ctx, &fs.PathError{Op: "open", Path: "CANARY", Err: fs.ErrNotExist}, "CANARY")
 		}
 		synctest.Wait()
 		assert.True(t, r.pausedNow())
 		assert.Empty(t, e.paused())
+		assert.NotContains(t, r.pausing().reason+r.log.String(), "CANARY", "a path may hold a name")
 		cancel()
 		synctest.Wait()
 	})
@@ -528,4 +551,9 @@ func TestALostPlaceForSignsOfLifeIsMadeAnew(t *testing.T) {
 	}
 	_ = l.beat(t.Context(), "a", liveWorker{})
 	assert.True(t, made)
+	e.before = nil
+	l.store.header.Replicas = 3
+	_, err := newLive(t.Context(), l.store)
+	require.NoError(t, err)
+	assert.Equal(t, jetstream.KeyValueConfig{Bucket: l.store.liveName(), TTL: 10 * time.Minute, Replicas: 3}, e.bucketAsked, "as many copies as of all else")
 }

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -451,6 +452,22 @@ func TestEachRecordingHasItsOwnDeadLetter(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
+// A recording has one letter, whenever it becomes one and for whatever reason: the latest.
+func TestARecordingHasOneDeadLetter(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	q := e.fleet(defaultLease).queue
+	for n, reason := range []string{"the first", "the second"} {
+		w := waiting{Key: "encounter", File: "/synthetic", PatientID: 7, Rest: time.Duration(n) * time.Minute}
+		d := &delivery{queue: q, message: &memoryMessage{engine: e, sequence: uint64(90 + n)}, waiting: w, tries: n + 1}
+		require.NoError(t, d.bury(t.Context(), reason))
+	}
+	require.Equal(t, 1, e.count("dead"))
+	var letter waiting
+	require.NoError(t, json.Unmarshal(e.waiting[0].data, &letter))
+	assert.Equal(t, waiting{Key: "encounter", File: "/synthetic", PatientID: 7, Reason: "the second", Tries: 2}, letter)
+}
+
 // What cannot be read, in the queue or in the journal, is put aside. The others go on.
 func TestDamageEndsNothingElse(t *testing.T) {
 	t.Parallel()
@@ -768,6 +785,11 @@ func TestStatusCountsEachRecordingOnce(t *testing.T) {
 		assert.Equal(t, ingest.StateInDoubt, e.State)
 		break // with others in other buckets
 	}
+	listening := f.store.conn.NumSubscriptions()
+	for range 3 {
+		becomes(want, "")
+	}
+	assert.Equal(t, listening, f.store.conn.NumSubscriptions(), "who has read them listens no more")
 
 	pause := livePause{Pause: Pause{Reason: "synthetic"}}
 	require.NoError(t, f.live.setPause(t.Context(), pause, 0))
@@ -790,4 +812,15 @@ func TestStatusCountsEachRecordingOnce(t *testing.T) {
 		order = append(order, fmt.Sprint(w.Host, " ", w.Since.Unix()))
 	}
 	assert.Equal(t, []string{"host 0 996", "host 0 998", "host 0 1000", "host 1 995", "host 1 997", "host 1 999"}, order)
+}
+
+// What is printed and logged of a status are its counts, each under its own name.
+func TestAStatusIsPrinted(t *testing.T) {
+	t.Parallel()
+	s := Status{Waiting: 1, Uploading: 2, Later: 3, Doubts: 4, DeadLetters: 5, Workers: make([]Worker, 6)}
+	assert.Equal(t, "1 waiting, 2 uploading, 3 later, 4 in doubt, 5 dead letters, 6 workers", s.String())
+	assert.Equal(t, "[waiting=1 uploading=2 later=3 doubts=4 dead_letters=5 workers=6]", s.LogValue().String())
+	s.Pause = &Pause{Reason: "synthetic"}
+	assert.Contains(t, s.String(), "; paused: synthetic")
+	assert.Contains(t, s.LogValue().String(), "pause=synthetic")
 }

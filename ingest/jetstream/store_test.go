@@ -27,8 +27,10 @@ func TestAFleetIsBegunOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	conn := connect(t, s)
+	asked := time.Now()
 	_, err := Join(t.Context(), conn, Params{})
 	require.ErrorIs(t, err, ErrNoFleet, "joining makes nothing")
+	assert.Less(t, time.Since(asked), defaultPatience, "and what is not there is not waited for")
 	names, err := jetstream.New(conn)
 	require.NoError(t, err)
 	assert.Empty(t, streamNames(t, names))
@@ -146,6 +148,9 @@ func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 			assert.Contains(t, refusal.Error(), "Repair")
 			if slices.Contains([]string{"memory", "expire"}, c.says) {
 				require.ErrorContains(t, Repair(t.Context(), connect(t, s), Params{}), "Delete it and repair again")
+				half, err := f.store.readHeader(t.Context())
+				require.NoError(t, err)
+				assert.True(t, half.Gaps, "it is written down before anything is changed")
 				require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[bucket].Name)) // it cannot be changed
 			}
 			require.NoError(t, Repair(t.Context(), connect(t, s), Params{}))
@@ -431,6 +436,8 @@ func TestAnEmbeddedServerSyncsEachWrite(t *testing.T) {
 	s, err := Embed(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	assert.True(t, s.server.JetStreamConfig().SyncAlways)
+	assert.Equal(t, -1, s.Conn.Opts.ReconnectBufSize, "nor is anything kept to be sent later")
+	assert.Nil(t, s.server.Addr(), "it listens on no port")
 	require.NoError(t, s.Close())
 }
 
@@ -486,6 +493,27 @@ func TestTheOriginStaysWhenTheUserBecomesKnown(t *testing.T) {
 	binding, err := e.fleet(defaultLease).Journal().Bind(t.Context(), user)
 	require.NoError(t, err)
 	assert.True(t, binding.Gaps)
+}
+
+// Who binds a fleet changes nothing else of it, not even with a header that it read before a repair.
+func TestABindingForgetsNoRepair(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	f := e.fleet(defaultLease)
+	repaired := f.store.header
+	repaired.Gaps, repaired.Renamed = true, map[int]string{1: "-synthetic"}
+	value, err := json.Marshal(repaired)
+	require.NoError(t, err)
+	_, err = e.bucket(e.store.name).Put(t.Context(), headerKey, value)
+	require.NoError(t, err)
+	binding, err := f.store.bind(t.Context(), ingest.Owner{Service: service, UserID: 7})
+	require.NoError(t, err)
+	assert.True(t, binding.Gaps)
+	now, err := f.store.readHeader(t.Context())
+	require.NoError(t, err)
+	repaired.Owner = now.Owner
+	assert.NotEmpty(t, now.Owner)
+	assert.Equal(t, repaired, now)
 }
 
 // A fleet with fewer copies of what it knows than are asked for, or another one in the place of the one that was joined, is refused.

@@ -87,6 +87,27 @@ func TestAKnownRecordingIsLeasedAtOnce(t *testing.T) {
 	})
 }
 
+// A renewal that an engine left without an answer is tried again when the next one is due, and not ten seconds after it was given up.
+func TestALateRenewalPutsOffNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		j := e.fleet(defaultLease).Journal()
+		begun := time.Now()
+		e.before = func(ctx context.Context, op, _ string) error {
+			if op == "update" && time.Since(begun) < 19*time.Second { // which the requests of the first renewal are
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		c := claimed(t, j, 1)
+		time.Sleep(29 * time.Second)
+		assert.Equal(t, []time.Duration{100 * time.Millisecond, 20100 * time.Millisecond}, e.writesOf(j, key(1), begun))
+		c.Release()
+	})
+}
+
 // An engine that is silent is not waited for any longer than the lease allows: half of it for what leads from the patient, a
 // third for a renewal, and for the end of the claim.
 func TestASilentEngineHoldsUpNoClaim(t *testing.T) {
@@ -124,6 +145,7 @@ func TestWhatTheServerIsTold(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, conn.Opts.ReconnectWait)
 	assert.Equal(t, 3*time.Second, conn.Opts.PingInterval)
 	f := openFleet(t, conn, Params{Lease: 40 * time.Second})
+	assert.False(t, f.logger.Enabled(t.Context(), slog.LevelError), "nobody asked for a log")
 	for _, l := range []lane{freshLane, againLane} {
 		assert.Equal(t, 40*time.Second, f.queue.consumer(l).CachedInfo().Config.AckWait)
 	}
@@ -165,6 +187,8 @@ func TestAServerHas10SecondsToStart(t *testing.T) {
 		begun := time.Now()
 		_, err := Embed(t.Context(), dir)
 		require.Error(t, err)
+		assert.NotContains(t, err.Error(), "no reason was given")
+		assert.NotContains(t, err.Error(), dir, "its name may be a patient's")
 		assert.Equal(t, 10*time.Second, time.Since(begun).Round(time.Second))
 		lock, err := disk.Take(filepath.Join(dir, "clinicaldoc.lock"))
 		require.NoError(t, err, "the folder is free for the next try")

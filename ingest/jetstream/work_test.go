@@ -60,8 +60,9 @@ func TestAFleetKnowsWhoseItsRecordingsAre(t *testing.T) {
 			if c.given {
 				u.Owner = ingest.Owner{Service: ingest.ServiceName(srv.URL), UserID: 17}
 			}
-			for _, err := range f.Drain(t.Context(), u) {
+			for result, err := range f.Drain(t.Context(), u) {
 				require.NoError(t, err)
+				assert.NotEmpty(t, result.Recording.Key, "also of one that was not begun")
 			}
 			asked := 0
 			for _, request := range srv.Requests() {
@@ -472,6 +473,7 @@ func TestAWorkerSaysWhatItDoes(t *testing.T) {
 				assert.True(t, err == nil && len(workers) == 1, name)
 				for _, w := range workers {
 					assert.Equal(t, []int{c.uploading, c.done, os.Getpid()}, []int{w.Uploading, w.Done, w.Process}, name)
+					assert.Equal(t, 12*time.Second, time.Since(w.Since), name)
 					assert.Equal(t, c.failing != "", w.Failing != "", name)
 					assert.Contains(t, w.Failing, c.failing, name)
 				}
