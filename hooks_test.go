@@ -255,6 +255,11 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "no", "such"), clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.Equal(t, "\n\t\tNotes.DownloadAudioFile (file)\n", told.String())
+
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "visit.wav"), clinicaldoc.DownloadParams{IgnoreSize: true})
+	require.NoError(t, err)
+	assert.Equal(t, "storage", told.infos[len(told.infos)-1].Route)
+	assert.Equal(t, "Notes.DownloadAudioFile", told.infos[len(told.infos)-1].Operation, "of the call that it belongs to")
 }
 
 // TestTraceContextStaysOnTheOrigin: a redirect on the base URL's own origin is followed with it, none leads elsewhere.
@@ -565,6 +570,18 @@ func TestHooksLearnOfPanics(t *testing.T) {
 		<-done
 		assert.Equal(t, "\n\t\tNotes.Get (panic)\n\t\t\t1: GET /v1/progress-notes/{id} (panic)\n", told.String(), name)
 	}
+}
+
+// What is refused before anything is done is no call.
+func TestHooksLearnNothingOfRefusedOptions(t *testing.T) {
+	t.Parallel()
+	var told hookLog
+	client := serveWith(t, []clinicaldoc.Option{told.option()})
+	for _, e := range endpoints() {
+		_, err := e.call(t.Context(), client, clinicaldoc.WithQuery("", ""))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
+	}
+	assert.Equal(t, "\n", told.String())
 }
 
 // An observer that panics keeps no end from the hooks.

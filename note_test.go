@@ -294,6 +294,7 @@ func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
 
 func TestObjectDecode(t *testing.T) {
 	t.Parallel()
+	assert.Equal(t, object(t, `{"a":1}`), object(t, ` { "a" : 1 } `), "however it is written")
 	type record struct{ Name string }
 	for field, want := range map[string]string{
 		`"patient":{"name":"x"}`: "x", `"patient":null`: "before", `"patient":[]`: "before", `"patient":{}`: "before",

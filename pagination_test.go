@@ -279,6 +279,28 @@ func TestAllFillsResponseForThePageBeingRead(t *testing.T) {
 	}
 }
 
+// A page that fails is the one being read: its response says why.
+func TestAllFillsResponseForThePageThatFails(t *testing.T) {
+	t.Parallel()
+	failed := pagedCall("?page=2", `{}`)
+	failed.status, failed.answerHeader = http.StatusForbidden, map[string]string{"X-Request-Id": "page-2"}
+	client := serve(t, pagedCall("", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":2}}`), failed)
+	var response clinicaldoc.Response
+	_, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, clinicaldoc.WithResponse(&response)))
+	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+	assert.Equal(t, http.StatusForbidden, response.StatusCode)
+	assert.Equal(t, "page-2", response.RequestID)
+}
+
+// How many rows lie before a page is known by the size of pages: from there on a total can be missed too.
+func TestATotalIsHeldAgainstTheRowsFromAPageOn(t *testing.T) {
+	t.Parallel()
+	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3, 4)+`,"meta":{"current_page":2,"last_page":2,"per_page":2,"total":10}}`)
+	ids, err := collect(t, serve(t, second, second).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Page: 2, PerPage: 2}))
+	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
+	assert.Equal(t, []int64{3, 4}, ids)
+}
+
 // Why it could not be found out whether the list is whole is kept.
 func TestAllTellsWhyItCouldNotAsk(t *testing.T) {
 	t.Parallel()

@@ -86,6 +86,18 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	p.Leave()
 }
 
+// A file of somebody else's that is in the way is no download under way, however often it is asked for.
+func TestWhatIsInTheWayIsNotHeld(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	require.NoError(t, os.WriteFile(beside(path, ".json"), []byte(`{"synthetic":true}`), 0o600))
+	for range 2 {
+		_, err := OpenPart(t.Context(), path, of)
+		require.ErrorIs(t, err, os.ErrExist)
+		require.NotErrorIs(t, err, disk.ErrHeld)
+	}
+}
+
 // described is what the companion says, read by who has it locked: on Windows nobody else can.
 func described(p *Part) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
