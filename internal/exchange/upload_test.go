@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -37,6 +38,23 @@ func TestTheFenceStaysShutAfterTheEnd(t *testing.T) {
 	require.ErrorIs(t, s.runCommitNow(ctx), errCallOver)
 	s = fenced(t, func(context.Context) error { return nil })
 	require.NoError(t, s.runCommitNow(t.Context()))
+}
+
+// A body that waits at the fence when the call ends is let go, and with it the connection that reads it.
+func TestABodyAtTheFenceIsLetGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fenced(t, func(context.Context) error { return nil })
+		body := s.Follow(&Body{Size: -1, Open: func() (io.Reader, []byte) { return strings.NewReader(""), []byte("end") }}, false)
+		read := make(chan error)
+		go func() {
+			_, err := body.Read(make([]byte, 10))
+			read <- err
+		}()
+		synctest.Wait()
+		s.Stop()
+		require.ErrorIs(t, <-read, errCallOver)
+	})
 }
 
 func TestARefusalIsFinal(t *testing.T) {
