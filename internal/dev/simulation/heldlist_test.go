@@ -268,7 +268,7 @@ var held = []defect{
 	{name: "an embedded server's connection keeps what it could not send", file: "ingest/jetstream/connect.go", old: "append(safe(), nats.InProcessServer(s))...", with: "nats.InProcessServer(s)", held: "ingest/jetstream TestAnEmbeddedServerSyncsEachWrite"},
 	{name: "a fleet logs where nobody asked for it", file: "ingest/jetstream/fleet.go", old: "\tif f.logger == nil {\n\t\tf.logger = slog.New(slog.DiscardHandler)\n\t}\n", with: "\tif f.logger == nil {\n\t\tf.logger = slog.Default()\n\t}\n", held: "ingest/jetstream TestWhatTheServerIsTold"},
 	{name: "an embedded server listens on a port", file: "ingest/jetstream/connect.go", old: "DontListen: true, ", with: "", held: "ingest/jetstream TestAnEmbeddedServerSyncsEachWrite"},
-	{name: "why a server does not start is not told", file: "ingest/jetstream/connect.go", old: "\ts.SetLoggerV2(log, false, false, false)\n\ts.Start()\n", with: "\ts.Start()\n\ts.SetLoggerV2(log, false, false, false)\n", held: "ingest/jetstream TestAServerHas10SecondsToStart"},
+	{name: "why a server does not start is not told", file: "ingest/jetstream/connect.go", old: "\ts.SetLoggerV2(log, false, false, false)\n\ts.Start()\n", with: "\ts.Start()\n\ts.SetLoggerV2(log, false, false, false)\n", held: "ingest/jetstream TestAServerHas10SecondsToStart"}, //nolint:dupword // the call has them
 
 	// Snapshots, telemetry, and the first line of files.
 	{name: "a snapshot goes by the caller's list of options", file: "snapshot/snapshot.go", old: "opts: slices.Clone(opts)", with: "opts: opts", held: "snapshot TestTheOptionsGoToEveryCall"},
