@@ -1358,8 +1358,9 @@ func TestAStreamGoesOnAfterACutAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
-	t.Parallel()
+// brokenStream is a stream that gives a thousand bytes from 100,000 on, until its server responds otherwise.
+func brokenStream(t *testing.T) (*audioServer, *clinicaldoc.AudioStream) {
+	t.Helper()
 	a := newAudioServer(t, 200_000)
 	stream := a.open(t)
 	a.respond(func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -1371,6 +1372,12 @@ func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
 	})
 	_, err := stream.Seek(100_000, io.SeekStart)
 	require.NoError(t, err)
+	return a, stream
+}
+
+func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
+	t.Parallel()
+	a, stream := brokenStream(t)
 	got, err := io.ReadAll(stream)
 	require.Error(t, err)
 	assert.True(t, clinicaldoc.Retryable(err))
@@ -1386,19 +1393,9 @@ func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
 // What ended a read is over once the reader goes to a place of its own choice, be it the same one.
 func TestASeekForgetsWhatEndedARead(t *testing.T) {
 	t.Parallel()
-	a := newAudioServer(t, 200_000)
-	stream := a.open(t)
-	a.respond(func(n int, w http.ResponseWriter, r *http.Request) bool {
-		if n > 2 {
-			panic(http.ErrAbortHandler)
-		}
-		a.cut(w, r, 1000)
-		return true
-	})
-	_, err := stream.Seek(100_000, io.SeekStart)
-	require.NoError(t, err)
+	a, stream := brokenStream(t)
 	got := make([]byte, 1000)
-	_, err = io.ReadFull(stream, got)
+	_, err := io.ReadFull(stream, got)
 	require.NoError(t, err)
 	a.respond(nil)
 	_, err = stream.Seek(0, io.SeekCurrent)
