@@ -156,7 +156,7 @@ func (p *program) delete(ctx context.Context, d *draws, id int64) {
 }
 
 func (p *program) checkDeleted(c *call, err error) {
-	if err == nil && c.fact.died.IsZero() {
+	if err == nil && c.fact.died().IsZero() {
 		p.world.violate("not done", "note %d is said to be deleted", c.note)
 	}
 	c.mu.Lock()

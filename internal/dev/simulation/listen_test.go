@@ -218,7 +218,7 @@ func (l *listener) judge(err error, faults, breaks int) {
 	switch {
 	case errors.Is(err, clinicaldoc.ErrAudioChanged) && !replaced:
 		w.violate("recording", "that of note %d is said to have changed", c.note)
-	case l.want == nil, f == nil, !f.died.IsZero(), replaced, c.shifted: // an error is what there is to say
+	case l.want == nil, f == nil, !f.died().IsZero(), replaced, c.shifted: // an error is what there is to say
 	case faults == 0 && !c.parallel, faults == breaks && breaks <= maxRetries && !c.parallel:
 		w.violate("useless", "the recording of note %d cannot be read after %d breaks: %v", c.note, breaks, err)
 	}

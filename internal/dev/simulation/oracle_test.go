@@ -23,7 +23,7 @@ func (w *world) born(f, earlier *fact) {
 	c.born = f.id
 	c.mu.Unlock()
 	w.say(c.program.name, "   note %d is born of %.8s", f.id, f.fingerprint)
-	if earlier != nil && (earlier.died.IsZero() || earlier.by == c && c.op == "create") {
+	if earlier != nil && (earlier.died().IsZero() || earlier.by == c && c.op == "create") {
 		w.violate("two notes", "notes %d and %d of one recording", earlier.id, f.id)
 	}
 	c.carriedOut(change{at: time.Now(), by: c})
@@ -272,7 +272,7 @@ func (w *world) countReason(r *recording) {
 	f, s := w.service.birth(r.fingerprint), w.design.storage
 	state := "no note"
 	switch {
-	case f != nil && !f.died.IsZero():
+	case f != nil && !f.died().IsZero():
 		state = "deleted"
 	case f != nil && (s.form != kept || s.fails == 100 || s.expires > 0):
 		state = "there, unreadable"

@@ -472,7 +472,7 @@ func (p *program) notCreated(r *recording) {
 	f := p.world.service.birth(r.fingerprint)
 	switch {
 	case f == nil:
-	case !f.died.IsZero():
+	case !f.died().IsZero():
 		p.world.count("reached: deleted before it was found", 1)
 		return
 	case p.world.design.machine > 15*time.Minute && p.world.design.sizes != told && strings.HasPrefix(p.world.service.look(f.id).Name, renamed):

@@ -39,13 +39,13 @@ func (p *program) wait(ctx context.Context, d *draws, id int64, fresh bool) {
 	_, refused := errors.AsType[*clinicaldoc.Error](err)
 	failed := errors.Is(err, clinicaldoc.ErrProcessingFailed)
 	switch now := p.world.service.look(id).Stage; {
-	case failed && now != clinicaldoctest.StageFailed && f.died.IsZero():
+	case failed && now != clinicaldoctest.StageFailed && f.died().IsZero():
 		p.world.violate("waiting", "note %d has not failed", id)
-	case errors.Is(err, clinicaldoc.ErrNotFound) && f.died.IsZero() && (p.world.design.lag == 0 || fresh && p.world.design.lag < 9*time.Second):
+	case errors.Is(err, clinicaldoc.ErrNotFound) && f.died().IsZero() && (p.world.design.lag == 0 || fresh && p.world.design.lag < 9*time.Second):
 		p.world.violate("waiting", "note %d is there, but the wait ends", id)
 	case !failed && !errors.Is(err, clinicaldoc.ErrNotFound) && time.Since(c.began) < c.limit && c.requests <= 10 && c.faults != c.requests && !p.barred(c):
 		p.world.violate("waiting", "the wait for note %d ends after %d requests, refused %t", id, c.requests, refused)
-	case errors.Is(err, context.DeadlineExceeded) && c.faults == 0 && f.died.IsZero() && (c.stage == clinicaldoctest.StageComplete || c.stage == clinicaldoctest.StageSigned):
+	case errors.Is(err, context.DeadlineExceeded) && c.faults == 0 && f.died().IsZero() && (c.stage == clinicaldoctest.StageComplete || c.stage == clinicaldoctest.StageSigned):
 		p.world.violate("useless", "note %d was complete, and is waited for in vain", id)
 	}
 }
@@ -216,9 +216,9 @@ func (p *program) download(ctx context.Context, id int64) {
 	case f.fingerprint == "": // it was there before
 	case err == nil && hex.EncodeToString(sum[:]) != f.fingerprint:
 		p.world.violate("recording", "note %d: %d bytes that are not its recording", id, recording.Len())
-	case err != nil && c.faults == 0 && f.died.IsZero() && p.world.service.replica == nil:
+	case err != nil && c.faults == 0 && f.died().IsZero() && p.world.service.replica == nil:
 		p.world.violate("useless", "the recording of note %d cannot be fetched", id)
-	case err != nil && c.faults == c.breaks && c.breaks <= maxRetries && !c.shifted && f.died.IsZero() && p.world.service.replica == nil:
+	case err != nil && c.faults == c.breaks && c.breaks <= maxRetries && !c.shifted && f.died().IsZero() && p.world.service.replica == nil:
 		p.world.violate("useless", "the recording of note %d is given up after %d breaks: %v", id, c.breaks, err)
 	case err == nil:
 		p.world.count("reached: a recording was fetched", 1)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
@@ -60,9 +61,18 @@ type fact struct {
 	id          int64
 	fingerprint string
 	patient     int64
-	born, died  time.Time // died zero: it lives
-	by          *call     // that made it; nil: a clinician
+	born        time.Time
+	death       atomic.Int64 // in Unix nanoseconds, as listeners look at any time; 0: it lives
+	by          *call        // that made it; nil: a clinician
 	changes     []change
+}
+
+// died is when the note was deleted; zero if it lives.
+func (f *fact) died() time.Time {
+	if at := f.death.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // change is one write to a note.
@@ -210,7 +220,7 @@ func (s *service) serve(r request) *http.Response {
 	case r.id() == 0: // a token
 		r.call.carriedOut(change{at: time.Now(), by: r.call})
 	case r.method == http.MethodDelete:
-		s.notes[r.id()].died = time.Now()
+		s.notes[r.id()].death.Store(time.Now().UnixNano())
 		s.world.acted(r, s.notes[r.id()], change{at: time.Now(), by: r.call, before: before})
 	default:
 		c := change{at: time.Now(), by: r.call, signed: r.signs() && before.Stage != clinicaldoctest.StageSigned, before: before, after: s.look(r.id())}
@@ -315,13 +325,13 @@ func (s *service) birth(fingerprint string) *fact {
 // that has none, or a list may not show it, another's will do: nobody can tell them apart.
 func (s *service) isOf(id int64, fingerprint string, since time.Time) bool {
 	own, f := s.birth(fingerprint), s.fact(id)
-	if own != nil && own.id == id && (own == f || own.died.After(since)) {
+	if own != nil && own.id == id && (own == f || own.died().After(since)) {
 		return true
 	}
 	s.mu.Lock()
-	had := slices.ContainsFunc(s.former, func(f *fact) bool { return f.id == id && f.fingerprint == fingerprint && f.died.After(since) })
+	had := slices.ContainsFunc(s.former, func(f *fact) bool { return f.id == id && f.fingerprint == fingerprint && f.died().After(since) })
 	s.mu.Unlock()
-	others := (had || f != nil && f.fingerprint == fingerprint) && (own == nil || !own.died.IsZero() || s.world.design.strange)
+	others := (had || f != nil && f.fingerprint == fingerprint) && (own == nil || !own.died().IsZero() || s.world.design.strange)
 	if others {
 		s.world.count("reached: the same recording by others", 1)
 	}
@@ -337,12 +347,12 @@ func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, de
 		if patient != 0 && f.patient != patient {
 			continue
 		}
-		if f.born.Before(from) && f.died.IsZero() || f.born.Before(from) && f.died.After(to) {
+		if f.born.Before(from) && f.died().IsZero() || f.born.Before(from) && f.died().After(to) {
 			ids = append(ids, f.id)
 		}
 		within := func(at time.Time) bool { return at.After(from) && at.Before(to) }
-		deaths = deaths || within(f.died) || s.replica != nil && within(f.born)
-		births = births || within(f.born) || s.replica != nil && within(f.died)
+		deaths = deaths || within(f.died()) || s.replica != nil && within(f.born)
+		births = births || within(f.born) || s.replica != nil && within(f.died())
 	}
 	slices.Sort(ids)
 	return ids, deaths, births

@@ -285,7 +285,7 @@ func (s *station) judge(result ingest.Result, calm bool) {
 			s.world.violate("wrong note", "%s is said to be note %d", result.Recording.Key, result.NoteID)
 		}
 	case ingest.Refused:
-		if f != nil && f.died.IsZero() {
+		if f != nil && f.died().IsZero() {
 			s.world.violate("denied", "%s is said to have no note, and has", result.Recording.Key)
 		}
 		s.mu.Lock()
