@@ -33,6 +33,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -555,6 +556,30 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.LessOrEqual(t, got.Len(), 700)
+	})
+}
+
+// When a download has failed, nobody asks for the size of its recording any more.
+func TestAFailedDownloadLeavesNoQuestionBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked, ended := make(chan struct{}), false
+		transport := httpmock.NewMockTransport()
+		transport.RegisterResponder(http.MethodGet, testBase+notesPath+"/7/audio-url", httpmock.NewStringResponder(http.StatusOK, `{"url":"https://storage.clinic.test/7.wav"}`))
+		transport.RegisterResponder(http.MethodGet, testBase+notesPath+"/7", func(r *http.Request) (*http.Response, error) {
+			close(asked)
+			<-r.Context().Done()
+			ended = true
+			return nil, r.Context().Err()
+		})
+		transport.RegisterResponder(http.MethodGet, "https://storage.clinic.test/7.wav", func(*http.Request) (*http.Response, error) {
+			cut := readerFunc(func([]byte) (int, error) { <-asked; return 0, io.ErrUnexpectedEOF })
+			return &http.Response{StatusCode: http.StatusOK, ContentLength: 1000, Header: http.Header{}, Body: io.NopCloser(cut)}, nil
+		})
+		client := clientOn(t, &http.Client{Transport: transport})
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.True(t, ended)
 	})
 }
 

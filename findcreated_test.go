@@ -1887,6 +1887,26 @@ func TestFindCreatedWithoutAPatientTakesNoRowThatNamesOne(t *testing.T) {
 	}
 }
 
+// A note that names another patient than its create did is this client's all the same, and explains no other loss.
+func TestANoteOfAnotherPatientExplainsNoOtherLoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			sent.patient = fakePatient
+			return s.commit(r, sent), nil
+		}
+		params := visit()
+		params.PatientID = 5
+		_, err := client.Notes.Create(t.Context(), params)
+		require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
+		_, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
 func TestFindCreatedWithoutAPatientTakesNoNamedNoteOfOne(t *testing.T) {
 	t.Parallel()
 	fresh := map[string]string{"Cache-Control": "no-cache"}

@@ -38,7 +38,7 @@ func (a Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().Be
 type Target interface {
 	io.Writer
 	// begin is told what recording the bytes from the first on belong to.
-	begin(recording) error
+	begin(recording)
 	// rewind drops all that was written, which is so much. An error means that it cannot.
 	rewind(written int64) error
 	// left is what an earlier call left in the target: of what recording, and how much.

@@ -168,10 +168,7 @@ func (p *Part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *Part) begin(r recording) error {
-	p.info.ETag, p.info.Total = r.etag, r.total
-	return p.checkpoint()
-}
+func (p *Part) begin(r recording) { p.info.ETag, p.info.Total = r.etag, r.total }
 
 // rewind forgets the part before it empties it, and that on the disk too: no crash leaves an old description with new bytes, which
 // may be another patient's.

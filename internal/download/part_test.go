@@ -22,7 +22,7 @@ func begun(t *testing.T, path string, content []byte) *Part {
 	t.Helper()
 	p, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	require.NoError(t, p.begin(recording{`"1"`, 1000}))
+	p.begin(recording{`"1"`, 1000})
 	_, err = p.Write(content)
 	require.NoError(t, err)
 	return p
@@ -96,6 +96,37 @@ func TestWhatIsInTheWayIsNotHeld(t *testing.T) {
 		require.ErrorIs(t, err, os.ErrExist)
 		require.NotErrorIs(t, err, disk.ErrHeld)
 	}
+}
+
+// Who is done with a part leaves the next one's alone.
+func TestAFinishedPartTouchesNoOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	first := begun(t, path, audio(1000))
+	require.NoError(t, first.Finish())
+	next := begun(t, path, audio(700))
+	first.Leave()
+	next.Leave()
+	again, err := OpenPart(t.Context(), path, of)
+	require.NoError(t, err)
+	_, size := again.left()
+	assert.EqualValues(t, 700, size)
+	again.Leave()
+}
+
+// A recording that cannot get its name is kept, and nobody holds it: the next download goes on with it.
+func TestAPartThatCannotBeFinishedIsLeft(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	p := begun(t, path, audio(1000))
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
+	require.Error(t, p.Finish())
+	p.Leave()
+	again, err := OpenPart(t.Context(), path, of)
+	require.NoError(t, err)
+	_, size := again.left()
+	assert.EqualValues(t, 999, size)
+	again.Leave()
 }
 
 // described is what the companion says, read by who has it locked: on Windows nobody else can.

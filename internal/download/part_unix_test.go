@@ -13,6 +13,16 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
+// Who may write to a companion could make its next download go on with the bytes of another recording.
+func TestAnEmptyCompanionIsPrivateToo(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	require.NoError(t, os.WriteFile(beside(path, ".json"), nil, 0o600))
+	require.NoError(t, os.Chmod(beside(path, ".json"), 0o666)) // whatever the umask
+	_, err := OpenPart(t.Context(), path, of)
+	require.ErrorIs(t, err, disk.ErrNotPrivate)
+}
+
 func TestAPipeIsNoPart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")

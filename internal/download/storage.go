@@ -59,7 +59,8 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 		return 0, err
 	}
 	d.recording = now
-	return 0, failed("the target failed", d.to.begin(now))
+	d.to.begin(now)
+	return 0, nil
 }
 
 // marksEnd reports whether the response's body has an end that differs from a cut.

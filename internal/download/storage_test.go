@@ -260,6 +260,24 @@ func TestARestartForgetsTheBeginning(t *testing.T) {
 	assert.Empty(t, left)
 }
 
+// The same recording may follow a restart, and what is kept of it then can be gone on with as before.
+func TestARestartBeginsAnewWithTheSameRecording(t *testing.T) {
+	t.Parallel()
+	p, err := OpenPart(t.Context(), filepath.Join(t.TempDir(), "visit.wav"), of)
+	require.NoError(t, err)
+	d := New(newTest(nil).source, p)
+	for range 2 {
+		_, err := take(t, d, respond(206, bytes.NewReader(nil), 0, "ETag", `"2"`, "Content-Range", "bytes 800-999/1000"))
+		require.Error(t, err)
+		_, err = take(t, d, respond(200, io.MultiReader(bytes.NewReader(audio(800)), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000, "ETag", `"1"`))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		kept, size := p.left()
+		assert.Equal(t, recording{`"1"`, 1000}, kept)
+		assert.EqualValues(t, 800, size)
+	}
+	p.Leave()
+}
+
 // That there is no more says that the recording is complete, but only of the recording that was received.
 func TestTheEndOfAnotherRecordingIsNotTheEnd(t *testing.T) {
 	t.Parallel()

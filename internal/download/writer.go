@@ -31,7 +31,7 @@ func NewWriter(w io.Writer) *Writer {
 
 func (t *Writer) left() (recording, int64) { return recording{total: -1}, 0 }
 
-func (t *Writer) begin(recording) error { return nil }
+func (t *Writer) begin(recording) {}
 
 const (
 	errNoRewind = redact.Text("it has no Seek and Truncate")
