@@ -60,9 +60,13 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 }
 
 // WithKey returns the recording with the key that it has in a run: its own, or, with the SHA256 that it was made of, its file's.
-// A file that cannot be opened is an error and, where the key is made of it, one that cannot be read or has changed since SHA256 was
-// taken; without a File and a Key it is [clinicaldoc.ErrInvalidArgument].
+// A file whose Key is given is not looked at, as it may be on another machine. Otherwise one that cannot be read, or has changed since
+// SHA256 was taken, is an error. Without a Key and a File, and with a Key or SHA256 that is none, the error is
+// [clinicaldoc.ErrInvalidArgument].
 func (r Recording) WithKey() (Recording, error) {
+	if r.Key != "" {
+		return r, r.checkKey()
+	}
 	prepared, err := r.prepare()
 	prepared.Params.Audio = r.Params.Audio
 	return prepared, err
@@ -89,6 +93,16 @@ func contentKey(sum, path string, params clinicaldoc.CreateNoteParams) string {
 
 const maxKey = 1024
 
+func (r Recording) checkKey() error {
+	switch {
+	case len(r.Key) > maxKey:
+		return fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
+	case r.SHA256 != "" && (len(r.SHA256) != 2*sha256.Size || strings.Trim(r.SHA256, "0123456789abcdef") != ""):
+		return fail("the SHA256 is not 64 small hexadecimal digits", clinicaldoc.ErrInvalidArgument)
+	}
+	return nil
+}
+
 // prepare finds the audio and the key, and the SHA-256 of a file that was read for it. The size is taken before that: if the
 // file changes later, the upload refuses it.
 func (r Recording) prepare() (Recording, error) {
@@ -107,12 +121,9 @@ func (r Recording) prepare() (Recording, error) {
 		return r, fail("the recording has neither a File nor Params.Audio", clinicaldoc.ErrInvalidArgument)
 	case r.Key == "" && r.File == "":
 		return r, fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
-	case len(r.Key) > maxKey:
-		return r, fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
-	case r.SHA256 != "" && (len(r.SHA256) != 2*sha256.Size || strings.Trim(r.SHA256, "0123456789abcdef") != ""):
-		return r, fail("the SHA256 is not 64 small hexadecimal digits", clinicaldoc.ErrInvalidArgument)
-	case r.Key != "":
-		return r, nil
+	}
+	if err := r.checkKey(); err != nil || r.Key != "" {
+		return r, err
 	}
 	sum, err := sumOf(r.Params.Audio)
 	if err != nil {

@@ -123,6 +123,14 @@ func TestAKeyedRecordingIsAsItWas(t *testing.T) {
 		assert.Equal(t, sumOf(ingest.Recording{Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", sound(0))}}), keyed.SHA256)
 		assert.Same(t, audio, keyed.Params.Audio)
 	}
+
+	elsewhere := ingest.Recording{Key: "encounter 1", File: filepath.Join(t.TempDir(), "on another machine.wav")}
+	keyed, err := elsewhere.WithKey()
+	require.NoError(t, err)
+	assert.Equal(t, elsewhere, keyed)
+	elsewhere.SHA256 = "a sum"
+	_, err = elsewhere.WithKey()
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }
 
 // A process that is killed then leaves the hash to the next one, whatever the recording came from.

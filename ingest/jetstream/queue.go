@@ -164,15 +164,11 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make others of them, two alike perhaps
 		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
 	}
-	keyed := recording
-	if keyed.Key != "" { // the file may be one that workers alone can see
-		keyed.File, keyed.Params.Audio = "", clinicaldoc.AudioBytes("any", []byte{0})
-	}
-	keyed, err := keyed.WithKey()
+	recording, err := recording.WithKey()
 	if err != nil {
 		return err
 	}
-	w := waiting{Key: keyed.Key, SHA256: keyed.SHA256, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
+	w := waiting{Key: recording.Key, SHA256: recording.SHA256, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
 	payload, err := json.Marshal(w)
 	if err != nil {
 		return err
