@@ -424,6 +424,22 @@ func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
 	})
 }
 
+// However many were in doubt before, the next one is asked about.
+func TestADoubtIsAskedAboutAfterManyOthers(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true}
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			for n := 0; n < 66 && yield(recording(n), nil); n++ {
+				time.Sleep(time.Hour)
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 66}, statuses(results))
+	})
+}
+
 // doubting is a journal of which every recording is in doubt, as the one that it knows is.
 type doubting struct {
 	asking
@@ -730,6 +746,20 @@ func TestTheEndOfARunWaitsForResponses(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Len(t, results, 1)
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+
+		// Also when the run ends while it is being written down that all is about to leave.
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		u.Journal = failing{journal, func(_ context.Context, e ingest.Entry) error {
+			if e.State == ingest.StateCommitting {
+				cancel()
+				time.Sleep(time.Second)
+			}
+			return nil
+		}}
+		results, err = collect(ctx, u, recordings(1, 2))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
 		require.NoError(t, journal.Close())
 	})
 }

@@ -499,6 +499,7 @@ func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
 		"the service is gone":      always("", clinicaldoctest.Reset()),
 		"the service limits rates": always(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0)),
 		"lists fail":               always(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(500, "synthetic")),
+		"lists take too long":      always(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(408, "synthetic")),
 		"lists are forbidden":      always(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(403, "synthetic")),
 		"uploads are forbidden":    always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic")),
 	} {
@@ -657,9 +658,21 @@ func TestAStreamIsTriedOnce(t *testing.T) {
 func TestAPauseEndsInTime(t *testing.T) {
 	t.Parallel()
 	const longest = 90 * time.Second
-	_, _, _, took, err := inTrouble(t, &ingest.Uploader{MaxPause: longest}, 10, always("", clinicaldoctest.Answer(401, "synthetic")))
+	_, _, _, took, err := inTrouble(t, &ingest.Uploader{MaxPause: longest}, 10, func(srv *clinicaldoctest.Server) {
+		srv.Inject("", clinicaldoctest.Answer(500, "synthetic").Times(2))
+		srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+	})
 	require.ErrorContains(t, err, "everything fails in the same way")
+	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized, "as it did in the end")
 	assert.InDelta(t, longest.Seconds(), took.Seconds(), 2)
+	u := &ingest.Uploader{MaxPause: 10 * time.Second}
+	_, _, _, took, err = inTrouble(t, u, 10, func(srv *clinicaldoctest.Server) {
+		u.Owner = ingest.Owner{Service: ingest.ServiceName(srv.URL)}
+		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Delay(time.Hour).Always())
+		srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+	})
+	require.ErrorContains(t, err, "everything fails in the same way")
+	assert.InDelta(t, u.MaxPause.Seconds(), took.Seconds(), 2, "a look that takes long is ended, too")
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(3))
 		begun, tried := time.Now(), false

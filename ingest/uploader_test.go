@@ -289,7 +289,7 @@ func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 	}
 	require.Equal(t, ingest.Created, run(t.Context(), 0, "Visit").Status)
 	assert.Equal(t, ingest.AlreadyThere, run(t.Context(), 0, "Another visit").Status)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":77,"name":`))
 	ctx, cancel := context.WithCancel(t.Context())
 	u.OnEvent = func(e ingest.Event) {
 		if e.State == ingest.StateInDoubt {
@@ -301,6 +301,7 @@ func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 	require.ErrorIs(t, renamed.Err, ingest.ErrKeyReused)
 	assert.Equal(t, ingest.InDoubt, renamed.Status, "it may have a note")
 	assert.False(t, renamed.Until.IsZero())
+	assert.Equal(t, int64(77), renamed.NoteID, "which the response named")
 }
 
 // Two that come at once, too: the second is told so, and not given the first one's note.
