@@ -706,6 +706,24 @@ func TestAPauseEndsInTime(t *testing.T) {
 	})
 }
 
+// Who waits for the next recording does not pause: the service is there again, and nothing is left to show that it takes them.
+func TestAWaitForRecordingsIsNoPause(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(4))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: time.Minute}
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			for n := 0; n < 5 && yield(recording(n), nil); n++ {
+				if n > 1 {
+					time.Sleep(time.Hour)
+				}
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 5}, statuses(results))
+	})
+}
+
 // Whether the service is there again, it alone can say, also where its user is known.
 func TestAProbeAsksTheServiceAlsoWhereTheOwnerIsKnown(t *testing.T) {
 	t.Parallel()

@@ -39,11 +39,12 @@ type trouble struct {
 	why     error
 	count   int // in a row
 	paused  bool
-	since   time.Time // it is paused
+	since   time.Time // it is paused, less the time in which it waited for a recording
 	wait    time.Duration
 	next    time.Time // probe
 	probing bool      // a probe is under way
 	one     bool      // one recording may be begun
+	let     time.Time // since when
 	trying  bool      // that one is under way
 	ended   error     // the run was given up for it
 }
@@ -71,24 +72,34 @@ func (t *trouble) holdsBack() bool { return t.paused && !t.one }
 // begun takes in that a recording is begun.
 func (t *trouble) begun() {
 	if t.paused {
-		t.one, t.trying = false, true
+		t.letOne(false)
+		t.trying = true
 	}
+}
+
+// letOne says whether one recording may be begun. As long as none comes it is the caller who is waited for, and not the service.
+func (t *trouble) letOne(may bool) {
+	now := time.Now()
+	if t.one {
+		t.since = t.since.Add(now.Sub(t.let))
+	}
+	t.one, t.let = may, now
 }
 
 // freed takes in that a worker is free. A recording that said nothing of the service lets the next one be tried.
 func (t *trouble) freed(busy int) {
 	if t.paused && t.trying && busy == 0 {
-		t.one = true
+		t.letOne(true)
 	}
 }
 
 // due is when something has to be done about it; zero: never.
 func (t *trouble) due(maxPause time.Duration) time.Time {
-	if !t.paused {
+	if !t.paused || t.one {
 		return time.Time{}
 	}
 	end := t.since.Add(limit(maxPause))
-	if t.probing || t.one || t.trying || end.Before(t.next) {
+	if t.probing || t.trying || end.Before(t.next) {
 		return end
 	}
 	return t.next
@@ -110,7 +121,7 @@ func (r *run) takeContact(m message) {
 	}
 	switch {
 	case m.contact == answered && m.probed:
-		t.one = true // it is there; whether it takes recordings, one has to show
+		t.letOne(true) // it is there; whether it takes recordings, one has to show
 	case m.contact == answered:
 		r.progress.successes++
 		if t.paused {
@@ -127,7 +138,8 @@ func (r *run) takeFailure(m message) {
 	if kind != t.kind {
 		t.count = 0
 	}
-	t.kind, t.why, t.trying, t.one = kind, m.err, false, false
+	t.letOne(false)
+	t.kind, t.why, t.trying = kind, m.err, false
 	t.count++
 	now := time.Now()
 	switch {
@@ -148,11 +160,11 @@ func (r *run) takeFailure(m message) {
 func (r *run) probe(now time.Time) {
 	t := &r.trouble
 	switch {
-	case !t.paused:
+	case !t.paused, t.one:
 	case now.Sub(t.since) >= limit(r.uploader.MaxPause):
 		t.ended = fail("the run was ended, because everything fails in the same way: "+redact.Opaque(t.why).Error(), t.why)
 		r.cancel()
-	case !t.probing && !t.one && !t.trying && !now.Before(t.next):
+	case !t.probing && !t.trying && !now.Before(t.next):
 		t.probing = true
 		r.workers.Go(r.identify)
 	}

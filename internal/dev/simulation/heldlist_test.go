@@ -258,9 +258,10 @@ var held = []defect{
 	{name: "after many doubts nobody asks any more", file: "ingest/doubt.go", old: "\t\t\tr.resolvers--\n\t\t\tr.mu.Unlock()\n\t\t\tnormal = true", with: "\t\t\tr.mu.Unlock()\n\t\t\tnormal = true", held: "ingest TestADoubtIsAskedAboutAfterManyOthers"},
 	{name: "a doubt under another name does not say which note was named", file: "ingest/task.go", old: "Result{Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Err: err}", with: "Result{Status: InDoubt, Until: known.Until, Err: err}", held: "ingest TestTheNameOfAKeyMayChangeOnceItsNoteIsThere"},
 	{name: "why a run was given up is only said in words", file: "ingest/trouble.go", old: "fails in the same way: \"+redact.Opaque(t.why).Error(), t.why)", with: "fails in the same way: \"+redact.Opaque(t.why).Error())", held: "ingest TestAPauseEndsInTime"},
-	{name: "a run is given up for what failed first", file: "ingest/trouble.go", old: "\tt.kind, t.why, t.trying, t.one = kind, m.err, false, false\n", with: "\tt.kind, t.trying, t.one = kind, false, false\n\tif t.why == nil {\n\t\tt.why = m.err\n\t}\n", held: "ingest TestAPauseEndsInTime"},
+	{name: "a run is given up for what failed first", file: "ingest/trouble.go", old: "\tt.kind, t.why, t.trying = kind, m.err, false\n", with: "\tt.kind, t.trying = kind, false\n\tif t.why == nil {\n\t\tt.why = m.err\n\t}\n", held: "ingest TestAPauseEndsInTime"},
 	{name: "a look at the service outlives its run", file: "ingest/trouble.go", old: "owner, err = OwnerOf(r.ctx, r.uploader.Client)", with: "owner, err = OwnerOf(r.parent, r.uploader.Client)", held: "ingest TestAPauseEndsInTime"},
 	{name: "a list that takes too long is an answer", file: "ingest/trouble.go", old: "[]int{401, 403, 408, 425, 429}", with: "[]int{401, 403, 425, 429}", held: "ingest TestARunPausesWhenEverythingFailsTheSameWay"},
+	{name: "the wait for a recording counts as a pause", file: "ingest/trouble.go", old: "\tif t.one {\n\t\tt.since = t.since.Add(now.Sub(t.let))\n\t}\n", with: "", held: "ingest TestAWaitForRecordingsIsNoPause"},
 
 	// The fleet once more.
 	{name: "signs of life have one copy", file: "ingest/jetstream/live.go", old: ", Replicas: s.header.Replicas})", with: "})", held: "ingest/jetstream TestALostPlaceForSignsOfLifeIsMadeAnew"},
