@@ -121,15 +121,18 @@ func TestTheFirstNoteStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
 		j := e.fleet(defaultLease).Journal()
-		first, second := claimed(t, j, 1), claimed(t, j, 1)
+		first, second, third := claimed(t, j, 1), claimed(t, j, 1), claimed(t, j, 1)
 		first.stopRenewing()
 		second.stopRenewing()
+		third.stopRenewing()
 		created := entry(1, ingest.StateCreated)
 		require.NoError(t, first.Save(t.Context(), created))
 		other := created
 		other.NoteID++
 		require.NoError(t, second.Save(t.Context(), other))
 		assert.Equal(t, created.NoteID, second.Entry().NoteID, "also for who came second")
+		require.ErrorIs(t, third.Save(t.Context(), entry(1, ingest.StateInDoubt)), ingest.ErrTaken)
+		require.NoError(t, third.Save(t.Context(), other), "as does one whose doubt was too late")
 		r, _, err := j.read(t.Context(), key(1))
 		require.NoError(t, err)
 		assert.Equal(t, created.NoteID, r.Entry.NoteID)

@@ -394,6 +394,10 @@ func TestDamageIsReported(t *testing.T) {
 		_, err = j.EntriesForPatient(t.Context(), 7, time.Time{})
 		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
 	}
+	_, err := j.patients(8).Put(t.Context(), patientKey(8, "synthetic"), nil)
+	require.NoError(t, err)
+	_, err = j.EntriesForPatient(t.Context(), 8, time.Time{})
+	require.ErrorIs(t, err, ingest.ErrJournalDamaged, "a mark that leads nowhere may have led to a note")
 }
 
 // failing is a journal that falls silent after a commit, and fails when the note is to be written down.

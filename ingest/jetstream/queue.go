@@ -188,7 +188,7 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 	case err == nil:
 		return nil
 	case !errors.As(err, &refused):
-		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err, errEngine)
+		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err)
 	case refused.code == jetstream.JSErrCodeStreamWrongLastSequence || refused.code == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		return q.checkWaiting(ctx, l, key, payload)
 	case refused.code == codeFull || refused.code == codeNoResources:
@@ -210,7 +210,7 @@ func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []
 	var own, there waiting
 	switch {
 	case err != nil:
-		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err, errEngine)
+		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err)
 	case message == nil: // what waited has come to its end since
 		return q.put(ctx, l, key, payload)
 	case json.Unmarshal(payload, &own) != nil || json.Unmarshal(message.Data, &there) != nil || own.PatientID != there.PatientID || otherSize(own.File, there.File):

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
 func TestAFleetIsBegunOnce(t *testing.T) {
@@ -438,7 +441,35 @@ func TestAnEmbeddedServerSyncsEachWrite(t *testing.T) {
 	assert.True(t, s.server.JetStreamConfig().SyncAlways)
 	assert.Equal(t, -1, s.Conn.Opts.ReconnectBufSize, "nor is anything kept to be sent later")
 	assert.Nil(t, s.server.Addr(), "it listens on no port")
+	var running strings.Builder
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&running, 1))
+	assert.NotContains(t, running.String(), "handleSignals", "it does not end the process when that is told to end")
 	require.NoError(t, s.Close())
+}
+
+// noticing is told what a server notices.
+type noticing struct {
+	*logger
+	notice func(text string)
+}
+
+func (n noticing) Noticef(format string, _ ...any) { n.notice(format) }
+
+// Two servers in one folder would both write there: it is another's only when the server has ended.
+func TestAnEmbeddedServerHasItsFolderToTheEnd(t *testing.T) {
+	t.Parallel()
+	dir, ended := t.TempDir(), false
+	s, err := Embed(t.Context(), dir)
+	require.NoError(t, err)
+	s.server.SetLoggerV2(noticing{&logger{}, func(text string) {
+		lock, err := disk.Take(filepath.Join(dir, "clinicaldoc.lock"))
+		if !assert.ErrorIs(t, err, disk.ErrHeld, text) {
+			_ = disk.Close(lock)
+		}
+		ended = ended || strings.Contains(text, "Exiting")
+	}}, false, false, false)
+	require.NoError(t, s.Close())
+	assert.True(t, ended)
 }
 
 // A consumer that hands out only so many at a time would stop when as many rest.
