@@ -2060,6 +2060,7 @@ func TestNotCreatedIsSaidOnlyWhereItWasSent(t *testing.T) {
 		"a header where none was": {nil, options{team("B")}, false},
 		"the same query":          {options{region}, options{region}, true},
 		"no query":                {options{region}, nil, false},
+		"another query":           {options{region}, options{clinicaldoc.WithQuery("region", "one")}, false},
 		"a filter":                {nil, options{clinicaldoc.WithQuery("signed", "1")}, false},
 		"names of requests": {
 			options{
@@ -2937,7 +2938,7 @@ func TestARecordingThatIsReadyLate(t *testing.T) {
 // Two lost creates of one patient, of recordings of the same length.
 func TestTwinLossesAreToldApartByTheirRecordings(t *testing.T) {
 	t.Parallel()
-	for name, same := range map[string]bool{"different recordings": false, "the same recording": true} {
+	for name, tt := range map[string]struct{ same, both bool }{"different recordings": {}, "the same recording": {same: true}, "both notes": {both: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -2945,21 +2946,29 @@ func TestTwinLossesAreToldApartByTheirRecordings(t *testing.T) {
 				client := s.client()
 				first := lose(t, client, visit())
 				params := visit()
-				if !same {
+				if !tt.same {
 					params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
 				}
 				second := lose(t, client, params)
-				own := s.keep(visited())
+				own, other, reason := s.keep(visited()), int64(0), "an equal create was lost too"
+				if tt.both {
+					other, reason = s.keep(visited().of(remade)), "a person has to look"
+				}
 				note, err := client.Notes.FindCreated(t.Context(), first, findParams{})
-				requireUndecided(t, note, err, "an equal create was lost too")
+				requireUndecided(t, note, err, reason)
 				note, err = client.Notes.FindCreated(t.Context(), second, findParams{})
-				if same {
+				if tt.same {
 					requireUndecided(t, note, err, "an equal create was lost too")
 					note, err = client.Notes.FindCreated(t.Context(), first, findParams{})
 					requireUndecided(t, note, err, "an equal create was lost too")
 					return
 				}
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the only note is of the other recording, and recordings are kept")
+				if tt.both {
+					require.NoError(t, err)
+					assert.Equal(t, other, note.ID)
+				} else {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the only note is of the other recording, and recordings are kept")
+				}
 				note, err = client.Notes.FindCreated(t.Context(), first, findParams{})
 				require.NoError(t, err)
 				assert.Equal(t, own, note.ID)

@@ -716,6 +716,9 @@ func TestModelsReadNullAndRefuseOtherKinds(t *testing.T) {
 	assert.EqualValues(t, 7, note.ID, "null changes nothing, as everywhere in encoding/json")
 	require.NoError(t, json.Unmarshal([]byte(`{"name":"n"}`), &note))
 	assert.Equal(t, clinicaldoc.ProgressNote{Name: "n"}, note, "what was there before is gone")
+	patient := secretNote(t).Patient
+	require.NoError(t, patient.UnmarshalJSON([]byte("null")))
+	assert.True(t, patient.IsZero(), "null is no patient, and not the one before")
 	for _, target := range []any{
 		&note, new(clinicaldoc.Template), new(clinicaldoc.AudioInfo), new(clinicaldoc.Completion), new(clinicaldoc.Token), new(clinicaldoc.User),
 	} {

@@ -189,6 +189,13 @@ func TestNotesUpdateErrors(t *testing.T) {
 	require.ErrorAs(t, err, &answered)
 	assert.Equal(t, map[string][]string{"name": {"Too long.", "Too odd."}}, answered.Fields)
 	assert.Equal(t, "The given data was invalid", answered.Message)
+	for name, params := range map[string]clinicaldoc.UpdateNoteParams{
+		"Name": {Name: new("a\xff")}, "Transcription": {Transcription: new("a\xff")}, "Analysis": {Analysis: new("a\xff")},
+	} {
+		_, err = client.Notes.Update(t.Context(), 7, params)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+		require.ErrorContains(t, err, name)
+	}
 }
 
 func TestNotesDelete(t *testing.T) {
@@ -417,6 +424,7 @@ func TestNotesCreateRefusesBadParams(t *testing.T) {
 	for name, params := range map[string]clinicaldoc.CreateNoteParams{
 		"PatientID":           {PatientID: -1},
 		"PromptID":            {PromptID: -1},
+		"Name":                {Name: "a\xff"},
 		"Audio: made by hand": {Audio: &clinicaldoc.AudioSource{}},
 		"Audio: nil reader":   {Audio: clinicaldoc.AudioReader("a.wav", nil)},
 		"Audio: nil at":       {Audio: clinicaldoc.AudioReaderAt("a.wav", nil, 5)},

@@ -247,9 +247,13 @@ func TestReceive(t *testing.T) {
 			a, state := new(Attempt), new(SendState)
 			state.Watchdog.Guard(t.Context(), time.Minute)
 			defer state.Watchdog.Stop()
-			resp := &http.Response{StatusCode: tc.status, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
+			left, body := &leftOpen{Reader: tc.body}, state.Follow(&Body{Bytes: []byte("{}")}, false)
+			resp := &http.Response{StatusCode: tc.status, ProtoMajor: 1, Body: left}
 			err := c.receive(t.Context(), resp, a, state)
 			require.ErrorIs(t, err, tc.err)
+			assert.True(t, left.closed)
+			_, late := body.Read(make([]byte, 8))
+			require.ErrorIs(t, late, errCallOver, "what the request carries is the caller's again")
 			assert.Equal(t, tc.want, string(a.Body))
 			assert.Equal(t, !errors.Is(err, cut), a.Status == tc.status)
 		})
