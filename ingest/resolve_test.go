@@ -166,8 +166,8 @@ func TestAPersonCannotGiveTheNoteOfAnotherRecording(t *testing.T) {
 		require.Equal(t, other.NoteID, next.ID)
 		u.Journal = refusing{failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, io.ErrClosedPipe}
 		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), io.ErrClosedPipe, "whose it is cannot be told")
-		u.Journal = journal
-		require.NoError(t, u.Resolve(t.Context(), doubt.JournalKey, word), "the id was given to another note")
+		u.Journal = refusing{failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, ingest.ErrJournalDamaged}
+		require.NoError(t, u.Resolve(t.Context(), doubt.JournalKey, word), "the id was given to another note; and a record that is damaged stops nobody")
 	})
 }
 

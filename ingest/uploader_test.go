@@ -320,11 +320,11 @@ func TestAKeyIsOneRecordingAtATime(t *testing.T) {
 		for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording, error) bool) {
 			if yield(first, nil) {
 				<-begun
-				_ = yield(other, nil) && yield(ingest.Recording{Key: "next"}, nil)
+				_ = yield(other, nil) && yield(recording(0), nil) && yield(ingest.Recording{Key: "next"}, nil)
 			}
 		}) {
 			require.NoError(t, err)
-			if result.Recording.Key == "next" { // the second's turn is over
+			if result.Recording.Key == "next" { // the turn of those before is over
 				close(second)
 			}
 			results = append(results, result)
@@ -332,7 +332,7 @@ func TestAKeyIsOneRecordingAtATime(t *testing.T) {
 				reused++
 			}
 		}
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.Refused: 2}, statuses(results), results)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1, ingest.Refused: 2}, statuses(results), results)
 		assert.Equal(t, 1, reused)
 		assert.Len(t, srv.Notes(), 1)
 	}

@@ -316,6 +316,9 @@ func TestAStageAndAPatientAreLookedAtToo(t *testing.T) {
 	list(fmt.Sprintf(row, 2, 7, `"synthetic failure"`))
 	transport.RegisterResponder("GET", base+"/1", httpmock.NewStringResponder(200, fmt.Sprintf(row, 1, 8, "null")))
 	requireLook(t, s, "changed 2 failed", "gone 1 uploaded")
+	list()
+	transport.RegisterResponder("GET", base+"/2", httpmock.NewStringResponder(200, strings.Replace(fmt.Sprintf(row, 2, 7, "null"), `"patient":{"id":7},`, "", 1)))
+	requireLook(t, s) // it does not say that it is another's
 }
 
 func TestALookEndsWithItsContext(t *testing.T) {

@@ -37,6 +37,23 @@ func TestNothingIsCommittedWithoutItsMark(t *testing.T) {
 		r, _, err := j.read(t.Context(), key(1))
 		require.NoError(t, err)
 		assert.NotEqual(t, ingest.StateCommitting, r.Entry.State)
+
+		// Nor is what could not be written when the recording is let go.
+		var failing atomic.Bool
+		e.before = func(_ context.Context, op, _ string) error {
+			if op == "update" && failing.Load() {
+				return errors.New("synthetic")
+			}
+			return nil
+		}
+		c = leased(t, j, 2)
+		failing.Store(true)
+		require.Error(t, c.Save(t.Context(), entry(2, ingest.StateCommitting)))
+		failing.Store(false)
+		c.Release()
+		r, _, err = j.read(t.Context(), key(2))
+		require.NoError(t, err)
+		assert.NotEqual(t, ingest.StateCommitting, r.Entry.State)
 	})
 }
 

@@ -456,7 +456,10 @@ func (s *memoryStream) PauseConsumer(_ context.Context, name string, until time.
 	})
 }
 
-func (s *memoryStream) ResumeConsumer(_ context.Context, name string) (*jetstream.ConsumerPauseResponse, error) {
+func (s *memoryStream) ResumeConsumer(ctx context.Context, name string) (*jetstream.ConsumerPauseResponse, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	return nil, s.memory.engine.tell(func() { //nolint:contextcheck // it has no response
 		s.memory.engine.mu.Lock()
 		defer s.memory.engine.mu.Unlock()

@@ -713,6 +713,14 @@ func TestARefusalIsNotAskedAboutAgain(t *testing.T) {
 			require.NotErrorIs(t, err, ErrQueueFull)
 		}
 		assert.Zero(t, time.Since(begun))
+
+		// What waited until a moment ago does not wait any more.
+		e.before = func(context.Context, string, string) error {
+			e.before = nil
+			return &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequence}
+		}
+		require.NoError(t, f.queue.put(t.Context(), freshLane, "another", []byte("{}")))
+		assert.Equal(t, 2, e.count("q"))
 	})
 }
 

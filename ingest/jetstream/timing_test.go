@@ -406,6 +406,7 @@ func TestARecordingInHandShowsASignOfLifeEvery10Seconds(t *testing.T) {
 // lossy is a service that takes recordings and never says so. Its clock is behind.
 type lossy struct {
 	behind  time.Duration
+	slow    time.Duration // its first list is
 	creates int
 }
 
@@ -421,6 +422,9 @@ func (s *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("synthetic: the connection was lost")
 	case strings.HasSuffix(r.URL.Path, "/user"):
 		body = `{"id":1,"name":"Synthetic","email":"s@example.test","created_at":"2000-01-01T00:00:00Z","updated_at":"2000-01-01T00:00:00Z"}`
+	default:
+		time.Sleep(s.slow)
+		s.slow = 0
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().Add(-s.behind).UTC().Format(http.TimeFormat)}}
 	return &http.Response{StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(strings.NewReader(body)), Header: header}, nil
@@ -451,6 +455,14 @@ func TestADoubtIsLookedFor5Seconds(t *testing.T) {
 		assert.Equal(t, ingest.InDoubt, result.Status)
 		assert.Equal(t, 5*time.Second, time.Since(begun))
 		assert.Equal(t, 10*time.Minute, result.Until.Sub(begun))
+		assert.Equal(t, 1, s.creates)
+
+		// What comes before has its time, such as the list of a patient's notes.
+		s = &lossy{slow: 10 * time.Second}
+		begun = time.Now()
+		_, err = lossyWork(t, newEngine(), s).upload(t.Context(), synthetic())
+		require.NoError(t, err)
+		assert.Equal(t, 15*time.Second, time.Since(begun))
 		assert.Equal(t, 1, s.creates)
 	})
 }
