@@ -483,12 +483,9 @@ func TestAFleetLeavesAServiceInPeace(t *testing.T) {
 	}
 	watch := openFleet(t, connect(t, s), Params{})
 	require.Eventually(t, func() bool {
-		status, err := watch.Status(t.Context())
-		return err == nil && status.Pause != nil && len(status.Workers) == 3
+		status, err := watch.Status(t.Context()) // who leads a pause may be late: then it is none for a moment
+		return err == nil && status.Pause != nil && len(status.Workers) == 3 && strings.Contains(status.String(), "paused")
 	}, 30*time.Second, 50*time.Millisecond)
-	status, err := watch.Status(t.Context())
-	require.NoError(t, err)
-	assert.Contains(t, status.String(), "paused")
 	assert.Less(t, len(srv.Requests()), 100)
 	assert.Empty(t, srv.Notes())
 	srv.ClearFaults()

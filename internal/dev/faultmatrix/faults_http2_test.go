@@ -54,7 +54,7 @@ func http2Faults() []fault {
 		{
 			// Patient pings: on a busy machine the whole request needs its time, and one that is cut may be sent again.
 			name: "HTTP/2 silent after the whole request, pinged", promises: seen, frames: func(c *h2Conn) { c.request(true) },
-			setting: setting{policy: onceAgain, stall: hangs, pings: 4 * stallAfter},
+			setting: setting{policy: onceAgain, stall: hangs, pings: 8 * stallAfter},
 		},
 		{
 			// The connection stays in the caller's pool: without pings nobody can know that it is dead.
