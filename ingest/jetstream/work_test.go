@@ -454,7 +454,7 @@ func TestAWorkerSaysWhatItDoes(t *testing.T) {
 		uploading, done int
 		failing         string
 	}{
-		"it uploads":     {clinicaldoctest.Delay(time.Minute).After(2), 1, 2, ""},
+		"it uploads":     {clinicaldoctest.Delay(time.Minute).After(1), 1, 2, ""},
 		"it is through":  {clinicaldoctest.Delay(0), 0, sameFailures, ""},
 		"all is refused": {clinicaldoctest.Answer(403, "synthetic").Always(), 0, 0, "403"},
 		"none is fit":    {clinicaldoctest.Answer(422, "synthetic").Always(), 0, 0, ""},
@@ -464,6 +464,10 @@ func TestAWorkerSaysWhatItDoes(t *testing.T) {
 			srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(403, "synthetic").After(1).Always())
 			f := e.fleet(defaultLease)
 			publish(t, f, dir, sameFailures)
+			if c.done > 0 { // one has its note already
+				first := filed(t, dir, 0).Params
+				srv.AddNote(clinicaldoctest.Note{Name: first.Name, PatientID: first.PatientID, Audio: content(0)})
+			}
 			u := uploader(srv)
 			u.Workers = 1
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
