@@ -3179,7 +3179,14 @@ func TestAnotherNoteShowsThatBytesAreKept(t *testing.T) {
 		params := findParams{ExcludeNotes: []*clinicaldoc.ProgressNote{next}}
 		note, err = s.client().Notes.FindCreated(t.Context(), another, params)
 		requireUndecided(t, note, err, "") // only the deleted one is known
-		s.audio = nil
+		failed := false
+		s.audio = func(id int64, _ *http.Request) *http.Response {
+			if failed || id != gone {
+				return nil
+			}
+			failed = true // the next look can read it
+			return httpmock.NewStringResponse(http.StatusServiceUnavailable, "")
+		}
 		_, err = s.client().Notes.FindCreated(t.Context(), another, params)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 	})

@@ -517,11 +517,13 @@ func TestAllEndsWhateverTheServiceSends(t *testing.T) {
 
 func TestListRefusesAnotherPage(t *testing.T) {
 	t.Parallel()
-	client := serve(t, pagedCall("?page=2", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":3}}`))
-	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Page: 2})
-	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-	require.ErrorContains(t, err, "WithQueryNames")
-	assert.Nil(t, page)
+	for asked, query := range []string{"", "?page=1", "?page=2"} {
+		client := serve(t, pagedCall(query, `{"data":`+rows(1)+`,"meta":{"current_page":3,"last_page":3}}`))
+		page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Page: asked})
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		require.ErrorContains(t, err, "WithQueryNames")
+		assert.Nil(t, page)
+	}
 }
 
 // What a service calls the number of a page at a cursor is its own affair.

@@ -372,6 +372,8 @@ func TestBackoff(t *testing.T) {
 	}
 	assert.Equal(t, 1250*time.Millisecond, pause(1, nil))
 	assert.Equal(t, 5*time.Second, pause(3, &http.Response{}))
+	c.spread = 1
+	assert.Equal(t, 6*time.Second, pause(3, &http.Response{}), "not all come back at once")
 	assert.Equal(t, 40*time.Second, pause(3, &http.Response{Header: http.Header{"Retry-After": {"40"}}}))
 	c.next = Next{AtOnce: true}
 	assert.Zero(t, c.backoff(time.Second, 10*time.Second, 0, nil))

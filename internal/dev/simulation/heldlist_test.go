@@ -129,6 +129,8 @@ var held = []defect{
 	{name: "the failures of a look are those of all", file: "internal/creates/content.go", old: "r.failures, r.until = 0, now.Add(lookTime)", with: "r.until = now.Add(lookTime)", held: "internal/creates TestHowMuchASearchReads"},
 	{name: "tenants that a query picks are one", file: "options.go", old: "fingerprint(url.Values(header).Encode() + \"?\" + o.query.Encode())", with: "fingerprint(url.Values(header).Encode() + \"?\")", held: ". TestNotCreatedIsSaidOnlyWhereItWasSent"},
 	{name: "two lost recordings of one length are one", file: "findcreated.go", old: "e.audioSize(), e.ID, e.SentAt, e.AudioSHA256)", with: "e.audioSize(), e.ID, e.SentAt, \"\")", held: ". TestTwinLossesAreToldApartByTheirRecordings"},
+	{name: "a time that is rounded makes another note", file: "internal/creates/registry.go", old: "other.Made-r.Made) <= 1)", with: "other.Made-r.Made) == 0)", held: "internal/creates TestADeletedNoteExplainsNoOther"},
+	{name: "what cannot be read now is not looked at again", file: "findcreated.go", old: "\t\tcontrol.Failed = control.Shows == creates.Unread\n", with: "", held: ". TestAnotherNoteShowsThatBytesAreKept"},
 
 	// Edits and waits.
 	{name: "the age of a note is told by our clock", file: "edits.go", old: "call.options.inherited(), WithResponse(&e.readBy))", with: "call.options.inherited())", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
@@ -191,6 +193,7 @@ var held = []defect{
 	{name: "a name that is not UTF-8 is sent", file: "multipart.go", old: "\tcase !utf8.ValidString(p.Name):\n\t\treturn nil, invalid(\"Notes.Create: Name\", \"is not valid UTF-8\")\n", with: "", held: ". TestNotesCreateRefusesBadParams"},
 	{name: "a response keeps its connection", file: "internal/exchange/attempt.go", old: "\tdefer func() { _ = resp.Body.Close() }()\n", with: "", held: "internal/exchange TestReceive"},
 	{name: "what a refused request carries is read on", file: "internal/exchange/sendstate.go", old: "\ts.Stop()\n\tif s.retired.Load() {", with: "\tif s.retired.Load() {", held: "internal/exchange TestReceive"},
+	{name: "all calls come back at the same time", file: "internal/exchange/exchange.go", old: "return Backoff(c.next.Failures-1, least, most, asked, c.spread)", with: "return Backoff(c.next.Failures-1, least, most, asked, 0.5)", held: "internal/exchange TestBackoff"},
 
 	// Downloads.
 	{name: "storage's request id is not told", file: "audio.go", old: "StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter", with: "StatusCode: failure.Status, RetryAfter", held: ". TestStoragesRefusalIsExplained"},
@@ -238,6 +241,7 @@ var held = []defect{
 	{name: "a wait goes by the note that its caller has changed", file: "wait.go", old: "\tstage := w.stage\n", with: "\tstage := note.Stage()\n", held: ". TestAWaitGoesByNotesAsTheyCame"},
 	{name: "WaitAll works on the caller's ids", file: "wait.go", old: "\tids = slices.Clone(ids)\n", with: "", held: ". TestWaitAllKeepsTheIDsOfTheCall"},
 	{name: "null leaves the patient who was there before", file: "note.go", old: "\t*o = Object{}\n", with: "", held: ". TestModelsReadNullAndRefuseOtherKinds"},
+	{name: "a list may begin with another page than the first", file: "notes.go", old: "p.Cursor == \"\" && current > 0 && current != max(p.Page, 1)", with: "p.Page > 0 && current > 0 && current != p.Page", held: ". TestListRefusesAnotherPage"},
 
 	// A run, and its journal's file, once more.
 	{name: "a run is over before it has let go", file: "ingest/run.go", old: "\tr.workers.Go(t.claim.Release)\n", with: "\tgo t.claim.Release()\n", held: "ingest TestARunIsOverWhenItHasLetGo"},
