@@ -859,13 +859,13 @@ func TestInnerRequestsLeaveTheCallsHeaders(t *testing.T) {
 	require.NoError(t, err)
 	srv.ForgetRequests()
 	_, err = client.Notes.Update(t.Context(), id, clinicaldoc.UpdateNoteParams{Name: new("Synthetic, changed")},
-		clinicaldoc.WithHeader("If-Match", `"synthetic"`), clinicaldoc.IfUnchanged(read))
+		clinicaldoc.WithHeader("If-Match", `"synthetic"`), clinicaldoc.WithHeader("Content-Language", "de"), clinicaldoc.IfUnchanged(read))
 	require.NoError(t, err)
 	conditions := map[string]string{}
 	for _, r := range srv.Requests() {
-		conditions[r.Method] = r.Header.Get("If-Match")
+		conditions[r.Method] = r.Header.Get("If-Match") + r.Header.Get("Content-Language")
 	}
-	assert.Equal(t, map[string]string{"GET": "", "PUT": `"synthetic"`}, conditions)
+	assert.Equal(t, map[string]string{"GET": "", "PUT": `"synthetic"de`}, conditions)
 }
 
 // What WithResponse filled in stays when the memory of responses is used again.

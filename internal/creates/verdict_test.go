@@ -316,7 +316,11 @@ func TestWhatIsUnreadAndMayBeItProvesNothing(t *testing.T) {
 		var e evidence
 		e.Add(proven, false)
 		e.Add(c.beside, false)
+		forgetful := e
 		e.Prove(creates.NoOthers)
 		assert.Equal(t, c.want, e.Proof, i)
+		forgetful.Forgot = true
+		forgetful.Prove(creates.NoOthers)
+		assert.Equal(t, creates.NoProof, forgetful.Proof, "another may have sent it, too")
 	}
 }
