@@ -218,15 +218,18 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	if err == nil {
 		entry, err = root.Get(ctx, headerKey)
 	}
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		status, err := root.Status(ctx)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		status, failure := root.Status(ctx)
 		switch {
-		case err != nil:
-			return h, unreachable(err)
+		case failure != nil:
+			return h, unreachable(failure)
 		case status.Values() == 0, status.Values() == 1 && blocked(ctx, root):
 			return h, fail("the fleet "+s.name+" was not begun to its end: use Begin", ErrNoFleet)
 		}
+		entry, err = root.Get(ctx, headerKey) // another may have begun it in between
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return h, errFormat
 	case err != nil:
 		return h, unreachable(err)

@@ -325,6 +325,42 @@ func TestVersionsKeepApart(t *testing.T) {
 	}
 }
 
+// hasty is an engine at which somebody looks for a header right before it comes.
+type hasty struct {
+	jetstream.JetStream
+
+	looks int
+}
+
+type hastyBucket struct {
+	jetstream.KeyValue
+
+	engine *hasty
+}
+
+func (h *hasty) KeyValue(ctx context.Context, name string) (jetstream.KeyValue, error) {
+	bucket, err := h.JetStream.KeyValue(ctx, name)
+	return hastyBucket{bucket, h}, err
+}
+
+func (b hastyBucket) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	if key == headerKey {
+		if b.engine.looks++; b.engine.looks == 1 {
+			return nil, jetstream.ErrKeyNotFound
+		}
+	}
+	return b.KeyValue.Get(ctx, key)
+}
+
+// Who looks while another begins the fleet does not take its beginning for another version's.
+func TestAFleetThatIsBeingBegunIsOfThisVersion(t *testing.T) {
+	t.Parallel()
+	f := openFleet(t, connect(t, startServer(t)), Params{})
+	found, err := (&store{js: &hasty{JetStream: f.store.js}, name: f.store.name}).readHeader(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, f.store.header, found)
+}
+
 // A store without its first bucket is not new.
 func TestWhatIsLeftOfAFleetIsNoNewOne(t *testing.T) {
 	t.Parallel()
