@@ -120,8 +120,8 @@ func TestASilentEngineHoldsUpNoClaim(t *testing.T) {
 		}{
 			"mark": {12 * time.Second, func(c *claim) {
 				err := c.mark(t.Context(), 7)
-				assert.ErrorIs(t, err, errEngine)
-				assert.ErrorIs(t, err, context.DeadlineExceeded, "by which a run knows its own end")
+				require.ErrorIs(t, err, errEngine)
+				require.ErrorIs(t, err, context.DeadlineExceeded, "by which a run knows its own end")
 			}, 10100 * time.Millisecond}, // the second request begins after 5.1 s
 			"renewal": {30 * time.Second, func(c *claim) { c.renew(t.Context()) }, 10 * time.Second},
 			"release": {6 * time.Second, (*claim).Release, 2 * time.Second},
