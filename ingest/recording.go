@@ -61,8 +61,8 @@ func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 
 // WithKey returns the recording with the key that it has in a run: its own, or, with the SHA256 that it was made of, its file's.
 // A file whose Key is given is not looked at, as it may be on another machine. Otherwise one that cannot be read, or has changed since
-// SHA256 was taken, is an error. Without a Key and a File, and with a Key or SHA256 that is none, the error is
-// [clinicaldoc.ErrInvalidArgument].
+// SHA256 was taken, is an error. It is [clinicaldoc.ErrInvalidArgument] where there is neither a Key nor a File, where the Key is too
+// long, and where SHA256 is not one.
 func (r Recording) WithKey() (Recording, error) {
 	if r.Key != "" {
 		return r, r.checkKey()
