@@ -31,6 +31,7 @@ type run struct {
 	drawn     chan Recording // closed after the last one
 	feedPanic any            // of the caller's iterator; to be read once drawn is closed
 	feedErr   error          // likewise
+	halt      chan struct{}  // closed when no more are wanted
 
 	messages chan message
 	gone     chan struct{} // closed when nobody takes messages any more
@@ -108,7 +109,7 @@ type bound struct {
 
 func (u *Uploader) newRun(ctx context.Context) *run {
 	r := &run{
-		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, content: contentCheckOf(u.Client), drawn: make(chan Recording),
+		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, content: contentCheckOf(u.Client), drawn: make(chan Recording), halt: make(chan struct{}),
 		messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
 		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
 	}
@@ -135,6 +136,7 @@ func (r *run) send(m message) {
 func (r *run) stop() {
 	r.cancel()
 	r.end()
+	close(r.halt)
 	close(r.gone)
 	for _, t := range slices.Concat(r.waiting, r.again) {
 		r.abandon(t, Result{})
@@ -176,7 +178,7 @@ func (r *run) feed(recordings iter.Seq2[Recording, error]) {
 		select {
 		case r.drawn <- recording:
 			continue
-		case <-r.ctx.Done(): // no more are wanted
+		case <-r.halt:
 		}
 		break
 	}
