@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,23 @@ func TestBytesWithholdTheirLast(t *testing.T) {
 }
 
 // Who releases twice must not give a buffer to two others.
+// Two calls at once must not share a recording between two notes.
+func TestAStreamIsOneReadersAlone(t *testing.T) {
+	t.Parallel()
+	var begun atomic.Bool
+	from, other := bytes.NewReader([]byte("ab")), errors.New("another reads it")
+	first, second := &OnceReader{From: from, Begun: &begun, Otherwise: other}, &OnceReader{From: from, Begun: &begun, Otherwise: other}
+	for _, want := range []string{"a", "b"} {
+		one := make([]byte, 1)
+		_, err := first.Read(one)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(one))
+		n, err := second.Read(one)
+		require.ErrorIs(t, err, other)
+		assert.Zero(t, n)
+	}
+}
+
 func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
 	empty()
 	r := Result{buffer: new(bytes.Buffer)}
