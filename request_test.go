@@ -1810,6 +1810,22 @@ func TestUploadsAreAnnouncedWhereThatIsHeeded(t *testing.T) {
 	}
 }
 
+// A refusal instead of 100 Continue is what the announcement is for.
+func TestUploadsAreAnnouncedAfterARefusalToo(t *testing.T) {
+	t.Parallel()
+	expects := make(chan string, 1)
+	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		expects <- r.Header.Get("Expect")
+		w.WriteHeader(http.StatusForbidden)
+	})
+	c := socketClient(t, srv.URL)
+	for range 10 { // what waits may learn of the response before it says that it waits
+		_, err := c.Notes.Create(socketContext(t), socketParams(2<<20))
+		require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
+		assert.Equal(t, "100-continue", <-expects)
+	}
+}
+
 func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
