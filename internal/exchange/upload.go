@@ -201,9 +201,8 @@ func (s *SendState) SendStreamed(ctx context.Context, progress func(sent int64),
 	return resp, err
 }
 
-// abandon lets the work end by itself.
+// abandon lets the work end by itself, with the context of the attempt.
 func (s *SendState) abandon(work *Guarded, resp **http.Response) {
-	s.Watchdog.cancel(errCallOver)
 	s.Stop()
 	go func() {
 		<-work.Done()
