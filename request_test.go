@@ -1819,7 +1819,7 @@ func TestUploadsAreAnnouncedAfterARefusalToo(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 	})
 	c := socketClient(t, srv.URL)
-	for range 10 { // what waits may learn of the response before it says that it waits
+	for range 10 { // net/http may give a response before it tells that it waits, which then says nothing
 		_, err := c.Notes.Create(socketContext(t), socketParams(2<<20))
 		require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 		assert.Equal(t, "100-continue", <-expects)

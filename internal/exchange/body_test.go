@@ -50,7 +50,6 @@ func TestBytesWithholdTheirLast(t *testing.T) {
 	}
 }
 
-// Who releases twice must not give a buffer to two others.
 // Two calls at once must not share a recording between two notes.
 func TestAStreamIsOneReadersAlone(t *testing.T) {
 	t.Parallel()
@@ -68,6 +67,7 @@ func TestAStreamIsOneReadersAlone(t *testing.T) {
 	}
 }
 
+// Who releases twice must not give a buffer to two others.
 func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
 	empty()
 	r := Result{buffer: new(bytes.Buffer)}
