@@ -482,11 +482,12 @@ func (p *program) notCreated(r *recording) {
 	r.call.deny()
 }
 
-// soon are the times within which a lost create is decided; that of Settle has room for the last look.
+// soon are the times within which a lost create is decided; that of Settle has room for a cache that keeps a list for a minute,
+// and for the last look.
 var soon = []struct {
 	within time.Duration
 	label  string
-}{{time.Minute, "within a minute"}, {11 * time.Minute, "within Settle"}, {time.Hour, "within an hour"}}
+}{{time.Minute, "within a minute"}, {12 * time.Minute, "within Settle"}, {time.Hour, "within an hour"}}
 
 func (p *program) decided(word string, since time.Duration) {
 	p.world.count("lost creates decided", 1)
