@@ -113,6 +113,23 @@ func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
 	assert.ElementsMatch(t, []string{"", "", "the service said no and no", "nobody knows"}, reasons)
 }
 
+// Somebody found out that it has no note, and the process ended before it was sent again.
+func TestADoubtThatEndedWithoutANoteIsReadBackAsEnded(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	for _, state := range []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateClaimed} {
+		put(t, j, 0, state)
+	}
+	put(t, j, 1, ingest.StateCreated)
+	require.NoError(t, j.Close())
+	j = openJournal(t, service, path)
+	bind(t, j, service)
+	assert.Equal(t, ingest.StateClaimed, load(t, j, 0).State)
+	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
+}
+
 func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)

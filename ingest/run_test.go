@@ -430,6 +430,29 @@ func TestAFailedJournalEndsTheSearchForDoubts(t *testing.T) {
 	})
 }
 
+// Of two reasons for an end the journal's is told: somebody has to repair it.
+func TestAFailedJournalIsToldBeforeTheEndOfTheRecordings(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+		broken, ended := errors.New("synthetic: broken"), errors.New("synthetic: ended")
+		feedEnds := make(chan struct{})
+		feed := func(yield func(ingest.Recording, error) bool) {
+			if yield(recording(0), nil) {
+				close(feedEnds)
+				yield(ingest.Recording{}, ended)
+			}
+		}
+		journal := failing{file, func(context.Context, ingest.Entry) error {
+			<-feedEnds
+			synctest.Wait() // until the run knows of the feed's end
+			return broken
+		}}
+		_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, feed)
+		require.ErrorIs(t, err, broken)
+		require.NotErrorIs(t, err, ended)
+	})
+}
+
 // failing is a journal that does not save all that it should.
 type failing struct {
 	ingest.Journal
