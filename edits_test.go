@@ -1086,7 +1086,8 @@ func TestIfVersion(t *testing.T) {
 	for _, request := range srv.Requests() {
 		assert.Equal(t, http.MethodGet, request.Method, "nothing was sent")
 	}
-	signed, err := client.Notes.Sign(ctx, id, clinicaldoc.IfVersion(conflict.Current.Version()))
+	other := clinicaldoc.IfUnchanged(&clinicaldoc.ProgressNote{ID: id + 1}) // of two, the later one counts
+	signed, err := client.Notes.Sign(ctx, id, other, clinicaldoc.IfVersion(conflict.Current.Version()))
 	require.NoError(t, err)
 	assert.True(t, signed.Has.Signed)
 

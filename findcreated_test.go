@@ -1761,6 +1761,34 @@ func TestFindCreatedGoesByTheOldestPage(t *testing.T) {
 	})
 }
 
+// A failed question for the order is asked again by the next look, and no more once there is an answer.
+func TestFindCreatedAsksForTheOrderUntilItIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		for i := range 101 {
+			s.keep(visited().named("Other").sized(9).by(5).ago(30*time.Hour - time.Duration(i)*time.Minute))
+		}
+		asked, looks := 0, 0
+		s.instead = func(_ int, r *http.Request) *http.Response {
+			switch r.URL.Query().Get("sort") {
+			case "latest":
+				looks++
+			case "oldest":
+				if asked++; asked == 1 {
+					return s.respond(r, http.StatusForbidden, "")
+				}
+			}
+			return nil
+		}
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), likeness)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, 2, asked)
+		assert.Greater(t, looks, 4)
+	})
+}
+
 func TestFindCreatedAsksForNothingFromACache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -2890,6 +2918,30 @@ func TestRecordingsAreReadWithinBounds(t *testing.T) {
 	})
 }
 
+// By the service's clock, since that has given the notes their times.
+func TestTheNearestRecordingIsTheNearestByTheServicesClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.ahead = 5 * time.Minute
+		client := s.client()
+		lost := lose(t, client, visit())
+		for i := range 3 {
+			s.keep(visited().ago(time.Duration(i) * time.Second))
+		}
+		var asked []int64
+		s.audio = func(id int64, _ *http.Request) *http.Response {
+			asked = append(asked, id)
+			return httpmock.NewStringResponse(http.StatusNotFound, "")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := client.Notes.FindCreated(ctx, lost, findParams{})
+		require.Error(t, err)
+		assert.Equal(t, []int64{1, 2, 3}, asked)
+	})
+}
+
 func TestRetryAfterOfStorageEndsTheReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -3189,6 +3241,50 @@ func TestAnotherNoteShowsThatBytesAreKept(t *testing.T) {
 		}
 		_, err = s.client().Notes.FindCreated(t.Context(), another, params)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
+// The size that a note tells may be of another form of its recording: the bytes alone are compared.
+func TestARecordingIsComparedWhateverSizeItsNoteTells(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		s.returned(client) // which shows that bytes are kept
+		lost := lose(t, client, visit())
+		id := s.keep(visited().sized(3))
+		var result clinicaldoc.FindCreatedResult
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{Result: &result})
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+		assert.Equal(t, "content", result.By)
+	})
+}
+
+// What shows whether bytes are kept is read no further than it can be the same: where they are not, it may be of any length.
+func TestANoteToCompareWithIsNotReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		control := s.returned(client).ID
+		lost := lose(t, client, visit())
+		other := visited().of(remade)
+		s.keep(other, other)
+		longer, asked := &endlessBody{}, 0
+		s.audio = func(id int64, r *http.Request) *http.Response {
+			if id != control {
+				return nil
+			}
+			resp := s.stored(r, "")
+			resp.Body, resp.ContentLength = io.NopCloser(io.LimitReader(longer, 8<<20)), 8<<20
+			asked++
+			return resp
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "")
+		assert.Equal(t, 1, asked, "its length is enough to know")
+		assert.Less(t, longer.read, int64(1<<20))
 	})
 }
 

@@ -810,6 +810,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add(`C:\audio\a"b;c=d.mp3`, "audio/mpeg; codecs=\"a;b\"", "", int64(0), int64(0), []byte("x"))
 	f.Add("n\r\nX-Injected: yes\r\n\r\n", "audio/wav\r\nX-Injected: yes", "a\r\n--b", int64(-1), int64(2), []byte("--"))
 	f.Add("日本語\u2028.ogg", "audio/ogg; title*=utf-8''%e2%82%ac", "Naïve", int64(1), int64(2), []byte("\r\n--\r\n"))
+	f.Add("a.ogg", "Audio/Ogg; codecs=Opus", "n", int64(1), int64(2), []byte{0})
 	f.Add("..", "audio", "\xff", int64(1), int64(2), []byte{})
 	f.Add("a%22b%0d%0a.wav", "audio/x-a; b=\"\"; c*0=d; c*1=e", "n", int64(1), int64(2), []byte{0})
 	f.Add("0", "o/g;*=utf-8''$e2%82%ac", "9aïve", int64(1), int64(129), []byte("audio/"))

@@ -1416,6 +1416,18 @@ func TestANoteDoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it cou
 		return int64(stats.HeapAlloc)
 	}
 	before := heap()
+	ctx, cancel := context.WithCancel(t.Context())
+	var awaited *clinicaldoc.ProgressNote
+	for range client.Notes.WaitAll(ctx, []int64{7, 8, 9}, clinicaldoc.WaitParams{OnUpdate: func(note *clinicaldoc.ProgressNote) {
+		awaited = note
+		cancel()
+	}}) {
+		continue
+	}
+	assert.Less(t, heap()-before, int64(20*size), "one that is waited for")
+	require.NotNil(t, awaited)
+	assert.Len(t, awaited.Transcription, size)
+
 	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: pageRows})
 	require.NoError(t, err)
 	kept := page.Items[50]
