@@ -413,16 +413,28 @@ func TestDoSendsBytesAndReadersAsTheyAre(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.Len(t, got, 1)
-	err = client.Do(t.Context(), http.MethodPost, "/v1/imports", iotest.ErrReader(errors.New("synthetic")), nil)
-	require.Error(t, err)
-	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-	assert.NotContains(t, err.Error(), "audio")
+	synthetic := errors.New("synthetic")
+	unreadable := iotest.ErrReader(synthetic)
+	for _, body := range []any{unreadable, struct {
+		io.Reader
+		oneByte
+	}{Reader: unreadable}} {
+		err = client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil)
+		require.ErrorIs(t, err, synthetic)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.NotContains(t, err.Error(), "audio")
+	}
 
 	for _, body := range []any{nil, map[string]string{}} {
 		err := client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil, clinicaldoc.WithHeader("Content-Type", "text/csv"))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 }
+
+// oneByte is the length of a body that tells it.
+type oneByte struct{}
+
+func (oneByte) Len() int { return 1 }
 
 func TestDoRefusesAnOutThatCannotBeFilled(t *testing.T) {
 	t.Parallel()
