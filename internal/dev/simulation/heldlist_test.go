@@ -132,6 +132,10 @@ var held = []defect{
 	{name: "a time that is rounded makes another note", file: "internal/creates/registry.go", old: "other.Made-r.Made) <= 1)", with: "other.Made-r.Made) == 0)", held: "internal/creates TestADeletedNoteExplainsNoOther"},
 	{name: "what cannot be read now is not looked at again", file: "findcreated.go", old: "\t\tcontrol.Failed = control.Shows == creates.Unread\n", with: "", held: ". TestAnotherNoteShowsThatBytesAreKept"},
 	{name: "a client that has forgotten others still takes a recording for proof", file: "internal/creates/evidence.go", old: "case e.equal > 1, e.unread, same == EqualLost, e.Forgot:", with: "case e.equal > 1, e.unread, same == EqualLost:", held: "internal/creates TestWhatIsUnreadAndMayBeItProvesNothing"},
+	{name: "a control does not know its size", file: "findcreated.go", old: "Control{Note: note.ref(), Size: u.audioSize(), SHA256: sum}", with: "Control{Note: note.ref(), SHA256: sum}", held: ". TestANoteToCompareWithIsNotReadToItsEnd"},
+	{name: "a recording to compare must have the note's size", file: "findcreated.go", old: "DownloadParams{OnProgress: got.expect, IgnoreSize: true}", with: "DownloadParams{OnProgress: got.expect}", held: ". TestARecordingIsComparedWhateverSizeItsNoteTells"},
+	{name: "the nearest recording is told by our clock", file: "findcreated.go", old: "sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)", with: "sent := l.lost.SentAt", held: ". TestTheNearestRecordingIsTheNearestByTheServicesClock"},
+	{name: "a failed question for the order is an answer", file: "findcreated.go", old: "l.orderKnown = err == nil\n", with: "l.orderKnown = true\n", held: ". TestFindCreatedAsksForTheOrderUntilItIsTold"},
 
 	// Edits and waits.
 	{name: "the age of a note is told by our clock", file: "edits.go", old: "call.options.inherited(), WithResponse(&e.readBy))", with: "call.options.inherited())", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
@@ -144,6 +148,8 @@ var held = []defect{
 	{name: "an analysis that is not UTF-8 is sent as another", file: "notes.go", old: "range [...]*string{p.Name, p.Transcription, p.Analysis} {", with: "range [...]*string{p.Name, p.Transcription} {", held: ". TestNotesUpdateErrors"},
 	{name: "a wait ends in the middle of a day", file: "internal/poll/poll.go", old: "return context.WithTimeout(ctx, MaxWait)", with: "return context.WithTimeout(ctx, MaxWait/60)", held: "internal/poll TestWithMaxWaitBoundsOnlyWhatHasNoDeadline"},
 	{name: "a pause that was asked for is cut to a minute", file: "internal/poll/poll.go", old: "min(pause, MaxRequestedPause)", with: "min(pause, MaxRequestedPause/60)", held: "internal/poll TestWhatTheServiceAsksForBeatsAll"},
+	{name: "IfVersion keeps another note's id", file: "edits.go", old: "func(o *callOptions) { o.unchanged, o.version = 0, version })", with: "func(o *callOptions) { o.version = version })", held: ". TestIfVersion"},
+	{name: "a listed note holds its page", file: "wait.go", old: "\t\tw.see(s, &row)\n", with: "\t\tw.see(s, &rows[i])\n", held: ". TestANoteDoesNotHoldItsPage"},
 
 	// One call.
 	{name: "a call's query takes the place of the list's", file: "notes.go", old: "query[key] = append(query[key], list...)", with: "query[key] = list", held: ". TestNotesListSendsTheCallsQueryToo"},
@@ -197,6 +203,8 @@ var held = []defect{
 	{name: "a response keeps its connection", file: "internal/exchange/attempt.go", old: "\tdefer func() { _ = resp.Body.Close() }()\n", with: "", held: "internal/exchange TestReceive"},
 	{name: "what a refused request carries is read on", file: "internal/exchange/sendstate.go", old: "\ts.Stop()\n\tif s.retired.Load() {", with: "\tif s.retired.Load() {", held: "internal/exchange TestReceive"},
 	{name: "all calls come back at the same time", file: "internal/exchange/exchange.go", old: "return Backoff(c.next.Failures-1, least, most, asked, c.spread)", with: "return Backoff(c.next.Failures-1, least, most, asked, 0.5)", held: "internal/exchange TestBackoff"},
+	{name: "a media type's parameters lose their case", file: "multipart.go", old: "kind, params, err := mime.ParseMediaType(a.ContentType)\n", with: "kind, params, err := mime.ParseMediaType(strings.ToLower(a.ContentType))\n", held: ". FuzzEnvelope"},
+	{name: "a body that cannot be read forgets why", file: "client.go", old: "return nil, refuse(\"Do: the body cannot be read\", err)", with: "return nil, invalid(\"Do: the body\", \"cannot be read\")", held: ". TestDoSendsBytesAndReadersAsTheyAre"},
 
 	// Downloads.
 	{name: "storage's request id is not told", file: "audio.go", old: "StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter", with: "StatusCode: failure.Status, RetryAfter", held: ". TestStoragesRefusalIsExplained"},
@@ -284,6 +292,8 @@ var held = []defect{
 	{name: "the wait for a recording counts as a pause", file: "ingest/trouble.go", old: "\tif t.one {\n\t\tt.since = t.since.Add(now.Sub(t.let))\n\t}\n", with: "", held: "ingest TestAWaitForRecordingsIsNoPause"},
 	{name: "who is refused ends the turn of the first with that key", file: "ingest/task.go", old: "\tif r.active[t.own.Key] == t {\n\t\tdelete(r.active, t.own.Key)\n\t}\n", with: "\tdelete(r.active, t.own.Key)\n", held: "ingest TestAKeyIsOneRecordingAtATime"},
 	{name: "a damaged record keeps a person from a word on others", file: "ingest/resolve.go", old: "\tif err != nil && !errors.Is(err, ErrJournalDamaged) {\n\t\treturn nil, err\n\t}\n", with: "\tif err != nil {\n\t\treturn nil, err\n\t}\n", held: "ingest TestAPersonCannotGiveTheNoteOfAnotherRecording"},
+	{name: "a doubt that ended is one again", file: "ingest/fileread.go", old: "\t\tj.index.forget(e.Key)\n", with: "", held: "ingest TestADoubtThatEndedWithoutANoteIsReadBackAsEnded"},
+	{name: "the end of the recordings hides a failed journal", file: "ingest/run.go", old: "\tswitch {\n\tcase r.broken != nil:\n\t\treturn r.broken", with: "\tswitch {\n\tcase r.feedFailure != nil:\n\t\treturn r.feedFailure\n\tcase r.broken != nil:\n\t\treturn r.broken", held: "ingest TestAFailedJournalIsToldBeforeTheEndOfTheRecordings"},
 
 	// The fleet once more.
 	{name: "signs of life have one copy", file: "ingest/jetstream/live.go", old: ", Replicas: s.header.Replicas})", with: "})", held: "ingest/jetstream TestALostPlaceForSignsOfLifeIsMadeAnew"},
