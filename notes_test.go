@@ -632,10 +632,11 @@ func TestBeforeCommitRefuses(t *testing.T) {
 
 func TestBeforeCommitWhileTheContextEnds(t *testing.T) {
 	t.Parallel()
-	cause := errors.New("synthetic: the program ends")
+	cause, refusal := errors.New("synthetic: the program ends"), errors.New("synthetic: no room")
 	for name, result := range map[string]func(context.Context) error{
 		"and it returns nil":       func(context.Context) error { return nil },
 		"and it returns the error": context.Cause,
+		"and it refuses":           func(context.Context) error { return refusal },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -657,6 +658,7 @@ func TestBeforeCommitWhileTheContextEnds(t *testing.T) {
 				require.ErrorIs(t, err, cause)
 				require.ErrorIs(t, err, context.Canceled)
 				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+				assert.Equal(t, name == "and it refuses", errors.Is(err, refusal))
 				assert.NotContains(t, err.Error(), "the program ends")
 				assert.Equal(t, 1, calls)
 				if len(bodies) > 0 {

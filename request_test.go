@@ -1875,8 +1875,10 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 			},
 			"source over HTTP/2": func(t *testing.T) {
 				srv := h2Server(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-				_, _ = socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client())).
-					Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
+				ctx := socketContext(t)
+				defer func() { assert.NoError(t, ctx.Err(), "nothing else ends the request") }()
+				_, _ = socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()), clinicaldoc.WithStallTimeout(time.Hour)).
+					Notes.Create(ctx, clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
 			},
 			"observer": func(t *testing.T) {
 				c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: drain}),

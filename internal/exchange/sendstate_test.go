@@ -132,15 +132,14 @@ func TestEarlierBodyGivesNoMore(t *testing.T) {
 
 func TestSecondSendingIsEnded(t *testing.T) {
 	t.Parallel()
-	for name, once := range map[string]bool{"must not be sent twice": true, "may be": false} {
+	for name, tt := range map[string]struct{ once, multiplexed bool }{
+		"must not be sent twice": {once: true}, "must not be over HTTP/2": {once: true, multiplexed: true}, "may be": {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, state := newState(t)
-			state.Once = once
-			trace := state.Trace(true)
-			ours, theirs := net.Pipe()
-			defer ours.Close()
-			defer theirs.Close()
+			state.Once, state.Multiplexed = tt.once, tt.multiplexed
+			trace, ours := state.Trace(true), pipe(t)
 			body := state.Follow(streamed(strings.NewReader("head"), "end"), false)
 			trace.GetConn("")
 			trace.GetConn("") // nothing has left: a connection that was dead, perhaps
@@ -150,13 +149,17 @@ func TestSecondSendingIsEnded(t *testing.T) {
 			require.NoError(t, ctx.Err())
 			_, _ = body.Read(make([]byte, 1))
 			trace.GetConn("")
-			if !once {
+			if !tt.once {
 				require.NoError(t, ctx.Err())
 				return
 			}
 			require.Error(t, ctx.Err())
 			trace.GotConn(httptrace.GotConnInfo{Conn: ours})
 			_, err := ours.Write([]byte("x"))
+			if tt.multiplexed {
+				require.NoError(t, err, "others are on the connection")
+				return
+			}
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded, "HTTP/1.1 cannot write before it notices")
 			assert.Equal(t, exchange.Partly, state.Conclude(errors.New("stream error: stream ID 3; REFUSED_STREAM")), "the refusal may be of the second")
 		})
@@ -438,6 +441,26 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		_, err = first.Write(nil)
 		assert.Equal(t, skipped, errors.Is(err, io.ErrClosedPipe))
 		assert.Equal(t, skipped, transport.again != nil, "nobody sends a second time what has left by the second")
+	}
+}
+
+// Nor one that a call before it has retired, which TLS alone does not tell.
+func TestACreateTakesNoRetiredConnection(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewTLSServer(nil)
+	defer srv.Close()
+	secured, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:noctx // it is the test's own
+	require.NoError(t, err)
+	defer func() { _ = secured.Close() }()
+	for name, retired := range map[string]net.Conn{"plain": pipe(t), "TLS": secured} {
+		require.NoError(t, retired.SetWriteDeadline(time.Unix(1, 0)))
+		transport := &stale{conns: []net.Conn{retired, pipe(t)}, idle: []time.Duration{0, 0}}
+		request := newCall(nil)
+		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+		request.Body = oneShot(strings.NewReader("head"), "end")
+		_, err := request.Do(t.Context())
+		require.NoError(t, err, name)
+		assert.Len(t, transport.sent, 2, name)
 	}
 }
 
