@@ -28,6 +28,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -360,6 +361,55 @@ func TestAPipeIsNotRewound(t *testing.T) {
 	t.Cleanup(func() { _, _ = from.Close(), to.Close() })
 	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, to, clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+}
+
+// full is a file on a disk that fails.
+type full struct{ *os.File }
+
+func (full) Truncate(int64) error { return syscall.EIO }
+
+func TestWhyAFileCannotBeRewoundIsTold(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 1000)
+	a.etag = ""
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
+	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, full{file}, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
+	require.ErrorIs(t, err, syscall.EIO)
+}
+
+// Only the rest tells how long the recording is, and ends too early without being cut: that is not its end.
+func TestARestTellsTheLength(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 1000)
+	a.note = `{"id":7}` // nor does the note
+	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n > 2 {
+			return false
+		}
+		w.Header().Set("Content-Type", "audio/wav")
+		w.Header().Set("ETag", a.etag)
+		from, to := 0, 400
+		if n == 2 {
+			from, to = 400, 700
+			w.Header().Set("Content-Range", "bytes 400-999/1000")
+			w.WriteHeader(http.StatusPartialContent)
+		}
+		_, _ = w.Write(a.data[from:to])
+		_ = http.NewResponseController(w).Flush() // in chunks
+		if n == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		return true
+	}
+	var got bytes.Buffer
+	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(a.data, got.Bytes()))
+	assert.Len(t, a.seen(), 3)
 }
 
 func TestNothingBeyondTheEndMeansComplete(t *testing.T) {
@@ -1200,6 +1250,18 @@ func (a *audioServer) open(t *testing.T, opts ...clinicaldoc.Option) *clinicaldo
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, stream.Close()) })
 	return stream
+}
+
+func TestAStreamTellsItsTypeAsStorageDoes(t *testing.T) {
+	t.Parallel()
+	a := newAudioServer(t, 1000)
+	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Type", "Audio/WAV; Codecs=1")
+		w.Header().Set("ETag", a.etag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
+		return true
+	}
+	assert.Equal(t, "Audio/WAV; Codecs=1", a.open(t).ContentType())
 }
 
 func TestAStreamReadsAndSeeksAsAFileDoes(t *testing.T) {
