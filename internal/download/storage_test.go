@@ -282,11 +282,48 @@ func TestARestartBeginsAnewWithTheSameRecording(t *testing.T) {
 func TestTheEndOfAnotherRecordingIsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	for tag, want := range map[string]bool{`"1"`: true, "": true, `"2"`: false} {
-		d := newTest(io.Discard)
-		d.received, d.recording = 100, recording{`"1"`, -1}
-		_, err := take(t, d, respond(http.StatusRequestedRangeNotSatisfiable, http.NoBody, 0, "Content-Range", "bytes */100", "ETag", tag))
-		assert.Equal(t, want, err == nil, tag)
+		for total, fits := range map[int64]bool{-1: true, 100: true, 1000: false} { // as storage told it before
+			d := newTest(io.Discard)
+			d.received, d.recording = 100, recording{`"1"`, total}
+			told := progress{}
+			d.source.Progress = func(received, total int64) { told = progress{received, total} }
+			_, err := take(t, d, respond(http.StatusRequestedRangeNotSatisfiable, http.NoBody, 0, "Content-Range", "bytes */100", "ETag", tag))
+			if want && fits {
+				require.NoError(t, err)
+				assert.Equal(t, progress{100, 100}, told)
+				continue
+			}
+			assert.Error(t, err, "%s %d", tag, total)
+		}
 	}
+}
+
+// A rest of unknown length is not gone on with: where it ends would be for it alone to say.
+func TestARestThatTellsNoLengthDoesNotFit(t *testing.T) {
+	t.Parallel()
+	d := newTest(io.Discard)
+	d.received, d.recording = 100, recording{`"1"`, -1}
+	_, err := take(t, d, respond(206, bytes.NewReader(audio(900)), -1, "ETag", `"1"`, "Content-Range", "bytes 100-999/*"))
+	require.ErrorContains(t, err, "does not fit")
+}
+
+// What was received before a restart is nothing new when it comes again, wherever the next cut is.
+func TestBytesThatComeAgainAreNotNew(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	d := newTest(file)
+	retries := 0
+	for ; retries < 20; retries++ {
+		_, err := prepare(t, d)
+		require.NoError(t, err)
+		_, err = take(t, d, respond(200, io.MultiReader(bytes.NewReader(audio(800-100*(retries%2))), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000))
+		if !d.Next(failedWith(err)).Retry {
+			break
+		}
+	}
+	assert.Equal(t, 3, retries)
 }
 
 // Who waits for an address that another asks for can be cancelled.
