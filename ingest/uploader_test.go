@@ -590,6 +590,7 @@ func TestANoteThatWasMadeForAnotherPatientIsADoubt(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
+		settled := time.Now().Add(10 * time.Minute)
 		for range 2 { // of two processes
 			journal, err := openOrBegin(t.Context(), srv.URL, path)
 			require.NoError(t, err)
@@ -600,6 +601,7 @@ func TestANoteThatWasMadeForAnotherPatientIsADoubt(t *testing.T) {
 			require.Len(t, results, 1)
 			assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
 			assert.Equal(t, int64(4711), results[0].NoteID)
+			assert.WithinDuration(t, settled, results[0].Until, time.Minute)
 			_, entries, err := ingest.ReadJournal(t.Context(), path)
 			require.NoError(t, err)
 			var loss map[string]any

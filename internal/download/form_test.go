@@ -166,6 +166,16 @@ func TestAnEmptyRecordingIsNone(t *testing.T) {
 	}
 }
 
+// A transport of the caller's may have undone it already: then lengths and ranges are those of other bytes.
+func TestCompressedBytesAreNoRecording(t *testing.T) {
+	t.Parallel()
+	for encoding, fine := range map[string]bool{"": true, "Identity": true, "gzip": false} {
+		header := http.Header{"Content-Encoding": {encoding}}
+		assert.Equal(t, fine, checkForm(header, false) == nil, encoding)
+		require.Error(t, checkForm(header, true), encoding)
+	}
+}
+
 func TestStrongTag(t *testing.T) {
 	t.Parallel()
 	for tag, want := range map[string]string{

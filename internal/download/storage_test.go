@@ -114,18 +114,19 @@ func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
 		none   bool // no error
 		got    int
 	}{
-		"told":                            {size: 1000, length: 1000, none: true, got: 1000},
-		"told by storage alone":           {size: -1, length: 1000, none: true, got: 1000},
-		"told otherwise":                  {size: 800, length: 1000, kind: SizeMismatch, got: 1000},
-		"longer than told":                {size: 1000, length: 900, kind: Unexpected, got: 800},
-		"marked":                          {size: 1000, length: -1, marked: true, none: true, got: 1000},
-		"marked, nobody tells":            {size: -1, length: -1, marked: true, none: true, got: 1000},
-		"marked, the service says less":   {size: 800, length: -1, marked: true, kind: SizeMismatch, got: 800},
-		"marked, the service says more":   {size: 1001, length: -1, marked: true, kind: SizeMismatch, got: 1000},
-		"unmarked":                        {size: 1000, length: -1, none: true, got: 1000},
-		"unmarked, nobody tells":          {size: -1, length: -1, kind: Unexpected},
-		"unmarked, the service says less": {size: 800, length: -1, kind: SizeMismatch, got: 800},
-		"unmarked, the service says more": {size: 1001, length: -1, kind: Broken, got: 1000},
+		"told":                             {size: 1000, length: 1000, none: true, got: 1000},
+		"told by storage alone":            {size: -1, length: 1000, none: true, got: 1000},
+		"told otherwise":                   {size: 800, length: 1000, kind: SizeMismatch, got: 1000},
+		"longer than told":                 {size: 1000, length: 900, kind: Unexpected, got: 800},
+		"marked":                           {size: 1000, length: -1, marked: true, none: true, got: 1000},
+		"marked, nobody tells":             {size: -1, length: -1, marked: true, none: true, got: 1000},
+		"marked, the service says nothing": {size: 0, length: -1, marked: true, none: true, got: 1000},
+		"marked, the service says less":    {size: 800, length: -1, marked: true, kind: SizeMismatch, got: 800},
+		"marked, the service says more":    {size: 1001, length: -1, marked: true, kind: SizeMismatch, got: 1000},
+		"unmarked":                         {size: 1000, length: -1, none: true, got: 1000},
+		"unmarked, nobody tells":           {size: -1, length: -1, kind: Unexpected},
+		"unmarked, the service says less":  {size: 800, length: -1, kind: SizeMismatch, got: 800},
+		"unmarked, the service says more":  {size: 1001, length: -1, kind: Broken, got: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
