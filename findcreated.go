@@ -566,7 +566,11 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 
 // judge completes what is known of a note when all rows were seen.
 func (l *search) judge(s sighting, view creates.View) sighting {
-	s.Known, s.User = l.known(s.row, view), l.compareUser(s.row)
+	var sent time.Time
+	if s.Size != creates.SizeOther {
+		sent = l.lost.SentAt
+	}
+	s.Known, s.User = l.known(s.row, view, sent), l.compareUser(s.row)
 	if s.Known == creates.Excluded && s.Made < creates.MadeJustBefore {
 		s.Known = creates.Explained
 	}
@@ -591,11 +595,11 @@ func (l *search) ref(note *ProgressNote) creates.Ref {
 	return ref
 }
 
-func (l *search) known(note *ProgressNote, view creates.View) creates.Known {
+func (l *search) known(note *ProgressNote, view creates.View, sent time.Time) creates.Known {
 	if slices.Contains(l.params.ExcludeIDs, note.ID) {
 		return creates.Explained
 	}
-	return l.registry.Knows(view, l.excluded, l.ref(note))
+	return l.registry.Knows(view, l.excluded, l.ref(note), sent)
 }
 
 // readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
@@ -696,7 +700,7 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
 	}
 	l.readClocks(asked)
-	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view) > creates.Reused || !before && !l.observe(note).Resembles(false) {
+	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view, time.Time{}) > creates.Reused || !before && !l.observe(note).Resembles(false) {
 		return creates.NamedOther, nil
 	}
 	l.found = note

@@ -3347,6 +3347,45 @@ func TestANoteWithAnEarlierIDIsKnownByItsRecording(t *testing.T) {
 	}
 }
 
+// Somebody deleted the note that Create had just returned, and the service gave its id to the next one, which seems to be a second
+// younger: nothing but the recording can tell that from a time that was rounded.
+func TestANoteMayTakeTheIDOfOneThatWasJustReturned(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		made           fakeNote
+		after, younger time.Duration // the loss was sent after the note was returned; what is listed is younger than that
+		notCreated     bool
+	}{
+		"it is the next one":                   {visited(), time.Millisecond, time.Second, false},
+		"it is what was returned":              {visited(), time.Millisecond, 0, true},
+		"it is that, and its time was rounded": {visited().of("control"), time.Millisecond, time.Second, true},
+		"it is of another size":                {visited().sized(9), time.Millisecond, time.Second, true},
+		"too much time has passed":             {visited(), 2 * time.Second, time.Second, true},
+		"it was returned since":                {visited(), 0, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				returned := s.returned(client)
+				time.Sleep(tt.after)
+				lost := lose(t, client, visit())
+				s.change(returned.ID, func(n *fakeNote) {
+					tt.made.id, tt.made.made = n.id, n.made.Add(tt.younger)
+					*n = tt.made
+				})
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if tt.notCreated {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "")
+			})
+		})
+	}
+}
+
 // A note that this client did not delete is the one that its Create returned; another can have its id only if it is gone.
 func TestOnlyADeletedNoteCanBeAnother(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,9 @@ const (
 	MaxRemembered = 4096
 	// apart is how far from each other two creates were sent of which neither can have made the other's note, in milliseconds.
 	apart = slack * 1000
+	// replaced is how soon after a create returned a note the next one is sent whose note may seem to be the same, a second younger:
+	// somebody deleted the first, and the service uses its id again.
+	replaced = 2 * time.Second
 )
 
 // Create is what can tell one create from another, under way or lost, by the note it makes. Of patient and name only hashes are
@@ -213,8 +216,9 @@ func (v *View) add(l, other Create, apart, equal Others) {
 	rank(&v.Same, sameSize && (l.sha256 == "" || other.sha256 == "" || l.sha256 == other.sha256))
 }
 
-// Knows returns what is known of a note, also by the caller's word, which excludes some.
-func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
+// Knows returns what is known of a note, also by the caller's word, which excludes some. If nothing but its time tells it from the
+// loss's, sent is when that was sent.
+func (m *Registry) Knows(v View, excluded []Ref, note Ref, sent time.Time) Known {
 	r := get(m, m.returned, note.ID)
 	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
 	var c entry
@@ -225,10 +229,12 @@ func (m *Registry) Knows(v View, excluded []Ref, note Ref) Known {
 	perhaps := same && (r.deleted == PerhapsDeleted || r.Where != note.Where) || c.deleted == PerhapsDeleted || c.note.ID != 0 && c.note.Where != note.Where
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
+	after := sent.Sub(r.at)
+	mayBeNext := same && note.Made > r.Made && r.deleted == NotDeleted && after > 0 && after < replaced
 	switch {
-	case r.deleted == NotDeleted && (same && !perhaps || claimed && (named || c.content && !perhaps) || slices.ContainsFunc(excluded, timed)):
+	case r.deleted == NotDeleted && !mayBeNext && (same && !perhaps || claimed && (named || c.content && !perhaps) || slices.ContainsFunc(excluded, timed)):
 		return Explained
-	case named, perhaps:
+	case named, perhaps, mayBeNext:
 		return Excluded
 	case claimed:
 		return Claimed

@@ -98,11 +98,11 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
 	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
 	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, a))
-	assert.Equal(t, creates.Claimed, m.Knows(view(m, b), nil, creates.Ref{ID: 70}), "what it made is known")
+	assert.Equal(t, creates.Claimed, m.Knows(view(m, b), nil, creates.Ref{ID: 70}, time.Time{}), "what it made is known")
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, false))
 	assert.EqualValues(t, 71, view(m, b).Note.ID)
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, true))
-	assert.Equal(t, creates.Explained, m.Knows(view(m, a), nil, creates.Ref{ID: 71}), "its recording is what the other sent")
+	assert.Equal(t, creates.Explained, m.Knows(view(m, a), nil, creates.Ref{ID: 71}, time.Time{}), "its recording is what the other sent")
 	// One of another process is remembered from when it is found.
 	c := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
@@ -133,7 +133,7 @@ func TestANoteThatIsFoundAgainIsThere(t *testing.T) {
 	m.SetDeleted(5, creates.Deleted)
 	again := creates.NewRef(5, noon.Add(time.Hour))
 	assert.True(t, m.Claim(first, again, false))
-	assert.Equal(t, creates.Claimed, m.Knows(m.View(second), nil, again))
+	assert.Equal(t, creates.Claimed, m.Knows(m.View(second), nil, again, time.Time{}))
 }
 
 func TestItSaysWhatItForgot(t *testing.T) {
@@ -210,7 +210,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 				m.Control("audio/wav")
 				m.Learn(token, id)
 				m.User(token)
-				m.Knows(m.View(l), nil, note)
+				m.Knows(m.View(l), nil, note, time.Time{})
 				m.SetDeleted(id, creates.Deleted)
 				m.Note(id)
 				m.Resolve(l)
@@ -316,17 +316,17 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	v := m.View(creates.NewCreate(7, "Visit", 5, "", noon, ""))
 	m.Returned(note, noon, noon)
 	for late, known := range map[time.Duration]creates.Known{-time.Second: creates.Explained, 0: creates.Explained, time.Second: creates.Explained, 2 * time.Second: creates.Reused} {
-		assert.Equal(t, known, m.Knows(v, nil, creates.NewRef(3, noon.Add(late))), "a list may round the time")
+		assert.Equal(t, known, m.Knows(v, nil, creates.NewRef(3, noon.Add(late)), time.Time{}), "a list may round the time")
 	}
 	assert.Equal(t, creates.NotDeleted, m.SetDeleted(3, creates.PerhapsDeleted))
-	assert.Equal(t, creates.Excluded, m.Knows(v, nil, note), "nobody knows which of the two it is")
+	assert.Equal(t, creates.Excluded, m.Knows(v, nil, note, time.Time{}), "nobody knows which of the two it is")
 	assert.Equal(t, creates.PerhapsDeleted, m.SetDeleted(3, creates.NotDeleted))
-	assert.Equal(t, creates.Explained, m.Knows(v, nil, note), "it was not, after all")
+	assert.Equal(t, creates.Explained, m.Knows(v, nil, note, time.Time{}), "it was not, after all")
 	m.SetDeleted(3, creates.Deleted)
 	for _, d := range []creates.Deletion{creates.Deleted, creates.PerhapsDeleted, creates.NotDeleted} {
 		assert.Equal(t, creates.Deleted, m.SetDeleted(3, d))
-		assert.Equal(t, creates.Reused, m.Knows(v, nil, note), "what comes after it undoes nothing")
-		assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note), "whatever the caller has kept")
+		assert.Equal(t, creates.Reused, m.Knows(v, nil, note, time.Time{}), "what comes after it undoes nothing")
+		assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note, time.Time{}), "whatever the caller has kept")
 	}
 }
 
@@ -339,16 +339,16 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	note := creates.NewRef(5, noon)
 	assert.True(t, m.Claim(first, note, true))
 	m.SetRecording(note, creates.Recording{Size: 1000})
-	assert.Equal(t, creates.Explained, m.Knows(m.View(second), nil, note))
+	assert.Equal(t, creates.Explained, m.Knows(m.View(second), nil, note, time.Time{}))
 	assert.False(t, m.Claim(second, note, true))
 	for _, d := range []creates.Deletion{creates.NotDeleted, creates.PerhapsDeleted} {
 		m.SetDeleted(5, d)
 		assert.False(t, m.Claim(second, note, true))
 	}
-	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), nil, note))
+	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), nil, note, time.Time{}))
 	assert.Equal(t, creates.PerhapsDeleted, m.SetDeleted(5, creates.Deleted))
-	assert.Equal(t, creates.Reused, m.Knows(m.View(second), nil, note))
-	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note))
+	assert.Equal(t, creates.Reused, m.Knows(m.View(second), nil, note, time.Time{}))
+	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note, time.Time{}))
 	assert.Zero(t, m.Recording(note))
 	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
 	assert.True(t, m.Claim(second, note, true))
