@@ -1576,11 +1576,16 @@ func TestWhatIsNoRecordingIsNotOpened(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
 	}
 	a := newAudioServer(t, 1000)
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { partial("bytes 0-999/*", `"synthetic-1"`, 0)(a, w, r) })
+	_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
+	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, "a part of nobody knows what")
+
+	a = newAudioServer(t, 1000)
 	a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusNotFound)
 		return true
 	}
-	_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
+	_, err = a.client(t).Notes.OpenAudio(socketContext(t), 7)
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 	assert.Equal(t, 2, a.addresses, "it was tried with a fresh URL")
 }
