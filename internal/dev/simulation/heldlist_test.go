@@ -67,6 +67,7 @@ var held = []defect{
 	{name: "a person's word is taken down before the note is looked at", file: "ingest/resolve.go", old: "\tnote, err := u.checkNote(ctx, e, binding.Origin, word.NoteID)\n\tif err != nil {\n\t\treturn err\n\t}\n\te.State, e.NoteID, e.NoteCreatedAt, e.Found = StateCreated, note.ID, note.CreatedAt, true", with: "\te.State, e.NoteID, e.Found = StateCreated, word.NoteID, true\n\tif err := claim.Save(ctx, e); err != nil {\n\t\treturn err\n\t}\n\tif _, err := u.checkNote(ctx, e, binding.Origin, word.NoteID); err != nil {\n\t\treturn err\n\t}", held: "ingest TestAPersonSaysWhichNoteItIs"},
 	{name: "a recording that a person spoke about stays claimed", file: "ingest/resolve.go", old: "\tdefer claim.Release()\n", with: "", held: "ingest TestAPersonsWordOutlivesACrash"},
 	{name: "RunAll changes the caller's uploader", file: "ingest/report.go", old: "\tlistening := *u\n", with: "\tlistening, u := u, &Uploader{OnEvent: u.OnEvent}\n", held: "ingest TestRunAllLeavesTheUploaderAlone"},
+	{name: "a doubt without a time was settled long ago", file: "ingest/doubt.go", old: "\tif lostAt.IsZero() {\n\t\tlostAt, took = time.Now(), 0\n\t}\n", with: "", held: "ingest TestANoteThatWasMadeForAnotherPatientIsADoubt"},
 
 	// The fleet.
 	{name: "a commit goes on without the patient's mark", file: "ingest/jetstream/claim.go", old: "\t\tif err := c.mark(ctx, entry.Patient); err != nil {\n\t\t\treturn err\n\t\t}", with: "\t\t_ = c.mark(ctx, entry.Patient)", held: "ingest/jetstream TestNothingIsCommittedWithoutItsMark"},
@@ -136,6 +137,7 @@ var held = []defect{
 	{name: "a recording to compare must have the note's size", file: "findcreated.go", old: "DownloadParams{OnProgress: got.expect, IgnoreSize: true}", with: "DownloadParams{OnProgress: got.expect}", held: ". TestARecordingIsComparedWhateverSizeItsNoteTells"},
 	{name: "the nearest recording is told by our clock", file: "findcreated.go", old: "sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)", with: "sent := l.lost.SentAt", held: ". TestTheNearestRecordingIsTheNearestByTheServicesClock"},
 	{name: "a failed question for the order is an answer", file: "findcreated.go", old: "l.orderKnown = err == nil\n", with: "l.orderKnown = true\n", held: ". TestFindCreatedAsksForTheOrderUntilItIsTold"},
+	{name: "a younger note passes for one that was just returned", file: "internal/creates/registry.go", old: "mayBeNext := same && note.Made > r.Made", with: "mayBeNext := false && note.Made > r.Made", held: ". TestANoteMayTakeTheIDOfOneThatWasJustReturned"},
 
 	// Edits and waits.
 	{name: "the age of a note is told by our clock", file: "edits.go", old: "call.options.inherited(), WithResponse(&e.readBy))", with: "call.options.inherited())", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
@@ -247,6 +249,13 @@ var held = []defect{
 	{name: "a writer that cannot be rewound forgets why", file: "internal/download/download.go", old: "and the writer cannot be rewound\", Causes: []error{err}}", with: "and the writer cannot be rewound\"}", held: ". TestWhyAFileCannotBeRewoundIsTold"},
 	{name: "a stream's type is told in lower case", file: "internal/download/piece.go", old: "p.total, p.etag, resp.Header.Get(\"Content-Type\")", with: "p.total, p.etag, mediaType(resp.Header)", held: ". TestAStreamTellsItsTypeAsStorageDoes"},
 	{name: "a rest does not tell the length", file: "internal/download/storage.go", old: "that does not fit\")\n\t}\n\td.total = total\n", with: "that does not fit\")\n\t}\n", held: ". TestARestTellsTheLength"},
+	{name: "a rest of unknown length is gone on with", file: "internal/download/storage.go", old: "total < 0 || d.total >= 0 && total != d.total", with: "d.total >= 0 && total != d.total", held: "internal/download TestARestThatTellsNoLengthDoesNotFit"},
+	{name: "a recording may end before the length that storage told", file: "internal/download/storage.go", old: "total == d.received && (d.total < 0 || d.total == total) && (tag", with: "total == d.received && (tag", held: "internal/download TestTheEndOfAnotherRecordingIsNotTheEnd"},
+	{name: "the end that storage tells is no progress", file: "internal/download/storage.go", old: "\t\td.total = total\n\t\td.report()\n", with: "\t\td.total = total\n", held: "internal/download TestTheEndOfAnotherRecordingIsNotTheEnd"},
+	{name: "bytes that come again are new", file: "internal/download/storage.go", old: "d.furthest = max(d.furthest, d.received)", with: "d.furthest = d.received", held: "internal/download TestBytesThatComeAgainAreNotNew"},
+	{name: "a size that is not told is nothing", file: "internal/download/download.go", old: "if size := d.source.Size(ctx); size > 0 {", with: "if size := d.source.Size(ctx); size >= 0 {", held: "internal/download TestARecordingEndsWhereStorageSaysSo"},
+	{name: "what a transport decompressed is a recording", file: "internal/download/form.go", old: "uncompressed || encoding", with: "encoding", held: "internal/download TestCompressedBytesAreNoRecording"},
+	{name: "a part of nobody knows what is opened", file: "internal/download/piece.go", old: "start != p.received || total <= start", with: "start != p.received", held: ". TestWhatIsNoRecordingIsNotOpened"},
 
 	// The client.
 	{name: "the cursor's name has no default", file: "options.go", old: "\tnames.Cursor = cmp.Or(names.Cursor, defaultQueryNames.Cursor)\n", with: "", held: ". TestQueryNamesHaveDefaults"},
