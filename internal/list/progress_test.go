@@ -105,6 +105,21 @@ func TestAPageThatWasPromisedAndIsEmptyShowsThatAListShrank(t *testing.T) {
 		visit{page(1, true, 1, 2, 3), list.Next}, visit{page(2, false), list.Last})
 }
 
+// Where a service tells no numbers, several pages may be gone: those before them are read until a row is known, or from the start.
+func TestSeveralPagesThatAreGoneAreReadFromTheStart(t *testing.T) {
+	t.Parallel()
+	page := func(number int, more bool, rows ...int64) list.Page {
+		return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: more}
+	}
+	progress := list.NewProgress(1, list.Complete)
+	classify(t, progress,
+		visit{page(1, true, 1, 2), list.Next}, visit{page(2, true, 3, 4), list.Next}, visit{page(3, true, 5, 6), list.Next},
+		visit{page(4, false), list.Back}, // all of these were deleted
+		visit{page(3, false), list.Back}, visit{page(2, false, 9, 10), list.Back},
+		visit{page(1, true, 7, 8), list.Next}, visit{page(2, false, 9, 10), list.Last})
+	assert.Equal(t, 10, progress.Count())
+}
+
 func TestBefore(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 4, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5}))

@@ -138,6 +138,7 @@ var held = []defect{
 	{name: "the nearest recording is told by our clock", file: "findcreated.go", old: "sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)", with: "sent := l.lost.SentAt", held: ". TestTheNearestRecordingIsTheNearestByTheServicesClock"},
 	{name: "a failed question for the order is an answer", file: "findcreated.go", old: "l.orderKnown = err == nil\n", with: "l.orderKnown = true\n", held: ". TestFindCreatedAsksForTheOrderUntilItIsTold"},
 	{name: "a younger note passes for one that was just returned", file: "internal/creates/registry.go", old: "mayBeNext := same && note.Made > r.Made", with: "mayBeNext := false && note.Made > r.Made", held: ". TestANoteMayTakeTheIDOfOneThatWasJustReturned"},
+	{name: "pages that are gone leave no gap", file: "internal/list/progress.go", old: "return p.Number != w.latest.Number+1 || w.shrunk(p)", with: "return w.shrunk(p)", held: "internal/list TestSeveralPagesThatAreGoneAreReadFromTheStart"},
 
 	// Edits and waits.
 	{name: "the age of a note is told by our clock", file: "edits.go", old: "call.options.inherited(), WithResponse(&e.readBy))", with: "call.options.inherited())", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
