@@ -86,6 +86,26 @@ func TestATimeWithoutAZoneMayBeHoursBehind(t *testing.T) {
 	assert.Equal(t, creates.MadeEarlier, window.Made(noon.Add(-13*time.Hour), clocks))
 }
 
+// Both may be: a cache that tells the age of what it keeps, and a clock that was set.
+func TestHowOldWhatAResponseShowsIs(t *testing.T) {
+	t.Parallel()
+	var furthest creates.Clocks
+	for i, tc := range []struct {
+		clocks creates.Clocks
+		want   time.Duration
+	}{
+		{creates.Clocks{Cached: time.Minute}, time.Minute}, // no Date
+		{creates.Clocks{Known: true, Ahead: 100}, 0},
+		{creates.Clocks{Known: true, Ahead: 99}, 0}, // rounded
+		{creates.Clocks{Known: true, Ahead: 70}, 30 * time.Second},
+		{creates.Clocks{Known: true, Ahead: 70, Cached: time.Minute}, 90 * time.Second},
+		{creates.Clocks{Known: true, Ahead: 110, Cached: time.Minute}, time.Minute},
+		{creates.Clocks{Known: true, Ahead: 100}, 10 * time.Second},
+	} {
+		assert.Equal(t, tc.want, tc.clocks.Stale(&furthest), i)
+	}
+}
+
 func TestMade(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -109,6 +129,7 @@ func TestMade(t *testing.T) {
 		{"in a local time behind", noon.Add(-5 * time.Hour), at(0), creates.MadeEarlier},
 		{"not known", time.Time{}, at(0), creates.MadeUnclear},
 		{"no Date", noon.Add(time.Second), creates.Clocks{Now: noon.Add(time.Minute).Unix()}, creates.MadeUnclear},
+		{"no Date, in the future", noon.Add(2 * time.Minute), creates.Clocks{Now: noon.Add(time.Minute).Unix()}, creates.MadeUnclear},
 		{"no Date, before", noon.Add(-time.Second), creates.Clocks{Now: noon.Add(time.Minute).Unix()}, creates.MadeJustBefore},
 		{"a service an hour ahead", noon.Add(time.Hour), at(time.Hour), creates.MadeSince},
 		{"a service an hour ahead, before", noon.Add(time.Hour - time.Second), at(time.Hour), creates.MadeUnclear},

@@ -139,6 +139,8 @@ var held = []defect{
 	{name: "a failed question for the order is an answer", file: "findcreated.go", old: "l.orderKnown = err == nil\n", with: "l.orderKnown = true\n", held: ". TestFindCreatedAsksForTheOrderUntilItIsTold"},
 	{name: "a younger note passes for one that was just returned", file: "internal/creates/registry.go", old: "mayBeNext := same && note.Made > r.Made", with: "mayBeNext := false && note.Made > r.Made", held: ". TestANoteMayTakeTheIDOfOneThatWasJustReturned"},
 	{name: "pages that are gone leave no gap", file: "internal/list/progress.go", old: "return p.Number != w.latest.Number+1 || w.shrunk(p)", with: "return w.shrunk(p)", held: "internal/list TestSeveralPagesThatAreGoneAreReadFromTheStart"},
+	{name: "a time is ahead of a clock that nobody knows", file: "internal/creates/clock.go", old: "c.Known && at > c.Now+c.Ahead:", with: "at > c.Now+c.Ahead:", held: "internal/creates TestMade"},
+	{name: "a clock that was set hides a cache", file: "internal/creates/clock.go", old: "\t\treturn c.Cached + time.Duration(fallen)*time.Second", with: "\t\treturn time.Duration(fallen) * time.Second", held: "internal/creates TestHowOldWhatAResponseShowsIs"},
 
 	// Edits and waits.
 	{name: "the age of a note is told by our clock", file: "edits.go", old: "call.options.inherited(), WithResponse(&e.readBy))", with: "call.options.inherited())", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
