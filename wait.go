@@ -172,6 +172,7 @@ type waiter struct {
 	listFailures int  // in a row
 	listRefused  bool // the list is of no use
 	listProved   bool // a row of the list has shown the end of a note
+	notesFirst   bool // the list took the last request that the service allows: the next one is for a note
 }
 
 // wait waits until every note has ended.
@@ -331,8 +332,9 @@ func (s *waiter) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
 // tick looks for every pending note that the bounds allow: first by the list, then one by one.
 func (s *waiter) tick(ctx context.Context) {
 	s.ticks++
-	listed := s.readList(ctx)
+	listed := !s.notesFirst && s.readList(ctx)
 	refused := s.listRefused
+	s.notesFirst = listed && s.schedule.PauseRequested()
 	read := s.readNotes(ctx)
 	if s.listRefused && !refused {
 		read = s.readNotes(ctx) || read // what was looked for in vain

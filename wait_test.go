@@ -1614,6 +1614,31 @@ func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
 	})
 }
 
+// Where a limit leaves one request at a time, lists take turns with the notes that they do not show.
+func TestWaitAllReadsWhatIsNotListedHoweverLittleIsAllowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, service, client := newListServer(t, 5)
+		service.answer = func(_ int, _ time.Duration, r *http.Request) *reply {
+			body := `{"data":[` + noteIn(99, clinicaldoc.StageComplete) + `]}`
+			if _, id, single := strings.Cut(r.URL.Path, notesPath+"/"); single {
+				number, err := strconv.ParseInt(id, 10, 64)
+				require.NoError(t, err)
+				body = noteIn(number, clinicaldoc.StageComplete)
+			}
+			return made(r, 200, body, "X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		ends := outcome(ctx, t, client, w.notes, clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 5)
+		for id, err := range ends {
+			require.NoError(t, err, id)
+		}
+		assert.LessOrEqual(t, len(service.polls), 10)
+	})
+}
+
 func TestWaitAllEndsWithItsContextInTheMiddleOfATick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
