@@ -165,6 +165,16 @@ func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5, "", late, "")).Forgot)
 }
 
+// How late a service's times can be is what the worst of them showed, also after one that was right.
+func TestTheWorstTimeOfAServiceCounts(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	m.SawClock(http.Header{"Date": {noon.UTC().Format(http.TimeFormat)}}, noon)
+	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour)), noon, noon)
+	m.Returned(creates.NewRef(2, noon), noon, noon)
+	assert.InDelta(t, 5*3600, m.Clocks(noon).Late, 2)
+}
+
 func TestManyGoroutinesShareIt(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()

@@ -141,6 +141,7 @@ var held = []defect{
 	{name: "pages that are gone leave no gap", file: "internal/list/progress.go", old: "return p.Number != w.latest.Number+1 || w.shrunk(p)", with: "return w.shrunk(p)", held: "internal/list TestSeveralPagesThatAreGoneAreReadFromTheStart"},
 	{name: "a time is ahead of a clock that nobody knows", file: "internal/creates/clock.go", old: "c.Known && at > c.Now+c.Ahead:", with: "at > c.Now+c.Ahead:", held: "internal/creates TestMade"},
 	{name: "a clock that was set hides a cache", file: "internal/creates/clock.go", old: "\t\treturn c.Cached + time.Duration(fallen)*time.Second", with: "\t\treturn time.Duration(fallen) * time.Second", held: "internal/creates TestHowOldWhatAResponseShowsIs"},
+	{name: "how late times are is what the latest showed", file: "internal/creates/registry.go", old: "m.clocks.Late = max(m.clocks.Late, ", with: "m.clocks.Late = max(0, ", held: "internal/creates TestTheWorstTimeOfAServiceCounts"},
 
 	// Edits and waits.
 	{name: "the age of a note is told by our clock", file: "edits.go", old: "call.options.inherited(), WithResponse(&e.readBy))", with: "call.options.inherited())", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
