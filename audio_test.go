@@ -363,10 +363,10 @@ func TestAPipeIsNotRewound(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
 }
 
-// full is a file on a disk that fails.
-type full struct{ *os.File }
+// failingFile is on a disk that fails.
+type failingFile struct{ *os.File }
 
-func (full) Truncate(int64) error { return syscall.EIO }
+func (failingFile) Truncate(int64) error { return syscall.EIO }
 
 func TestWhyAFileCannotBeRewoundIsTold(t *testing.T) {
 	t.Parallel()
@@ -376,7 +376,7 @@ func TestWhyAFileCannotBeRewoundIsTold(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = file.Close() })
-	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, full{file}, clinicaldoc.DownloadParams{})
+	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, failingFile{file}, clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
 	require.ErrorIs(t, err, syscall.EIO)
 }

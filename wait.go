@@ -331,8 +331,11 @@ func (s *waiter) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
 
 // tick looks for every pending note that the bounds allow: first by the list, then one by one.
 func (s *waiter) tick(ctx context.Context) {
-	s.ticks++
-	listed := !s.notesFirst && s.readList(ctx)
+	listed := false
+	if !s.notesFirst { // else it is the turn of what the list before did not show
+		s.ticks++
+		listed = s.readList(ctx)
+	}
 	refused := s.listRefused
 	s.notesFirst = listed && s.schedule.PauseRequested()
 	read := s.readNotes(ctx)

@@ -1619,23 +1619,33 @@ func TestWaitAllReadsWhatIsNotListedHoweverLittleIsAllowed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 5)
-		service.answer = func(_ int, _ time.Duration, r *http.Request) *reply {
-			body := `{"data":[` + noteIn(99, clinicaldoc.StageComplete) + `]}`
+		reads := map[int64]int{}
+		service.answer = func(_ int, at time.Duration, r *http.Request) *reply {
+			stage := clinicaldoc.StageTranscribing
+			if at > 5*time.Minute {
+				stage = clinicaldoc.StageComplete
+			}
+			body := `{"data":[` + noteIn(99, clinicaldoc.StageComplete) + "," + noteIn(98, clinicaldoc.StageComplete) + "," + noteIn(97, stage) + `]}`
 			if _, id, single := strings.Cut(r.URL.Path, notesPath+"/"); single {
 				number, err := strconv.ParseInt(id, 10, 64)
 				require.NoError(t, err)
-				body = noteIn(number, clinicaldoc.StageComplete)
+				if number > 97 {
+					stage = clinicaldoc.StageComplete
+				}
+				body = noteIn(number, stage)
+				reads[number]++
 			}
 			return made(r, 200, body, "X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		ends := outcome(ctx, t, client, w.notes, clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 5)
+		ends := outcome(ctx, t, client, append(slices.Clone(w.notes), 97, 98, 99), clinicaldoc.WaitParams{})
+		assert.Len(t, ends, 8)
 		for id, err := range ends {
 			require.NoError(t, err, id)
 		}
-		assert.LessOrEqual(t, len(service.polls), 10)
+		assert.LessOrEqual(t, len(service.polls), 70)
+		assert.LessOrEqual(t, reads[97], 2, "the list shows it")
 	})
 }
 
