@@ -5,16 +5,23 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // thousands of small disks come and go: the collector would take half of the time
+	goleak.VerifyTestMain(m)
+}
 
 const cutPath = "/visits/visit.wav"
 
