@@ -2115,6 +2115,22 @@ func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
 	})
 }
 
+// What may be on its way does not grow with the recording: a large one that left at once is not waited for an hour.
+func TestALargeUploadThatLeftAtOnceStallsSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			return nil, context.Cause(r.Context())
+		})
+		started := time.Now()
+		_, err := c.Notes.Create(t.Context(), socketParams(32<<20))
+		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
+		assert.Less(t, time.Since(started), 3*time.Minute)
+	})
+}
+
 func TestInterimResponsesAreBounded(t *testing.T) {
 	t.Parallel()
 	srv := newRawServer(t, func(c *rawConn) {

@@ -132,7 +132,6 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 		case err != nil && out.Context().Err() == nil && state.Skipped(err) && (c.Body.replayable() || state.BytesSent() == 0):
 			out = out.Clone(out.Context())
 			state.Attach(out, c.Body, out.Header.Get("Expect") != "")
-			hops--
 			continue
 		case err != nil:
 			return nil, err
@@ -181,7 +180,7 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 	var err error
 	a.BytesReceived, err = c.policy().Receive(ctx, resp, &state.Watchdog)
 	state.Close()
-	if success(resp.StatusCode) && err == nil && state.IgnoredExpect() {
+	if err == nil && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)
 	}
 	if err == nil || errors.Is(err, ErrUnusable) {

@@ -227,7 +227,7 @@ func (c *byEffect) Next(a *Attempt) Next {
 		next.Failures--
 	}
 	next.Retry = next.Failures <= c.MaxRetries && c.Effect.MayRetry(a.Outcome) && c.Body.replayable()
-	if next.Retry && c.Effect == Creates && a.Status == 0 && a.Sent == Partly {
+	if next.Retry && c.Effect == Creates && a.Sent == Partly {
 		next.Retry = !c.cut // a server that cuts an upload often means to refuse it; one more try tells
 		c.cut = true
 	}

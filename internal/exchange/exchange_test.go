@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -403,7 +404,7 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newRequest(Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
-		enough := errors.New("synthetic")
+		enough := fmt.Errorf("synthetic: %w", &url.Error{Op: "Get", Err: io.EOF}) // as an attempt's own, of another call
 		c.Caller = &caller{explain: explain, beforeRetry: func(*Attempt) error { return enough }}
 		result, err := c.Do(t.Context())
 		defer result.Release()

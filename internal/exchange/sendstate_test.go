@@ -241,8 +241,12 @@ func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
 			}()
 			synctest.Wait()
 			assert.Zero(t, state.BytesSent(), name)
+			began := time.Now()
 			then.do(state, trace)
 			assert.Equal(t, then.gets, <-got, name)
+			if name != "neither" {
+				assert.Zero(t, time.Since(began), name)
+			}
 		}
 	})
 }
@@ -442,6 +446,27 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		assert.Equal(t, skipped, errors.Is(err, io.ErrClosedPipe))
 		assert.Equal(t, skipped, transport.again != nil, "nobody sends a second time what has left by the second")
 	}
+}
+
+// A call that is over asks for no other connection.
+func TestACreateThatIsOverTakesNoOtherConnection(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	transport := &stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}
+	asked := 0
+	request := newCall(func(r *http.Request) (*http.Response, error) {
+		if asked++; asked > 1 {
+			return status(r, http.StatusCreated), nil
+		}
+		cancel()
+		return transport.RoundTrip(r)
+	})
+	request.Method, request.Effect, request.MaxRetries = http.MethodPost, exchange.Creates, 0
+	request.Body = oneShot(strings.NewReader("head"), "end")
+	result, err := request.Do(ctx)
+	require.Error(t, err)
+	assert.Equal(t, 1, asked)
+	assert.False(t, result.OutcomeUnknown)
 }
 
 // Nor one that a call before it has retired, which TLS alone does not tell.

@@ -115,6 +115,8 @@ func TestWorlds(t *testing.T) {
 		assert.GreaterOrEqual(t, s.total["worlds with compactions"]*10, int(s.worlds.Load()))
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lost creates decided within Settle", "lost creates"), 0.99)
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lists whole", "lists"), 0.99)
+	}
+	if *seeds >= 10_000 && !*first { // some come once in two thousand
 		for _, what := range reachable {
 			assert.NotZero(t, s.total[what], "never reached: %s", what)
 		}
