@@ -21,11 +21,7 @@ func GoGuarded(f func()) *Guarded {
 
 // run runs f in this goroutine, which survives a panic of it. A runtime.Goexit still ends it.
 func (w *Guarded) run(f func()) {
-	defer func() {
-		if !w.returned {
-			w.panicked = recover()
-		}
-	}()
+	defer func() { w.panicked = recover() }()
 	f()
 	w.returned = true
 }
