@@ -489,6 +489,21 @@ func TestACreateTakesNoRetiredConnection(t *testing.T) {
 	}
 }
 
+// A transport that has no other ones, or says so, is used all the same.
+func TestSkippingEnds(t *testing.T) {
+	t.Parallel()
+	transport := &stale{}
+	for range 600 {
+		transport.conns, transport.idle = append(transport.conns, pipe(t)), append(transport.idle, time.Hour)
+	}
+	request := newCall(nil)
+	request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+	request.Body = oneShot(strings.NewReader("head"), "end")
+	_, err := request.Do(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, transport.sent, 513)
+}
+
 // However many connections were idle, they are not held against the server; and one of HTTP/2, which others share, is not closed.
 func TestHowManyConnectionsACreateSkips(t *testing.T) {
 	t.Parallel()
