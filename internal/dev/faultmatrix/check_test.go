@@ -61,7 +61,7 @@ func checkToken(v *verdict, w *world) {
 		v.check(!seen.carriesToken(), "the token went elsewhere with a %s", seen.method)
 		v.check(seen.header.Get("Referer") == "", "an address went elsewhere with a %s", seen.method)
 	}
-	v.check(w.fault.elsewhere || w.elsewhere.accepted() == 0, "another origin was asked")
+	v.check(w.fault.elsewhere || !w.hasStrayed(), "another origin was asked")
 }
 
 // checkPrivacy looks for secrets and patients' data in what is printed unasked.

@@ -101,12 +101,6 @@ func (f *front) stop() {
 	f.running.Wait()
 }
 
-func (f *front) accepted() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.conns)
-}
-
 func (f *front) arrivals() []arrival {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -69,6 +69,7 @@ type world struct {
 	passed   int // requests to the target before the fault
 	struck   int
 	dials    int
+	strayed  bool // one of them to the other origin; what comes there may be of another process that had the port before
 	attempts []clinicaldoc.Attempt
 	log      bytes.Buffer
 	pending  func() // carried out late
@@ -170,6 +171,7 @@ func (w *world) dial(ctx context.Context, network, address string) (net.Conn, er
 	}
 	w.mu.Lock()
 	w.dials++
+	w.strayed = w.strayed || address == w.elsewhere.listener.Addr().String()
 	w.mu.Unlock()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if tcp, is := conn.(*net.TCPConn); is && err == nil {
@@ -304,6 +306,12 @@ func (w *world) connections() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dials
+}
+
+func (w *world) hasStrayed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.strayed
 }
 
 // count counts notes in the box.
