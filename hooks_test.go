@@ -368,6 +368,26 @@ func TestHooksLearnOfRetries(t *testing.T) {
 `, told.String())
 }
 
+// An attempt takes as long as it is on its way, a call also as long as the limiter takes; CallStart is before both.
+func TestHooksLearnHowLongItTook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var call, attempt time.Duration
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			time.Sleep(3 * time.Second)
+			return madeResponse(r, http.StatusOK, socketNote(7)), nil
+		}, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { time.Sleep(time.Second); return nil })), clinicaldoc.WithHooks(clinicaldoc.Hooks{
+			CallStart:  func(ctx context.Context, _ clinicaldoc.CallInfo) context.Context { time.Sleep(time.Minute); return ctx },
+			AttemptEnd: func(_ context.Context, _ clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) { attempt = r.Duration },
+			CallEnd:    func(_ context.Context, _ clinicaldoc.CallInfo, r clinicaldoc.CallResult) { call = r.Duration },
+		}))
+		_, err := client.Notes.Get(t.Context(), 7)
+		require.NoError(t, err)
+		assert.Equal(t, 3*time.Second, attempt)
+		assert.Equal(t, 4*time.Second, call)
+	})
+}
+
 // Each failure has a word of its own, however it is wrapped.
 func TestErrorTypes(t *testing.T) {
 	t.Parallel()
