@@ -368,6 +368,17 @@ func TestHooksLearnOfRetries(t *testing.T) {
 `, told.String())
 }
 
+// An attempt that a panic ended came to nothing that an observer or a logger could be told.
+func TestAnUnfinishedAttemptIsNotReported(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	client := timedClient(t, func(*http.Request) (*http.Response, error) { panic("synthetic") },
+		clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { t.Errorf("told of %v", a) }),
+		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	assert.PanicsWithValue(t, "synthetic", func() { _, _ = client.Notes.Get(t.Context(), 7) })
+	assert.Empty(t, log.String())
+}
+
 // An attempt takes as long as it is on its way, a call also as long as the limiter takes; CallStart is before both.
 func TestHooksLearnHowLongItTook(t *testing.T) {
 	t.Parallel()
