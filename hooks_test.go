@@ -368,6 +368,37 @@ func TestHooksLearnOfRetries(t *testing.T) {
 `, told.String())
 }
 
+// What storage says of its limits is nothing of the service's.
+func TestALimitOfStorageIsNotTheServices(t *testing.T) {
+	t.Parallel()
+	remaining := map[string]int{}
+	client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+		if r.URL.Host == "storage.clinic.test" {
+			return madeResponse(r, http.StatusOK, "RIFF", "Content-Type", "audio/wav", "X-RateLimit-Remaining", "5"), nil
+		}
+		return madeResponse(r, http.StatusOK, `{"url":"https://storage.clinic.test/visit.wav"}`, "X-RateLimit-Remaining", "7"), nil
+	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, a clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
+		remaining[a.Route] = r.RateLimitRemaining
+	}}))
+	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int{"/v1/progress-notes/{id}/audio-url": 7, "storage": -1}, remaining)
+}
+
+// A response that came counts, whatever became of the caller's context meanwhile.
+func TestARefusalIsNoEndOfTheContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var word string
+	client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+		cancel()
+		return madeResponse(r, http.StatusNotFound, `{}`), nil
+	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(_ context.Context, _ clinicaldoc.CallInfo, r clinicaldoc.CallResult) { word = r.ErrorType }}))
+	_, err := client.Notes.Get(ctx, 7)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	assert.Equal(t, "404", word)
+}
+
 // An attempt that a panic ended came to nothing that an observer or a logger could be told.
 func TestAnUnfinishedAttemptIsNotReported(t *testing.T) {
 	t.Parallel()

@@ -172,6 +172,8 @@ var held = []defect{
 	{name: "connections are skipped without end", file: "internal/exchange/sendstate.go", old: "\t\ts.skips++\n", with: "", held: "internal/exchange TestSkippingEnds"},
 	{name: "a call counts its time from nowhere", file: "hooks.go", old: "\tcall.started = time.Now()\n", with: "", held: ". TestHooksLearnHowLongItTook"},
 	{name: "an attempt that a panic ended is told as a success", file: "hooks.go", old: "\tif a.Unfinished() {\n\t\treturn\n\t}\n", with: "", held: ". TestAnUnfinishedAttemptIsNotReported"},
+	{name: "a limit of storage counts as the service's", file: "hooks.go", old: "\tif !s.storage() {\n\t\tresult.RateLimit", with: "\tif true {\n\t\tresult.RateLimit", held: ". TestALimitOfStorageIsNotTheServices"},
+	{name: "a refusal is told as the end of the context", file: "hooks.go", old: "ended != nil && errors.Is(err, ended) {", with: "ended != nil {", held: ". TestARefusalIsNoEndOfTheContext"},
 	{name: "two calls share a stream", file: "internal/exchange/body.go", old: "if r.mine = r.mine || r.Begun.CompareAndSwap(false, true); !r.mine {", with: "if r.Begun.Store(true); false {", held: "internal/exchange TestAStreamIsOneReadersAlone"},
 	{name: "a copy of a body has not left", file: "internal/exchange/body.go", old: "\t\t\ts.body.Load().whole.Store(true) // perhaps by the copy, which a transport may also want to look at only\n", with: "", held: "internal/exchange TestACopyOfABodyMayHaveLeft"},
 	{name: "a recording's hash comes after the commit", file: "notes.go", old: "\t\t\t\t*sum = upload.sentSum()\n\t\t\t\treturn params.BeforeCommit(ctx)\n", with: "\t\t\t\terr := params.BeforeCommit(ctx)\n\t\t\t\t*sum = upload.sentSum()\n\t\t\t\treturn err\n", held: ". TestTheHashIsThereBeforeTheCommit"},
