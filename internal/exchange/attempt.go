@@ -178,7 +178,7 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 		state.Retire()
 	}
 	var err error
-	a.BytesReceived, err = c.policy().Receive(ctx, resp, &state.Watchdog)
+	a.BytesReceived, err = c.policy.Receive(ctx, resp, &state.Watchdog)
 	state.Close()
 	if err == nil && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)

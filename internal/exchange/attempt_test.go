@@ -185,8 +185,7 @@ func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	defer state.Watchdog.Stop()
 	retired, closed := false, false
 	state.conn.Store(new(net.Conn(hungUp{closed: &closed})))
-	r.Policy = receiver(func() { retired = state.retired.Load() && !closed })
-	c := &call{Request: r}
+	c := &call{Request: r, policy: receiver(func() { retired = state.retired.Load() && !closed })}
 	require.ErrorIs(t, c.receive(t.Context(), responds(http.StatusUnprocessableEntity, "{}"), new(Attempt), state), ErrStatus)
 	assert.True(t, retired)
 	assert.True(t, closed, "nobody has to find out that it cannot be used")
@@ -209,7 +208,7 @@ func TestARequestThatIsCutByRetiringItsConnectionGoesByAnother(t *testing.T) {
 	dial := transport.DialContext
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
-		dialled = append(dialled, ownConn(c))
+		dialled = append(dialled, c.(*conn))
 		return c, err
 	}
 	r := newRequest(Creates, transport.RoundTrip)

@@ -4,6 +4,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -105,6 +106,7 @@ type call struct {
 	*Request
 	Result
 
+	policy  Policy   // the request's own, or by effect
 	unknown *Attempt // the first whose outcome is not known, or else the last
 	next    Next     // what the policy said of the last attempt
 	spread  float64  // of back-off, between 0 and 1
@@ -125,11 +127,14 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c := &call{Request: r, spread: Jitter(ctx)}
 	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	c.driven.Request = &c.request
-	if err := c.policy().Prepare(&c.request); err != nil {
+	c.policy = cmp.Or(r.Policy, Policy((*byEffect)(c)))
+	if err := c.policy.Prepare(&c.request); err != nil {
 		c.Stopped = true
 		return &c.Result, err
 	}
-	c.client = http.Client{Transport: c, CheckRedirect: keepRedirect}
+	c.client = http.Client{Transport: c, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // an attempt has followed redirects where that is allowed
+	}}
 	c.loop = retryablehttp.Client{
 		HTTPClient: &c.client, RetryWaitMin: r.Peer.MinWait, RetryWaitMax: r.Peer.MaxWait, RetryMax: math.MaxInt, // the policy counts
 		CheckRetry: c.checkRetry, ErrorHandler: retryablehttp.PassthroughErrorHandler,
@@ -142,9 +147,6 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	return &c.Result, err
 }
 
-// keepRedirect leaves redirects as they are: an attempt has followed them where that is allowed.
-func keepRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
 // checkRetry decides what follows the attempt that gave the response or the error, and allows only a wait that fits the
 // policy and the context. An error says that the context alone is in the way.
 func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
@@ -155,12 +157,12 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 	if !ok {
 		return false, nil // a success, or a Location that net/http cannot read
 	}
-	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy().Prepare // a success does without them
+	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy.Prepare // a success does without them
 	if resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx) {
 		c.next = Next{Retry: true, AtOnce: true}
 		return true, nil
 	}
-	if c.next = c.policy().Next(failed); !c.next.Retry {
+	if c.next = c.policy.Next(failed); !c.next.Retry {
 		return false, nil
 	}
 	if ctx.Err() != nil {
@@ -195,13 +197,6 @@ func (c *call) renew(ctx context.Context) bool {
 	}
 	c.authorization, c.renewed = fresh, true
 	return true
-}
-
-func (c *call) policy() Policy {
-	if c.Policy != nil {
-		return c.Policy
-	}
-	return (*byEffect)(c)
 }
 
 // byEffect is the policy of a call that has none of its own.

@@ -242,7 +242,7 @@ func TestReceive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &call{Request: newRequest(Reads, nil)}
+			c := begun(newRequest(Reads, nil))
 			defer c.Release()
 			c.Peer.MaxBody = tc.max
 			a, state := new(Attempt), new(SendState)
@@ -348,10 +348,18 @@ func TestCheckRetry(t *testing.T) {
 	})
 }
 
+// begun is a call that has made no attempt yet.
+func begun(r *Request) *call {
+	c := &call{Request: r}
+	c.policy = (*byEffect)(c)
+	return c
+}
+
 // after is a call whose first attempt came to this.
 func after(r *Request, a *Attempt) *call {
 	a.Err = errors.New("synthetic")
-	c := &call{Request: r, Result: Result{Attempts: 1, Last: a}, spread: 0.5}
+	c := begun(r)
+	c.Attempts, c.Last, c.spread = 1, a, 0.5
 	c.loop.RetryWaitMin, c.loop.RetryWaitMax = r.Peer.MinWait, r.Peer.MaxWait
 	return c
 }

@@ -182,15 +182,14 @@ func success(status int) bool { return status >= 200 && status <= 299 }
 // judge finds the cause of a failed attempt where it is known best.
 func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err error) {
 	a.Ended = redact.ContextErr(ctx)
-	refused, failed := state.Failure()
-	cause := context.Cause(watched)
+	refused, failed, cause := state.refused.Load(), state.failed.Load(), context.Cause(watched)
 	switch {
 	case errors.Is(err, ErrUnusable):
 		a.Step, a.Cause = Content, err
 	case refused != nil:
-		a.Step, a.Cause, a.Sent, a.Permanent = Commit, refused, Partly, true
+		a.Step, a.Cause, a.Sent, a.Permanent = Commit, *refused, Partly, true
 	case failed != nil:
-		a.Step, a.Cause, a.Sent, a.Permanent = Source, failed, Partly, true
+		a.Step, a.Cause, a.Sent, a.Permanent = Source, *failed, Partly, true
 	case a.Ended != nil:
 		a.Step, a.Cause, a.Permanent = Context, a.Ended, true
 	case cause != nil:

@@ -33,27 +33,8 @@ var (
 
 // SendState follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 //
-// Its latches are never reset, but for ignored. "Trace" is any goroutine in which net/http calls the
-// functions of httptrace, "body" the one of net/http's that reads the followed body, "Do" that of the call.
-//
-//	latch         set by                          read by
-//	traced        trace, a connection is wanted   Conclude, BytesSent: else the transport reports nothing
-//	wroteHeaders  trace                           Conclude, BytesSent, getConn
-//	wroteRequest  trace                           retire
-//	connections   trace, each one wanted          getConn: more than some, or than one once something has left, end it
-//	twice         getConn                         gotConn, Conclude
-//	conn          gotConn                         retire, Close, hangUp
-//	pooled        trace, the connection is free   Retire: it may serve another request by now
-//	retired       Do: the response is a refusal   retire, Close
-//	ignored       gotConn, Follow                 all that trace says, until the next connection; the body, if it is skipped
-//	waits         trace, for 100 Continue         awaitContinue, IgnoredExpect
-//	responded     trace, a first byte             awaitContinue
-//	goOn          trace, an interim response      awaitContinue, IgnoredExpect
-//	refused       Do: BeforeCommit                SendStreamed, Failure
-//	failed        body: the source's error        Failure
-//	exited        body: the source's panic        SendStreamed
-//	body.stopped  Do: the attempt is over         body: it gives no more
-//	body.whole    body: before its last bytes     Conclude
+// A latch tells who sets it, when, and who reads it; none is ever reset, but for ignored. "Trace" is any goroutine in which net/http
+// calls the functions of httptrace, "body" the one of net/http's that reads the followed body, "Do" that of the call.
 type SendState struct {
 	Watchdog Watchdog
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
@@ -61,34 +42,34 @@ type SendState struct {
 	Once         bool // the request must not reach the server twice
 	Multiplexed  bool // the server speaks HTTP/2
 
-	traced       atomic.Bool  // the transport reports its steps
-	wroteHeaders atomic.Bool  // at least into a buffer
-	wroteRequest atomic.Bool  // at least into a buffer
-	connections  atomic.Int32 // that were asked for
-	twice        atomic.Bool  // one more connection was asked for when something had left
-	pooled       atomic.Bool  // the connection is free for other requests
-	retired      atomic.Bool  // the connection is not to serve another request
-	ignored      atomic.Int32 // whether the connection counts
-	skips        int32        // connections that were skipped
-	conn         atomic.Pointer[net.Conn]
+	traced       atomic.Bool              // trace: a connection is wanted; Conclude, BytesSent: else the transport reports nothing
+	wroteHeaders atomic.Bool              // trace: at least into a buffer; Conclude, BytesSent, getConn
+	wroteRequest atomic.Bool              // trace: at least into a buffer; retire
+	connections  atomic.Int32             // trace: each one wanted; getConn: more than some, or than one once something has left, end it
+	twice        atomic.Bool              // getConn: another was wanted when something had left; gotConn, Conclude, Skipped
+	conn         atomic.Pointer[net.Conn] // gotConn; Retire, hangUp, forbidWrites
+	pooled       atomic.Bool              // trace: the connection is free; Retire: it may serve another request by now
+	retired      atomic.Bool              // Do: it is not to serve one, the response is a refusal; retire, Close
+	ignored      atomic.Int32             // gotConn, Follow: whether the connection counts; all of trace until the next one, the body
+	skips        int32                    // connections that were skipped
 
 	trace      httptrace.ClientTrace
 	unfollowed int64                        // size of a body that leaves with the headers
 	body       atomic.Pointer[followedBody] // the latest; nil: none is followed
 
 	// Of a body that is followed, or a request that must not be sent twice.
-	waits     atomic.Bool   // for 100 Continue
-	responded atomic.Bool   // a first byte of what is not that has come back
-	goingOn   atomic.Bool   // goOn is closed
-	goOn      chan struct{} // closed when an interim response says, or shows, that the body is wanted
+	waits     atomic.Bool   // trace: for 100 Continue; awaitContinue, IgnoredExpect
+	responded atomic.Bool   // trace: a first byte of what is not that has come back; awaitContinue
+	goingOn   atomic.Bool   // trace: goOn is closed; IgnoredExpect
+	goOn      chan struct{} // trace: closed when an interim response says, or shows, that the body is wanted; awaitContinue
 	interim   int32         // interim responses that have come
 
 	progress chan struct{}           // net/http has read on
 	commits  chan chan error         // asks Do's goroutine to run BeforeCommit
-	refused  atomic.Pointer[error]   // what that said
+	refused  atomic.Pointer[error]   // Do: what that said; SendStreamed, judge
 	held     atomic.Int64            // nanoseconds that it took
-	failed   atomic.Pointer[error]   // the source's own
-	exited   atomic.Pointer[Guarded] // reading the source, which panicked or ended its goroutine
+	failed   atomic.Pointer[error]   // body: the source's own; judge
+	exited   atomic.Pointer[Guarded] // body: reading the source panicked or ended its goroutine; SendStreamed
 }
 
 // Trace makes the transport report its steps.
@@ -196,8 +177,8 @@ func (s *SendState) Skipped(err error) bool {
 // that they can write nothing. What is still on its way is left alone: net/http gives the response up when a write fails. After a
 // response without a body the connection is free already, and only one of ours can be retired.
 func (s *SendState) Retire() {
-	if conn := s.conn.Load(); s.pooled.Load() {
-		if own := ownConn(*conn); own != nil {
+	if s.pooled.Load() {
+		if own, ok := innermost(*s.conn.Load()).(*conn); ok {
 			own.retired.Store(true)
 		}
 		return
@@ -260,12 +241,6 @@ func innermost(conn net.Conn) net.Conn {
 	}
 }
 
-// ownConn is the connection that this package dialled; nil: it did not.
-func ownConn(c net.Conn) *conn {
-	own, _ := innermost(c).(*conn)
-	return own
-}
-
 // Conclude ends the sending and says what the server can have. Where the transport reports nothing, the body alone is
 // evidence.
 func (s *SendState) Conclude(err error) Sent {
@@ -300,15 +275,4 @@ func (s *SendState) Stop() {
 	if body := s.body.Load(); body != nil {
 		body.stop()
 	}
-}
-
-// Failure tells what ended the sending at our own end: BeforeCommit, or the source of the body.
-func (s *SendState) Failure() (refused, failed error) {
-	if err := s.refused.Load(); err != nil {
-		refused = *err
-	}
-	if err := s.failed.Load(); err != nil {
-		failed = *err
-	}
-	return refused, failed
 }

@@ -26,12 +26,12 @@ type followedBody struct {
 	reading chan struct{} // full while the source is read
 	head    io.Reader     // nil when it has been read
 	tail    []byte
-	begun   time.Time // when the first byte was asked for
-	stopped atomic.Bool
+	begun   time.Time     // when the first byte was asked for
+	stopped atomic.Bool   // Do: the attempt is over; it gives no more
 	quit    chan struct{} // closed by stop
 	taken   atomic.Int64
 	before  atomic.Int64 // the latest read: these have left, as net/http reads on when it has written
-	whole   atomic.Bool  // the last bytes have begun to leave
+	whole   atomic.Bool  // before the last bytes begin to leave; Conclude, getConn
 }
 
 // Close leaves the source to whoever owns it.
@@ -155,27 +155,25 @@ func (b *followedBody) stop() (free bool) {
 	}
 	select {
 	case b.reading <- struct{}{}:
-		<-b.reading
-		return true
 	default:
+		if !first {
+			return false
+		}
+		select {
+		case b.reading <- struct{}{}:
+		case <-time.After(stopTimeout):
+			return false
+		}
 	}
-	if !first {
-		return false
-	}
-	select {
-	case b.reading <- struct{}{}:
-		<-b.reading
-		return true
-	case <-time.After(stopTimeout):
-		return false
-	}
+	<-b.reading
+	return true
 }
 
 // SendStreamed runs deliver, which sends a followed body, in a goroutine of its own, since the source of the body may block.
 // This one stays free to end with the context, and to run what the caller wants to have run here.
 func (s *SendState) SendStreamed(ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error)) (*http.Response, error) {
 	if progress == nil {
-		s.progress = nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
+		progress, s.progress = func(int64) {}, nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
 	}
 	var resp *http.Response
 	var err error
@@ -214,9 +212,6 @@ func (s *SendState) abandon(work *Guarded, resp **http.Response) {
 
 // untilDelivered runs the caller's callbacks until the request is delivered, and reports whether it was.
 func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64), delivered <-chan struct{}) bool {
-	if progress == nil {
-		progress = func(int64) {}
-	}
 	progress(0) // also where the request is on its way already
 	for {
 		select {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -66,8 +67,19 @@ func TestARefusalIsFinal(t *testing.T) {
 		require.ErrorIs(t, s.runCommitNow(t.Context()), errCallOver)
 	}
 	assert.Equal(t, 1, asked)
-	refused, _ := s.Failure()
-	assert.ErrorIs(t, refused, refusal)
+	assert.ErrorIs(t, *s.refused.Load(), refusal)
+}
+
+func TestASourcesErrorIsNotBeforeCommits(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("synthetic")
+	s := fenced(t, nil)
+	source := io.MultiReader(strings.NewReader("he"), iotest.ErrReader(failure))
+	body := s.Follow(&Body{Size: -1, Open: func() (io.Reader, []byte) { return source, []byte("end") }}, false)
+	_, err := io.ReadAll(body)
+	require.ErrorIs(t, err, failure)
+	assert.Equal(t, failure, *s.failed.Load())
+	assert.Nil(t, s.refused.Load())
 }
 
 type closing struct {
