@@ -220,18 +220,10 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 		if err != nil {
 			return nil, err
 		}
-		before := s.client.creates.SetDeleted(id, creates.PerhapsDeleted) // from now on, not finding it is no sign of a lagging replica
+		s.client.creates.SetDeleted(id) // from now on, not finding it is no sign of a lagging replica
 		done, err := do(ctx, call, r, decodeConfirmation)
 		if errors.Is(err, errAlreadyDone) {
-			done, err = new(Confirmation), nil
-		}
-		switch {
-		case err == nil:
-			s.client.creates.SetDeleted(id, creates.Deleted)
-		case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrNotFound): // by a replica that has not got it yet, perhaps
-			s.client.creates.SetDeleted(id, creates.PerhapsDeleted)
-		case before == creates.NotDeleted:
-			s.client.creates.SetDeleted(id, creates.NotDeleted)
+			return new(Confirmation), nil
 		}
 		return done, err
 	})

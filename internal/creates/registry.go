@@ -88,24 +88,14 @@ type entry struct {
 	Create
 	note    Ref // found for it; zero: none
 	content bool
-	deleted Deletion
+	deleted bool
 }
 
 type returned struct {
 	Ref
 	at      time.Time
-	deleted Deletion
+	deleted bool
 }
-
-// Deletion is whether this client has deleted a note, whose id another may have by now, made in the same second.
-type Deletion int
-
-// The deletions.
-const (
-	NotDeleted Deletion = iota
-	PerhapsDeleted
-	Deleted
-)
 
 // NewRegistry returns an empty one.
 func NewRegistry() *Registry {
@@ -161,11 +151,11 @@ func (m *Registry) Resolve(l Create) {
 func (m *Registry) Claim(l Create, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.lost, func(e *entry) bool { return e.note.ID != 0 && e.note.Is(note) && e.deleted != Deleted && !e.is(&l) }) {
+	if slices.ContainsFunc(m.lost, func(e *entry) bool { return e.note.ID != 0 && e.note.Is(note) && !e.is(&l) }) {
 		return false
 	}
 	e := m.entry(l)
-	e.note, e.content, e.deleted = note, content, NotDeleted
+	e.note, e.content, e.deleted = note, content, false
 	return true
 }
 
@@ -225,14 +215,14 @@ func (m *Registry) Knows(v View, excluded []Ref, note Ref, sent time.Time) Known
 	if at >= 0 && v.claimed[at].note.Is(note) {
 		c = v.claimed[at]
 	}
-	same, claimed := r.Is(note), c.note.ID != 0 && c.deleted == NotDeleted
-	perhaps := same && (r.deleted == PerhapsDeleted || r.Where != note.Where) || c.deleted == PerhapsDeleted || c.note.ID != 0 && c.note.Where != note.Where
+	same, claimed := r.Is(note), c.note.ID != 0
+	perhaps := same && (r.deleted || r.Where != note.Where) || claimed && (c.deleted || c.note.Where != note.Where)
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
 	after := sent.Sub(r.at)
-	mayBeNext := same && note.Made > r.Made && r.deleted == NotDeleted && after > 0 && after < replaced
+	mayBeNext := same && note.Made > r.Made && after > 0 && after < replaced
 	switch {
-	case r.deleted == NotDeleted && !mayBeNext && (same && !perhaps || claimed && (named || c.content && !perhaps) || slices.ContainsFunc(excluded, timed)):
+	case !r.deleted && !mayBeNext && (!perhaps && (same || claimed && (named || c.content)) || slices.ContainsFunc(excluded, timed)):
 		return Explained
 	case named, perhaps, mayBeNext:
 		return Excluded
@@ -262,35 +252,25 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	}
 }
 
-// SetDeleted takes in what became of a note: what was returned does not count as new any more, and what was found, or read of its
-// recording, says nothing of another with its id. It returns what was known before. That it was deleted stays; that it was not is
-// said only by who made a perhaps of it.
-func (m *Registry) SetDeleted(id int64, d Deletion) (before Deletion) {
+// SetDeleted takes in that this client deletes a note, or tries to: another may have its id from then on, made in the same second. So
+// what was returned, found or read of it explains nothing any more.
+func (m *Registry) SetDeleted(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	set := func(known *Deletion) {
-		before = max(before, *known)
-		if *known != Deleted {
-			*known = d
-		}
-	}
 	if r, known := m.returned[id]; known {
-		set(&r.deleted)
+		r.deleted = true
 		m.returned[id] = r
 	}
 	for _, e := range m.lost {
-		if e.note.ID == id {
-			set(&e.deleted)
-		}
+		e.deleted = e.deleted || e.note.ID == id
 	}
 	maps.DeleteFunc(m.recordings, func(note Ref, _ Recording) bool { return note.ID == id })
-	return before
 }
 
-// Note returns when a create returned the note of that id, zero if that was deleted since, and whether one is remembered.
+// Note returns when a create returned the note of that id, zero if it was to be deleted since, and whether one is remembered.
 func (m *Registry) Note(id int64) (at time.Time, known bool) {
 	r := get(m, m.returned, id)
-	if r.deleted != NotDeleted {
+	if r.deleted {
 		r.at = time.Time{}
 	}
 	return r.at, r.ID != 0

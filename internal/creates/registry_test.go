@@ -130,7 +130,7 @@ func TestANoteThatIsFoundAgainIsThere(t *testing.T) {
 	m := creates.NewRegistry()
 	first, second := creates.NewCreate(7, "Visit", 5, "first", noon, ""), creates.NewCreate(7, "Visit", 5, "second", noon, "")
 	assert.True(t, m.Claim(first, creates.NewRef(5, noon), false))
-	m.SetDeleted(5, creates.Deleted)
+	m.SetDeleted(5)
 	again := creates.NewRef(5, noon.Add(time.Hour))
 	assert.True(t, m.Claim(first, again, false))
 	assert.Equal(t, creates.Claimed, m.Knows(m.View(second), nil, again, time.Time{}))
@@ -221,7 +221,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 				m.Learn(token, id)
 				m.User(token)
 				m.Knows(m.View(l), nil, note, time.Time{})
-				m.SetDeleted(id, creates.Deleted)
+				m.SetDeleted(id)
 				m.Note(id)
 				m.Resolve(l)
 			}
@@ -253,10 +253,10 @@ func TestAddRemembersTheTime(t *testing.T) {
 func TestExpireKeepsTheID(t *testing.T) {
 	t.Parallel()
 	ids := creates.NewRegistry()
-	ids.SetDeleted(7, creates.Deleted)
+	ids.SetDeleted(7)
 	assert.False(t, has(ids, 7))
 	ids.Returned(creates.Ref{ID: 7}, noon, noon)
-	ids.SetDeleted(7, creates.Deleted)
+	ids.SetDeleted(7)
 	at, ok := ids.Note(7)
 	assert.True(t, ok)
 	assert.Zero(t, at)
@@ -305,7 +305,7 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 	}
 	assert.False(t, since(-time.Hour), "all are remembered")
 	m.Returned(creates.Ref{ID: 0}, noon, noon.Add(time.Hour)) // keeps its place
-	m.SetDeleted(0, creates.Deleted)
+	m.SetDeleted(0)
 	m.Returned(creates.Ref{ID: creates.MaxRemembered}, noon, noon)
 	assert.True(t, since(time.Hour))
 	assert.False(t, since(time.Hour+time.Second), "it was sent later")
@@ -328,16 +328,11 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	for late, known := range map[time.Duration]creates.Known{-time.Second: creates.Explained, 0: creates.Explained, time.Second: creates.Explained, 2 * time.Second: creates.Reused} {
 		assert.Equal(t, known, m.Knows(v, nil, creates.NewRef(3, noon.Add(late)), time.Time{}), "a list may round the time")
 	}
-	assert.Equal(t, creates.NotDeleted, m.SetDeleted(3, creates.PerhapsDeleted))
+	m.SetDeleted(3)
 	assert.Equal(t, creates.Excluded, m.Knows(v, nil, note, time.Time{}), "nobody knows which of the two it is")
-	assert.Equal(t, creates.PerhapsDeleted, m.SetDeleted(3, creates.NotDeleted))
-	assert.Equal(t, creates.Explained, m.Knows(v, nil, note, time.Time{}), "it was not, after all")
-	m.SetDeleted(3, creates.Deleted)
-	for _, d := range []creates.Deletion{creates.Deleted, creates.PerhapsDeleted, creates.NotDeleted} {
-		assert.Equal(t, creates.Deleted, m.SetDeleted(3, d))
-		assert.Equal(t, creates.Reused, m.Knows(v, nil, note, time.Time{}), "what comes after it undoes nothing")
-		assert.Equal(t, creates.Reused, m.Knows(v, []creates.Ref{note}, note, time.Time{}), "whatever the caller has kept")
-	}
+	assert.Equal(t, creates.Excluded, m.Knows(v, []creates.Ref{note}, note, time.Time{}), "whatever the caller has kept")
+	m.Returned(note, noon, noon)
+	assert.Equal(t, creates.Explained, m.Knows(v, nil, note, time.Time{}), "the next one is this client's too")
 }
 
 // The id of a note that this client deleted may be another's in the same second.
@@ -351,15 +346,9 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	m.SetRecording(note, creates.Recording{Size: 1000})
 	assert.Equal(t, creates.Explained, m.Knows(m.View(second), nil, note, time.Time{}))
 	assert.False(t, m.Claim(second, note, true))
-	for _, d := range []creates.Deletion{creates.NotDeleted, creates.PerhapsDeleted} {
-		m.SetDeleted(5, d)
-		assert.False(t, m.Claim(second, note, true))
-	}
+	m.SetDeleted(5)
 	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), nil, note, time.Time{}))
-	assert.Equal(t, creates.PerhapsDeleted, m.SetDeleted(5, creates.Deleted))
-	assert.Equal(t, creates.Reused, m.Knows(m.View(second), nil, note, time.Time{}))
 	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note, time.Time{}))
 	assert.Zero(t, m.Recording(note))
 	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
-	assert.True(t, m.Claim(second, note, true))
 }

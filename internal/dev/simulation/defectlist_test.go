@@ -38,7 +38,7 @@ var caught = []defect{
 	{
 		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "case one && e.Others == EqualLost:", with: "case false:",
 		also: []patch{
-			{file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && e.deleted != Deleted && !e.is(&l)", with: "return false && e.note.Is(note)"},
+			{file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(&l)", with: "return false && e.note.Is(note)"},
 			{file: "internal/creates/registry.go", old: "case claimed:", with: "case false:"},
 		},
 	},
@@ -58,7 +58,7 @@ var caught = []defect{
 	},
 	{name: "notes that Create returned are not remembered", file: "findcreated.go", old: "c.creates.Returned(seen, s.sent, time.Now())", with: "_ = seen"},
 	{
-		name: "one note is found for two creates", file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && e.deleted != Deleted && !e.is(&l)", with: "return false && e.note.Is(note)",
+		name: "one note is found for two creates", file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(&l)", with: "return false && e.note.Is(note)",
 		survives: "it takes two searches at one instant, and in worlds each has its own", held: "internal/creates TestOneNoteForOneLoss",
 	},
 	{
