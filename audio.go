@@ -397,25 +397,12 @@ func (op operation) downloadError(err error) error {
 	if !ok {
 		return err
 	}
-	detail := failure.Text
-	var causes []error // else those of the failure say it
-	switch failure.Kind {
-	case download.Unexpected:
-		causes = []error{ErrUnexpectedResponse}
-	case download.SizeMismatch:
-		causes = []error{ErrSizeMismatch, ErrUnexpectedResponse}
-		detail += " (the note's audio.size); if the service re-encodes recordings, set DownloadParams.IgnoreSize"
-	case download.Changed:
-		causes = []error{ErrAudioChanged}
-	case download.Refused:
-		causes = append(causes, &Error{
+	causes := failure.Causes
+	if failure.Status != 0 {
+		causes = []error{&Error{
 			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,
 			Operation: op.name, Method: op.method, Route: op.route,
-		})
-	default: // the causes say it
+		}}
 	}
-	for _, cause := range failure.Causes {
-		causes = append(causes, op.downloadError(cause))
-	}
-	return &callError{op: op, detail: detail, causes: causes, transient: failure.Then == download.Retry || disk.Limited(err)}
+	return &callError{op: op, detail: failure.Text, causes: causes, transient: failure.Then == download.Retry || disk.Limited(err)}
 }

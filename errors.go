@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -53,7 +54,7 @@ var (
 	// ErrInvalidArgument: the SDK refused the arguments before any request was made.
 	ErrInvalidArgument = redact.New("invalid argument")
 	// ErrUnexpectedResponse: a 2xx response that is not what the service describes (HTML, empty, no id, another note), or a redirect.
-	ErrUnexpectedResponse = redact.New("unexpected response")
+	ErrUnexpectedResponse = exchange.ErrUnexpected
 	// ErrOutcomeUnknown: the request may or may not have been carried out; matched by [*OutcomeUnknownError].
 	ErrOutcomeUnknown = redact.New("outcome unknown")
 	// ErrNotCreated: [NotesService.FindCreated] looked and the note does not exist; creating it again is safe.
@@ -61,9 +62,9 @@ var (
 	// ErrProcessingFailed: the service reported an error state for the note; matched by [*WaitError].
 	ErrProcessingFailed = redact.New("processing failed")
 	// ErrAudioChanged: in the middle of a download the recording may be another one, and the writer cannot be rewound to restart.
-	ErrAudioChanged = redact.New("recording may have changed")
+	ErrAudioChanged = download.ErrChanged
 	// ErrSizeMismatch: a download has another length than the note's audio.size; [DownloadParams] can ignore that size.
-	ErrSizeMismatch = redact.New("size mismatch")
+	ErrSizeMismatch = download.ErrSizeMismatch
 	// ErrStalled: an attempt was given up because nothing moved for the time of [WithStallTimeout].
 	ErrStalled = exchange.ErrStalled
 	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.

@@ -147,7 +147,7 @@ func (d *Download) restart(why string) error {
 		return nil
 	}
 	if err := d.to.rewind(d.received); err != nil {
-		return &Error{Kind: Changed, Text: why + ", and the writer cannot be rewound", Causes: []error{err}}
+		return &Error{Text: why + ", and the writer cannot be rewound", Causes: []error{ErrChanged, err}}
 	}
 	d.received, d.recording = 0, recording{total: -1}
 	return nil
@@ -156,7 +156,7 @@ func (d *Download) restart(why string) error {
 // CheckSize holds a complete recording against what is known of it elsewhere.
 func (d *Download) CheckSize(ctx context.Context) error {
 	if size := d.knownSize(ctx); size > 0 && size != d.received {
-		return &Error{Kind: SizeMismatch, Text: "the recording is complete by what storage tells, but its length is not what the service says"}
+		return sizeMismatch("the recording is complete by what storage tells, but its length is not what the service says")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func prepare(t *testing.T, d *Download) (*http.Request, error) {
 func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
 	t.Parallel()
 	d := newTest(io.Discard)
-	broken := Break(io.ErrUnexpectedEOF)
+	broken := Explain(&exchange.Attempt{Step: exchange.Network, Cause: io.ErrUnexpectedEOF})
 	for n := 1; n <= 3; n++ {
 		assert.Equal(t, exchange.Next{Retry: true, Failures: n}, d.Next(failedWith(broken)))
 	}
@@ -41,7 +41,7 @@ func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
 
 func TestNextAsksForOneFreshAddress(t *testing.T) {
 	t.Parallel()
-	refusal := &Error{Kind: Refused, Then: Renew}
+	refusal := &Error{Status: 403, Then: Renew}
 	d := newTest(io.Discard)
 	asked := 0
 	d.source.Address = func(context.Context) (Address, error) {
@@ -65,10 +65,10 @@ func TestNextAsksForOneFreshAddress(t *testing.T) {
 
 func TestNextStopsWhereNothingHelps(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Kind: Changed}, unexpected(textDocument)} {
+	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Causes: []error{ErrChanged}}, unexpected(textDocument)} {
 		assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(failedWith(err)))
 	}
-	after := &Error{Kind: Refused, Then: Retry, RetryAfter: time.Minute}
+	after := &Error{Status: 503, Then: Retry, RetryAfter: time.Minute}
 	d := newTest(io.Discard)
 	assert.Equal(t, exchange.Next{Retry: true, Failures: 1}, d.Next(failedWith(after)))
 	d.source.MaxRetries = 0
@@ -85,7 +85,7 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 		_, err := take(t, newTest(io.Discard), resp)
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
-		assert.Equal(t, Refused, failure.Kind, status)
+		assert.NotErrorIs(t, err, exchange.ErrUnexpected, status)
 		assert.Equal(t, want, failure.Then, status)
 		assert.Equal(t, status, failure.Status)
 		assert.Equal(t, 7*time.Second, failure.RetryAfter)
@@ -98,7 +98,8 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 		_, err := take(t, newTest(io.Discard), respond(status, http.NoBody, 0))
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
-		assert.Equal(t, Unexpected, failure.Kind, status)
+		assert.Zero(t, failure.Status)
+		assert.ErrorIs(t, err, exchange.ErrUnexpected, status)
 	}
 }
 
@@ -153,8 +154,6 @@ func TestATargetThatCannotGoOnIsRewoundFirst(t *testing.T) {
 	_, err := take(t, d, respond(200, cutAfter(audio(1000), 100), 1000))
 	require.Error(t, err)
 	_, err = prepare(t, d)
-	var failure *Error
-	require.ErrorAs(t, err, &failure)
-	assert.Equal(t, Changed, failure.Kind)
+	require.ErrorIs(t, err, ErrChanged)
 	assert.Equal(t, int64(100), d.Received())
 }

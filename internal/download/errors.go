@@ -1,7 +1,6 @@
 package download
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -11,28 +10,20 @@ import (
 
 // Error is why an attempt or the whole download failed.
 type Error struct {
-	Kind   Kind
 	Text   string  // safe to print
 	Causes []error // for errors.Is and errors.As
 	Then   Then    // what could help
 
-	// Of a response that was Refused.
+	// Of a response whose status says no; else zero.
 	Status     int
 	Header     http.Header
 	RetryAfter time.Duration
 }
 
-// Kind says where a failure belongs.
-type Kind int
-
-// The kinds of failures.
-const (
-	Failed       Kind = iota // at this end: the target, the context
-	Broken                   // no response, or none that was whole
-	Refused                  // storage's status says no
-	Unexpected               // what storage sent is not what was asked for
-	SizeMismatch             // what storage sent has another size than Source tells
-	Changed                  // the target has a part of another recording and cannot be rewound
+// What an [Error] may match besides [exchange.ErrUnexpected].
+var (
+	ErrSizeMismatch = redact.New("size mismatch")              // what storage sent has another size than Source tells
+	ErrChanged      = redact.New("recording may have changed") // the target has a part of another recording and cannot be rewound
 )
 
 // Then says what could help after a failure.
@@ -52,27 +43,20 @@ func (e *Error) SafeText() string { return e.Text }
 
 func (e *Error) Unwrap() []error { return e.Causes }
 
-// Is matches [exchange.ErrUnusable], unless the request or the response broke off.
-func (e *Error) Is(target error) bool { return target == exchange.ErrUnusable && e.Kind != Broken }
-
-// Break is a request or a response that broke off; what is one already stays as it is. Who drives the download may know
-// better why.
-func Break(err error) *Error {
-	if broken, ok := errors.AsType[*Error](err); ok {
-		return broken
-	}
-	if exchange.Permanent(err) {
-		return &Error{Text: "no response: " + redact.Cause(err), Causes: []error{err}}
-	}
-	return &Error{Kind: Broken, Text: "the download broke off: " + redact.Cause(err), Causes: []error{err}, Then: Retry}
-}
+// Is matches [exchange.ErrUnusable]: what broke off is an Error only after [Explain].
+func (e *Error) Is(target error) bool { return target == exchange.ErrUnusable }
 
 // Explain is the error of one attempt, for [Download.Next] to decide by.
 func Explain(a *exchange.Attempt) error {
-	if a.Step == exchange.Context {
+	switch {
+	case a.Step == exchange.Content:
+		return a.Cause
+	case a.Step == exchange.Context:
 		return failed("the download broke off", a.Cause)
+	case a.Permanent:
+		return failed("no response", a.Cause)
 	}
-	return Break(a.Cause)
+	return &Error{Text: "the download broke off: " + redact.Cause(a.Cause), Causes: []error{a.Cause}, Then: Retry}
 }
 
 // failed is what failed at this end; nil if nothing did.
@@ -83,4 +67,11 @@ func failed(what string, err error) error {
 	return &Error{Text: what + ": " + redact.Cause(err), Causes: []error{err}}
 }
 
-func unexpected(text string) error { return &Error{Kind: Unexpected, Text: text} }
+func unexpected(text string) error {
+	return &Error{Text: text, Causes: []error{exchange.ErrUnexpected}}
+}
+
+func sizeMismatch(text string) error {
+	const advice = " (the note's audio.size); if the service re-encodes recordings, set DownloadParams.IgnoreSize"
+	return &Error{Text: text + advice, Causes: []error{ErrSizeMismatch, exchange.ErrUnexpected}}
+}

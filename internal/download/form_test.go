@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
 func TestWhatARecordingBeginsWith(t *testing.T) {
@@ -83,9 +85,7 @@ func TestTheBeginningIsJudgedWhole(t *testing.T) {
 					assert.Equal(t, tt.body, got.Bytes(), name, how)
 					continue
 				}
-				var failure *Error
-				require.ErrorAs(t, err, &failure, name, how)
-				assert.Equal(t, Unexpected, failure.Kind)
+				require.ErrorIs(t, err, exchange.ErrUnexpected, name, how)
 				assert.Zero(t, got.Len(), "nothing of it is written: %s, %s", name, how)
 			}
 		}
@@ -125,9 +125,7 @@ func TestTheBeginningIsJudgedAcrossCuts(t *testing.T) {
 				assert.Equal(t, tt.body, got)
 				continue
 			}
-			var failure *Error
-			require.ErrorAs(t, err, &failure, name)
-			assert.Equal(t, Unexpected, failure.Kind)
+			require.ErrorIs(t, err, exchange.ErrUnexpected, name)
 			assert.Empty(t, got)
 			assert.Zero(t, d.Received())
 		}
@@ -160,9 +158,7 @@ func TestAnEmptyRecordingIsNone(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{0, -1} {
 		_, err := take(t, newTest(io.Discard), respond(200, strings.NewReader(""), length, "Content-Type", "audio/wav"))
-		var failure *Error
-		require.ErrorAs(t, err, &failure)
-		assert.Equal(t, Unexpected, failure.Kind)
+		require.ErrorIs(t, err, exchange.ErrUnexpected)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Part is the beginning of a recording in a file beside the one that it will become. A companion of a fixed name says
@@ -51,7 +52,7 @@ const (
 	checkpointSize = 16 << 20
 )
 
-var errNotOurs = &Error{Text: "a file that no download made bears the name of the part's companion; it is not touched", Causes: []error{fs.ErrExist}}
+var errNotOurs = redact.Fail("a file that no download made bears the name of the part's companion; it is not touched", fs.ErrExist)
 
 // OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
 // [disk.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is

@@ -107,7 +107,7 @@ func (p *Piece) accept(resp *http.Response) error {
 	}
 	switch {
 	case known && now != p.recording:
-		return &Error{Kind: Changed, Text: "storage has another recording than when it was opened; open it again"}
+		return &Error{Text: "storage has another recording than when it was opened; open it again", Causes: []error{ErrChanged}}
 	case resp.StatusCode == http.StatusOK:
 		return unsupported("storage responds with the whole recording to a request for a part")
 	case start != p.received || total <= start:
@@ -120,5 +120,5 @@ func (p *Piece) accept(resp *http.Response) error {
 }
 
 func unsupported(text string) error {
-	return &Error{Kind: Unexpected, Text: text + "; download it instead", Causes: []error{errors.ErrUnsupported}}
+	return &Error{Text: text + "; download it instead", Causes: []error{exchange.ErrUnexpected, errors.ErrUnsupported}}
 }

@@ -104,7 +104,7 @@ func (d *Download) restartNext(why string) error {
 	if err := d.restart(why); err != nil {
 		return err
 	}
-	return &Error{Kind: Unexpected, Text: why, Then: Retry}
+	return &Error{Text: why, Causes: []error{exchange.ErrUnexpected}, Then: Retry}
 }
 
 // refused judges any other status. What storage says in the body may repeat the address and is not kept.
@@ -114,7 +114,7 @@ func refused(resp *http.Response) error {
 		return unexpected("storage responded " + redact.Status(status) + " instead of a recording")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
-	err := &Error{Kind: Refused, Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header, time.Now())}
+	err := &Error{Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header, time.Now())}
 	advice := ""
 	switch {
 	case status >= 300 && status <= 399 && status != http.StatusNotModified:
@@ -174,9 +174,9 @@ func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
 // cut is a body that ended too early.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
+		return io.ErrUnexpectedEOF
 	}
-	return Break(err)
+	return err
 }
 
 // put judges the recording by its beginning, and writes the bytes to the target.
@@ -190,7 +190,7 @@ func (d *Download) put(p []byte, mediaType string) error {
 	case len(p) == 0:
 		return nil
 	case tooLong && d.total < 0:
-		return &Error{Kind: SizeMismatch, Text: "the recording is longer than the service says"}
+		return sizeMismatch("the recording is longer than the service says")
 	case tooLong:
 		return unexpected("the recording is longer than storage said")
 	}

@@ -115,6 +115,9 @@ func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 // ErrUnusable is matched by the errors with which a [Policy] judges a response that came.
 var ErrUnusable = redact.New("the response is not what was asked for")
 
+// ErrUnexpected is a response that is not what the service or storage describes.
+var ErrUnexpected = redact.New("unexpected response")
+
 // The judgements of a call that has no policy of its own. All match [ErrUnusable].
 var (
 	ErrStatus     = redact.Fail("the status is no success", ErrUnusable)
