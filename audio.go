@@ -56,30 +56,21 @@ func decodeAudioURL(response []byte) (*AudioURL, []string, error) {
 // urlExpiry reads the expiry from a signed URL: date plus lifetime as S3 and Google's storage write it, or a Unix time as
 // Laravel and older signatures do. What is negative or beyond the year 9999 tells nothing.
 func urlExpiry(query url.Values) time.Time {
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(query.Get(name), 10, 64)
+		return n
+	}
+	expires := max(number("expires"), number("Expires"))
 	for _, prefix := range []string{"X-Amz-", "X-Goog-"} {
-		seconds, err := strconv.ParseInt(query.Get(prefix+"Expires"), 10, 32)
-		if err != nil {
-			continue
-		}
 		signed, err := time.Parse("20060102T150405Z", query.Get(prefix+"Date"))
-		if err != nil || seconds <= 0 {
-			return time.Time{}
-		}
-		return fromUnix(signed.Unix() + seconds)
-	}
-	for _, name := range []string{"expires", "Expires"} {
-		if unix, err := strconv.ParseInt(query.Get(name), 10, 64); err == nil && unix > 0 {
-			return fromUnix(unix)
+		if lifetime := number(prefix + "Expires"); err == nil && lifetime > 0 {
+			expires = signed.Unix() + lifetime
 		}
 	}
-	return time.Time{}
-}
-
-func fromUnix(seconds int64) time.Time {
-	if seconds >= 253402300800 { // the year 10000, which a time's JSON and text cannot hold
+	if expires <= 0 || expires >= 253402300800 { // the year 10000, which a time's JSON and text cannot hold
 		return time.Time{}
 	}
-	return time.Unix(seconds, 0).UTC()
+	return time.Unix(expires, 0).UTC()
 }
 
 // LogValue lists what may be logged of the URL: when it expires.
