@@ -42,10 +42,7 @@ func mediaType(h http.Header) string {
 // isRecording judges what storage sends by its beginning: pages and errors come under any type. What is called audio may
 // be a text all the same if it is no JSON, HTML or XML.
 func isRecording(mediaType string, head []byte) bool {
-	if strings.HasPrefix(mediaType, "audio/") {
-		return !isDocument(head)
-	}
-	return !isDocument(head) && !isText(head)
+	return !isDocument(head) && (strings.HasPrefix(mediaType, "audio/") || !isText(head))
 }
 
 // isDocument recognises JSON, HTML and XML.
@@ -76,16 +73,12 @@ func isText(head []byte) bool {
 	return true
 }
 
-// strongTag returns the ETag if it promises the same bytes, not just the same meaning.
-func strongTag(h http.Header) string {
-	if tag := h.Get("ETag"); isStrongTag(tag) {
+// strongTag returns the ETag if it promises the same bytes, not just the same meaning; else nothing.
+func strongTag(tag string) string {
+	if len(tag) > 2 && strings.HasPrefix(tag, `"`) && strings.HasSuffix(tag, `"`) && redact.IsHeaderValue(tag) {
 		return tag
 	}
 	return ""
-}
-
-func isStrongTag(tag string) bool {
-	return len(tag) > 2 && strings.HasPrefix(tag, `"`) && strings.HasSuffix(tag, `"`) && redact.IsHeaderValue(tag)
 }
 
 // contentRange reads "bytes 5-9/10"; what it does not tell is -1.

@@ -144,7 +144,7 @@ func (p *Part) create() error {
 func (p *Part) resume(text []byte) error {
 	var left partInfo
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
-	sane := isStrongTag(left.ETag) && left.Size >= headSize && left.Again == left.Size && (left.Total == -1 || left.Total >= left.Size)
+	sane := strongTag(left.ETag) != "" && left.Size >= headSize && left.Again == left.Size && (left.Total == -1 || left.Total >= left.Size)
 	if err != nil || left.Of != p.info.Of || !sane {
 		return p.rewind(0)
 	}
@@ -195,10 +195,7 @@ func (p *Part) checkpoint() error {
 // describe replaces what the companion says without emptying it in between.
 func (p *Part) describe() error {
 	p.info.Size, p.info.Again = p.size, p.size
-	text, err := json.Marshal(p.info)
-	if err != nil {
-		return err
-	}
+	text, _ := json.Marshal(p.info) // texts and numbers: never fails
 	if _, err := p.companion.WriteAt(text, 0); err != nil {
 		return err
 	}
@@ -211,12 +208,12 @@ func (p *Part) Leave() {
 	if p.finished {
 		return
 	}
-	if p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil {
-		_ = p.file.Close()
+	kept := p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil
+	_ = p.file.Close()
+	if kept {
 		_ = p.companion.Close()
 		return
 	}
-	_ = p.file.Close()
 	_ = p.fs.Remove(p.partPath())
 	_ = p.companion.Remove()
 }
@@ -224,10 +221,7 @@ func (p *Part) Leave() {
 // Finish gives the complete recording its name.
 func (p *Part) Finish() error {
 	p.finished = true
-	err := p.checkpoint()
-	if closed := p.file.Close(); err == nil {
-		err = closed
-	}
+	err := errors.Join(p.checkpoint(), p.file.Close())
 	if err == nil {
 		err = p.fs.Rename(p.partPath(), p.path)
 	}
@@ -236,8 +230,6 @@ func (p *Part) Finish() error {
 		return failed("the file could not be completed", err)
 	}
 	_ = p.fs.SyncDir(filepath.Dir(p.path)) // where that cannot be done, the name is as durable as it gets
-	if err := p.companion.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return failed("the file could not be completed", err)
-	}
+	_ = p.companion.Remove()               // one that stays names no part: the next download begins anew
 	return nil
 }

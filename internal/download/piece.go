@@ -89,7 +89,7 @@ func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.W
 // accept judges a response by what goes before its body.
 func (p *Piece) accept(resp *http.Response) error {
 	start, total := contentRange(resp.Header)
-	now, known := recording{strongTag(resp.Header), total}, p.etag != ""
+	now, known := recording{strongTag(resp.Header.Get("ETag")), total}, p.etag != ""
 	switch resp.StatusCode {
 	case http.StatusPartialContent, http.StatusOK:
 		if err := checkForm(resp.Header, resp.Uncompressed); err != nil {

@@ -40,7 +40,7 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
 		return 0, err
 	}
-	now := recording{strongTag(resp.Header), resp.ContentLength}
+	now := recording{strongTag(resp.Header.Get("ETag")), resp.ContentLength}
 	if now.total == 0 {
 		return 0, unexpected(textEmpty)
 	}
@@ -77,7 +77,7 @@ func (d *Download) acceptRest(resp *http.Response) error {
 		return err
 	}
 	start, total := contentRange(resp.Header)
-	if start != d.received || total < 0 || d.total >= 0 && total != d.total || strongTag(resp.Header) != d.etag {
+	if start != d.received || total < 0 || d.total >= 0 && total != d.total || resp.Header.Get("ETag") != d.etag {
 		return d.restartNext("storage responded with a part that does not fit")
 	}
 	d.total = total
