@@ -321,15 +321,13 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	if err := checkID(scope.call.Operation, id); err != nil {
 		return 0, err
 	}
-	options := &scope.options
 	var response Response // to the question for the size, which is asked while other things go on
-	source := s.audioSource(id, params, options, &response)
-	d := download.New(source, to)
+	d := download.New(s.audioSource(id, params, &scope.options, &response), to)
 	defer d.Stop()
 	err := s.fetch(ctx, scope, downloadAudio, d)
 	if err == nil {
 		err = d.CheckSize(ctx)
-		if options.response != nil && response.Attempts > 0 {
+		if options := &scope.options; options.response != nil && response.Attempts > 0 {
 			*options.response = response
 		}
 	}

@@ -71,17 +71,11 @@ func tryLock(file *os.File) error {
 
 func isAt(file *os.File, name string) error {
 	is, err := os.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ErrMoved
-	}
 	mine, failed := file.Stat()
-	if err := errors.Join(err, failed); err != nil {
-		return err
-	}
-	if !os.SameFile(mine, is) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && failed == nil && !os.SameFile(mine, is) {
 		return ErrMoved
 	}
-	return nil
+	return errors.Join(err, failed)
 }
 
 // CheckPrivate sees to it that an open file can be continued, before the first byte is believed: it is a regular file of this

@@ -88,27 +88,20 @@ func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.W
 
 // accept judges a response by what goes before its body.
 func (p *Piece) accept(resp *http.Response) error {
-	start, total := contentRange(resp.Header)
-	now, known := recording{strongTag(resp.Header.Get("ETag")), total}, p.etag != ""
-	switch resp.StatusCode {
-	case http.StatusPartialContent, http.StatusOK:
-		if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
-			return err
-		}
-	case http.StatusRequestedRangeNotSatisfiable:
-		if !known && total == 0 {
-			return unexpected(textEmpty)
-		}
-	default:
-		return refused(resp)
+	if err := judge(resp); err != nil {
+		return err
 	}
-	if resp.StatusCode == http.StatusOK {
+	start, total := contentRange(resp.Header)
+	now, known, whole := recording{strongTag(resp.Header.Get("ETag")), total}, p.etag != "", resp.StatusCode == http.StatusOK
+	if whole {
 		now.total = p.total // it has no range that tells it
 	}
 	switch {
+	case !known && total == 0:
+		return unexpected(textEmpty)
 	case known && now != p.recording:
 		return &Error{Text: "storage has another recording than when it was opened; open it again", Causes: []error{ErrChanged}}
-	case resp.StatusCode == http.StatusOK:
+	case whole:
 		return unsupported("storage responds with the whole recording to a request for a part")
 	case start != p.received || total <= start:
 		return unexpected("storage responded with another part than the requested one")

@@ -15,6 +15,9 @@ import (
 // Receive judges the response by its status and writes what it brings to the target. It returns how many bytes the body
 // gave. A nil error means that the recording is complete. The body stays open.
 func (d *Download) Receive(ctx context.Context, resp *http.Response, watch exchange.Watch) (int64, error) {
+	if err := judge(resp); err != nil {
+		return 0, err
+	}
 	var skip int64
 	var err error
 	switch resp.StatusCode {
@@ -22,10 +25,8 @@ func (d *Download) Receive(ctx context.Context, resp *http.Response, watch excha
 		skip, err = d.acceptWhole(ctx, resp, watch)
 	case http.StatusPartialContent:
 		err = d.acceptRest(resp)
-	case http.StatusRequestedRangeNotSatisfiable:
-		return 0, d.acceptEnd(resp)
 	default:
-		return 0, refused(resp)
+		return 0, d.acceptEnd(resp)
 	}
 	if err != nil {
 		return 0, err
@@ -37,9 +38,6 @@ func (d *Download) Receive(ctx context.Context, resp *http.Response, watch excha
 // acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
 // skipped: some storages know no ranges.
 func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch exchange.Watch) (skip int64, err error) {
-	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
-		return 0, err
-	}
 	now := recording{strongTag(resp.Header.Get("ETag")), resp.ContentLength}
 	if now.total == 0 {
 		return 0, unexpected(textEmpty)
@@ -73,9 +71,6 @@ func (d *Download) acceptRest(resp *http.Response) error {
 	if d.received == 0 {
 		return unexpected("storage responded with a part of the recording to a request for all of it")
 	}
-	if err := checkForm(resp.Header, resp.Uncompressed); err != nil {
-		return err
-	}
 	start, total := contentRange(resp.Header)
 	if start != d.received || total < 0 || d.total >= 0 && total != d.total || resp.Header.Get("ETag") != d.etag {
 		return d.restartNext("storage responded with a part that does not fit")
@@ -107,10 +102,16 @@ func (d *Download) restartNext(why string) error {
 	return &Error{Text: why, Causes: []error{exchange.ErrUnexpected}, Then: Retry}
 }
 
-// refused judges any other status. What storage says in the body may repeat the address and is not kept.
-func refused(resp *http.Response) error {
+// judge lets pass what may be a recording, a part of it, or its end (416). What storage says in the body of another response may
+// repeat the address and is not kept.
+func judge(resp *http.Response) error {
 	status := resp.StatusCode
-	if status >= 200 && status <= 299 {
+	switch {
+	case status == http.StatusOK, status == http.StatusPartialContent:
+		return checkForm(resp.Header, resp.Uncompressed)
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return nil
+	case status >= 200 && status <= 299:
 		return unexpected("storage responded " + redact.Status(status) + " instead of a recording")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again

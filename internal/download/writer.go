@@ -33,23 +33,18 @@ func (t *Writer) left() (recording, int64) { return recording{total: -1}, 0 }
 
 func (t *Writer) begin(recording) {}
 
-const (
-	errNoRewind = redact.Text("it has no Seek and Truncate")
-	errNotAtEnd = redact.Text("it holds more than the recording where that was written")
-)
-
 // rewind drops the recording's bytes if they are the last ones: what the file holds besides is not ours to drop. In a file
 // opened to append they are elsewhere than its offset says.
 func (t *Writer) rewind(written int64) error {
 	if t.rewinder == nil {
-		return errNoRewind
+		return redact.Text("it has no Seek and Truncate")
 	}
 	end, err := t.rewinder.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
 	if end != t.base+written {
-		return errNotAtEnd
+		return redact.Text("it holds more than the recording where that was written")
 	}
 	if err := t.rewinder.Truncate(t.base); err != nil {
 		return err
