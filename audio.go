@@ -1,6 +1,7 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -348,17 +349,10 @@ func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, p 
 // audioSource is what a download needs of the service; sized gets the response to the question for the size.
 func (s *NotesService) audioSource(id int64, params DownloadParams, options *callOptions, sized *Response) download.Source {
 	c, inherited := s.client, options.inherited()
-	address := []CallOption{inherited}
-	if options.response != nil {
-		address = append(address, WithResponse(options.response))
-	}
 	source := download.Source{
-		Address: func(ctx context.Context) (download.Address, error) {
-			signed, err := s.AudioURL(ctx, id, address...)
-			if err != nil {
-				return download.Address{}, err
-			}
-			return download.Address(*signed), nil
+		Address: func(ctx context.Context) (*download.Address, error) {
+			signed, err := s.AudioURL(ctx, id, inherited, WithResponse(cmp.Or(options.response, new(Response))))
+			return (*download.Address)(signed), err
 		},
 		PlainHTTP: func(u *url.URL) bool {
 			return c.insecureHTTP || c.baseURL.Scheme == "http" && exchange.Loopback(u)

@@ -18,10 +18,10 @@ import (
 
 // Source is what a download is told of the recording by others than storage.
 type Source struct {
-	Address   func(context.Context) (Address, error) // asks for a fresh address
-	Size      func(context.Context) int64            // asks for the recording's size; below 1: not told; nil: it does not matter
-	PlainHTTP func(*url.URL) bool                    // whether a recording may come from there without TLS
-	Progress  func(received, total int64)            // nil: nobody wants to know
+	Address   func(context.Context) (*Address, error) // asks for a fresh address
+	Size      func(context.Context) int64             // asks for the recording's size; below 1: not told; nil: it does not matter
+	PlainHTTP func(*url.URL) bool                     // whether a recording may come from there without TLS
+	Progress  func(received, total int64)             // nil: nobody wants to know
 
 	MaxRetries int // since the last new byte
 }
@@ -32,7 +32,7 @@ type Address struct {
 	ExpiresAt time.Time // zero: not known
 }
 
-func (a Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().Before(a.ExpiresAt) }
+func (a *Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().Before(a.ExpiresAt) }
 
 // Target is where a download goes: a [Writer] or a [Part].
 type Target interface {
@@ -66,10 +66,10 @@ type Download struct {
 	asked    *exchange.Guarded // asks for it; nil before
 	cancel   context.CancelFunc
 
-	address  Address // zero: to be asked for
-	handedOn bool    // the address is an earlier call's: if it is refused it has expired, and to ask for another is no retry
-	renewed  bool    // a refused address was replaced since the last new byte
-	failures int     // attempts since the last new byte
+	address  *Address // nil: to be asked for
+	handedOn bool     // the address is an earlier call's: if it is refused it has expired, and to ask for another is no retry
+	renewed  bool     // a refused address was replaced since the last new byte
+	failures int      // attempts since the last new byte
 }
 
 type progress struct{ received, total int64 }
@@ -89,12 +89,11 @@ func (d *Download) Received() int64 { return d.received }
 // Prepare gets ready for an attempt: an address that may still be good, a target that can be gone on with, and a request
 // for what is missing. It may take calls to the service; what those fail with is returned as it is.
 func (d *Download) Prepare(req *http.Request) error {
-	if d.address.URL == "" || d.address.expired() {
-		address, err := d.source.Address(req.Context())
-		if err != nil {
+	if d.address == nil || d.address.expired() {
+		var err error
+		if d.address, err = d.source.Address(req.Context()); err != nil {
 			return err
 		}
-		d.address = address
 	}
 	if d.received > 0 && d.etag == "" {
 		if err := d.restart("the download was cut and storage gives no strong ETag to go on by"); err != nil {
@@ -132,7 +131,7 @@ func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	failed, known := errors.AsType[*Error](a.Err)
 	switch {
 	case known && failed.Then == Renew && !d.renewed && (d.source.MaxRetries > 0 || d.handedOn):
-		d.renewed, d.address = true, Address{}
+		d.renewed, d.address = true, nil
 		return exchange.Next{Retry: true, AtOnce: true}
 	case !known || failed.Then != Retry || d.failures >= d.source.MaxRetries:
 		return exchange.Next{}

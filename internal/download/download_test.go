@@ -44,9 +44,9 @@ func TestNextAsksForOneFreshAddress(t *testing.T) {
 	refusal := &Error{Status: 403, Then: Renew}
 	d := newTest(io.Discard)
 	asked := 0
-	d.source.Address = func(context.Context) (Address, error) {
+	d.source.Address = func(context.Context) (*Address, error) {
 		asked++
-		return Address{URL: "https://storage.clinic.test/7"}, nil
+		return &Address{URL: "https://storage.clinic.test/7"}, nil
 	}
 	d.source.MaxRetries = 1
 	_, err := prepare(t, d)
@@ -106,8 +106,8 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 func TestARequestIsForWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := newTest(io.Discard)
-	d.source.Address = func(context.Context) (Address, error) {
-		return Address{URL: "https://storage.clinic.test/7?a=b#fragment"}, nil
+	d.source.Address = func(context.Context) (*Address, error) {
+		return &Address{URL: "https://storage.clinic.test/7?a=b#fragment"}, nil
 	}
 	for _, received := range []int{0, 100, 300} {
 		req, err := prepare(t, d)
@@ -139,7 +139,7 @@ func TestAddressesThatAreNotUsed(t *testing.T) {
 	} {
 		d := newTest(io.Discard)
 		d.source.PlainHTTP = func(u *url.URL) bool { return u.Host == "allowed.clinic.test" }
-		d.source.Address = func(context.Context) (Address, error) { return Address{URL: address}, nil }
+		d.source.Address = func(context.Context) (*Address, error) { return &Address{URL: address}, nil }
 		_, err := prepare(t, d)
 		assert.Equal(t, used, err == nil, address)
 		if err != nil {

@@ -17,11 +17,11 @@ type Stored struct {
 	ContentType string
 
 	asking  chan struct{} // holds a value while a piece looks at the address, or asks for one: who waits for it can be cancelled
-	address Address       // the one in use
+	address *Address      // the one in use
 }
 
 // NewStored is a recording of which nothing is known yet: its first piece opens it.
-func NewStored() *Stored { return &Stored{asking: make(chan struct{}, 1)} }
+func NewStored() *Stored { return &Stored{asking: make(chan struct{}, 1), address: new(Address)} }
 
 // Piece is a part of a stored recording on its way into memory. As a [Download] it is the policy of a call.
 type Piece struct {
@@ -38,24 +38,24 @@ func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
 		source: source, recording: recording{s.ETag, s.Size}, from: from, until: from + int64(len(into)),
 		received: from, furthest: from, counted: from,
 	}}
-	p.source.Address = func(ctx context.Context) (Address, error) { return s.share(ctx, p, source.Address) }
+	p.source.Address = func(ctx context.Context) (*Address, error) { return s.share(ctx, p, source.Address) }
 	return p
 }
 
 // share gives one piece after the other the same address, and asks for a fresh one when that has expired or the piece comes
 // back from it. Pieces that come back together wait for the first of them.
-func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context) (Address, error)) (Address, error) {
+func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context) (*Address, error)) (*Address, error) {
 	select {
 	case s.asking <- struct{}{}:
 		defer func() { <-s.asking }()
 	case <-ctx.Done():
-		return Address{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 	p.handedOn = s.address.URL != p.used && !s.address.expired()
 	if !p.handedOn {
 		address, err := fresh(ctx)
 		if err != nil {
-			return address, err
+			return nil, err
 		}
 		s.address = address
 	}

@@ -37,7 +37,7 @@ func (w *tracked) Err() error { return nil }
 // newTest is a download to w of a recording whose size nobody tells.
 func newTest(w io.Writer) *Download {
 	return New(Source{
-		Address:   func(context.Context) (Address, error) { return Address{URL: "https://storage.clinic.test/7"}, nil },
+		Address:   func(context.Context) (*Address, error) { return &Address{URL: "https://storage.clinic.test/7"}, nil },
 		Size:      func(context.Context) int64 { return -1 },
 		PlainHTTP: func(*url.URL) bool { return false },
 
