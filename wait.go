@@ -118,7 +118,7 @@ func (e WaitError) stage() string {
 // Errors: [*WaitError], with the note as last seen; [ErrInvalidArgument] for an id below 1 or senseless params.
 func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, opts ...CallOption) (*ProgressNote, error) {
 	var last *ProgressNote
-	for note, err := range s.watch(ctx, "Notes.Wait", id, params, opts) {
+	for note, err := range s.wait(ctx, "Notes.Wait", true, []int64{id}, params, opts) {
 		if err != nil {
 			return nil, err
 		}
@@ -133,96 +133,77 @@ func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, op
 //
 // An error ends it. It is yielded once, together with the note as last seen (nil if it never was); see Wait for the errors.
 func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	return s.watch(ctx, "Notes.Watch", id, params, opts)
+	return s.wait(ctx, "Notes.Watch", true, []int64{id}, params, opts)
 }
 
-func (s *NotesService) watch(ctx context.Context, name string, id int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
-	opts = slices.Clone(opts)
+// wait ranges over the notes until every one has ended: over their changes too, or over the ends alone.
+func (s *NotesService) wait(ctx context.Context, name string, changes bool, ids []int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
+	ids, opts = slices.Compact(slices.Sorted(slices.Values(ids))), slices.Clone(opts)
 	return func(yield func(*ProgressNote, error) bool) {
 		ranged(ctx, s.client, name, opts, yield, func(ctx context.Context, call *scope) error {
-			if err := checkID(name, id); err != nil {
-				return err
-			}
-			return s.wait(ctx, &waiter{call: call, yield: yield, changes: true}, []int64{id}, params)
+			return (&waiter{call: call, params: params, yield: yield, changes: changes}).run(ctx, ids)
 		})
 	}
 }
 
 // waiter is one Wait, Watch or WaitAll: it makes the requests, and knows when the next one is due.
 type waiter struct {
-	service  *NotesService
 	call     *scope
 	params   WaitParams
-	started  time.Time
-	schedule *poll.Schedule
-
-	opts   []CallOption // of each request, which is sent once: polling is the retry
-	latest Response     // of the latest request
-	sent   time.Time    // when the latest request was
+	schedule poll.Schedule
+	opts     []CallOption // of each request, which is sent once: polling is the retry
+	latest   *Response    // of the latest request
+	sent     time.Time    // when the latest read of a note was
 
 	yield   func(*ProgressNote, error) bool
 	changes bool // are yielded, not ends alone
-	stopped bool // by the caller: nothing is requested or yielded any more
+	stopped bool // nothing is requested or yielded any more
 	pending []*awaited
 	ticks   int
-	failed  int  // ticks in a row without a success
 	reads   int  // of single notes
 	shuffle bool // no read of the tick before succeeded
 
-	listFailures int  // in a row
-	listRefused  bool // the list is of no use
+	listFailures int  // in a row; maxListFailures: the list is of no use
 	listProved   bool // a row of the list has shown the end of a note
 	notesFirst   bool // the list took the last request that the service allows: the next one is for a note
 }
 
-// wait waits until every note has ended.
-func (s *NotesService) wait(ctx context.Context, w *waiter, ids []int64, params WaitParams) (err error) {
-	if w.params, err = params.check(w.call.call.Operation); err != nil {
+// run waits until every note has ended.
+func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
+	for _, id := range ids {
+		if err := checkID(s.call.call.Operation, id); err != nil {
+			return err
+		}
+		s.pending = append(s.pending, &awaited{id: id})
+	}
+	if s.params, err = s.params.check(s.call.call.Operation); err != nil {
 		return err
 	}
 	ctx, cancel := poll.WithMaxWait(ctx)
 	defer cancel()
-	w.service, w.started, w.schedule = s, time.Now(), poll.NewSchedule(w.params.Interval, w.params.MaxInterval)
-	w.opts = []CallOption{w.call.options.inherited(), WithResponse(&w.latest), WithoutRetry()}
-	var seen list.IDSet
-	for _, id := range ids {
-		if seen.Add(id) {
-			w.pending = append(w.pending, &awaited{id: id})
-		}
-	}
-	for w.tick(ctx); w.goesOn(); w.tick(ctx) {
-		err := w.schedule.Sleep(ctx)
-		if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
-			err = &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
-		}
-		if err != nil {
-			w.endAll(err)
+	s.schedule = poll.Schedule{Interval: s.params.Interval, MaxInterval: s.params.MaxInterval, Began: time.Now()}
+	s.latest = cmp.Or(s.call.options.response, new(Response))
+	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latest), WithoutRetry()}
+	for s.tick(ctx); len(s.pending) > 0 && !s.stopped; s.tick(ctx) {
+		if err := s.schedule.Sleep(ctx); err != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+				err = &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
+			}
+			s.endAll(err)
+			break
 		}
 	}
 	return nil
 }
 
-// fetch gets a page of the newest notes, for the walker.
-func (s *waiter) fetch(ctx context.Context, at list.Position) (read list.Page, page fetchedPage, err error) {
-	newest := noteList{service: s.service, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: s.opts}
-	err = s.request(func() error { read, page, err = newest.fetch(ctx, at); return err })
-	return read, page, err
-}
-
-// request makes one request and respects how long the service wants callers to wait for the next one: as Retry-After says, or
-// until a used-up limit is reset.
-func (s *waiter) request(call func() error) error {
-	s.sent = time.Now()
-	err := call()
-	if caller := s.call.options.response; caller != nil && s.latest.Attempts > 0 {
-		*caller = s.latest
-	}
+// respect takes in how long the service wants callers to wait for the next request: as Retry-After says, or until a used-up
+// limit is reset.
+func (s *waiter) respect() {
 	now, header := time.Now(), s.latest.Header
 	s.schedule.Respect(exchange.RetryAfter(header, now))
 	if reset := s.latest.RateLimit.Reset; rateLimitRemaining(header) == 0 && !reset.IsZero() {
 		s.schedule.Respect(reset.Sub(exchange.ServerTime(header, now)))
 	}
-	return err
 }
 
 // mayPass reports whether a read that failed may succeed later: where the retries within a call say so, and where a proxy may
@@ -264,37 +245,24 @@ const (
 	yielded
 )
 
+// found takes in that a poll did not fail.
+func (w *awaited) found(tick int) {
+	w.state, w.checked, w.failures, w.failure = waiting, tick, 0, nil
+	w.polls++
+}
+
 // see takes in the note as a poll gave it and calls OnUpdate if it has changed.
-func (w *awaited) see(s *waiter, note *ProgressNote) (changed bool) {
+func (w *awaited) see(note *ProgressNote, onUpdate func(*ProgressNote)) (changed bool) {
 	changed = w.note == nil || w.stage != note.Stage() ||
 		!w.updated.IsZero() && !w.updated.Equal(note.UpdatedAt) // rows of a list may lack it
 	w.note, w.stage, w.updated = note, note.Stage(), note.UpdatedAt
-	w.found()
-	if changed && s.params.OnUpdate != nil {
-		s.params.OnUpdate(note)
+	if changed && onUpdate != nil {
+		onUpdate(note)
 	}
 	return changed
 }
 
-// found counts a poll that did not fail.
-func (w *awaited) found() {
-	w.polls++
-	w.failures, w.failure = 0, nil
-}
-
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
-
-// waitError makes the error that ends the wait. When the context ends it while polls fail, both are in it.
-func (w *awaited) waitError(s *waiter, cause error) error {
-	if w.failure != nil && !errors.Is(w.failure, cause) && !errors.Is(cause, w.failure) {
-		cause = &callError{
-			op:     getNote,
-			detail: redact.Cause(cause) + "; the latest poll failed: " + redact.Cause(w.failure),
-			causes: []error{cause, w.failure},
-		}
-	}
-	return &WaitError{ID: w.id, Note: w.note, Polls: w.polls, Elapsed: time.Since(s.started), Err: cause}
-}
 
 const (
 	maxListPages    = 10 // of a tick
@@ -312,22 +280,11 @@ const (
 // It polls only while it is ranged over, can be ranged over again, and keeps nothing that it has yielded. An id below 1 and
 // senseless params are [ErrInvalidArgument], yielded once with a nil note before any request.
 func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	ids = slices.Clone(ids)
-	opts = slices.Clone(opts)
-	return func(yield func(*ProgressNote, error) bool) {
-		ranged(ctx, s.client, "Notes.WaitAll", opts, yield, func(ctx context.Context, call *scope) error {
-			if slices.ContainsFunc(ids, func(id int64) bool { return id < 1 }) {
-				return invalid("Notes.WaitAll: ids", "one is not a valid id; ids start at 1")
-			}
-			return s.wait(ctx, &waiter{call: call, yield: yield}, ids, params)
-		})
-	}
+	return s.wait(ctx, "Notes.WaitAll", false, ids, params, opts)
 }
 
 // due reports whether the note has to be read whatever the rate: for the first time, or for the last.
 func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
-
-func (s *waiter) goesOn() bool { return len(s.pending) > 0 && !s.stopped }
 
 // tick looks for every pending note that the bounds allow: first by the list, then one by one.
 func (s *waiter) tick(ctx context.Context) {
@@ -336,19 +293,18 @@ func (s *waiter) tick(ctx context.Context) {
 		s.ticks++
 		listed = s.readList(ctx)
 	}
-	refused := s.listRefused
+	failures := s.listFailures
 	s.notesFirst = listed && s.schedule.PauseRequested()
 	read := s.readNotes(ctx)
-	if s.listRefused && !refused {
+	if s.listFailures != failures {
 		read = s.readNotes(ctx) || read // what was looked for in vain
 	}
-	if s.failed++; listed || read {
-		s.failed = 0
+	if s.schedule.Failures++; listed || read {
+		s.schedule.Failures = 0
 	}
-	s.schedule.Failures = s.failed
 	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.state == yielded })
 	if s.schedule.PauseRequested() && slices.ContainsFunc(s.pending, (*awaited).due) {
-		s.schedule.Restart() // the service decides how fast they can be read
+		s.schedule.Began = time.Now() // the service decides how fast they can be read
 	}
 }
 
@@ -365,11 +321,13 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 	if !s.listProved {
 		reads-- // one of the listed notes is read as well
 	}
-	if s.listRefused || reads < 2 {
+	if s.listFailures == maxListFailures || reads < 2 {
 		return false
 	}
 	pages := 0
-	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: s.fetch, Rule: list.AsGiven}) {
+	newest := noteList{service: s.call.client.Notes, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: s.opts}
+	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: newest.fetch, Rule: list.AsGiven}) {
+		s.respect()
 		if err != nil {
 			s.listFailed(err, expected)
 			return succeeded
@@ -404,15 +362,14 @@ func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 			w.state, s.listProved = ended, true
 			continue
 		}
-		w.state, w.checked = waiting, s.ticks
+		w.found(s.ticks)
 		if w.note != nil && !row.UpdatedAt.After(w.updated) && w.stage.AtLeast(w.rowStage) {
-			w.found() // no news; the note as it was read is worth more than its row
-			continue
+			continue // no news; the note as it was read is worth more than its row
 		}
 		if w.note != nil {
 			w.read = -1 // it has changed: the first to be read, if any is
 		}
-		w.see(s, &row)
+		w.see(&row, s.params.OnUpdate)
 	}
 }
 
@@ -424,7 +381,6 @@ func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 	}
 	if !errors.Is(err, ErrRateLimited) {
 		s.listFailures++
-		s.listRefused = s.listFailures >= maxListFailures
 	}
 	for _, w := range s.pending {
 		if expected[w.id] != nil && mayPass(err) && !errors.Is(err, ErrUnexpectedResponse) {
@@ -438,7 +394,7 @@ func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 	failures := 0 // in a row
 	for _, w := range s.toRead(ctx) {
-		if !s.goesOn() || s.schedule.PauseRequested() || poll.Expired(ctx) != nil {
+		if s.stopped || s.schedule.PauseRequested() || poll.Expired(ctx) != nil {
 			return succeeded
 		}
 		err := s.readNote(ctx, w)
@@ -493,8 +449,9 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 
 func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	before, listed := w.state, w.checked == s.ticks
-	var note *ProgressNote
-	err := s.request(func() (err error) { note, err = s.service.Get(ctx, w.id, s.opts...); return err })
+	s.sent = time.Now()
+	note, err := s.call.client.Notes.Get(ctx, w.id, s.opts...)
+	s.respect()
 	if !errors.Is(err, ErrRateLimited) { // or its turn is still to come
 		s.reads++
 		w.read = s.reads
@@ -509,8 +466,8 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 		}
 		return err
 	}
-	w.state, w.checked = waiting, s.ticks
-	changed := w.see(s, note)
+	w.found(s.ticks)
+	changed := w.see(note, s.params.OnUpdate)
 	stage := w.stage
 	over := stage == StageFailed || stage.AtLeast(s.params.Until)
 	if !over && before == ended {
@@ -518,7 +475,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	}
 	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(w.updated)
 	if listed && sameVersion && w.rowStage != stage && (over || w.rowStage == StageUploaded) {
-		s.listRefused = true // it does not show stages
+		s.listFailures = maxListFailures // it does not show stages
 		for _, w := range s.pending {
 			if w.state == waiting && w.read == 0 { // what was only seen there has not been looked for
 				w.state, w.checked = unseen, 0
@@ -527,7 +484,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	}
 	switch {
 	case stage == StageFailed:
-		s.end(w, w.waitError(s, errErrorState))
+		s.end(w, errErrorState)
 	case over:
 		s.end(w, nil)
 	case changed && s.changes:
@@ -540,7 +497,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 func (s *waiter) missed(w *awaited, err error) {
 	w.checked, w.failure = s.ticks, err
 	w.polls++
-	created, own := s.service.client.creates.Note(w.id)
+	created, own := s.call.client.creates.Note(w.id)
 	if own && errors.Is(err, ErrNotFound) && s.sent.Sub(created) < maxReplicaLag {
 		return
 	}
@@ -548,25 +505,35 @@ func (s *waiter) missed(w *awaited, err error) {
 	refused, _ := errors.AsType[*Error](err)
 	misconfigured := exchange.Permanent(err) || refused != nil && refused.redirect()
 	if !mayPass(err) || misconfigured && w.note == nil && !own || w.failures > s.params.MaxFailures {
-		s.end(w, w.waitError(s, err))
+		s.end(w, err)
 	}
 }
 
-// end yields the note for the last time, and lets go of it.
-func (s *waiter) end(w *awaited, err error) {
+// end yields the note for the last time, with an error if there is a cause, and lets go of it. When the context ends it while
+// polls fail, both are in the error.
+func (s *waiter) end(w *awaited, cause error) {
+	if w.failure != nil && !errors.Is(w.failure, cause) && !errors.Is(cause, w.failure) {
+		detail := redact.Cause(cause) + "; the latest poll failed: " + redact.Cause(w.failure)
+		cause = &callError{op: getNote, detail: detail, causes: []error{cause, w.failure}}
+	}
 	note := w.note
 	w.state, w.note, w.failure = yielded, nil, nil
-	if !s.stopped {
-		_ = s.call.noted(errors.Unwrap(err)) // the cause alone: a WaitError holds its note
-		s.stopped = !s.yield(note, err)
+	switch {
+	case s.stopped:
+	case cause == nil:
+		s.stopped = !s.yield(note, nil)
+	default:
+		_ = s.call.noted(cause) // alone: a WaitError holds its note
+		s.stopped = !s.yield(note, &WaitError{ID: w.id, Note: note, Polls: w.polls, Elapsed: time.Since(s.call.started), Err: cause})
 	}
 }
 
+// endAll ends all that remain, and the wait.
 func (s *waiter) endAll(cause error) {
 	for _, w := range s.pending {
 		if w.state != yielded {
-			s.end(w, w.waitError(s, cause))
+			s.end(w, cause)
 		}
 	}
-	s.pending = nil
+	s.stopped = true
 }

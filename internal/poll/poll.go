@@ -17,21 +17,14 @@ const (
 
 // Schedule decides how long to pause between two polls. It serves one goroutine.
 type Schedule struct {
+	Interval, MaxInterval time.Duration // of pauses, neither of which is 0
+	Began                 time.Time     // pauses grow with the time since
+
 	Failures  int           // polls in a row that failed, which make the next pause longer
 	LastPause time.Duration // without what the service requested; 0 before the first pause
 
-	interval, maxInterval time.Duration
-	began                 time.Time     // pauses grow with the time since
-	requested             time.Duration // the longest pause that the service requested since the last one
+	requested time.Duration // the longest pause that the service requested since the last one
 }
-
-// NewSchedule begins a schedule with pauses from interval to maxInterval, none of which is 0.
-func NewSchedule(interval, maxInterval time.Duration) *Schedule {
-	return &Schedule{interval: interval, maxInterval: maxInterval, began: time.Now()}
-}
-
-// Restart makes pauses as short as at the beginning, and grow again from there.
-func (s *Schedule) Restart() { s.began = time.Now() }
 
 // Respect makes the next pause at least as long as the service requests, up to MaxRequestedPause.
 func (s *Schedule) Respect(pause time.Duration) {
@@ -42,11 +35,23 @@ func (s *Schedule) Respect(pause time.Duration) {
 func (s *Schedule) PauseRequested() bool { return s.requested > 0 }
 
 // Sleep waits for the time of the next poll. An error means that there is none: the context ended.
+//
+// A pause is never shorter than Interval, grows with the time waited up to MaxInterval, and up to a fifth of it is random, so
+// that many waits do not poll together. After failures it also grows with their number.
 func (s *Schedule) Sleep(ctx context.Context) error {
-	s.LastPause = s.pause(ctx)
+	shortest, longest := s.bounds(time.Since(s.Began))
+	s.LastPause = shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))
+	if s.Failures > 0 {
+		s.LastPause = max(s.LastPause, exchange.Backoff(s.Failures-1, s.Interval, s.MaxInterval, 0, exchange.Jitter(ctx)))
+	}
 	pause := max(s.LastPause, s.requested)
 	s.requested = 0
 	return Sleep(ctx, pause)
+}
+
+func (s *Schedule) bounds(elapsed time.Duration) (shortest, longest time.Duration) {
+	longest = min(s.Interval+s.Interval/4+elapsed/10, s.MaxInterval)
+	return max(s.Interval, longest-longest/5), longest
 }
 
 // Sleep waits until the time has passed or the context has ended, and returns its error then.
@@ -58,22 +63,6 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 	}
 	return Expired(ctx)
-}
-
-// pause is never shorter than the interval, grows with the time waited up to maxInterval, and up to a fifth of it is
-// random, so that many waits do not poll together. After failures it also grows with their number.
-func (s *Schedule) pause(ctx context.Context) time.Duration {
-	shortest, longest := s.bounds(time.Since(s.began))
-	pause := shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))
-	if s.Failures > 0 {
-		pause = max(pause, exchange.Backoff(s.Failures-1, s.interval, s.maxInterval, 0, exchange.Jitter(ctx)))
-	}
-	return pause
-}
-
-func (s *Schedule) bounds(elapsed time.Duration) (shortest, longest time.Duration) {
-	longest = min(s.interval+s.interval/4+elapsed/10, s.maxInterval)
-	return max(s.interval, longest-longest/5), longest
 }
 
 // WithMaxWait gives a context without a deadline the longest a wait may take.

@@ -23,7 +23,7 @@ func TestPausesGrowWithTheTimeWaited(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			s := NewSchedule(2*time.Second, time.Minute)
+			s := &Schedule{Interval: 2 * time.Second, MaxInterval: time.Minute, Began: time.Now()}
 			assert.Zero(t, s.LastPause)
 			began := time.Now()
 			different := map[time.Duration]bool{}
@@ -37,7 +37,7 @@ func TestPausesGrowWithTheTimeWaited(t *testing.T) {
 			}
 			assert.Greater(t, len(different), 30, "pauses are random")
 			assert.Greater(t, slept(t, s), 45*time.Second)
-			s.Restart()
+			s.Began = time.Now()
 			assert.LessOrEqual(t, slept(t, s), 2500*time.Millisecond)
 		})
 	}
@@ -46,7 +46,7 @@ func TestPausesGrowWithTheTimeWaited(t *testing.T) {
 // The documentation of Wait states how many polls a day takes at most, and about how many it takes.
 func TestADayTakesABoundedNumberOfPolls(t *testing.T) {
 	t.Parallel()
-	s := NewSchedule(2*time.Second, time.Minute)
+	s := &Schedule{Interval: 2 * time.Second, MaxInterval: time.Minute, Began: time.Now()}
 	count := func(pause func(shortest, longest time.Duration) time.Duration) int {
 		polls := 1
 		for at := pause(s.bounds(0)); at < MaxWait; at += pause(s.bounds(at)) {
@@ -64,15 +64,15 @@ func TestADayTakesABoundedNumberOfPolls(t *testing.T) {
 func TestFailuresLengthenThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSchedule(2*time.Second, time.Minute)
+		s := &Schedule{Interval: 2 * time.Second, MaxInterval: time.Minute, Began: time.Now()}
 		s.Failures = 4
 		assert.GreaterOrEqual(t, slept(t, s), 8*time.Second)
-		s.Restart()
+		s.Began = time.Now()
 		s.Failures = math.MaxInt
 		pause := slept(t, s)
 		assert.GreaterOrEqual(t, pause, 30*time.Second)
 		assert.LessOrEqual(t, pause, time.Minute, "but not beyond the longest")
-		s.Restart()
+		s.Began = time.Now()
 		s.Failures = 0
 		assert.LessOrEqual(t, slept(t, s), 2500*time.Millisecond)
 	})
@@ -81,7 +81,7 @@ func TestFailuresLengthenThePause(t *testing.T) {
 func TestWhatTheServiceAsksForBeatsAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSchedule(2*time.Second, time.Minute)
+		s := &Schedule{Interval: 2 * time.Second, MaxInterval: time.Minute, Began: time.Now()}
 		assert.False(t, s.PauseRequested())
 		s.Respect(0)
 		s.Respect(-time.Hour)
@@ -100,7 +100,7 @@ func TestWhatTheServiceAsksForBeatsAll(t *testing.T) {
 func TestSleepEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := NewSchedule(time.Hour, time.Hour)
+		s := &Schedule{Interval: time.Hour, MaxInterval: time.Hour, Began: time.Now()}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		started := time.Now()

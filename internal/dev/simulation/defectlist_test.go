@@ -193,7 +193,7 @@ var caught = []defect{
 	{name: "a wait ends with the first failure", file: "wait.go", old: "if !mayPass(err) || misconfigured &&", with: "if true || !mayPass(err) || misconfigured &&"},
 	{name: "a replica that lags ends a wait", file: "wait.go", old: "if own && errors.Is(err, ErrNotFound) &&", with: "if false && errors.Is(err, ErrNotFound) &&"},
 	{name: "a wait is over too soon", file: "wait.go", old: "over := stage == StageFailed || stage.AtLeast(s.params.Until)", with: "over := stage == StageFailed || stage.AtLeast(StageTranscribed)"},
-	{name: "a failed note is complete", file: "wait.go", old: "case stage == StageFailed:\n\t\ts.end(w, w.waitError(s, errErrorState))", with: "case stage == StageFailed:\n\t\ts.end(w, nil)"},
+	{name: "a failed note is complete", file: "wait.go", old: "case stage == StageFailed:\n\t\ts.end(w, errErrorState)", with: "case stage == StageFailed:\n\t\ts.end(w, nil)"},
 	{name: "a note without flags is never complete", file: "note.go", old: "case transcribed && analysed, n.onlyTexts() && !n.unflagged:", with: "case transcribed && analysed:"},
 	{name: "finished notes are read a few at a time", file: "wait.go", old: "return w.state == unseen || w.state == ended", with: "return false && w.state == ended"},
 	{name: "a pause of nanoseconds is accepted", file: "wait.go", old: "return d != 0 && d < poll.MinInterval", with: "return false"},
@@ -224,7 +224,7 @@ var caught = []defect{
 	{name: "no pauses", file: "internal/exchange/retry.go", old: "return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)", with: "return max(0*(shortest+time.Duration(spread*float64(longest-shortest))), retryAfter)"},
 	{name: "the service's words are printed", file: "errors.go", old: "if advice := e.whatToDo(); advice != \"\" {", with: "b.WriteString(e.Message)\n\tif advice := e.whatToDo(); advice != \"\" {"},
 	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = RetryAfter(resp.Header, time.Now())", with: "_ = time.Now"},
-	{name: "a wait polls without a pause", file: "internal/poll/poll.go", old: "return max(s.interval, longest-longest/5), longest", with: "return 0, 0"},
+	{name: "a wait polls without a pause", file: "internal/poll/poll.go", old: "return max(s.Interval, longest-longest/5), longest", with: "return 0, 0"},
 	{name: "a silent connection is waited for", file: "internal/exchange/attempt.go", old: "Guard(timed, c.Peer.StallTimeout)", with: "Guard(timed, 100*c.Peer.StallTimeout)"},
 	{name: "a goroutine is left behind", file: "internal/exchange/exchange.go", old: "c.driven.Request = &c.request", with: "go func() { select {} }()\n\tc.driven.Request = &c.request"},
 }
