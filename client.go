@@ -41,7 +41,6 @@ type Client struct {
 	token   authorization
 	renew   renewal // nil: never
 
-	edited  *editedNotes      // as this client's edits left them
 	creates *creates.Registry // creates under way, the notes they returned, those whose response was lost, what was found for them
 }
 
@@ -79,7 +78,7 @@ func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Clien
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, edited: new(editedNotes), creates: creates.NewRegistry()}
+	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, creates: creates.NewRegistry()}
 	switch wrong := checkToken(token); {
 	case cfg.tokenSource != nil && token != "" && tokenName == givenToken:
 		return nil, invalid(tokenName, "give a token or WithTokenSource, not both")

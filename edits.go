@@ -3,14 +3,12 @@ package clinicaldoc
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -79,46 +77,47 @@ type edit struct {
 	done   *ProgressNote    // as an earlier attempt left it
 }
 
-// newEdit begins an edit: the note is what the caller read, if that was said.
-func (s *NotesService) newEdit(ctx context.Context, op operation, id int64, call *scope, params UpdateNoteParams) (*edit, request, error) {
-	r, err := op.withID(id)
-	if err != nil {
-		return nil, r, err
-	}
-	if read := call.options.unchanged; read != 0 && read != id {
-		return nil, r, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
-	}
-	e := &edit{scope: call, id: id, began: time.Now(), params: params}
-	if op == updateNote {
-		if e.body.Bytes, err = e.params.encode(); err != nil {
-			return nil, r, err
+// runEdit is run for an Update, Sign or Delete, which begins if the note is what the caller read, where that was said.
+func runEdit[T any](
+	ctx context.Context, c *Client, op operation, id int64, params UpdateNoteParams, opts []CallOption, act func(context.Context, *edit) (*T, error),
+) (*T, error) {
+	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
+		r, err := op.withID(id)
+		if err != nil {
+			return nil, err
 		}
-		call.sent.Body = &e.body
-	}
-	r.edit = e
-	call.request = r
-	if call.options.version == "" {
-		return e, r, nil
-	}
-	switch e.read, err = s.Get(ctx, id, call.options.inherited(), WithResponse(&e.readBy)); {
-	case err != nil:
-		return nil, r, err
-	case e.read.Version() != call.options.version:
-		return nil, r, e.conflict(e.read, "nothing was sent: the note is not what was read; look at it again", nil)
-	}
-	return e, r, nil
+		if read := call.options.unchanged; read != 0 && read != id {
+			return nil, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
+		}
+		e := &edit{scope: call, id: id, began: time.Now(), params: params}
+		if op == updateNote {
+			if e.body.Bytes, err = e.params.encode(); err != nil {
+				return nil, err
+			}
+			call.sent.Body = &e.body
+		}
+		r.edit = e
+		call.request = r
+		if call.options.version == "" {
+			return act(ctx, e)
+		}
+		switch e.read, err = c.Notes.Get(ctx, id, call.options.inherited(), WithResponse(&e.readBy)); {
+		case err != nil:
+			return nil, err
+		case e.read.Version() != call.options.version:
+			return nil, e.conflict(e.read, "nothing was sent: the note is not what was read; look at it again", nil)
+		}
+		return act(ctx, e)
+	})
 }
 
 // isDone reports whether the note is as the edit leaves it.
 func (e *edit) isDone(note *ProgressNote) bool {
-	switch e.op {
-	case updateNote:
-		changed := e.params.applied(note)
-		return sameText(changed.Name, note.Name) && sameText(changed.Transcription, note.Transcription) && sameText(changed.Analysis, note.Analysis)
-	case signNote:
-		return note.Has.Signed
+	if e.op != updateNote {
+		return e.op == signNote && note.Has.Signed
 	}
-	return false
+	changed := e.params.applied(note)
+	return sameText(changed.Name, note.Name) && sameText(changed.Transcription, note.Transcription) && sameText(changed.Analysis, note.Analysis)
 }
 
 // beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
@@ -141,7 +140,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
 	case e.read != nil && current.Version() != e.options.version,
-		e.read == nil && !e.client.edited.had(current, e.began) && changedSince(current.UpdatedAt, e.began, &response):
+		e.read == nil && !e.madeBefore(current) && changedSince(current.UpdatedAt, e.began, &response):
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
 	return nil
@@ -168,37 +167,15 @@ func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	if e.read != nil && !sameTexts(e.params.applied(e.read), *note) {
 		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: the service or somebody changed them", nil)
 	}
-	e.client.edited.add(note)
+	e.client.creates.Edited(note.Version(), time.Now())
 	return note, nil
 }
 
-// editedNotes knows notes as this client's latest edits left them. A time in whole seconds cannot tell an edit that was over
-// when a call began from one that was made since.
-type editedNotes struct {
-	mu    sync.Mutex
-	notes [64]editedNote
-	next  int
-}
-
-type editedNote struct {
-	digest [sha256.Size]byte
-	at     time.Time
-}
-
-func (e *editedNotes) add(n *ProgressNote) {
-	edited := editedNote{n.digest(), time.Now()}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.notes[e.next] = edited
-	e.next = (e.next + 1) % len(e.notes)
-}
-
-// had reports whether the note is as an edit left it that was over by then.
-func (e *editedNotes) had(n *ProgressNote, then time.Time) bool {
-	digest := n.digest()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.notes[:], func(n editedNote) bool { return n.digest == digest && !n.at.After(then) })
+// madeBefore reports whether the note is as an edit of this client left it that was over when this one began. A time in whole
+// seconds cannot tell that from one that was made since.
+func (e *edit) madeBefore(note *ProgressNote) bool {
+	at := e.client.creates.EditedAt(note.Version())
+	return !at.IsZero() && !at.After(e.began)
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {
@@ -222,23 +199,17 @@ func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 // applied is the note with the params' texts.
 func (p UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
 	changed := *note
-	for _, field := range []struct{ from, to *string }{
-		{p.Name, &changed.Name}, {p.Transcription, &changed.Transcription}, {p.Analysis, &changed.Analysis},
-	} {
-		if field.from != nil {
-			*field.to = *field.from
-		}
-	}
+	changed.Name = *cmp.Or(p.Name, &note.Name)
+	changed.Transcription = *cmp.Or(p.Transcription, &note.Transcription)
+	changed.Analysis = *cmp.Or(p.Analysis, &note.Analysis)
 	return changed
 }
 
 // incomplete is the failure to sign a note that is not complete. It is not signed, but an attempt without a response may
 // still be under way, and sign it when it is.
 func incomplete(refusal error) error {
-	err := &callError{
-		op: signNote, detail: "transcription and analysis are not both complete; wait for the note, then sign",
-		causes: []error{ErrNoteIncomplete, refusal},
-	}
+	const detail = "transcription and analysis are not both complete; wait for the note, then sign"
+	err := &callError{op: signNote, detail: detail, causes: []error{ErrNoteIncomplete, refusal}}
 	if errors.Is(refusal, ErrOutcomeUnknown) {
 		return maybeDone(err)
 	}
@@ -251,27 +222,21 @@ func mayBeExplained(err error) bool {
 	refused, _ := errors.AsType[*Error](err)
 	_, conflict := errors.AsType[*ConflictError](err)
 	switch {
-	case err == nil, errors.Is(err, errAlreadyDone), errors.Is(err, ErrNoteIncomplete), conflict:
+	case err == nil, conflict, errors.Is(err, errAlreadyDone), errors.Is(err, ErrNoteIncomplete):
 		return false
 	case errors.Is(err, ErrRateLimited): // the service wants no request now
 		return false
-	case errors.Is(err, ErrOutcomeUnknown):
-		return true
-	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrNotFound):
-		return false
 	}
-	return refused != nil && refused.StatusCode >= 400 && refused.StatusCode != http.StatusRequestTimeout
+	obvious := []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout} // enough without a look
+	return errors.Is(err, ErrOutcomeUnknown) || refused != nil && refused.StatusCode >= 400 && !slices.Contains(obvious, refused.StatusCode)
 }
 
 // explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
-func (s *NotesService) explainSign(ctx context.Context, edit *edit, failure error) (*ProgressNote, error) {
-	note, err := s.Get(ctx, edit.id, edit.options.inherited())
-	switch {
-	case err != nil:
-		return nil, failure
-	case note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
+func (e *edit) explainSign(ctx context.Context, failure error) (*ProgressNote, error) {
+	switch note, err := e.client.Notes.Get(ctx, e.id, e.options.inherited()); {
+	case err == nil && note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
 		return note, nil
-	case !note.Stage().AtLeast(StageComplete):
+	case err == nil && !note.Stage().AtLeast(StageComplete):
 		return nil, incomplete(failure)
 	}
 	return nil, failure

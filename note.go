@@ -191,15 +191,10 @@ func (n *ProgressNote) patient() tolerant.Reference {
 // the note was encoded as JSON and decoded again; lines that end in CRLF or in LF are alike. A row of a list that shortens
 // texts has another version than the note. See [IfVersion].
 func (n ProgressNote) Version() string {
-	digest := n.digest()
-	return base64.RawURLEncoding.EncodeToString(digest[:15])
-}
-
-func (n *ProgressNote) digest() [sha256.Size]byte {
 	patient, named := n.PatientID()
 	texts := [...]string{n.Name, n.Transcription, n.Analysis, n.Patient.raw}
 	count := len(texts)
-	if named || namesNoPatient(n) {
+	if named || namesNoPatient(&n) {
 		count-- // the number says it
 	}
 	hash, data := sha256.New(), make([]byte, 0, 256)            // the texts may be long: they go by in pieces
@@ -219,7 +214,7 @@ func (n *ProgressNote) digest() [sha256.Size]byte {
 		}
 	}
 	hash.Write(data)
-	return [sha256.Size]byte(hash.Sum(data[:0]))
+	return base64.RawURLEncoding.EncodeToString(hash.Sum(data[:0])[:15])
 }
 
 // patientMatch is how a note stands to the patient it should be about.

@@ -130,8 +130,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 			query[key] = append(query[key], list...)
 		}
 		call.options.query = query
-		r := request{op: listNotes, path: listNotes.route}
-		page, err := do(ctx, call, r, func(response []byte) (*Page[ProgressNote], []string, error) {
+		page, err := do(ctx, call, request{op: listNotes, path: listNotes.route}, func(response []byte) (*Page[ProgressNote], []string, error) {
 			return decodePage(response, "data", s.client.names, params.PerPage, call.fillNote, (*ProgressNote).id)
 		})
 		if err != nil {
@@ -186,13 +185,9 @@ type UpdateNoteParams struct {
 // carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
-	return run(ctx, s.client, updateNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		edit, r, err := s.newEdit(ctx, updateNote, id, call, params)
-		if err != nil {
-			return nil, err
-		}
-		note, err := do(ctx, call, r, call.decodeNote(id))
-		return edit.after(note, err)
+	return runEdit(ctx, s.client, updateNote, id, params, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
+		note, err := do(ctx, e.scope, e.request, e.decodeNote(id))
+		return e.after(note, err)
 	})
 }
 
@@ -203,11 +198,7 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 			return nil, invalid("Notes.Update: "+[...]string{"Name", "Transcription", "Analysis"}[i], "is not valid UTF-8")
 		}
 	}
-	body, err := json.Marshal(p)
-	if err != nil {
-		return nil, invalid("Notes.Update: params", "cannot be encoded as JSON")
-	}
-	return body, nil
+	return json.Marshal(p) // texts alone: it cannot fail
 }
 
 // Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
@@ -215,17 +206,9 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 // matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read; a note of less than a minute that is not found
 // after a lost response stays in doubt: a replica may lag.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
-	return run(ctx, s.client, deleteNote.name, opts, func(ctx context.Context, call *scope) (*Confirmation, error) {
-		_, r, err := s.newEdit(ctx, deleteNote, id, call, UpdateNoteParams{})
-		if err != nil {
-			return nil, err
-		}
+	return runEdit(ctx, s.client, deleteNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*Confirmation, error) {
 		s.client.creates.SetDeleted(id) // from now on, not finding it is no sign of a lagging replica
-		done, err := do(ctx, call, r, decodeConfirmation)
-		if errors.Is(err, errAlreadyDone) {
-			return new(Confirmation), nil
-		}
-		return done, err
+		return do(ctx, e.scope, e.request, decodeConfirmation)
 	})
 }
 
@@ -235,19 +218,15 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // its updated_at shows no change since, else the error is a [*ConflictError]. An error after which the note may be signed, or
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
-	return run(ctx, s.client, signNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		edit, r, err := s.newEdit(ctx, signNote, id, call, UpdateNoteParams{})
-		if err != nil {
-			return nil, err
-		}
-		note, err := do(ctx, call, r, call.decodeNote(id))
+	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
+		note, err := do(ctx, e.scope, e.request, e.decodeNote(id))
 		if err == nil && note.Has != (Completion{}) && !note.Has.Signed {
 			err = maybeDone(&callError{op: signNote, detail: "the service accepted it, and says that the note is not signed", causes: []error{ErrUnexpectedResponse}})
 		}
 		if mayBeExplained(err) {
-			note, err = s.explainSign(ctx, edit, err)
+			note, err = e.explainSign(ctx, err)
 		}
-		return edit.after(note, err)
+		return e.after(note, err)
 	})
 }
 

@@ -29,7 +29,7 @@ func do[T any](ctx context.Context, s *scope, r request, decode func(response []
 		s.client.creates.SawClock(result.Last.Header, time.Now())
 	}
 	switch {
-	case err != nil && s.alreadyDeleted(result):
+	case err != nil && s.alreadyDeleted(result, err):
 		return new(T), nil
 	case err != nil:
 		return nil, s.wrapUnknown(result, s.explainStop(ctx, result, err))
@@ -214,13 +214,13 @@ func (s *scope) explainStop(ctx context.Context, result *exchange.Result, err er
 	return err
 }
 
-// alreadyDeleted reports whether a retried DELETE found nothing because an earlier attempt had done its work.
-func (s *scope) alreadyDeleted(result *exchange.Result) bool {
+// alreadyDeleted reports whether a DELETE, or the look before its retry, found nothing because an earlier attempt had done its work.
+func (s *scope) alreadyDeleted(result *exchange.Result, err error) bool {
 	if s.op.method != http.MethodDelete || !result.OutcomeUnknown {
 		return false
 	}
 	status, ownToken := result.Last.Status, s.revokesItself
-	return status == http.StatusNotFound || status == http.StatusGone || status == http.StatusUnauthorized && ownToken
+	return errors.Is(err, errAlreadyDone) || status == http.StatusNotFound || status == http.StatusGone || status == http.StatusUnauthorized && ownToken
 }
 
 // wrapUnknown says of a failed call that it may have been carried out all the same.

@@ -66,7 +66,7 @@ func (r Ref) Is(other Ref) bool {
 	return r.ID == other.ID && (r.Made == 0 || other.Made == 0 || max(r.Made-other.Made, other.Made-r.Made) <= 1)
 }
 
-// Registry is what a client remembers of creates, for any number of goroutines.
+// Registry is what a client remembers of creates and edits, for any number of goroutines.
 type Registry struct {
 	mu       sync.Mutex
 	underWay map[*Create]bool
@@ -78,9 +78,10 @@ type Registry struct {
 	dropped  int64              // when the latest one that was forgotten had been returned
 
 	users      map[string]int64
-	clocks     Clocks             // as a create last showed them
-	clocksRead time.Time          // then
-	controls   map[string]Control // by media type
+	edited     map[string]time.Time // when an edit left a note in this version
+	clocks     Clocks               // as a create last showed them
+	clocksRead time.Time            // then
+	controls   map[string]Control   // by media type
 	recordings map[Ref]Recording
 }
 
@@ -100,7 +101,7 @@ type returned struct {
 // NewRegistry returns an empty one.
 func NewRegistry() *Registry {
 	return &Registry{
-		underWay: map[*Create]bool{}, returned: map[int64]returned{}, users: map[string]int64{},
+		underWay: map[*Create]bool{}, returned: map[int64]returned{}, users: map[string]int64{}, edited: map[string]time.Time{},
 		controls: map[string]Control{}, recordings: map[Ref]Recording{},
 	}
 }
@@ -286,6 +287,12 @@ func (m *Registry) Learn(token string, user int64) {
 // User returns whose token it is, 0 when that is not known.
 func (m *Registry) User(token string) int64 { return get(m, m.users, token) }
 
+// Edited remembers that an edit left a note in this version.
+func (m *Registry) Edited(version string, at time.Time) { put(m, m.edited, version, at) }
+
+// EditedAt returns when an edit left a note in this version; zero: none is remembered that did.
+func (m *Registry) EditedAt(version string) time.Time { return get(m, m.edited, version) }
+
 // get returns what is remembered; zero: nothing.
 func get[K comparable, V any](m *Registry, from map[K]V, key K) V {
 	m.mu.Lock()
@@ -293,7 +300,7 @@ func get[K comparable, V any](m *Registry, from map[K]V, key K) V {
 	return from[key]
 }
 
-// put remembers something that can be found out again: when there is too much of it, all is forgotten.
+// put remembers something that can be done without: when there is too much of it, all is forgotten.
 func put[K comparable, V any](m *Registry, into map[K]V, key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
