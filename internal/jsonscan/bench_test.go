@@ -81,7 +81,7 @@ func readNote(d *jsonscan.Decoder) (n note) {
 		case "created_at":
 			n.CreatedAt = d.Text()
 		case "version":
-			n.Version, _ = strconv.Atoi(string(d.NumberBytes()))
+			n.Version, _ = strconv.Atoi(string(d.Raw()))
 		case "signed":
 			n.Signed = d.Bool()
 		case "author":

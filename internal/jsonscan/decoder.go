@@ -75,111 +75,80 @@ func (d *Decoder) Kind() Kind {
 // consumes the key's value or leaves it to be skipped; leaving the loop early skips the rest of the object.
 func (d *Decoder) Fields() iter.Seq[[]byte] {
 	// This wrapper is small enough to be inlined, which keeps the closure and the loop body off the heap.
-	return func(yield func([]byte) bool) { d.fields(yield) }
+	return func(yield func([]byte) bool) {
+		d.members(Object, '}', func(key []byte, _ int) bool { return yield(key) })
+	}
 }
 
 // Elements loops over the indexes of the next value, which must be an array, under the rules of Fields.
 func (d *Decoder) Elements() iter.Seq[int] {
-	return func(yield func(int) bool) { d.elements(yield) }
-}
-
-// fields is the loop of Fields; without a yield it only validates.
-func (d *Decoder) fields(yield func([]byte) bool) {
-	start := d.pos
-	for more := d.open(Object, '}'); more; more = d.next('}') {
-		d.track(d.pos)
-		d.member = d.pos
-		key := d.key(yield != nil)
-		if d.ready() && yield != nil && !yield(key) {
-			yield = nil
-		}
-		d.skipUnread()
+	return func(yield func(int) bool) {
+		d.members(Array, ']', func(_ []byte, index int) bool { return yield(index) })
 	}
-	d.close(start)
 }
 
-// elements is the loop of Elements; without a yield it only validates.
-func (d *Decoder) elements(yield func(int) bool) {
-	start, index := d.pos, 0
-	for more := d.open(Array, ']'); more; more = d.next(']') {
-		d.track(^index)
-		if d.ready() && yield != nil && !yield(index) {
-			yield = nil
-		}
-		d.skipUnread()
-		index++
-	}
-	d.close(start)
-}
-
-// open enters a container and reports whether it has a first member.
-func (d *Decoder) open(kind Kind, closer byte) bool {
+// members is the loop of Fields and Elements; without a yield it only validates. A loop body never meets a missing value.
+func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index int) bool) {
 	if !d.expect(kind) {
-		return false
+		return
 	}
 	if d.depth == maxDepth {
 		d.failSyntax(d.pos, tooDeep)
-		return false
+		return
 	}
+	start := d.pos
 	d.depth++
 	d.pos++
-	d.skipSpace()
-	if d.byteAt(d.pos) == closer {
-		d.pos++
-		return false
+	for index := 0; d.next(index == 0, closer); index++ {
+		var key []byte
+		d.track(^index)
+		if kind == Object {
+			d.track(d.pos)
+			d.member = d.pos
+			key = d.key(yield != nil)
+		}
+		d.value = d.pos
+		if yield != nil && d.Kind() != Invalid && !yield(key, index) {
+			yield = nil
+		}
+		d.skipUnread()
 	}
-	return true
-}
-
-// next moves past the comma to the next member, or past the closer.
-func (d *Decoder) next(closer byte) bool {
-	d.skipSpace()
-	switch d.byteAt(d.pos) {
-	case ',':
-		d.pos++
-		d.skipSpace()
-		return true
-	case closer:
-		d.pos++
-	default:
-		d.failSyntax(d.pos, unexpected)
-	}
-	return false
-}
-
-// close makes the container that started at start the current, consumed value.
-func (d *Decoder) close(start int) {
-	if d.err == nil {
+	if d.err == nil { // the container is the current, consumed value
 		d.depth--
 		d.value = start
 	}
 }
 
-// key consumes a key and its colon.
-func (d *Decoder) key(keep bool) []byte {
-	if d.byteAt(d.pos) != '"' {
-		d.failSyntax(d.pos, unexpected)
-		return nil
-	}
-	key := d.scanString(keep)
+// next moves to the next member, the first of which no comma precedes, or past the closer.
+func (d *Decoder) next(first bool, closer byte) bool {
 	d.skipSpace()
-	if d.byteAt(d.pos) != ':' {
-		d.failSyntax(d.pos, unexpected)
-		return nil
+	switch char := d.byteAt(d.pos); {
+	case char == closer:
+		d.pos++
+		return false
+	case first:
+		return true
+	case char == ',':
+		d.pos++
+		d.skipSpace()
+		return true
 	}
-	d.pos++
-	d.skipSpace()
-	return key
+	d.failSyntax(d.pos, unexpected)
+	return false
 }
 
-// ready makes the value at pos the current one and reports whether it exists, so that a loop body never meets a missing value.
-func (d *Decoder) ready() bool {
-	if kinds[d.byteAt(d.pos)] == Invalid {
-		d.failSyntax(d.pos, unexpected)
-		return false
+// key consumes a key and its colon.
+func (d *Decoder) key(keep bool) []byte {
+	if d.byteAt(d.pos) == '"' {
+		key := d.scanString(keep)
+		if d.skipSpace(); d.byteAt(d.pos) == ':' {
+			d.pos++
+			d.skipSpace()
+			return key
+		}
 	}
-	d.value = d.pos
-	return true
+	d.failSyntax(d.pos, unexpected)
+	return nil
 }
 
 func (d *Decoder) skipUnread() {
@@ -199,33 +168,23 @@ func (d *Decoder) TextBytes() []byte {
 	return d.scanString(true)
 }
 
-// NumberBytes consumes the next value, which must be a number, and returns its literal as a view of the document.
-func (d *Decoder) NumberBytes() []byte {
-	if !d.expect(Number) {
-		return nil
-	}
-	return d.Raw()
-}
-
 // Bool consumes the next value, which must be a boolean.
-func (d *Decoder) Bool() bool { return d.expect(Bool) && d.scanLiteral() == "true" }
+func (d *Decoder) Bool() bool { return d.expect(Bool) && string(d.Raw()) == "true" }
 
 // Null consumes the next value if it is null and reports whether it did.
-func (d *Decoder) Null() bool { return d.Kind() == Null && d.scanLiteral() == "null" }
+func (d *Decoder) Null() bool { return d.Kind() == Null && string(d.Raw()) == "null" }
 
 // Skip consumes and validates the next value, whatever its kind.
 func (d *Decoder) Skip() {
 	switch d.Kind() {
-	case Null, Bool:
-		d.scanLiteral()
-	case Number:
-		d.scanNumber()
+	case Null, Bool, Number:
+		d.scanWord()
 	case String:
 		d.scanString(false)
 	case Array:
-		d.elements(nil)
+		d.members(Array, ']', nil)
 	case Object:
-		d.fields(nil)
+		d.members(Object, '}', nil)
 	default:
 		d.failSyntax(d.pos, unexpected)
 	}
@@ -266,25 +225,13 @@ func (d *Decoder) byteAt(offset int) byte {
 	return 0
 }
 
-// scanLiteral consumes a literal of letters, and returns nothing if it is none.
-func (d *Decoder) scanLiteral() string {
-	for _, literal := range [...]string{"null", "true", "false"} {
-		if bytes.HasPrefix(d.data[d.pos:], []byte(literal)) {
-			d.pos += len(literal)
-			return literal
-		}
-	}
-	d.failSyntax(d.pos, unexpected)
-	return ""
-}
-
-// scanNumber takes what can be in a number, and leaves the rules to the standard library.
-func (d *Decoder) scanNumber() {
+// scanWord takes what can be in a number, null, true or false, and leaves the rules to the standard library.
+func (d *Decoder) scanWord() {
 	rest := d.data[d.pos:]
-	literal := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789+-.eE"))]
-	if !json.Valid(literal) {
+	word := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789+-.eEaflnrstu"))]
+	if !json.Valid(word) {
 		d.failSyntax(d.pos, unexpected)
 		return
 	}
-	d.pos += len(literal)
+	d.pos += len(word)
 }

@@ -19,7 +19,7 @@ func readTree(d *jsonscan.Decoder) any {
 	case jsonscan.Bool:
 		return d.Bool()
 	case jsonscan.Number:
-		return json.Number(d.NumberBytes())
+		return json.Number(d.Raw())
 	case jsonscan.String:
 		return d.Text()
 	case jsonscan.Array:
@@ -230,7 +230,7 @@ outer:
 		for range d.Fields() {
 			for index := range d.Elements() {
 				assert.Equal(t, 0, index)
-				assert.Equal(t, "1", string(d.NumberBytes()))
+				assert.Equal(t, "1", string(d.Raw()))
 				continue outer
 			}
 		}
@@ -266,7 +266,7 @@ func TestViewsHaveNoSpareCapacity(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(*jsonscan.Decoder) []byte{
 		`["text"]`: (*jsonscan.Decoder).TextBytes,
-		`[12]`:     (*jsonscan.Decoder).NumberBytes,
+		`[12]`:     (*jsonscan.Decoder).Raw,
 		`[[]]`:     (*jsonscan.Decoder).Raw,
 	} {
 		d := jsonscan.New([]byte(name))

@@ -25,15 +25,11 @@ const (
 // Fail records that the current value, be it consumed or not, is not what its reader wants: its path, as in data[3].audio.size, and
 // its kind, never the value. It has no effect after an error.
 func (d *Decoder) Fail(want string) {
-	if d.err != nil { // the path may lead to a key that never came
-		return
-	}
-	got := kinds[d.byteAt(d.value)]
-	if got == Invalid {
+	if got := kinds[d.byteAt(d.value)]; got == Invalid {
 		d.failSyntax(d.value, unexpected)
-		return
+	} else if d.err == nil { // or the path may lead to a key that never came
+		d.fail(d.mismatch(want, got))
 	}
-	d.fail(d.mismatch(want, got))
 }
 
 // Warn records, as Fail does, that the current value is not what its reader wants, but lets the reading go on behind it.
@@ -70,7 +66,10 @@ func (d *Decoder) Err() error { return d.err }
 // is the last call: views that were returned are not valid afterwards.
 func (d *Decoder) End() error {
 	d.Flush()
-	d.putBack()
+	if s := d.scratch; s != nil && cap(s.block) <= maxKeptScratch {
+		scratches.Put(s)
+	}
+	d.scratch = nil
 	d.skipSpace()
 	if d.pos == d.value || d.pos < len(d.data) {
 		d.failSyntax(d.pos, unexpected)

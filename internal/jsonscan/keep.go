@@ -9,8 +9,8 @@ type scratch struct {
 }
 
 type kept struct {
-	to         *string
-	start, end int // in block
+	to  *string
+	end int // in block; it starts where the one before ends
 }
 
 // scratches keeps them from one document to the next; huge ones are not kept.
@@ -28,13 +28,6 @@ func (d *Decoder) borrow() *scratch {
 	return d.scratch
 }
 
-func (d *Decoder) putBack() {
-	if s := d.scratch; s != nil && cap(s.block) <= maxKeptScratch {
-		scratches.Put(s)
-	}
-	d.scratch = nil
-}
-
 // Intern makes *to hold what add appends, once Flush was called. What is kept between two calls of Flush shares one allocation:
 // the texts of a record cost one, and live as long as any of them.
 func (d *Decoder) Intern(to *string, add func([]byte) []byte) {
@@ -42,9 +35,8 @@ func (d *Decoder) Intern(to *string, add func([]byte) []byte) {
 	if len(s.kept) == maxKept {
 		d.Flush()
 	}
-	start := len(s.block)
 	s.block = add(s.block)
-	s.kept = append(s.kept, kept{to, start, len(s.block)})
+	s.kept = append(s.kept, kept{to, len(s.block)})
 }
 
 // AppendText consumes the next value, which must be a string, and appends it.
@@ -61,9 +53,9 @@ func (d *Decoder) Flush() {
 		return
 	}
 	s := d.scratch
-	block := string(s.block)
+	block, start := string(s.block), 0
 	for _, k := range s.kept {
-		*k.to = block[k.start:k.end]
+		*k.to, start = block[start:k.end], k.end
 	}
 	clear(s.kept) // or the pool would hold on to records
 	s.kept, s.block = s.kept[:0], s.block[:0]

@@ -108,7 +108,7 @@ func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 	case jsonscan.String:
 		r = textReference(d.TextBytes())
 	case jsonscan.Number:
-		r = numberReference(d.NumberBytes())
+		r = numberReference(d.Raw())
 	default:
 		d.Skip()
 	}

@@ -126,7 +126,7 @@ func literal(d *jsonscan.Decoder) (digits []byte, ok bool) {
 	case jsonscan.String:
 		return bytes.TrimSpace(d.TextBytes()), true
 	case jsonscan.Number:
-		return d.NumberBytes(), true
+		return d.Raw(), true
 	default:
 		return nil, false
 	}

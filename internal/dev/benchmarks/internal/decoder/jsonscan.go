@@ -102,7 +102,7 @@ func scanAudio(d *jsonscan.Decoder, a *synthetic.Audio) {
 	for key := range d.Fields() {
 		switch string(key) {
 		case "duration":
-			duration, err := strconv.ParseFloat(string(d.NumberBytes()), 64)
+			duration, err := strconv.ParseFloat(string(d.Raw()), 64)
 			if err != nil {
 				d.Fail("a number")
 			}
@@ -135,7 +135,7 @@ func scanHas(d *jsonscan.Decoder, h *synthetic.Has) {
 }
 
 func scanInt(d *jsonscan.Decoder) int64 {
-	n, err := strconv.ParseInt(string(d.NumberBytes()), 10, 64)
+	n, err := strconv.ParseInt(string(d.Raw()), 10, 64)
 	if err != nil {
 		d.Fail("a whole number")
 	}
