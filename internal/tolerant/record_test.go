@@ -105,6 +105,7 @@ func TestAnIDIsFoundInWhatDoesNotDecode(t *testing.T) {
 		`{"id":5.`:                                   0,
 		`{"id":"5`:                                   0,
 		`{"data":{"id":5`:                            0,
+		`{"id":9223372036854775808}`:                 0,
 		`{"id":-5}`:                                  0,
 		`{"id":0}`:                                   0,
 		`{"id":"x"}`:                                 0,

@@ -102,7 +102,10 @@ func number(d *jsonscan.Decoder, parse func([]byte) (int64, bool)) (value int64,
 
 func exactID(digits []byte) (value int64, ok bool) {
 	n, err := strconv.ParseUint(string(digits), 10, 63)
-	return int64(n), err == nil
+	if err != nil {
+		return 0, false // n may be the greatest id
+	}
+	return int64(n), true
 }
 
 func wholeNumber(digits []byte) (value int64, ok bool) {

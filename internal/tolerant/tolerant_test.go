@@ -83,6 +83,14 @@ func TestScalars(t *testing.T) {
 	}
 }
 
+func TestWhatIsNoIDReadsAsZero(t *testing.T) {
+	t.Parallel()
+	for _, document := range []string{`9223372036854775808`, `"9223372036854775808"`, `-7`, `7.0`, `"secret"`, `[7]`} {
+		assert.Equal(t, unreadable, read(t, document, tolerant.ID), document)
+	}
+	assert.Equal(t, "9223372036854775807", read(t, `9223372036854775807`, tolerant.ID))
+}
+
 func TestRequiredValuesFailTheDocument(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{`["secret"]`, `[true]`, `[{}]`, `["0000-00-00secret"]`} {
