@@ -33,32 +33,13 @@ func keep(d *jsonscan.Decoder, to *string, raw []byte) {
 func Canonical(raw []byte) string { return string(appendCanonical(nil, raw)) }
 
 func appendCanonical(b, raw []byte) []byte {
-	var short, escaped bytes.Buffer
-	if isCanonical(raw) || json.Compact(&short, raw) != nil {
+	all := bytes.NewBuffer(b)
+	if len(raw) == 0 || json.Compact(all, raw) != nil {
 		return append(b, raw...)
 	}
-	json.HTMLEscape(&escaped, short.Bytes())
-	return append(b, escaped.Bytes()...)
-}
-
-// isCanonical spares the usual value, which is compact already, the copies.
-func isCanonical(raw []byte) bool {
-	inText := false
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '\\':
-			i++
-		case '"':
-			inText = !inText
-		case ' ', '\t', '\n', '\r':
-			if !inText {
-				return false
-			}
-		case '<', '>', '&', 0xe2: // what json.Marshal escapes; the last one begins U+2028 and U+2029
-			return false
-		}
-	}
-	return true
+	compact := all.Len()
+	json.HTMLEscape(all, all.Bytes()[len(b):])
+	return append(all.Bytes()[:len(b)], all.Bytes()[compact:]...) // the escaped form takes the place of the other one
 }
 
 // Marshal encodes a value that gives an object, and puts the members of another one behind its own. HTML is not escaped:
@@ -78,10 +59,9 @@ func Join(object []byte, others string) []byte {
 	if len(others) <= len("{}") {
 		return object
 	}
-	if len(object) > len("{}") {
-		others = "," + others[1:]
-	} else {
-		others = others[1:]
+	object = object[:len(object)-1]
+	if len(object) > len("{") {
+		object = append(object, ',')
 	}
-	return append(object[:len(object)-1], others...)
+	return append(object, others[1:]...)
 }

@@ -101,6 +101,8 @@ func Unmarshal[T any](data []byte, v *T, fill func(*T, *jsonscan.Decoder)) error
 	return d.End()
 }
 
+const anObject = "object"
+
 // Object loops over the members of a record, of which there are none in null and [].
 func Object(d *jsonscan.Decoder, member func(key []byte)) {
 	switch next, ok := objectNext(d); {
@@ -145,9 +147,6 @@ func objectNext(d *jsonscan.Decoder) (next, ok bool) {
 	switch d.Kind() {
 	case jsonscan.Object:
 		return true, true
-	case jsonscan.Null:
-		d.Skip()
-		return false, true
 	case jsonscan.Array:
 		ok = true
 		for range d.Elements() {
@@ -155,7 +154,7 @@ func objectNext(d *jsonscan.Decoder) (next, ok bool) {
 		}
 		return false, ok
 	default:
-		return false, false
+		return false, d.Null()
 	}
 }
 

@@ -136,8 +136,5 @@ func textReference(text []byte) Reference {
 
 func numberReference(digits []byte) Reference {
 	id, ok := exactID(digits)
-	if !ok {
-		return Reference{conflict: true}
-	}
-	return Reference{id: id}
+	return Reference{id: id, conflict: !ok}
 }

@@ -8,19 +8,18 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
+const aMomentInTime = "a date-time"
+
 // Time reads a time in any of the forms a PHP service writes; the result is in UTC, and zero for null, "" and a
 // database's zero date.
-func Time(d *jsonscan.Decoder) time.Time { return optional(d, aMomentInTime, moment) }
+func Time(d *jsonscan.Decoder) time.Time { return orElse(d.Warn, aMomentInTime, d, moment) }
 
 // RequiredTime is Time for a record that is of no use without it.
-func RequiredTime(d *jsonscan.Decoder) time.Time { return required(d, aMomentInTime, moment) }
+func RequiredTime(d *jsonscan.Decoder) time.Time { return orElse(d.Fail, aMomentInTime, d, moment) }
 
 func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
-	if d.Null() {
-		return time.Time{}, true
-	}
 	if d.Kind() != jsonscan.String {
-		return time.Time{}, false
+		return time.Time{}, d.Null()
 	}
 	text := d.TextBytes()
 	if len(text) == 0 || isZeroDate(text) {

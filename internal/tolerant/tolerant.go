@@ -19,61 +19,39 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// What readers want, as errors say it.
-const (
-	anObject      = "object"
-	aText         = "string"
-	aWholeNumber  = "a whole number"
-	aNumber       = "a number"
-	aFlag         = "a boolean"
-	aMomentInTime = "a date-time"
-)
-
-// optional reads a value that counts as absent if it has none of the forms that its reader knows.
-func optional[T any](d *jsonscan.Decoder, want string, read func(*jsonscan.Decoder) (T, bool)) T {
+// orElse reads a value, and complains of one that has none of the forms that its reader knows: it counts as absent
+// (Decoder.Warn), or its record is of no use without it (Decoder.Fail).
+func orElse[T any](complain func(want string), want string, d *jsonscan.Decoder, read func(*jsonscan.Decoder) (T, bool)) T {
 	value, ok := read(d)
 	if !ok {
-		d.Warn(want)
-	}
-	return value
-}
-
-// required reads a value without which its record is of no use.
-func required[T any](d *jsonscan.Decoder, want string, read func(*jsonscan.Decoder) (T, bool)) T {
-	value, ok := read(d)
-	if !ok {
-		d.Fail(want)
+		complain(want)
 	}
 	return value
 }
 
 // Text reads a text, "" for null. It is stored by the decoder's Flush, those of a record in one piece of memory.
-func Text(d *jsonscan.Decoder, to *string) {
-	if !text(d, to) {
-		d.Warn(aText)
-	}
-}
+func Text(d *jsonscan.Decoder, to *string) { text(d.Warn, d, to) }
 
 // RequiredText is Text for a record that is of no use without it.
-func RequiredText(d *jsonscan.Decoder, to *string) {
-	if !text(d, to) {
-		d.Fail(aText)
-	}
-}
+func RequiredText(d *jsonscan.Decoder, to *string) { text(d.Fail, d, to) }
 
-func text(d *jsonscan.Decoder, to *string) (ok bool) {
+func text(complain func(want string), d *jsonscan.Decoder, to *string) {
 	if d.Kind() == jsonscan.String {
 		d.Intern(to, d.AppendText)
-		return true
+		return
 	}
 	d.Intern(to, nothing) // in place of one that came before under the same key
-	return d.Null()
+	if !d.Null() {
+		complain("string")
+	}
 }
 
 func nothing(b []byte) []byte { return b }
 
+const aWholeNumber = "a whole number"
+
 // Integer reads a whole number; 0 for null and "".
-func Integer(d *jsonscan.Decoder) int64 { return optional(d, aWholeNumber, integer) }
+func Integer(d *jsonscan.Decoder) int64 { return orElse(d.Warn, aWholeNumber, d, integer) }
 
 // IntegerOrZero reads a whole number where anything else may stand as well, which then counts as none.
 func IntegerOrZero(d *jsonscan.Decoder) int64 {
@@ -83,10 +61,10 @@ func IntegerOrZero(d *jsonscan.Decoder) int64 {
 
 // ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's. 0 for
 // null and "".
-func ID(d *jsonscan.Decoder) int64 { return optional(d, aWholeNumber, id) }
+func ID(d *jsonscan.Decoder) int64 { return orElse(d.Warn, aWholeNumber, d, id) }
 
 // RequiredID is ID for a record that is of no use without it.
-func RequiredID(d *jsonscan.Decoder) int64 { return required(d, aWholeNumber, id) }
+func RequiredID(d *jsonscan.Decoder) int64 { return orElse(d.Fail, aWholeNumber, d, id) }
 
 func integer(d *jsonscan.Decoder) (int64, bool) { return number(d, wholeNumber) }
 func id(d *jsonscan.Decoder) (int64, bool)      { return number(d, exactID) }
@@ -123,20 +101,17 @@ func wholeNumber(digits []byte) (value int64, ok bool) {
 // literal returns a number's digits, also of a number in a string; none for null and an empty string.
 func literal(d *jsonscan.Decoder) (digits []byte, ok bool) {
 	switch d.Kind() {
-	case jsonscan.Null:
-		d.Skip()
-		return nil, true
 	case jsonscan.String:
 		return bytes.TrimSpace(d.TextBytes()), true
 	case jsonscan.Number:
 		return d.Raw(), true
 	default:
-		return nil, false
+		return nil, d.Null()
 	}
 }
 
 // Seconds reads a number of seconds, also as hours, minutes and seconds; 0 for null and "".
-func Seconds(d *jsonscan.Decoder) float64 { return optional(d, aNumber, seconds) }
+func Seconds(d *jsonscan.Decoder) float64 { return orElse(d.Warn, "a number", d, seconds) }
 
 // clock is 00:03:10. Two parts alone could be hours as well as minutes, and are not read.
 var clock = regexp.MustCompile(`^(\d{1,4}):([0-5]\d):([0-5]\d(?:\.\d*)?)$`)
@@ -146,23 +121,17 @@ func seconds(d *jsonscan.Decoder) (value float64, ok bool) {
 	if len(digits) == 0 {
 		return 0, ok
 	}
-	if value, ok = finite(digits); ok {
+	value, err := strconv.ParseFloat(string(digits), 64)
+	if err == nil && math.Abs(value) <= math.MaxFloat64 { // NaN is not
 		return value, true
 	}
+	value = 0
 	parts := clock.FindSubmatch(digits)
 	for i := 1; i < len(parts); i++ {
-		part, _ := finite(parts[i])
+		part, _ := strconv.ParseFloat(string(parts[i]), 64)
 		value = value*60 + part
 	}
 	return value, parts != nil
-}
-
-func finite(digits []byte) (value float64, ok bool) {
-	f, err := strconv.ParseFloat(string(digits), 64)
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0, false
-	}
-	return f, true
 }
 
 // Bool reads a flag; false for null and "".
@@ -175,7 +144,7 @@ func Bool(d *jsonscan.Decoder) bool {
 	case text == "1", text == "true":
 		return true
 	case !ok, text != "" && text != "0" && text != "false":
-		d.Warn(aFlag)
+		d.Warn("a boolean")
 	}
 	return false
 }
