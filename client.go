@@ -39,7 +39,7 @@ type Client struct {
 	baseURL *url.URL
 	storage *exchange.Peer
 	token   authorization
-	renew   renewal // nil: never
+	renew   func(ctx context.Context, refused string) string // see [exchange.Request]; nil: never
 
 	creates *creates.Registry // creates under way, the notes they returned, those whose response was lost, what was found for them
 }
@@ -276,9 +276,6 @@ func checkToken(token string) string {
 // authorization gives the header of that name: a function, because no verb of fmt can reach into one.
 type authorization = func(context.Context) (string, error)
 
-// renewal gives the header after the given one was refused, empty if there is no other.
-type renewal = func(ctx context.Context, refused string) string
-
 const bearerScheme = "Bearer "
 
 func bearer(token string) authorization {
@@ -305,7 +302,7 @@ const maxRefused = 1000
 
 // renewed reports a refused token to a source that wants to know, and asks it for another. Other calls wait for that. It reports
 // a token once, and again where the source still gives it: it may have looked for another too early.
-func renewed(source TokenSource, header authorization) renewal {
+func renewed(source TokenSource, header authorization) func(ctx context.Context, refused string) string {
 	invalidator, ok := source.(interface{ Invalidate(token string) })
 	if !ok {
 		return nil
@@ -330,22 +327,15 @@ func renewed(source TokenSource, header authorization) renewal {
 		return true
 	}
 	return func(ctx context.Context, refused string) string {
-		for _, again := range []bool{false, true} {
+		for again := false; ; again = true {
 			told := report(ctx, strings.TrimPrefix(refused, bearerScheme), again)
 			if ctx.Err() != nil {
 				return ""
 			}
-			fresh, err := header(ctx)
-			switch {
-			case err != nil:
-				return ""
-			case fresh != refused:
+			if fresh, _ := header(ctx); told || fresh != refused { // an error comes without one
 				return fresh
-			case told:
-				return ""
 			}
 		}
-		return ""
 	}
 }
 

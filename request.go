@@ -25,7 +25,7 @@ func do[T any](ctx context.Context, s *scope, r request, decode func(response []
 	result, err := s.newCall().Do(ctx)
 	defer result.Release()
 	s.options.response.fill(result)
-	if result.Last != nil && (r.op.effect == exchange.Creates || r.op.route == getUser.route) { // whoever loses a response has to know the clocks
+	if r.op.effect == exchange.Creates || r.op.route == getUser.route { // whoever loses a response has to know the clocks
 		s.client.creates.SawClock(result.Last.Header, time.Now())
 	}
 	switch {
@@ -123,11 +123,7 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 		if a.Step == exchange.Authorize {
 			detail, kind = "not sent: the token source failed", "token_source"
 		}
-		causes := []error{a.Cause}
-		if before != nil {
-			causes = append(causes, before.Err)
-		}
-		return &callError{op: s.op, detail: detail + reason(a.Cause), kind: kind, causes: causes}
+		return &callError{op: s.op, detail: detail + reason(a.Cause), kind: kind, causes: []error{a.Cause, before.Err}}
 	case exchange.Source:
 		what := "audio"
 		if s.op.name == doName {
@@ -200,10 +196,7 @@ func (s *scope) unexpected(a *exchange.Attempt, cause error) error {
 
 // explainStop explains a call if it ended between two attempts.
 func (s *scope) explainStop(ctx context.Context, result *exchange.Result, err error) error {
-	var last error
-	if result.Last != nil {
-		last = result.Last.Err
-	}
+	last := result.Last.Err
 	switch {
 	case result.Stopped && ctx.Err() != nil: // the caller learns both that, and why the last attempt failed
 		ended := redact.ContextErr(ctx)

@@ -35,7 +35,7 @@ type RateLimit struct {
 
 // fill gives the caller of WithResponse what came back. Before that the Response is empty: see [WithResponse].
 func (r *Response) fill(call *exchange.Result) {
-	if r == nil || call.Last == nil {
+	if r == nil {
 		return
 	}
 	*r = Response{

@@ -174,7 +174,7 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 	if resp.ProtoMajor > 1 {
 		c.Peer.multiplexes.Store(true)
 	}
-	if !success(resp.StatusCode) && c.Body != nil && resp.ProtoMajor < 2 {
+	if resp.StatusCode/100 != 2 && c.Body != nil && resp.ProtoMajor < 2 {
 		state.Retire()
 	}
 	var err error

@@ -145,14 +145,12 @@ func (r *Result) Release() {
 		}
 	}
 	r.buffer = nil
-	if r.Last != nil {
-		r.Last.Body = nil
-	}
+	r.Last.Body = nil
 }
 
 // read keeps a response's body, up to a limit. A refusal that breaks off or is too long is a refusal all the same.
 func (r *Result) read(resp *http.Response, watch Watch, limit int64) (int64, error) {
-	succeeded := success(resp.StatusCode)
+	succeeded := resp.StatusCode/100 == 2
 	if !succeeded {
 		limit = min(limit, maxErrorBody)
 	}

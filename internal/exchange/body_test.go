@@ -18,7 +18,7 @@ import (
 func TestLargeBuffersAreNotKept(t *testing.T) { //nolint:paralleltest // see above
 	for size, kept := range map[int]int{1: 1, 2 << 20: 1, 2<<20 + 1: 0} {
 		empty()
-		r := Result{buffer: bytes.NewBuffer(make([]byte, 0, size))}
+		r := Result{Last: new(Attempt), buffer: bytes.NewBuffer(make([]byte, 0, size))}
 		r.Release()
 		assert.Len(t, buffers, kept, size)
 	}
@@ -27,7 +27,7 @@ func TestLargeBuffersAreNotKept(t *testing.T) { //nolint:paralleltest // see abo
 func TestFewBuffersAreKept(t *testing.T) { //nolint:paralleltest // see above
 	empty()
 	for range 100 {
-		r := Result{buffer: new(bytes.Buffer)}
+		r := Result{Last: new(Attempt), buffer: new(bytes.Buffer)}
 		r.Release()
 	}
 	assert.Len(t, buffers, 8)
@@ -70,7 +70,7 @@ func TestAStreamIsOneReadersAlone(t *testing.T) {
 // Who releases twice must not give a buffer to two others.
 func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
 	empty()
-	r := Result{buffer: new(bytes.Buffer)}
+	r := Result{Last: new(Attempt), buffer: new(bytes.Buffer)}
 	r.Release()
 	r.Release()
 	assert.Len(t, buffers, 1)

@@ -44,7 +44,7 @@ type Request struct {
 	Effect     Effect
 	MaxRetries int
 
-	// Authorization gives the header of that name, and Renew another one after a 401 to the given one, empty if there is none.
+	// Authorization gives the header of that name, and Renew another one after a 401 to the given one; that one, or nothing, if there is none.
 	// Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is renewed.
 	Authorization func(context.Context) (string, error)
 	Renew         func(ctx context.Context, refused string) string
@@ -61,7 +61,7 @@ type Request struct {
 // Result is what came of a call.
 type Result struct {
 	Attempts       int      // how many were made
-	Last           *Attempt // nil: there was none
+	Last           *Attempt // its Number is 0 if there was none
 	OutcomeUnknown bool     // an attempt may have had its effect
 	Stopped        bool     // its context, or the policy's Prepare, ended it between two attempts
 
@@ -76,7 +76,7 @@ type Caller interface {
 	Begin(ctx context.Context, a *Attempt, header http.Header) context.Context
 	// End comes once for each attempt, also for one without Begin, or with a panic in it.
 	End(ctx context.Context, a *Attempt)
-	// Explain turns a failed attempt into the error that Do returns and End learns of. Before the first one there is nil.
+	// Explain turns a failed attempt into the error that Do returns and End learns of. The one before the first has Number 0.
 	Explain(a, before *Attempt) error
 	// BeforeRetry comes before each retry by effect, with the first attempt whose outcome is not known, or else the last: it
 	// may look at the server. An error ends the call.
@@ -108,6 +108,7 @@ type call struct {
 
 	policy  Policy   // the request's own, or by effect
 	unknown *Attempt // the first whose outcome is not known, or else the last
+	none    Attempt  // before the first
 	next    Next     // what the policy said of the last attempt
 	spread  float64  // of back-off, between 0 and 1
 
@@ -125,6 +126,7 @@ type call struct {
 // was stopped the reason. The result is never nil, and must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c := &call{Request: r, spread: Jitter(ctx)}
+	c.Last = &c.none
 	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	c.driven.Request = &c.request
 	c.policy = cmp.Or(r.Policy, Policy((*byEffect)(c)))
@@ -192,7 +194,7 @@ func (c *call) renew(ctx context.Context) bool {
 		return false
 	}
 	fresh := c.Renew(ctx, c.authorization)
-	if fresh == "" || !c.Body.replayable() {
+	if fresh == "" || fresh == c.authorization || !c.Body.replayable() {
 		return false
 	}
 	c.authorization, c.renewed = fresh, true
@@ -204,7 +206,7 @@ type byEffect call
 
 // Prepare asks the caller, before a retry.
 func (c *byEffect) Prepare(req *http.Request) error {
-	if c.Last == nil {
+	if c.Attempts == 0 {
 		return nil
 	}
 	return c.Caller.BeforeRetry(req.Context(), c.unknown)

@@ -351,6 +351,7 @@ func TestCheckRetry(t *testing.T) {
 // begun is a call that has made no attempt yet.
 func begun(r *Request) *call {
 	c := &call{Request: r}
+	c.Last = &c.none
 	c.policy = (*byEffect)(c)
 	return c
 }

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -177,12 +178,10 @@ func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
 // Unfinished reports whether a panic, or the end of the goroutine, left the attempt without a result.
 func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 
-func success(status int) bool { return status >= 200 && status <= 299 }
-
 // judge finds the cause of a failed attempt where it is known best.
 func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err error) {
 	a.Ended = redact.ContextErr(ctx)
-	refused, failed, cause := state.refused.Load(), state.failed.Load(), context.Cause(watched)
+	refused, failed := state.refused.Load(), state.failed.Load()
 	switch {
 	case errors.Is(err, ErrUnusable):
 		a.Step, a.Cause = Content, err
@@ -192,10 +191,9 @@ func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err erro
 		a.Step, a.Cause, a.Sent, a.Permanent = Source, *failed, Partly, true
 	case a.Ended != nil:
 		a.Step, a.Cause, a.Permanent = Context, a.Ended, true
-	case cause != nil:
-		a.Step, a.Cause = Network, cause
 	default:
-		a.Step, a.Cause, a.Permanent = Network, err, Permanent(err)
+		a.Step, a.Cause = Network, cmp.Or(context.Cause(watched), err)
+		a.Permanent = Permanent(a.Cause)
 	}
 }
 

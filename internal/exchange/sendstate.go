@@ -232,13 +232,10 @@ func isRetired(conn net.Conn) bool {
 
 // innermost is the connection below TLS.
 func innermost(conn net.Conn) net.Conn {
-	for {
-		secured, ok := conn.(*tls.Conn)
-		if !ok {
-			return conn
-		}
-		conn = secured.NetConn()
+	if secured, ok := conn.(*tls.Conn); ok {
+		return innermost(secured.NetConn())
 	}
+	return conn
 }
 
 // Conclude ends the sending and says what the server can have. Where the transport reports nothing, the body alone is
