@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -279,7 +278,7 @@ func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
 func (p ListNotesParams) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Bool("patient", p.PatientID != 0), slog.String("sort", string(p.Sort)),
-		slog.String("page", strconv.Itoa(p.Page)), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
+		slog.Int("page", p.Page), slog.Int("per_page", p.PerPage), slog.Int("prefetch", p.Prefetch),
 	)
 }
 

@@ -35,13 +35,6 @@ type WaitParams struct {
 	OnUpdate func(*ProgressNote)
 }
 
-const (
-	defaultInterval    = 2 * time.Second
-	defaultMaxInterval = time.Minute
-	defaultMaxFailures = 10
-	maxReplicaLag      = 10 * time.Second // for which a note may not be found yet after its creation
-)
-
 // check refuses params that make no sense and fills in the defaults.
 func (p WaitParams) check(name string) (WaitParams, error) {
 	tooShort := func(d time.Duration) bool { return d != 0 && d < poll.MinInterval }
@@ -58,9 +51,9 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 		return p, invalid(name+": MaxFailures", "must not be negative")
 	}
 	p.Until = cmp.Or(p.Until, StageComplete)
-	p.MaxInterval = cmp.Or(p.MaxInterval, max(defaultMaxInterval, p.Interval))
-	p.Interval = cmp.Or(p.Interval, min(defaultInterval, p.MaxInterval))
-	p.MaxFailures = cmp.Or(p.MaxFailures, defaultMaxFailures)
+	p.MaxInterval = cmp.Or(p.MaxInterval, max(time.Minute, p.Interval))
+	p.Interval = cmp.Or(p.Interval, min(2*time.Second, p.MaxInterval))
+	p.MaxFailures = cmp.Or(p.MaxFailures, 10)
 	return p, nil
 }
 
@@ -117,14 +110,11 @@ func (e WaitError) stage() string {
 //
 // Errors: [*WaitError], with the note as last seen; [ErrInvalidArgument] for an id below 1 or senseless params.
 func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, opts ...CallOption) (*ProgressNote, error) {
-	var last *ProgressNote
-	for note, err := range s.wait(ctx, "Notes.Wait", true, []int64{id}, params, opts) {
-		if err != nil {
-			return nil, err
-		}
-		last = note
+	ends, err := Collect(s.wait(ctx, "Notes.Wait", false, []int64{id}, params, opts))
+	if err != nil {
+		return nil, err
 	}
-	return last, nil
+	return ends[0], nil
 }
 
 // Watch ranges over a note's changes: it yields the note as first seen and whenever its stage or updated_at has changed,
@@ -179,8 +169,11 @@ func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 	if s.params, err = s.params.check(s.call.call.Operation); err != nil {
 		return err
 	}
-	ctx, cancel := poll.WithMaxWait(ctx)
-	defer cancel()
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, poll.MaxWait)
+		defer cancel()
+	}
 	s.schedule = poll.Schedule{Interval: s.params.Interval, MaxInterval: s.params.MaxInterval, Began: time.Now()}
 	s.latest = cmp.Or(s.call.options.response, new(Response))
 	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latest), WithoutRetry()}
@@ -265,11 +258,12 @@ func (w *awaited) see(note *ProgressNote, onUpdate func(*ProgressNote)) (changed
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
 
 const (
-	maxListPages    = 10 // of a tick
-	maxListFailures = 3  // in a row, before the list is given up
-	maxReadFailures = 3  // in a row, before a tick is given up
-	minReads        = 20 // of a tick
-	readsPerSecond  = 10 // of the pause before the tick, if that allows more
+	maxReplicaLag   = 10 * time.Second // for which a note may not be found yet after its creation
+	maxListPages    = 10               // of a tick
+	maxListFailures = 3                // in a row, before the list is given up
+	maxReadFailures = 3                // in a row, before a tick is given up
+	minReads        = 20               // of a tick
+	readsPerSecond  = 10               // of the pause before the tick, if that allows more
 )
 
 // WaitAll waits for many notes and yields each once, as it ends: as Get gives it when it has come to params.Until; else with

@@ -56,21 +56,11 @@ func (s *Schedule) bounds(elapsed time.Duration) (shortest, longest time.Duratio
 
 // Sleep waits until the time has passed or the context has ended, and returns its error then.
 func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 	return Expired(ctx)
-}
-
-// WithMaxWait gives a context without a deadline the longest a wait may take.
-func WithMaxWait(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, MaxWait)
 }
 
 // Expired returns the context's error if it has ended, also when its own timer is late.

@@ -125,19 +125,3 @@ func TestExpiredDoesNotWaitForTheTimer(t *testing.T) {
 		require.ErrorIs(t, Expired(late{t.Context()}), context.DeadlineExceeded)
 	})
 }
-
-func TestWithMaxWaitBoundsOnlyWhatHasNoDeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := WithMaxWait(t.Context())
-		defer cancel()
-		deadline, ok := ctx.Deadline()
-		assert.True(t, ok)
-		assert.Equal(t, 24*time.Hour, time.Until(deadline))
-		longer, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
-		defer cancel()
-		ctx, cancel = WithMaxWait(longer)
-		defer cancel()
-		assert.Equal(t, longer, ctx)
-	})
-}
