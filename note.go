@@ -1,7 +1,6 @@
 package clinicaldoc
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
@@ -414,10 +413,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON keeps any JSON value.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	*o = Object{}
-	if data = bytes.TrimSpace(data); !bytes.Equal(data, []byte("null")) {
-		o.raw = tolerant.Canonical(data)
-	}
-	return nil
+	return tolerant.Unmarshal(data, o, func(o *Object, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &o.raw) })
 }
 
 // GobEncode encodes the object as its JSON.

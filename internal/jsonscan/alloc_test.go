@@ -85,7 +85,7 @@ func TestKeptTextsAllocateOnceTogether(t *testing.T) {
 	run := func() {
 		d := jsonscan.New(document)
 		for i := range d.Elements() {
-			d.Intern([]*string{&first, &second}[i], d.AppendText)
+			d.Intern([]*string{&first, &second}[i], d.TextBytes())
 		}
 		if err := d.End(); err != nil {
 			panic(err)

@@ -1,6 +1,10 @@
 package jsonscan
 
-import "sync"
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+)
 
 // scratch is memory that a decoder borrows when it first needs some.
 type scratch struct {
@@ -28,23 +32,28 @@ func (d *Decoder) borrow() *scratch {
 	return d.scratch
 }
 
-// Intern makes *to hold what add appends, once Flush was called. What is kept between two calls of Flush shares one allocation:
-// the texts of a record cost one, and live as long as any of them.
-func (d *Decoder) Intern(to *string, add func([]byte) []byte) {
+// Intern makes *to hold the text once Flush was called. What is kept between two calls of Flush shares one allocation: the
+// texts of a record cost one, and live as long as any of them.
+func (d *Decoder) Intern(to *string, text []byte) {
 	s := d.borrow()
+	s.block = append(s.block, text...)
+	s.kept = append(s.kept, kept{to, len(s.block)})
 	if len(s.kept) == maxKept {
 		d.Flush()
 	}
-	s.block = add(s.block)
-	s.kept = append(s.kept, kept{to, len(s.block)})
 }
 
-// AppendText consumes the next value, which must be a string, and appends it.
-func (d *Decoder) AppendText(b []byte) []byte {
-	if !d.expect(String) {
-		return b
+// Canonical returns a JSON value in the form that json.Marshal gives it. The result is valid until the next call.
+func (d *Decoder) Canonical(raw []byte) []byte {
+	s := d.borrow()
+	all := bytes.NewBuffer(s.block)
+	if len(raw) == 0 || json.Compact(all, raw) != nil {
+		return raw
 	}
-	return d.scanRuns(b, true)
+	kept, compact := len(s.block), all.Len()
+	json.HTMLEscape(all, all.Bytes()[kept:])
+	s.block = all.Bytes()[:kept]
+	return all.Bytes()[compact:]
 }
 
 // Flush stores what Intern was given. A text that was kept twice is the later one. End does it too.

@@ -16,7 +16,7 @@ func keepTexts(document string, count int) ([]string, error) {
 	texts := make([]string, count)
 	d := jsonscan.New([]byte(document))
 	for i := range d.Elements() {
-		d.Intern(&texts[i%count], d.AppendText)
+		d.Intern(&texts[i%count], d.TextBytes())
 	}
 	return texts, d.End()
 }
@@ -26,7 +26,7 @@ func TestKeptTextsAreStoredInTheEnd(t *testing.T) {
 	d := jsonscan.New([]byte(`["plain","caf\u00e9 \/",""]`))
 	var texts [3]string
 	for i := range d.Elements() {
-		d.Intern(&texts[i], d.AppendText)
+		d.Intern(&texts[i], d.TextBytes())
 		assert.Empty(t, texts[i])
 	}
 	d.Flush()

@@ -36,17 +36,14 @@ func Text(d *jsonscan.Decoder, to *string) { text(d.Warn, d, to) }
 func RequiredText(d *jsonscan.Decoder, to *string) { text(d.Fail, d, to) }
 
 func text(complain func(want string), d *jsonscan.Decoder, to *string) {
+	var value []byte // takes the place of one that came before under the same key
 	if d.Kind() == jsonscan.String {
-		d.Intern(to, d.AppendText)
-		return
-	}
-	d.Intern(to, nothing) // in place of one that came before under the same key
-	if !d.Null() {
+		value = d.TextBytes()
+	} else if !d.Null() {
 		complain("string")
 	}
+	d.Intern(to, value)
 }
-
-func nothing(b []byte) []byte { return b }
 
 const aWholeNumber = "a whole number"
 
