@@ -191,19 +191,18 @@ func (n *ProgressNote) patient() tolerant.Reference {
 // texts has another version than the note. See [IfVersion].
 func (n ProgressNote) Version() string {
 	patient, named := n.PatientID()
-	texts := [...]string{n.Name, n.Transcription, n.Analysis, n.Patient.raw}
-	count := len(texts)
+	texts := []string{n.Name, n.Transcription, n.Analysis, n.Patient.raw}
 	if named || namesNoPatient(&n) {
-		count-- // the number says it
+		texts = texts[:3] // the number says it
 	}
-	hash, data := sha256.New(), make([]byte, 0, 256)            // the texts may be long: they go by in pieces
-	data = binary.BigEndian.AppendUint64(data, uint64(n.ID))    //nolint:gosec // no number, but what tells one from another
-	data = binary.BigEndian.AppendUint64(data, uint64(patient)) //nolint:gosec // as above
-	data = binary.BigEndian.AppendUint64(data, uint64(n.UpdatedAt.UnixNano()))
+	hash, data := sha256.New(), make([]byte, 0, 256) // the texts may be long: they go by in pieces
+	for _, number := range [...]int64{n.ID, patient, n.UpdatedAt.UnixNano()} {
+		data = binary.BigEndian.AppendUint64(data, uint64(number)) //nolint:gosec // no number, but what tells one from another
+	}
 	for _, flag := range [...]bool{n.Has.Content, n.Has.Transcription, n.Has.Signed} {
 		data = strconv.AppendBool(data, flag)
 	}
-	for _, text := range texts[:count] {
+	for _, text := range texts {
 		text = lines(text)
 		data = binary.BigEndian.AppendUint64(data, uint64(len(text)))
 		for len(text) > 0 {
@@ -354,9 +353,7 @@ func (t *Template) UnmarshalJSON(b []byte) error {
 func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, a, audioFields.Fill) }
 
 // UnmarshalJSON reads flags as tolerantly as the service's responses are read.
-func (c *Completion) UnmarshalJSON(b []byte) error {
-	return tolerant.Unmarshal(b, c, flagFields.Fill)
-}
+func (c *Completion) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, c, flagFields.Fill) }
 
 // LogValue lists what may be logged of the note.
 func (n ProgressNote) LogValue() slog.Value {

@@ -162,5 +162,5 @@ func decodeConfirmation(response []byte) (*Confirmation, []string, error) {
 			tolerant.Text(d, &c.Message)
 		}
 	}
-	return c, d.Warnings(), d.End()
+	return c, d.Warnings, d.End()
 }

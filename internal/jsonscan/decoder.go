@@ -48,10 +48,8 @@ type Decoder struct {
 	err     error
 	path    [pathDepth]int // per open loop: the offset of its key, or ^index
 
-	warnings []string
-
-	// Zoneless is for who reads times: one came without a zone.
-	Zoneless bool
+	Warnings []string // the first of the values that were passed over
+	Zoneless bool     // is for who reads times: one came without a zone
 }
 
 // New returns a Decoder positioned at the value of the document data, which must not change while the Decoder is in use.

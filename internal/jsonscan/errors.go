@@ -39,22 +39,15 @@ func (d *Decoder) Warn(want string) {
 		d.Fail(want)
 		return
 	}
-	if len(d.warnings) < maxWarnings {
-		d.warnings = append(d.warnings, string(d.mismatch(want, got)))
+	if len(d.Warnings) < maxWarnings {
+		d.Warnings = append(d.Warnings, string(d.mismatch(want, got)))
 	}
 	d.skipUnread()
 }
 
 func (d *Decoder) mismatch(want string, got Kind) redact.Text {
-	text := "want " + want + ", got " + got.String()
-	if path := d.currentPath(); path != "" {
-		text = path + ": " + text
-	}
-	return redact.Text(text)
+	return redact.Text(strings.TrimPrefix(d.currentPath()+": want "+want+", got "+got.String(), ": "))
 }
-
-// Warnings returns the first of the values that were passed over; nil when there were none.
-func (d *Decoder) Warnings() []string { return d.warnings }
 
 // Stop leaves the rest of the document unread and unchecked: every loop ends, and End returns an error.
 func (d *Decoder) Stop() { d.fail(errStopped) }

@@ -225,7 +225,7 @@ func TestWarningsAreKeptInMindAndPassedOver(t *testing.T) {
 			last = d.Raw()
 		}
 	}
-	warnings := d.Warnings()
+	warnings := d.Warnings
 	require.NoError(t, d.End())
 	assert.Equal(t, "4", string(last), "what follows is read")
 	assert.Equal(t, []string{
@@ -244,17 +244,17 @@ func TestWarningsAreBoundedAndRepairNoSyntax(t *testing.T) {
 	}
 	d := read("[" + strings.Repeat("0,", 1000) + "0]")
 	require.NoError(t, d.End())
-	assert.Len(t, d.Warnings(), 10)
+	assert.Len(t, d.Warnings, 10)
 	require.Error(t, read(`[0,{"a":}]`).End())
 	require.Error(t, read(`[0,`).End())
 	d = jsonscan.New(nil)
 	d.Warn("anything")
-	assert.Empty(t, d.Warnings())
+	assert.Empty(t, d.Warnings)
 	require.Error(t, d.End())
 	d = jsonscan.New([]byte("[1]"))
 	d.Fail("first")
 	d.Warn("second")
-	assert.Empty(t, d.Warnings())
+	assert.Empty(t, d.Warnings)
 	require.ErrorContains(t, d.End(), "first")
 }
 

@@ -22,7 +22,7 @@ func Decode(document []byte, own string, read func(*jsonscan.Decoder)) ([]string
 	}
 	d := jsonscan.New(Unwrap(document, own))
 	read(d)
-	return d.Warnings(), d.End()
+	return d.Warnings, d.End()
 }
 
 // Record decodes a document that is one record.

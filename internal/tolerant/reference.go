@@ -28,11 +28,8 @@ func (r Reference) IsZero() bool { return r == Reference{} }
 
 // And joins what two values say of the same record. What is no number does not contradict one.
 func (r Reference) And(other Reference) Reference {
-	joined := Reference{id: max(r.id, other.id), opaque: r.opaque || other.opaque, conflict: r.conflict || other.conflict}
-	if r.id != 0 && other.id != 0 && r.id != other.id {
-		joined.conflict = true
-	}
-	return joined
+	differ := r.id != 0 && other.id != 0 && r.id != other.id
+	return Reference{max(r.id, other.id), r.opaque || other.opaque, r.conflict || other.conflict || differ}
 }
 
 // ReferenceOf reads what a value says about which record it stands for: by itself, by its member id or the other one

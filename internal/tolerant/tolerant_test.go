@@ -22,7 +22,7 @@ func read[T any](t *testing.T, document string, reader func(*jsonscan.Decoder) T
 	for range d.Elements() {
 		value = reader(d)
 	}
-	warnings := d.Warnings()
+	warnings := d.Warnings
 	require.NoError(t, d.End(), document)
 	if len(warnings) > 0 {
 		assert.Zero(t, value, document)
