@@ -47,7 +47,7 @@ type ConflictError struct {
 
 // Error returns a text that is safe to log.
 func (e *ConflictError) Error() string {
-	return errorPrefix(e.op.name, e.op.method, e.op.route) + string(cmp.Or(e.detail, "the note is in conflict"))
+	return errorText(e.op.name, e.op.method, e.op.route, string(cmp.Or(e.detail, "the note is in conflict")), "")
 }
 
 // SafeText is the error's text; see [Error.SafeText].

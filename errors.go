@@ -1,6 +1,7 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,21 +79,17 @@ var (
 
 // Error returns a text that is safe to log.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(errorPrefix(e.Operation, e.Method, e.Route) + redact.Status(e.StatusCode))
+	text := redact.Status(e.StatusCode)
 	if names := e.fieldNames(); len(names) > 0 {
-		fmt.Fprintf(&b, " [fields: %s]", strings.Join(names, ", "))
+		text += " [fields: " + strings.Join(names, ", ") + "]"
 	}
 	if advice := e.whatToDo(); advice != "" {
-		b.WriteString(": " + advice)
+		text += ": " + advice
 	}
 	if e.RetryAfter > 0 && (e.StatusCode < 500 || e.Method != http.MethodPost) {
-		fmt.Fprintf(&b, " (retry after %s)", e.RetryAfter)
+		text += " (retry after " + e.RetryAfter.String() + ")"
 	}
-	if e.RequestID != "" {
-		fmt.Fprintf(&b, " (request id %s)", e.RequestID)
-	}
-	return b.String()
+	return errorText(e.Operation, e.Method, e.Route, text, e.RequestID)
 }
 
 // Is matches the sentinels of this package by status.
@@ -214,23 +211,21 @@ type callError struct {
 }
 
 func (e *callError) Error() string {
-	suffix := ""
-	if e.requestID != "" {
-		suffix = " (request id " + e.requestID + ")"
-	}
-	return errorPrefix(e.op.name, e.op.method, e.op.route) + e.detail + suffix
+	return errorText(e.op.name, e.op.method, e.op.route, e.detail, e.requestID)
 }
 
-// errorPrefix is how a text begins, such as "clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): ", without what is empty.
-func errorPrefix(name, method, route string) string {
-	prefix := "clinicaldoc: "
+// errorText is such as "clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): what failed (request id 7)", without what is empty.
+func errorText(name, method, route, what, requestID string) string {
 	if request := strings.TrimSpace(method + " " + route); request != "" {
 		name = strings.TrimSpace(name + " (" + request + ")")
 	}
 	if name != "" {
-		prefix += name + ": "
+		what = name + ": " + what
 	}
-	return prefix
+	if requestID != "" {
+		what += " (request id " + requestID + ")"
+	}
+	return "clinicaldoc: " + what
 }
 
 func (e *callError) SafeText() string           { return e.detail }
@@ -390,15 +385,10 @@ const (
 // decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else.
 func decodeErrorBody(body []byte, e *Error) {
 	d := jsonscan.New(body)
-	if d.Kind() != jsonscan.Object {
-		return
-	}
 	for key := range d.Fields() {
 		switch {
 		case string(key) == "message" && d.Kind() == jsonscan.String:
-			if message := d.Text(); d.Err() == nil {
-				e.Message = message
-			}
+			e.Message = cmp.Or(d.Text(), e.Message) // one that is cut reads as none
 		case string(key) == "errors" && d.Kind() == jsonscan.Object:
 			for key := range d.Fields() {
 				if e.Fields == nil {

@@ -293,7 +293,7 @@ func errorType(ctx context.Context, err error) string {
 	_, conflict := errors.AsType[*ConflictError](err)
 	own, _ := errors.AsType[*callError](err)
 	refused, _ := errors.AsType[*Error](err)
-	switch {
+	switch network := redact.Kind(err); {
 	case conflict:
 		return "conflict"
 	case own != nil && own.kind != "":
@@ -304,11 +304,8 @@ func errorType(ctx context.Context, err error) string {
 		return "stalled"
 	case errors.Is(err, ErrUnexpectedResponse):
 		return "unexpected_response"
-	}
-	if word := redact.Kind(err); word != "" {
-		return word
-	}
-	switch {
+	case network != "":
+		return network
 	case own != nil && own.transient:
 		return "no_response"
 	case errors.Is(err, ErrInvalidArgument):

@@ -41,11 +41,8 @@ func Cause(err error) string {
 		return "the call was cancelled (" + context.Canceled.Error() + ")"
 	case errors.As(err, &op) && op.Op == "proxyconnect": // before what it wraps, or the proxy's trouble looks like the server's
 		return "the proxy in between (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: " + Cause(op.Err)
-	}
-	untrusted := security(err)
-	switch {
-	case untrusted != "":
-		return untrusted
+	case security(err) != "":
+		return security(err)
 	case errors.As(err, &path): // before the number it wraps
 		return word(path.Op) + " of a local file failed: " + Cause(path.Err)
 	case errors.As(err, &dns):
