@@ -201,10 +201,9 @@ func (c *call) renew(ctx context.Context) bool {
 	return true
 }
 
-// byEffect is the policy of a call that has none of its own.
+// byEffect is the policy of a call that has none of its own: it asks the caller before a retry, and keeps responses in memory.
 type byEffect call
 
-// Prepare asks the caller, before a retry.
 func (c *byEffect) Prepare(req *http.Request) error {
 	if c.Attempts == 0 {
 		return nil
@@ -212,12 +211,10 @@ func (c *byEffect) Prepare(req *http.Request) error {
 	return c.Caller.BeforeRetry(req.Context(), c.unknown)
 }
 
-// Receive keeps the response in memory.
 func (c *byEffect) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
 	return c.read(resp, watch, c.Peer.MaxBody)
 }
 
-// Next goes by effect and outcome.
 func (c *byEffect) Next(a *Attempt) Next {
 	next := Next{Failures: c.Attempts}
 	if c.renewed {

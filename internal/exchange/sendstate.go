@@ -60,14 +60,12 @@ type SendState struct {
 	// Of a body that is followed, or a request that must not be sent twice.
 	waits     atomic.Bool   // trace: for 100 Continue; awaitContinue, IgnoredExpect
 	responded atomic.Bool   // trace: a first byte of what is not that has come back; awaitContinue
-	goingOn   atomic.Bool   // trace: goOn is closed; IgnoredExpect
 	goOn      chan struct{} // trace: closed when an interim response says, or shows, that the body is wanted; awaitContinue
-	interim   int32         // interim responses that have come
+	interim   atomic.Int32  // trace: interim responses that have come; IgnoredExpect
 
 	progress chan struct{}           // net/http has read on
 	commits  chan chan error         // asks Do's goroutine to run BeforeCommit
 	refused  atomic.Pointer[error]   // Do: what that said; SendStreamed, judge
-	held     atomic.Int64            // nanoseconds that it took
 	failed   atomic.Pointer[error]   // body: the source's own; judge
 	exited   atomic.Pointer[Guarded] // body: reading the source panicked or ended its goroutine; SendStreamed
 }
@@ -107,10 +105,10 @@ func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
 	if s.ignored.Load() != counts {
 		return nil
 	}
-	if s.goingOn.CompareAndSwap(false, true) {
+	switch n := s.interim.Add(1); {
+	case n == 1:
 		close(s.goOn)
-	}
-	if s.interim++; s.interim > maxInterim {
+	case n > maxInterim:
 		return errInterim
 	}
 	return nil
@@ -118,7 +116,7 @@ func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
 
 // IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
 func (s *SendState) IgnoredExpect() bool {
-	return s.waits.Load() && !s.goingOn.Load()
+	return s.waits.Load() && s.interim.Load() == 0
 }
 
 // getConn ends what net/http, or a transport of the caller's that retries, repeats within one attempt: some HTTP/2

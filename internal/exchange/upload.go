@@ -26,7 +26,7 @@ type followedBody struct {
 	reading chan struct{} // full while the source is read
 	head    io.Reader     // nil when it has been read
 	tail    []byte
-	begun   time.Time     // when the first byte was asked for
+	begun   time.Time     // when the first byte was asked for, without the time at the fence
 	stopped atomic.Bool   // Do: the attempt is over; it gives no more
 	quit    chan struct{} // closed by stop
 	taken   atomic.Int64
@@ -61,8 +61,7 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	switch taken := b.taken.Add(int64(n)); {
 	case n > 0 && len(b.tail) == 0:
 		// Nothing has to move until the server has worked through what is on its way.
-		sending := time.Since(b.begun) - time.Duration(b.state.held.Load())
-		b.state.Watchdog.Allow(sending + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
+		b.state.Watchdog.Allow(time.Since(b.begun) + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
 	case n > 0:
 		b.state.Watchdog.Progress()
 	}
@@ -109,10 +108,12 @@ func (b *followedBody) next(p []byte) (int, error) {
 		}
 	}
 	if !b.whole.Load() {
+		stopped := time.Now()
 		if err := b.state.commit(b.quit); err != nil {
 			return 0, err
 		}
 		b.whole.Store(true)
+		b.begun = b.begun.Add(time.Since(stopped))
 	}
 	if len(b.tail) == 0 {
 		return 0, io.EOF
@@ -259,9 +260,7 @@ func (s *SendState) runCommit(ctx context.Context, reply chan<- error) {
 		return
 	}
 	s.Watchdog.Pause()
-	began := time.Now()
 	refusal := s.BeforeCommit(ctx)
-	s.held.Add(int64(time.Since(began)))
 	s.Watchdog.Progress()
 	switch {
 	case refusal != nil:
