@@ -136,14 +136,7 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 		return s.noResponse(redact.Cause(a.Cause), "", a)
 	case exchange.None, exchange.Network: // below; nothing has failed in the first
 	}
-	detail := s.explainTransport(a)
-	switch {
-	case a.Sent == exchange.Partly && exchange.Reset(a.Cause): // only a reset shows that it was the server's will
-		detail = "the connection ended within the upload, which often means that the server refuses it (size, token): " + detail
-	case a.Sent == exchange.Partly:
-		detail = "the connection ended within the upload: " + detail
-	}
-	return s.noResponse(detail, "", a)
+	return s.noResponse(s.explainTransport(a), "", a)
 }
 
 // explainTransport says why the transport failed, or that it is the caller's own and has words that cannot be printed here.
@@ -152,11 +145,16 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 	standard, ok := s.client.peer.Transport.(*http.Transport)
 	switch {
 	case redact.Known(a.Cause):
-		return detail
 	case !ok:
-		return "the transport given to WithHTTPClient failed: it " + detail + ", which errors.As finds"
+		detail = "the transport given to WithHTTPClient failed: it " + detail + ", which errors.As finds"
 	case standard.Proxy != nil && a.Sent == exchange.Never:
-		return "the proxy in between refused the connection in words of its own; does it let this host through, and reach it?"
+		detail = "the proxy in between refused the connection in words of its own; does it let this host through, and reach it?"
+	}
+	switch {
+	case a.Sent == exchange.Partly && exchange.Reset(a.Cause): // only a reset shows that it was the server's will
+		detail = "the connection ended within the upload, which often means that the server refuses it (size, token): " + detail
+	case a.Sent == exchange.Partly:
+		detail = "the connection ended within the upload: " + detail
 	}
 	return detail
 }

@@ -100,8 +100,8 @@ func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 
 // Follow opens the body for net/http to read. An earlier one of the same attempt is read no more.
 func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
-	b := &followedBody{state: s, announced: announced, streamed: body.Open != nil, reading: make(chan struct{}, 1), quit: make(chan struct{})}
-	if s.commits == nil && b.streamed {
+	b := &followedBody{state: s, announced: announced, reading: make(chan struct{}, 1), quit: make(chan struct{})}
+	if s.commits == nil && body.Open != nil {
 		s.progress, s.commits = make(chan struct{}, 1), make(chan chan error)
 	}
 	b.head, b.tail = body.open()

@@ -67,7 +67,8 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, errRetired
 	}
 	n, err := c.Conn.Write(p)
-	if broken(err) {
+	// The peer has ended the connection, for which each system has a number of its own.
+	if op, ok := errors.AsType[*net.OpError](err); ok && !op.Timeout() && !errors.Is(err, net.ErrClosed) {
 		select {
 		case <-c.over:
 		case <-time.After(writeErrorDelay):
@@ -89,9 +90,3 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 }
 
 func (c *conn) end() { c.once.Do(func() { close(c.over) }) }
-
-// broken reports whether the peer ended the connection. The systems number that differently.
-func broken(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && !op.Timeout() && !errors.Is(err, net.ErrClosed)
-}

@@ -21,7 +21,6 @@ const (
 type followedBody struct {
 	state     *SendState
 	announced bool // by Expect: 100-continue
-	streamed  bool
 
 	reading chan struct{} // full while the source is read
 	head    io.Reader     // nil when it has been read
@@ -128,9 +127,6 @@ func (s *SendState) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 
 // readHead is the reader's Read. In net/http's goroutine nobody could recover a panic of a caller's reader.
 func (b *followedBody) readHead(p []byte) (n int, err error) {
-	if !b.streamed {
-		return b.head.Read(p)
-	}
 	var work Guarded
 	defer func() {
 		if work.returned {
