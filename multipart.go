@@ -2,6 +2,7 @@ package clinicaldoc
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -130,10 +131,8 @@ func (a *AudioSource) sum() (string, error) {
 	u := &upload{audio: a, at: at, hashed: true}
 	defer u.close()
 	head, _ := u.open()
-	if _, err := io.Copy(io.Discard, head); err != nil {
-		return "", err
-	}
-	return u.sentSum(), nil
+	_, err = io.Copy(io.Discard, head)
+	return u.sentSum(), err
 }
 
 // baseName cuts the folders off a path, of this system or another.
@@ -165,10 +164,7 @@ var mediaTypes = map[string]string{
 
 func (a *AudioSource) mediaType() (string, error) {
 	if a.ContentType == "" {
-		if known := mediaTypes[strings.ToLower(filepath.Ext(a.name))]; known != "" {
-			return known, nil
-		}
-		return "application/octet-stream", nil
+		return cmp.Or(mediaTypes[strings.ToLower(filepath.Ext(a.name))], "application/octet-stream"), nil
 	}
 	kind, params, err := mime.ParseMediaType(a.ContentType)
 	formatted := mime.FormatMediaType(kind, params) // empty for a few odd parameters that ParseMediaType lets pass

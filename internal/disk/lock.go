@@ -9,18 +9,15 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
+// What may be in the way of holding a file.
 var (
-	// ErrHeld means that somebody else holds the file.
-	ErrHeld = errors.New("the file is held by another")
-	// ErrNoLocks means that the system or the file system knows no locks.
-	ErrNoLocks = redact.New("the file system knows no locks")
-	// ErrMoved means that the name does not lead to the open file any more.
-	ErrMoved = redact.New("the file was moved or removed, or another stands in its place")
-	// ErrNotPrivate is what all that [CheckPrivate] refuses matches.
+	ErrHeld       = errors.New("the file is held by another")
+	ErrNoLocks    = redact.New("the file system knows no locks")
+	ErrMoved      = redact.New("the file was moved or removed, or another stands in its place")
 	ErrNotPrivate = redact.New("the file is not a private one of this user")
 )
 
-// Why a file is not private.
+// Why a file is not private: all that [CheckPrivate] refuses matches one of these, and [ErrNotPrivate].
 var (
 	ErrOthers     = redact.Fail("it belongs to another user of this machine", ErrNotPrivate)
 	ErrLinked     = redact.Fail("it has another name as well (a hard link)", ErrNotPrivate)

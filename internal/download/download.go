@@ -4,6 +4,7 @@
 package download
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -62,7 +63,7 @@ type Download struct {
 	furthest int64 // the most it ever had
 	counted  int64 // furthest when Next was asked last
 	reported progress
-	size     atomic.Int64      // as others than storage tell it; -1: not known
+	size     atomic.Int64      // as others than storage tell it; 0: not known
 	asked    *exchange.Guarded // asks for it; nil before
 	cancel   context.CancelFunc
 
@@ -79,7 +80,6 @@ func New(source Source, to Target) *Download {
 	d := &Download{source: source, to: to, reported: progress{received: -1}}
 	d.recording, d.received = to.left()
 	d.furthest, d.counted = d.received, d.received
-	d.size.Store(-1)
 	return d
 }
 
@@ -163,7 +163,7 @@ func (d *Download) CheckSize(ctx context.Context) error {
 // length is the recording's: as storage tells it, else as others did by now, else -1.
 func (d *Download) length() int64 {
 	if d.total < 0 {
-		return d.size.Load()
+		return cmp.Or(d.size.Load(), -1)
 	}
 	return d.total
 }
@@ -183,14 +183,10 @@ func (d *Download) askSize(ctx context.Context) {
 		return
 	}
 	ctx, d.cancel = context.WithCancel(ctx)
-	d.asked = exchange.GoGuarded(func() {
-		if size := d.source.Size(ctx); size > 0 {
-			d.size.Store(size)
-		}
-	})
+	d.asked = exchange.GoGuarded(func() { d.size.Store(max(d.source.Size(ctx), 0)) })
 }
 
-// knownSize is the recording's size as others than storage tell it, -1 when they do not.
+// knownSize is the recording's size as others than storage tell it, 0 when they do not.
 func (d *Download) knownSize(ctx context.Context) int64 {
 	d.askSize(ctx)
 	if d.asked != nil {

@@ -46,7 +46,7 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 		watch.Pause() // a slow service is not a stalled storage
 		size := d.knownSize(ctx)
 		watch.Progress()
-		if size < 0 && !marksEnd(resp) {
+		if size == 0 && !marksEnd(resp) {
 			return 0, unexpected("neither storage nor the service tells the recording's length, so that a cut would not be noticed")
 		}
 	}
