@@ -383,7 +383,7 @@ func (op operation) downloadError(err error) error {
 	causes := failure.Causes
 	if failure.Status != 0 {
 		causes = []error{&Error{
-			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: failure.RetryAfter,
+			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: exchange.RetryAfter(failure.Header, time.Now()),
 			Operation: op.name, Method: op.method, Route: op.route,
 		}}
 	}

@@ -1006,6 +1006,9 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, logout)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
+		refusal, ok := errors.AsType[*clinicaldoc.Error](err)
+		require.True(t, ok)
+		assert.Equal(t, 20*time.Second, refusal.RetryAfter)
 	})
 }
 

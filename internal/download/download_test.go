@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,7 +67,7 @@ func TestNextStopsWhereNothingHelps(t *testing.T) {
 	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Causes: []error{ErrChanged}}, unexpected(textDocument)} {
 		assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(failedWith(err)))
 	}
-	after := &Error{Status: 503, Then: Retry, RetryAfter: time.Minute}
+	after := &Error{Status: 503, Then: Retry}
 	d := newTest(io.Discard)
 	assert.Equal(t, exchange.Next{Retry: true, Failures: 1}, d.Next(failedWith(after)))
 	d.source.MaxRetries = 0
@@ -88,7 +87,7 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 		assert.NotErrorIs(t, err, exchange.ErrUnexpected, status)
 		assert.Equal(t, want, failure.Then, status)
 		assert.Equal(t, status, failure.Status)
-		assert.Equal(t, 7*time.Second, failure.RetryAfter)
+		assert.Equal(t, "7", failure.Header.Get("Retry-After"))
 		assert.Equal(t, "1", failure.Header.Get("X-Request-Id"))
 		assert.NotContains(t, failure.Error(), "SYNTHETIC")
 		redirects := status == 301 || status == 307

@@ -2,7 +2,6 @@ package download
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -15,9 +14,8 @@ type Error struct {
 	Then   Then    // what could help
 
 	// Of a response whose status says no; else zero.
-	Status     int
-	Header     http.Header
-	RetryAfter time.Duration
+	Status int
+	Header http.Header
 }
 
 // What an [Error] may match besides [exchange.ErrUnexpected].

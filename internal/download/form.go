@@ -51,11 +51,8 @@ func isDocument(head []byte) bool {
 	if strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml") {
 		return true
 	}
-	if !isText(head) {
-		return false
-	}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
-	return len(text) > 0 && strings.IndexByte("<{[", text[0]) >= 0 || json.Valid(text)
+	return isText(head) && (bytes.IndexAny(text, "<{[") == 0 || json.Valid(text))
 }
 
 // isText reports whether the bytes are UTF-8 without control characters; the last character may be cut off.

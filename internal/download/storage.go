@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -115,7 +114,7 @@ func judge(resp *http.Response) error {
 		return unexpected("storage responded " + redact.Status(status) + " instead of a recording")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
-	err := &Error{Status: status, Header: resp.Header, RetryAfter: exchange.RetryAfter(resp.Header, time.Now())}
+	err := &Error{Status: status, Header: resp.Header}
 	advice := ""
 	switch {
 	case status >= 300 && status <= 399 && status != http.StatusNotModified:
