@@ -65,11 +65,11 @@ func failed(what string, err error) error {
 	return &Error{Text: what + ": " + redact.Cause(err), Causes: []error{err}}
 }
 
-func unexpected(text string) error {
-	return &Error{Text: text, Causes: []error{exchange.ErrUnexpected}}
+func unexpected(text string, causes ...error) error {
+	return &Error{Text: text, Causes: append(causes, exchange.ErrUnexpected)}
 }
 
 func sizeMismatch(text string) error {
 	const advice = " (the note's audio.size); if the service re-encodes recordings, set DownloadParams.IgnoreSize"
-	return &Error{Text: text + advice, Causes: []error{ErrSizeMismatch, exchange.ErrUnexpected}}
+	return unexpected(text+advice, ErrSizeMismatch)
 }

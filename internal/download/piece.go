@@ -102,16 +102,12 @@ func (p *Piece) accept(resp *http.Response) error {
 	case known && now != p.recording:
 		return &Error{Text: "storage has another recording than when it was opened; open it again", Causes: []error{ErrChanged}}
 	case whole:
-		return unsupported("storage responds with the whole recording to a request for a part")
+		return unexpected("storage responds with the whole recording to a request for a part; download it instead", errors.ErrUnsupported)
 	case start != p.received || total <= start:
 		return unexpected("storage responded with another part than the requested one")
 	case now.etag == "":
-		return unsupported("storage gives no strong ETag, so that parts could be of two recordings")
+		return unexpected("storage gives no strong ETag, so that parts could be of two recordings; download it instead", errors.ErrUnsupported)
 	}
 	p.recording = now
 	return nil
-}
-
-func unsupported(text string) error {
-	return &Error{Text: text + "; download it instead", Causes: []error{exchange.ErrUnexpected, errors.ErrUnsupported}}
 }
