@@ -161,7 +161,7 @@ type AudioStream struct {
 	at    int64      // where Read is
 	start int64      // where ahead is
 	ahead []byte     // bytes that are here already
-	fault error      // which ended them
+	fault error      // which ended them, and comes when they are read; Seek forgets it
 }
 
 // Size is the recording's size in bytes, never 0.
@@ -219,11 +219,7 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	}
-	if end := a.start + int64(len(a.ahead)); a.at < a.start || a.at >= end {
-		if err := a.fault; err != nil && a.at == end {
-			a.fault = nil
-			return 0, err
-		}
+	if end := a.start + int64(len(a.ahead)); a.fault == nil && (a.at < a.start || a.at >= end) {
 		size := minAhead
 		if a.at == end {
 			size = max(size, min(2*len(a.ahead), maxAhead))
@@ -232,13 +228,14 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 			a.ahead = make([]byte, size)
 		}
 		n, err := a.ReadAt(a.ahead[:size], a.at)
-		a.start, a.ahead, a.fault = a.at, a.ahead[:n], nil
-		if n == 0 {
-			return 0, err
-		}
-		a.fault = err
+		a.start, a.ahead, a.fault = a.at, a.ahead[:n], err
 	}
 	n := copy(p, a.ahead[a.at-a.start:])
+	if n == 0 {
+		err := a.fault
+		a.fault = nil
+		return 0, err
+	}
 	a.at += int64(n)
 	return n, nil
 }
