@@ -2,6 +2,7 @@ package download
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -127,6 +128,32 @@ func TestAPartThatCannotBeFinishedIsLeft(t *testing.T) {
 	_, size := again.left()
 	assert.EqualValues(t, 999, size)
 	again.Leave()
+}
+
+// stuck is a companion that cannot be removed.
+type stuck struct{ disk.Record }
+
+func (s stuck) Remove() error {
+	_ = s.Record.Close()
+	return errors.New("synthetic")
+}
+
+// The recording is there, whatever becomes of the companion, and the next download begins anew.
+func TestACompanionThatStaysHarmsNobody(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	p := begun(t, path, audio(1000))
+	p.companion = stuck{p.companion}
+	require.NoError(t, p.Finish())
+	p.Leave()
+	require.FileExists(t, path)
+	require.FileExists(t, beside(path, ".json"))
+	next, err := OpenPart(t.Context(), path, of)
+	require.NoError(t, err)
+	_, size := next.left()
+	assert.Zero(t, size)
+	next.Leave()
+	assert.NoFileExists(t, beside(path, ".json"))
 }
 
 // described is what the companion says, read by who has it locked: on Windows nobody else can.
