@@ -102,12 +102,8 @@ func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 		return r, empty
 	case jsonscan.Bool:
 		r.opaque = d.Bool()
-	case jsonscan.String:
-		r = textReference(d.TextBytes())
-	case jsonscan.Number:
-		r = numberReference(d.Raw())
 	default:
-		d.Skip()
+		r = literalReference(d)
 	}
 	return r, r.IsZero()
 }
@@ -119,8 +115,9 @@ func idReference(d *jsonscan.Decoder, other string) Reference {
 	return r
 }
 
-func textReference(text []byte) Reference {
-	text = bytes.TrimSpace(text)
+// literalReference reads a number or a text, or null, which says nothing.
+func literalReference(d *jsonscan.Decoder) Reference {
+	text, _ := literal(d)
 	if len(text) == 0 {
 		return Reference{}
 	}
@@ -128,10 +125,6 @@ func textReference(text []byte) Reference {
 	if len(bytes.Trim(text, "0123456789+-.eE")) > 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return Reference{opaque: true}
 	}
-	return numberReference(text)
-}
-
-func numberReference(digits []byte) Reference {
-	id, ok := exactID(digits)
+	id, ok := exactID(text)
 	return Reference{id: id, conflict: !ok}
 }
