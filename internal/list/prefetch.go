@@ -16,8 +16,6 @@ type Line[P comparable, V any] struct {
 
 	last    P // the position that was begun last
 	pending []*future[P, V]
-	flights context.Context // of those begun since Stop
-	cancel  context.CancelFunc
 }
 
 // NewLine returns a line of which up to depth values are under way, or wait to be read; with 0, each is fetched when it is
@@ -28,10 +26,12 @@ func NewLine[P comparable, V any](ctx context.Context, depth int, fetch func(con
 
 // future is a value to come.
 type future[P comparable, V any] struct {
-	at    P
-	work  *exchange.Guarded
-	value V
-	err   error
+	at     P
+	ctx    context.Context // ended by a failure
+	cancel context.CancelFunc
+	work   *exchange.Guarded
+	value  V
+	err    error
 }
 
 // Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts there.
@@ -44,22 +44,15 @@ func (l *Line[P, V]) Get(at P) (V, error) {
 		l.begin(at)
 	}
 	f := l.pending[0]
-	l.pending[0] = nil // or the line would hold the value
-	l.pending = l.pending[1:]
+	l.pending = slices.Delete(l.pending, 0, 1) // which also lets go of the value
+	defer f.cancel()
 	f.work.Wait()
 	return f.value, f.err
 }
 
 // LookAhead begins to fetch what follows, as far as next knows of it and the depth allows. After a failure nothing is of use.
 func (l *Line[P, V]) LookAhead() {
-	failed := func(f *future[P, V]) bool {
-		select {
-		case <-f.work.Done():
-			return f.err != nil
-		default:
-			return false
-		}
-	}
+	failed := func(f *future[P, V]) bool { return f.ctx.Err() != nil }
 	for len(l.pending) < l.depth && !slices.ContainsFunc(l.pending, failed) {
 		at, ok := l.next(l.last)
 		if !ok {
@@ -70,22 +63,21 @@ func (l *Line[P, V]) LookAhead() {
 }
 
 func (l *Line[P, V]) begin(at P) {
-	if l.cancel == nil {
-		l.flights, l.cancel = context.WithCancel(l.ctx) //nolint:gosec // Stop calls it
-	}
-	ctx, f := l.flights, &future[P, V]{at: at, err: context.Canceled}
-	f.work = exchange.GoGuarded(func() { f.value, f.err = l.fetch(ctx, at) })
+	f := &future[P, V]{at: at}
+	f.ctx, f.cancel = context.WithCancel(l.ctx)
+	f.work = exchange.GoGuarded(func() {
+		if f.value, f.err = l.fetch(f.ctx, at); f.err != nil {
+			f.cancel()
+		}
+	})
 	l.pending, l.last = append(l.pending, f), at
 }
 
 // Stop gives up what was not read and returns when nothing of it is left.
 func (l *Line[P, V]) Stop() {
-	if l.cancel == nil {
-		return
-	}
-	l.cancel()
 	for _, f := range l.pending {
 		defer f.work.Wait() //nolint:gocritic // all of them, also if one panics
+		f.cancel()
 	}
-	l.pending, l.cancel = nil, nil
+	l.pending = nil
 }
