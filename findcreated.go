@@ -711,9 +711,7 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 // matter.
 func (l *search) list(ctx context.Context) (creates.Look, error) {
 	var order creates.Order // of this walk
-	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
-		Fetch: l.fetch, Rule: list.Twice, MaxSize: maxPerPage, Orders: SortLatest.orders(),
-	}) {
+	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: l.fetch, Rule: list.Twice}) {
 		incomplete, ok := errors.AsType[*list.IncompleteError](err)
 		switch {
 		case ok && incomplete.Err == nil:
@@ -722,7 +720,7 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 			return creates.LookRefused, incomplete.Err
 		case err != nil:
 			return creates.LookRefused, err
-		case visit.Value.at == list.Position{}: // a walk begins
+		case visit.At == list.Position{}: // a walk begins
 			order = nil
 		case len(order) >= maxSearchedRows:
 			return creates.LookRefused, errTooMany
@@ -780,7 +778,7 @@ func (l *search) readClocks(asked time.Time) {
 // other order is requested once; a request that fails shows nothing, and is an error if the service wants a pause.
 func (l *search) followsOrder(ctx context.Context, order creates.Order) (bool, error) {
 	if !l.orderKnown {
-		_, page, err := l.fetch(ctx, list.Position{Order: string(SortOldest), Size: 1})
+		_, page, err := l.fetch(ctx, list.Position{Size: 1, Reversed: true})
 		if l.heed(err); l.retryAfter > 0 {
 			return false, err
 		}

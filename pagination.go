@@ -1,6 +1,7 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type PageMeta struct {
 func (p *Page[T]) HasNext() bool { return p.more }
 
 const (
-	maxPerPage  = 100
+	maxPerPage  = list.MaxSize
 	maxPrefetch = 64
 )
 
@@ -99,21 +100,15 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 			return
 		}
 		for key := range d.Fields() {
-			switch object := d.Kind() == jsonscan.Object; {
-			case string(key) == own, string(key) == "data" && d.Kind() == jsonscan.Array:
+			switch name, kind := string(key), d.Kind(); {
+			case name == own, name == "data" && kind == jsonscan.Array:
 				rows(d)
-			case string(key) == "meta" && object:
+			case kind == jsonscan.Object && (name == "meta" || name == "links"):
 				for key := range d.Fields() {
-					page.fillMeta(string(key), d)
-				}
-			case string(key) == "links" && object:
-				for key := range d.Fields() {
-					if string(key) == "next" {
-						page.fillMeta("next_page_url", d)
-					}
+					page.fillMeta(name+"."+string(key), d)
 				}
 			default:
-				page.fillMeta(string(key), d)
+				page.fillMeta("meta."+name, d)
 			}
 		}
 	})
@@ -127,9 +122,9 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	numbers := map[string]*int{
-		"current_page": &p.Meta.CurrentPage, "last_page": &p.Meta.LastPage, "per_page": &p.Meta.PerPage, "total": &p.Meta.Total,
+		"meta.current_page": &p.Meta.CurrentPage, "meta.last_page": &p.Meta.LastPage, "meta.per_page": &p.Meta.PerPage, "meta.total": &p.Meta.Total,
 	}
-	texts := map[string]*string{"next_cursor": &p.Meta.NextCursor, "next_page_url": &p.nextURL}
+	texts := map[string]*string{"meta.next_cursor": &p.Meta.NextCursor, "meta.next_page_url": &p.nextURL, "links.next": &p.nextURL}
 	if to := numbers[key]; to != nil {
 		*to = int(tolerant.IntegerOrZero(d))
 	}
@@ -190,7 +185,6 @@ type noteList struct {
 // fetchedPage is a page with the response it came in: several under way must not share one.
 type fetchedPage struct {
 	*Page[ProgressNote]
-	at       list.Position
 	response Response
 }
 
@@ -215,8 +209,7 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 			}
 			l := noteList{l.service, l.params, []CallOption{call.options.inherited()}, call.options.response} // each range has its own
 			for visit, err := range list.Through(ctx, list.List[fetchedPage]{
-				Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch,
-				Rule: rule, MaxSize: maxPerPage, Orders: l.params.Sort.orders(),
+				Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch, Rule: rule,
 			}) {
 				if l.response != nil {
 					*l.response = visit.Value.response
@@ -236,11 +229,14 @@ func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
 }
 
 func (l noteList) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
-	got := fetchedPage{at: at}
+	var got fetchedPage
 	params, opts := l.params, l.opts
 	params.Page, params.Cursor = at.Number, at.Cursor
-	if at.Order != "" {
-		params.Sort, params.PerPage = Sort(at.Order), at.Size
+	if at.Size > 0 {
+		params.PerPage, params.Sort = at.Size, cmp.Or(params.Sort, SortLatest)
+	}
+	if at.Reversed {
+		params.Sort = map[Sort]Sort{SortLatest: SortOldest, SortOldest: SortLatest}[params.Sort]
 	}
 	if l.response != nil {
 		opts = append(slices.Clip(opts), WithResponse(&got.response))
@@ -250,22 +246,14 @@ func (l noteList) fetch(ctx context.Context, at list.Position) (list.Page, fetch
 		return list.Page{}, got, err
 	}
 	got.Page = page
-	read := list.Page{
-		Rows: make([]int64, len(page.Items)), SaysIfMore: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
+	rows := make([]int64, len(page.Items))
+	for i := range rows {
+		rows[i] = page.Items[i].ID
+	}
+	return list.Page{
+		Rows: rows, SaysIfMore: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
 		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
-	}
-	for i := range page.Items {
-		read.Rows[i] = page.Items[i].ID
-	}
-	return read, got, nil
-}
-
-// orders are both orders of a list, the one that is not wanted first.
-func (s Sort) orders() [2]string {
-	if s == SortOldest {
-		return [...]string{string(SortLatest), string(SortOldest)}
-	}
-	return [...]string{string(SortOldest), string(SortLatest)}
+	}, got, nil
 }
 
 // listError gives a list that cannot be shown to be whole its public error.

@@ -33,21 +33,21 @@ func TestDecide(t *testing.T) {
 	// gap, before, new, says, more, stuck, stale, recount
 	table := map[string]list.Step{
 		"yy......": list.Back,
-		"yn......": list.Lost,
+		"yn......": list.BeforeStart,
 		"n...n...": list.Last,
 		"n.nny..n": list.Check,
-		"n.nnyy.y": list.Stall,
-		"n.nnynyy": list.Stall,
+		"n.nnyy.y": list.NoProgress,
+		"n.nnynyy": list.NoProgress,
 		"n.nnynny": list.Next,
-		"n.nyyy..": list.Stall,
-		"n.nyyny.": list.Stall,
+		"n.nyyy..": list.NoProgress,
+		"n.nyyny.": list.NoProgress,
 		"n.nyynn.": list.Next,
-		"n.y.yy..": list.Stall,
+		"n.y.yy..": list.NoProgress,
 		"n.y.yn..": list.Next,
 	}
 	for bits := range 1 << 8 {
 		f := flagsOf(bits, 8)
-		o := list.Observation{Gap: f[0], Before: f[1], New: f[2], SaysIfMore: f[3], More: f[4], Stuck: f[5], Stale: f[6], Recount: f[7]}
+		o := list.Observation{Page: list.Page{SaysIfMore: f[3], More: f[4], Stuck: f[5]}, Gap: f[0], Before: f[1], New: f[2], Stale: f[6], Recount: f[7]}
 		rows := 0
 		for pattern, step := range table {
 			if matches(pattern, f...) {

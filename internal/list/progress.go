@@ -34,22 +34,19 @@ type Progress struct {
 
 	shown     *IDSet // rows of all walks
 	walks     int
+	known     int // rows that were shown before this walk
 	before    int // rows of the walk before this one
 	announced int // the total with which this walk began
-	foundNew  bool
 
 	seen   *IDSet // rows of this walk; in the first the same as shown
 	pages  int    // of this walk that were used
 	latest Page   // the page used last
 	stale  int    // pages in a row without a new row
-	edge   edge
-}
 
-// edge is a page whose rows were left. Once the page before it was read again, and the list had not grown
-// meanwhile, nothing unseen lies before it, even if the list shrinks once more: without it, deletions behind the
-// reader could hold it up for ever.
-type edge struct {
-	Page
+	// A page whose rows were left. It is sure once the page before it was read again, and the list had not grown meanwhile:
+	// then nothing unseen lies before it, even if the list shrinks once more. Without it, deletions behind the reader could
+	// hold it up for ever.
+	edge Page
 	sure bool
 }
 
@@ -62,14 +59,15 @@ func NewProgress(start int, rule Rule) *Progress {
 // Classify says how to go on after a page that was read, and which of its rows no walk has shown yet.
 func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 	step = Decide(Observation{
-		Gap:        w.gap(p),
-		Before:     p.Number > max(w.start, 1),
-		New:        slices.ContainsFunc(p.Rows, func(id int64) bool { return !w.seen.Has(id) }),
-		SaysIfMore: p.SaysIfMore, More: p.More, Stuck: p.Stuck, Recount: p.Recount,
-		Stale: w.stale+1 >= maxStale,
+		Page:    p,
+		Gap:     w.gap(p),
+		Before:  p.Number > w.start,
+		New:     slices.ContainsFunc(p.Rows, func(id int64) bool { return !w.seen.Has(id) }),
+		Stale:   w.stale+1 >= maxStale,
+		Recount: p.Number == 1,
 	})
 	if step == Back {
-		w.edge = edge{Page: p}
+		w.edge, w.sure = p, false
 		return step, nil
 	}
 	return step, w.use(p)
@@ -78,10 +76,7 @@ func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 // Before is the number of the page to read after Back: the one before p, or the last if there are fewer by now.
 func (w *Progress) Before(p Page) int {
 	number := p.Number - 1
-	if p.Last > 0 {
-		number = min(number, p.Last)
-	}
-	return max(number, w.start, 1)
+	return max(w.start, min(number, cmp.Or(p.Last, number)))
 }
 
 // FoundMissing reports whether a walk that was made only to find missing rows has found them. A total that falls meanwhile may
@@ -92,20 +87,22 @@ func (w *Progress) FoundMissing() bool {
 
 // Finish says what the end of a walk means, which came early if no row after it matters: Whole, Again or why the list is not
 // whole. After Again it is the progress of a new walk.
-func (w *Progress) Finish(early bool) Reason {
-	short := !early && w.short()
+func (w *Progress) Finish(early bool) Step {
+	short, foundNew := !early && w.short(), w.shown.Len() > w.known
 	verify := w.rule == Verified || w.rule == Twice && w.walks == 1 && w.pages > 1
 	exhausted := w.walks == maxWalks || w.rule == Twice && w.walks == 2
 	switch {
-	case !short && (!verify || !w.foundNew && w.seen.Len() >= w.before):
+	case !short && (!verify || !foundNew && w.seen.Len() >= w.before):
 		return Whole
-	case short && (exhausted || !w.foundNew):
+	case short && (exhausted || !foundNew):
 		return TooFew
 	case exhausted:
 		return Unstable
 	}
-	known := Page{Total: w.latest.Total, Size: w.latest.Size}
-	*w = Progress{start: w.start, rule: w.rule, walks: w.walks + 1, before: w.seen.Len(), announced: known.Total, shown: w.shown, seen: new(IDSet), latest: known}
+	*w = Progress{
+		start: w.start, rule: w.rule, shown: w.shown, walks: w.walks + 1, known: w.shown.Len(), before: w.seen.Len(),
+		announced: w.latest.Total, seen: new(IDSet), latest: Page{Total: w.latest.Total, Size: w.latest.Size},
+	}
 	return Again
 }
 
@@ -115,10 +112,8 @@ func (w *Progress) short() bool {
 	switch {
 	case w.rule == Twice:
 		return min(cmp.Or(w.announced, total), total) > w.seen.Len()
-	case w.rule == AsGiven, w.start == 0, w.start > 1 && size < 1:
-		return false // how many lie before the start is not known
-	case w.start > 1 && w.start-1 > total/size:
-		return false
+	case w.rule == AsGiven, w.start == 0, w.start > 1 && (size < 1 || w.start-1 > total/size):
+		return false // how many lie before the start is not known, or all do
 	}
 	return total-(w.start-1)*size > w.shown.Len()
 }
@@ -137,17 +132,14 @@ func (w *Progress) use(p Page) (fresh []int) {
 			fresh = append(fresh, i)
 		}
 	}
-	w.foundNew = w.foundNew || len(fresh) > 0
-	w.edge.sure = w.edge.Number == p.Number+1 && p.Total <= w.edge.Total && p.Last <= w.edge.Last
+	w.sure = w.edge.Number == p.Number+1 && p.Total <= w.edge.Total && p.Last <= w.edge.Last
 	if w.pages++; w.pages == 1 && w.rule == Twice {
 		w.announced = p.Total
 	}
 	if p.Total == 0 && len(p.Rows) > 0 {
 		p.Total = w.latest.Total // not known here; of an empty page it may be the truth
 	}
-	if p.Last == 0 {
-		p.Last = w.latest.Last
-	}
+	p.Last = cmp.Or(p.Last, w.latest.Last)
 	p.Rows = nil // not held on to
 	w.latest = p
 	return fresh
@@ -156,14 +148,10 @@ func (w *Progress) use(p Page) (fresh []int) {
 // gap reports whether rows that were not seen may lie between those that were and this page.
 func (w *Progress) gap(p Page) bool {
 	switch {
-	case w.rule == AsGiven, p.Number < 2:
-		return false // a cursor says behind which row it stands, and before the first page is nothing
-	case w.seen.Has(p.first()):
+	case w.rule == AsGiven, w.seen.Has(p.first()), w.sure && w.edge.first() == p.first():
 		return false
-	case w.edge.sure && w.edge.first() == p.first():
-		return false
-	case w.latest.Number == 0:
-		return false // nothing was seen before it
+	case p.Number < 2, w.latest.Number == 0:
+		return false // a cursor says behind which row it stands; before the first page is nothing, or nothing was seen
 	}
 	return p.Number != w.latest.Number+1 || w.shrunk(p)
 }

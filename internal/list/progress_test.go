@@ -133,14 +133,14 @@ func TestAWalkFromTheMiddleDoesNotGoBeforeItsStart(t *testing.T) {
 	progress := list.NewProgress(2, list.Complete)
 	classify(t, progress,
 		visit{numbered(2, 12, 4, 5, 6), list.Next}, visit{numbered(3, 11, 8, 9, 10), list.Back}, visit{numbered(2, 11, 5, 6, 7), list.Next},
-		visit{numbered(3, 6), list.Back}, visit{numbered(2, 6, 10, 11, 12), list.Lost})
+		visit{numbered(3, 6), list.Back}, visit{numbered(2, 6, 10, 11, 12), list.BeforeStart})
 }
 
 func TestPagesWithoutANewRowAreFew(t *testing.T) {
 	t.Parallel()
 	same := numbered(1, 300, 1, 2, 3)
 	at := func(number int) list.Page { p := same; p.Number = number; return p }
-	classify(t, list.NewProgress(1, list.Complete), visit{at(1), list.Next}, visit{at(2), list.Next}, visit{at(3), list.Next}, visit{at(4), list.Stall})
+	classify(t, list.NewProgress(1, list.Complete), visit{at(1), list.Next}, visit{at(2), list.Next}, visit{at(3), list.Next}, visit{at(4), list.NoProgress})
 
 	// Going back does not count, so that it never takes a walk's patience; but each time ends in a page that does.
 	changing := func(total int) list.Page { return numbered(2, total, int64(1000+total), 5, 6) }
@@ -148,7 +148,7 @@ func TestPagesWithoutANewRowAreFew(t *testing.T) {
 		visit{numbered(1, 100, 1, 2, 3), list.Next}, visit{changing(99), list.Back},
 		visit{numbered(1, 99, 1, 2, 3), list.Next}, visit{changing(98), list.Back},
 		visit{numbered(1, 98, 1, 2, 3), list.Next}, visit{changing(97), list.Back},
-		visit{numbered(1, 97, 1, 2, 3), list.Stall})
+		visit{numbered(1, 97, 1, 2, 3), list.NoProgress})
 }
 
 func TestCursorsNeedNoWayBack(t *testing.T) {
@@ -191,7 +191,7 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 	for name, tt := range map[string]struct {
 		start  int
 		page   list.Page
-		ending list.Reason
+		ending list.Step
 	}{
 		"from the second page":             {2, numbered(2, 6, 4, 5, 6), list.Whole},
 		"short from the second page":       {2, numbered(2, 6, 4, 5), list.Again},
@@ -281,7 +281,7 @@ func TestTwice(t *testing.T) {
 	assert.Equal(t, list.Whole, progress.Finish(false), "a single page came at one moment")
 
 	progress = list.NewProgress(1, list.Twice)
-	for walk, ending := range []list.Reason{list.Again, list.Whole} {
+	for walk, ending := range []list.Step{list.Again, list.Whole} {
 		born := int64(10 * (walk + 1))
 		classify(t, progress, visit{numbered(1, 5, born, 1, 2), list.Next}, visit{numbered(2, 6, 3, 4), list.Last})
 		assert.False(t, progress.FoundMissing())
@@ -289,7 +289,7 @@ func TestTwice(t *testing.T) {
 	}
 
 	progress = list.NewProgress(1, list.Twice)
-	for _, ending := range []list.Reason{list.Again, list.TooFew} {
+	for _, ending := range []list.Step{list.Again, list.TooFew} {
 		classify(t, progress, visit{numbered(1, 5, 1, 2, 3), list.Next}, visit{numbered(2, 5, 4), list.Last})
 		assert.Equal(t, ending, progress.Finish(false), "a row is missing in this very walk")
 	}
@@ -300,7 +300,7 @@ func TestTwice(t *testing.T) {
 
 	unknown := list.Page{Number: 1, Rows: []int64{1}, SaysIfMore: true, More: true}
 	progress = list.NewProgress(1, list.Twice)
-	for _, ending := range []list.Reason{list.Again, list.TooFew} {
+	for _, ending := range []list.Step{list.Again, list.TooFew} {
 		classify(t, progress, visit{unknown, list.Next}, visit{numbered(2, 6, 2, 3), list.Last})
 		assert.Equal(t, ending, progress.Finish(false), "a total that only the last page tells counts")
 	}

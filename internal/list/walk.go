@@ -13,15 +13,16 @@ import (
 	"slices"
 )
 
+// MaxSize is how many rows a page can have at most.
+const MaxSize = 100
+
 // List is a list to walk through.
 type List[V any] struct {
 	// Fetch requests a page and returns what it says.
-	Fetch   func(ctx context.Context, at Position) (Page, V, error)
-	Start   Position  // of the first page to read
-	Ahead   int       // how many pages may be requested before they are needed
-	Rule    Rule      // what ends the walk
-	MaxSize int       // most rows of a page
-	Orders  [2]string // both orders of the list, the one that is not wanted first
+	Fetch func(ctx context.Context, at Position) (Page, V, error)
+	Start Position // of the first page to read
+	Ahead int      // how many pages may be requested before they are needed
+	Rule  Rule     // what ends the walk
 }
 
 // Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
@@ -29,9 +30,9 @@ type Position struct {
 	Number int
 	Cursor string
 
-	// The list in another way than it is wanted: in this order and with pages of this size. Zero: as it is wanted.
-	Order string
-	Size  int
+	// The list in another way than it is wanted: with pages of this size, if that is not 0, and perhaps in the other order.
+	Size     int
+	Reversed bool
 }
 
 // Page is what a page says of itself and of its list.
@@ -45,21 +46,23 @@ type Page struct {
 	Size       int     // rows of a full page; 0: not known
 
 	// What the walk adds.
-	Number  int  // from 1; 0: it stands at a cursor
-	Stuck   bool // there is no way to the page that follows
-	Recount bool // it was requested only to learn whether pages are counted from 0 or from 1
+	Number int  // from 1; 0: it stands at a cursor
+	Stuck  bool // there is no way to the page that follows
 }
 
 // Visit is a page that was read.
 type Visit[V any] struct {
+	At     Position
 	Value  V
 	New    []int // indexes of its rows that are to be shown; no row is shown twice
 	Enough *bool // to be set if no row after it matters; nil: no page follows
+
+	page Page
 }
 
 // IncompleteError says why a list cannot be shown to be whole.
 type IncompleteError struct {
-	Reason Reason
+	Reason Step
 	Err    error // of a request that would have shown it; else nil
 }
 
@@ -70,34 +73,14 @@ func (e *IncompleteError) LooksUnsupported() bool {
 	return e.Reason == NoProgress || e.Reason == MoreExist || e.Reason == NotKnown
 }
 
-// Reason says why a list cannot be shown to be whole.
-type Reason string
-
-// The reasons, and those for none.
-const (
-	Whole Reason = ""
-	Again Reason = "walk once more from the start"
-
-	NoProgress  Reason = "page after page brings no new row"
-	BeforeStart Reason = "so many rows were deleted that some may stand before the page it began with"
-	TooFew      Reason = "the service announces more rows than it gives"
-	Unstable    Reason = "walk after walk brings new rows"
-	MoreExist   Reason = "more rows exist than its pages show"
-	NotKnown    Reason = "it is not known whether more rows exist"
-)
-
 // Through walks through a list. An error is yielded once, with what was fetched beside it, and ends the walk. Nothing is
 // under way any more when it has ended, however it did.
 func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error] {
 	return func(yield func(Visit[V], error) bool) {
 		w := &walker[V]{list: list, progress: NewProgress(list.Start.number(), list.Rule)}
-		w.pages = NewLine(ctx, list.Ahead, func(ctx context.Context, at Position) (fetched[V], error) {
-			page, value, err := list.Fetch(ctx, at)
-			page.Recount = at.Number == 1 && list.Start == Position{}
-			return fetched[V]{at.add(page), value}, err
-		}, w.next)
+		w.pages = NewLine(ctx, list.Ahead, w.fetch, w.next)
 		if err := w.walk(yield); err != nil {
-			yield(Visit[V]{Value: w.latest.value}, err)
+			yield(w.latest, err)
 		}
 	}
 }
@@ -105,99 +88,81 @@ func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error
 type walker[V any] struct {
 	list     List[V]
 	progress *Progress
-	pages    *Line[Position, fetched[V]]
-	at       Position // of the page read last
-	latest   fetched[V]
-}
-
-type fetched[V any] struct {
-	page  Page
-	value V
+	pages    *Line[Position, Visit[V]]
+	latest   Visit[V] // the page read last
 }
 
 // walk gets a page, decides from what it says, yields its new rows and goes on from there. It returns nil at the end and
 // after a break.
-func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
+func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
 	defer w.pages.Stop()
 	for at := w.list.Start; ; {
-		page, err := w.get(at)
-		if err != nil {
+		if w.latest, err = w.pages.Get(at); err != nil {
 			return err
 		}
-		step, fresh := w.progress.Classify(page)
-		early, visit := false, Visit[V]{Value: w.latest.value, New: fresh}
+		visit, early := w.latest, false
+		step, fresh := w.progress.Classify(visit.page)
 		if step == Next {
 			w.pages.LookAhead() // not earlier: the page may have shown that there is nothing to look for
 			visit.Enough = &early
 		}
-		if !yield(visit, nil) || w.progress.FoundMissing() {
+		visit.New = fresh
+		if !yield(visit, nil) || w.progress.FoundMissing() || step != Next && w.list.Rule == AsGiven {
 			return nil
 		}
-		if early {
-			step = Last
+		if step == Check {
+			step, err = w.confirm(visit.page)
+		}
+		if step == Last || early {
+			step = w.progress.Finish(early)
 		}
 		switch step {
 		case Next:
-			at = at.after(page)
+			at = at.after(visit.page)
 		case Back:
-			at = Position{Number: w.progress.Before(page)}
-		default:
-			again, err := w.end(step, page, early)
-			if !again {
-				return err
-			}
+			at = Position{Number: w.progress.Before(visit.page)}
+		case Again:
 			at = w.list.Start
+		case Whole:
+			return nil
+		default:
+			return &IncompleteError{step, err}
 		}
 	}
-}
-
-// end finds out what the last page of a walk means.
-func (w *walker[V]) end(step Step, page Page, early bool) (again bool, err error) {
-	reason := Whole
-	switch {
-	case w.list.Rule == AsGiven:
-		return false, nil
-	case step == Stall:
-		reason = NoProgress
-	case step == Lost:
-		reason = BeforeStart
-	case step == Check:
-		reason, err = w.confirm(page)
-	}
-	if reason == Whole {
-		reason = w.progress.Finish(early)
-	}
-	if reason == Whole || reason == Again {
-		return reason == Again, nil
-	}
-	return false, &IncompleteError{reason, err}
 }
 
 // confirm is for a list of which nothing is known, where a page repeats what was seen: because everything came at once, or
 // because the service does not know how pages are selected. Proof of the first is that the list in its other order begins
 // with the row at which the walk ended; or that more rows than were seen are requested and none comes, from a service that
 // follows the size.
-func (w *walker[V]) confirm(repeated Page) (Reason, error) {
-	seen, last := w.progress.seen.Len(), repeated.Rows[len(repeated.Rows)-1]
-	looks := []Position{{Order: w.list.Orders[0], Size: min(seen+1, w.list.MaxSize)}, {Order: w.list.Orders[1], Size: 1}}
-	for _, look := range looks {
-		page, err := w.get(look)
-		switch {
+func (w *walker[V]) confirm(repeated Page) (_ Step, err error) {
+	seen, last := w.progress.seen, repeated.Rows[len(repeated.Rows)-1]
+	for _, look := range []Position{{Reversed: true, Size: min(seen.Len()+1, MaxSize)}, {Size: 1}} {
+		w.latest, err = w.pages.Get(look)
+		switch page := w.latest.page; {
 		case err != nil:
 			return NotKnown, err
-		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !w.progress.seen.Has(id) }):
+		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !seen.Has(id) }):
 			return MoreExist, nil
-		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen < w.list.MaxSize:
-			return Whole, nil
+		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen.Len() < MaxSize:
+			return Last, nil
 		}
 	}
 	return NotKnown, nil
 }
 
-func (w *walker[V]) get(at Position) (Page, error) {
-	got, err := w.pages.Get(at)
-	w.at, w.latest = at, got
-	return got.page, err
+// fetch requests a page and completes what it says.
+func (w *walker[V]) fetch(ctx context.Context, at Position) (Visit[V], error) {
+	page, value, err := w.list.Fetch(ctx, at)
+	page.Number = at.number()
+	page.Stuck = at.Cursor != "" && (page.Cursor == "" || page.Cursor == at.Cursor)
+	switch {
+	case at.Cursor != "" && page.Cursor == "":
+		page.More = page.SaysIfMore && page.More // without a cursor there is no way on
+	case !page.SaysIfMore && page.Last > 0:
+		page.SaysIfMore, page.More = true, page.Number < page.Last
+	}
+	return Visit[V]{At: at, Value: value, page: page}, err
 }
 
 // next is the page after another as far as the page read last says: any up to the last where that is known, else only
@@ -208,7 +173,7 @@ func (w *walker[V]) next(at Position) (Position, bool) {
 	if page.Last > 0 && page.Cursor == "" {
 		return next, next.Number <= page.Last
 	}
-	return next, at == w.at && page.More
+	return next, at == w.latest.At && page.More
 }
 
 // number is the number of the page, 0 at a cursor.
@@ -224,26 +189,11 @@ func (p Position) number() int {
 func (p Position) after(page Page) Position {
 	switch {
 	case page.Cursor != "":
-		p.Number, p.Cursor = 0, page.Cursor
+		return Position{Cursor: page.Cursor}
 	case p == Position{} && !page.SaysIfMore:
-		p.Number = 1
-	default:
-		p.Number, p.Cursor = p.number()+1, ""
+		return Position{Number: 1}
 	}
-	return p
-}
-
-// add completes what a page at this position says.
-func (p Position) add(page Page) Page {
-	page.Number = p.number()
-	page.Stuck = p.after(page) == p
-	switch {
-	case p.Cursor != "" && page.Cursor == "":
-		page.More, page.Stuck = page.SaysIfMore && page.More, true // without a cursor there is no way on
-	case !page.SaysIfMore && page.Last > 0:
-		page.SaysIfMore, page.More = true, page.Number < page.Last
-	}
-	return page
+	return Position{Number: p.number() + 1}
 }
 
 // first is the page's first row, 0 if it has none.

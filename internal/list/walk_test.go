@@ -36,7 +36,7 @@ func (s *pageSource) fetch(_ context.Context, at list.Position) (list.Page, stri
 // through walks to the end and returns the rows that were to be shown.
 func (s *pageSource) through(t *testing.T, l list.List[string]) (rows []int64, failure error) {
 	t.Helper()
-	l.Fetch, l.MaxSize, l.Orders = s.fetch, 100, [2]string{"other", "own"}
+	l.Fetch = s.fetch
 	for visit, err := range list.Through(t.Context(), l) {
 		require.NoError(t, failure, "nothing comes after an error")
 		if failure = err; err != nil {
@@ -106,11 +106,11 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 		"everything at once": {
 			func(at list.Position) (list.Page, error) {
 				page := list.Page{Rows: []int64{1, 2, 3}, More: true}
-				if at.Order == "other" {
+				if at.Reversed {
 					slices.Reverse(page.Rows)
 				}
 				return page, nil
-			}, append(at(0, 1, 2), list.Position{Order: "other", Size: 4}),
+			}, append(at(0, 1, 2), list.Position{Reversed: true, Size: 4}),
 		},
 	}
 	for name, tt := range tests {
@@ -177,7 +177,7 @@ func TestTheNextPageIsOnItsWay(t *testing.T) {
 					}
 					return list.Page{Rows: []int64{2}, SaysIfMore: true, Last: tt.first.Last}, nil
 				}}
-				for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Ahead: 1, MaxSize: 100}) {
+				for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Ahead: 1}) {
 					require.NoError(t, err)
 					synctest.Wait()
 					assert.Equal(t, []list.Position{{}, tt.next}, s.asked)
@@ -227,7 +227,7 @@ func TestWhatASilentServiceHides(t *testing.T) {
 		rows         int
 		size, order  bool // heeded
 		fails        error
-		reason       list.Reason // empty: whole
+		reason       list.Step // empty: whole
 		looks, shown int
 	}{
 		"40, heeds the size":        {rows: 40, size: true, reason: list.MoreExist, looks: 1, shown: 15},
@@ -253,12 +253,12 @@ func TestWhatASilentServiceHides(t *testing.T) {
 					if tt.rows == 0 {
 						rows = upTo(15, false)
 					}
-					if at.Order != "" {
+					if at.Size > 0 {
 						size := 15
 						if tt.size {
 							size = at.Size
 						}
-						rows = cut(upTo(tt.rows, tt.order && at.Order == "other"), size)
+						rows = cut(upTo(tt.rows, tt.order && at.Reversed), size)
 						if tt.fails != nil {
 							return list.Page{}, tt.fails
 						}
@@ -307,14 +307,14 @@ func TestASecondWalkEndsWhenNothingIsMissing(t *testing.T) {
 func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
 	t.Parallel()
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
-		if at.Order != "" {
+		if at.Size > 0 {
 			return list.Page{Rows: []int64{1}, More: true}, nil
 		}
 		return list.Page{Rows: []int64{1, 2, 3}, More: true}, nil
 	}}
 	_, err := s.through(t, list.List[string]{})
 	require.NoError(t, err)
-	assert.Equal(t, append(at(0, 1, 2), list.Position{Order: "other", Size: 4}, list.Position{Order: "own", Size: 1}), s.asked)
+	assert.Equal(t, append(at(0, 1, 2), list.Position{Reversed: true, Size: 4}, list.Position{Size: 1}), s.asked)
 }
 
 func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
@@ -336,7 +336,7 @@ func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
 	var incomplete *list.IncompleteError
 	require.ErrorAs(t, err, &incomplete)
 	assert.Equal(t, list.NotKnown, incomplete.Reason)
-	assert.Equal(t, []list.Position{{}, {Number: 1}, {Number: 2}, {Order: "other", Size: 100}, {Order: "own", Size: 1}}, s.asked)
+	assert.Equal(t, []list.Position{{}, {Number: 1}, {Number: 2}, {Reversed: true, Size: 100}, {Size: 1}}, s.asked)
 }
 
 func TestEveryReasonOfAnIncompleteList(t *testing.T) {
@@ -349,7 +349,7 @@ func TestEveryReasonOfAnIncompleteList(t *testing.T) {
 			return page, nil
 		}
 	}
-	tests := map[list.Reason]struct {
+	tests := map[list.Step]struct {
 		serve       func(list.Position) (list.Page, error)
 		list        list.List[string]
 		unsupported bool

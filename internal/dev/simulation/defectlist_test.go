@@ -180,7 +180,7 @@ var caught = []defect{
 	{name: "a page without a new row is the last", file: "internal/list/decide.go", old: "case !o.More:", with: "case !o.More || !o.New:"},
 	{name: "a page that only repeats rows is the end", file: "internal/list/decide.go", old: "case !o.SaysIfMore && !o.New && !o.Recount:\n\t\treturn Check", with: "case !o.SaysIfMore && !o.New && !o.Recount:\n\t\treturn Last"},
 	{name: "rows are taken without end", file: "internal/tolerant/record.go", old: "if len(rows) == maxRows {", with: "if false {"},
-	{name: "pages are asked for before it is known that there are more", file: "internal/list/walk.go", old: "step, fresh := w.progress.Classify(page)", with: "w.pages.LookAhead()\n\t\tstep, fresh := w.progress.Classify(page)"},
+	{name: "pages are asked for before it is known that there are more", file: "internal/list/walk.go", old: "step, fresh := w.progress.Classify(visit.page)", with: "w.pages.LookAhead()\n\t\tstep, fresh := w.progress.Classify(visit.page)"},
 	{name: "the first page is all", file: "internal/list/decide.go", old: "case !o.More:", with: "case true:"},
 	{name: "a total above the rows is ignored", file: "internal/list/progress.go", old: "return total-(w.start-1)*size > w.shown.Len()", with: "return false"},
 	{
