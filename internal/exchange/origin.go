@@ -10,9 +10,7 @@ import (
 // SameOrigin reports whether a and b have the same scheme, host and effective port. Letter case of the host and a
 // spelled-out default port do not matter.
 func SameOrigin(a, b *url.URL) bool {
-	return strings.EqualFold(a.Scheme, b.Scheme) &&
-		strings.EqualFold(a.Hostname(), b.Hostname()) &&
-		Port(a) == Port(b)
+	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && Port(a) == Port(b)
 }
 
 // Loopback reports whether u names this machine: localhost or a loopback address. With a dot at its end, localhost is asked of

@@ -14,11 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-const (
-	pingAfter       = 15 * time.Second // without a frame on an HTTP/2 connection
-	pingTimeout     = 15 * time.Second
-	writeErrorDelay = time.Second // for which a failed write is held back at most
-)
+const writeErrorDelay = time.Second // for which a failed write is held back at most
 
 // Shared is the transport of all clients that bring none of their own: a client that is made for one call leaves no
 // connections behind that nobody else can use.
@@ -30,7 +26,7 @@ func NewTransport() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 512, 256 // what is not kept has to be dialled anew, with its handshake
 	t.MaxResponseHeaderBytes = 1 << 20
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}
 	t.OnProxyConnectResponse = redact.OnProxyConnectResponse
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
