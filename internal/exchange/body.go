@@ -138,7 +138,10 @@ const maxKeptBuffer = 2 << 20
 
 // Release gives back the memory of the response's body, which must not be used any more.
 func (r *Result) Release() {
-	if r.buffer != nil && r.buffer.Cap() <= maxKeptBuffer {
+	if r.buffer == nil {
+		return
+	}
+	if r.buffer.Cap() <= maxKeptBuffer {
 		select {
 		case buffers <- r.buffer:
 		default:

@@ -108,7 +108,6 @@ type call struct {
 
 	policy  Policy   // the request's own, or by effect
 	unknown *Attempt // the first whose outcome is not known, or else the last
-	none    Attempt  // before the first
 	next    Next     // what the policy said of the last attempt
 	spread  float64  // of back-off, between 0 and 1
 
@@ -122,11 +121,12 @@ type call struct {
 	request http.Request
 }
 
+var none Attempt // is before the first, of all calls; nothing is written to it
+
 // Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success, or of a call that
 // was stopped the reason. The result is never nil, and must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
-	c := &call{Request: r, spread: Jitter(ctx)}
-	c.Last = &c.none
+	c := &call{Request: r, Result: Result{Last: &none}, spread: Jitter(ctx)}
 	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	c.driven.Request = &c.request
 	c.policy = cmp.Or(r.Policy, Policy((*byEffect)(c)))

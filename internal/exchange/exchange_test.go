@@ -350,8 +350,7 @@ func TestCheckRetry(t *testing.T) {
 
 // begun is a call that has made no attempt yet.
 func begun(r *Request) *call {
-	c := &call{Request: r}
-	c.Last = &c.none
+	c := &call{Request: r, Result: Result{Last: &none}}
 	c.policy = (*byEffect)(c)
 	return c
 }
