@@ -47,10 +47,7 @@ type PageMeta struct {
 // the service says nothing of it, only an empty page is known to be the last.
 func (p *Page[T]) HasNext() bool { return p.more }
 
-const (
-	maxPerPage  = list.MaxSize
-	maxPrefetch = 64
-)
+const maxPerPage, maxPrefetch = list.MaxSize, 64
 
 // listParams is ListNotesParams with these names in tags, which is where go-querystring takes them from.
 func (n QueryNames) listParams() reflect.Type {
@@ -84,8 +81,6 @@ func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 	return query.Values(reflect.ValueOf(p).Convert(named).Interface())
 }
 
-const errNoRows = redact.Text("it holds no list")
-
 // decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
 // meta fields beside them, or alone; or a bare array; or rows under a name of their own. The size is the number of rows to
 // make room for.
@@ -113,7 +108,7 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 		}
 	})
 	if err == nil && !found {
-		err = errNoRows
+		err = redact.Text("it holds no list")
 	}
 	page.findNext(names)
 	return page, warnings, err
@@ -142,16 +137,9 @@ func (p *Page[T]) findNext(names QueryNames) {
 	if link, err := url.Parse(p.nextURL); err == nil && p.Meta.NextCursor == "" {
 		p.Meta.NextCursor = link.Query().Get(names.Cursor)
 	}
-	switch {
-	case p.Meta.NextCursor != "":
-		p.more = true
-	case p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0:
-		p.saysIfMore = true
-		p.more = p.Meta.CurrentPage < p.Meta.LastPage
-	case p.saysIfMore:
-		p.more = p.nextURL != ""
-	default:
-		p.more = len(p.Items) > 0
+	p.more = p.Meta.NextCursor != "" || p.nextURL != "" || !p.saysIfMore && len(p.Items) > 0
+	if p.Meta.NextCursor == "" && p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0 {
+		p.saysIfMore, p.more = true, p.Meta.CurrentPage < p.Meta.LastPage
 	}
 }
 

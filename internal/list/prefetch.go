@@ -18,8 +18,8 @@ type Line[P comparable, V any] struct {
 	pending []*future[P, V]
 }
 
-// NewLine returns a line of which up to depth values are under way, or wait to be read; with 0, each is fetched when it is
-// read, in the reader's goroutine. Next gives the position after another as long as it is known to exist.
+// NewLine returns a line of which up to depth values are under way, or wait to be read. Next gives the position after another as
+// long as it is known to exist.
 func NewLine[P comparable, V any](ctx context.Context, depth int, fetch func(context.Context, P) (V, error), next func(P) (P, bool)) *Line[P, V] {
 	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next}
 }
@@ -34,14 +34,13 @@ type future[P comparable, V any] struct {
 	err    error
 }
 
-// Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts there.
+// Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts there, with a
+// fetch in the reader's goroutine.
 func (l *Line[P, V]) Get(at P) (V, error) {
-	if l.depth < 1 {
-		return l.fetch(l.ctx, at)
-	}
 	if len(l.pending) == 0 || l.pending[0].at != at {
 		l.Stop()
-		l.begin(at)
+		l.last = at
+		return l.fetch(l.ctx, at)
 	}
 	f := l.pending[0]
 	l.pending = slices.Delete(l.pending, 0, 1) // which also lets go of the value

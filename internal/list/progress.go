@@ -70,19 +70,19 @@ func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 		w.edge, w.sure = p, false
 		return step, nil
 	}
-	return step, w.use(p)
+	fresh = w.use(p)
+	// A walk that was made only to find missing rows ends with them; a total that falls meanwhile may be that of rows which were shown.
+	foundMissing := w.walks > 1 && w.rule == Complete && !w.short() && w.latest.Total >= w.announced
+	if foundMissing || w.rule == AsGiven && step != Next {
+		step = Whole
+	}
+	return step, fresh
 }
 
 // Before is the number of the page to read after Back: the one before p, or the last if there are fewer by now.
 func (w *Progress) Before(p Page) int {
 	number := p.Number - 1
 	return max(w.start, min(number, cmp.Or(p.Last, number)))
-}
-
-// FoundMissing reports whether a walk that was made only to find missing rows has found them. A total that falls meanwhile may
-// be that of rows which were shown.
-func (w *Progress) FoundMissing() bool {
-	return w.walks > 1 && w.rule == Complete && !w.short() && w.latest.Total >= w.announced
 }
 
 // Finish says what the end of a walk means, which came early if no row after it matters: Whole, Again or why the list is not
@@ -112,7 +112,7 @@ func (w *Progress) short() bool {
 	switch {
 	case w.rule == Twice:
 		return min(cmp.Or(w.announced, total), total) > w.seen.Len()
-	case w.rule == AsGiven, w.start == 0, w.start > 1 && (size < 1 || w.start-1 > total/size):
+	case w.start == 0, w.start > 1 && (size < 1 || w.start-1 > total/size):
 		return false // how many lie before the start is not known, or all do
 	}
 	return total-(w.start-1)*size > w.shown.Len()

@@ -18,11 +18,10 @@ const MaxSize = 100
 
 // List is a list to walk through.
 type List[V any] struct {
-	// Fetch requests a page and returns what it says.
-	Fetch func(ctx context.Context, at Position) (Page, V, error)
-	Start Position // of the first page to read
-	Ahead int      // how many pages may be requested before they are needed
-	Rule  Rule     // what ends the walk
+	Fetch func(ctx context.Context, at Position) (Page, V, error) // requests a page and returns what it says
+	Start Position                                                // of the first page to read
+	Ahead int                                                     // how many pages may be requested before they are needed
+	Rule  Rule                                                    // what ends the walk
 }
 
 // Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
@@ -107,7 +106,7 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
 			visit.Enough = &early
 		}
 		visit.New = fresh
-		if !yield(visit, nil) || w.progress.FoundMissing() || step != Next && w.list.Rule == AsGiven {
+		if !yield(visit, nil) {
 			return nil
 		}
 		if step == Check {
@@ -168,12 +167,8 @@ func (w *walker[V]) fetch(ctx context.Context, at Position) (Visit[V], error) {
 // next is the page after another as far as the page read last says: any up to the last where that is known, else only
 // the one right after it.
 func (w *walker[V]) next(at Position) (Position, bool) {
-	page := w.latest.page
-	next := at.after(page)
-	if page.Last > 0 && page.Cursor == "" {
-		return next, next.Number <= page.Last
-	}
-	return next, at == w.latest.At && page.More
+	next := at.after(w.latest.page)
+	return next, at == w.latest.At || next.Number > 0 && next.Number <= w.latest.page.Last
 }
 
 // number is the number of the page, 0 at a cursor.
