@@ -84,7 +84,7 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 		_, err := take(t, newTest(io.Discard), resp)
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
-		assert.NotErrorIs(t, err, exchange.ErrUnexpected, status)
+		require.NotErrorIs(t, err, exchange.ErrUnexpected, status)
 		assert.Equal(t, want, failure.Then, status)
 		assert.Equal(t, status, failure.Status)
 		assert.Equal(t, "7", failure.Header.Get("Retry-After"))

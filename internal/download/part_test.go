@@ -134,7 +134,7 @@ func TestAPartThatCannotBeFinishedIsLeft(t *testing.T) {
 type stuck struct{ disk.Record }
 
 func (s stuck) Remove() error {
-	_ = s.Record.Close()
+	_ = s.Close()
 	return errors.New("synthetic")
 }
 

@@ -75,8 +75,8 @@ func (l *Line[P, V]) begin(at P) {
 // Stop gives up what was not read and returns when nothing of it is left.
 func (l *Line[P, V]) Stop() {
 	for _, f := range l.pending {
-		defer f.work.Wait() //nolint:gocritic // all of them, also if one panics
 		f.cancel()
+		defer f.work.Wait() //nolint:gocritic // all of them, also if one panics
 	}
 	l.pending = nil
 }
