@@ -250,13 +250,10 @@ func listError(err error) error {
 	if !ok {
 		return err
 	}
-	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList}}
+	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList, reason.Err}}
 	if reason.LooksUnsupported() {
 		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
 		e.causes = append(e.causes, ErrUnexpectedResponse)
-	}
-	if reason.Err != nil {
-		e.causes = append(e.causes, reason.Err)
 	}
 	return e
 }

@@ -10,18 +10,12 @@ import (
 // Line fetches values ahead of a reader. It belongs to the reader's goroutine; a panic of a fetch comes out there.
 type Line[P comparable, V any] struct {
 	ctx   context.Context
-	depth int
+	depth int // how many values may be under way ahead, or wait to be read
 	fetch func(ctx context.Context, at P) (V, error)
-	next  func(P) (P, bool)
+	next  func(P) (P, bool) // gives the position after another as long as it is known to exist
 
 	last    P // the position that was begun last
 	pending []*future[P, V]
-}
-
-// NewLine returns a line of which up to depth values are under way, or wait to be read. Next gives the position after another as
-// long as it is known to exist.
-func NewLine[P comparable, V any](ctx context.Context, depth int, fetch func(context.Context, P) (V, error), next func(P) (P, bool)) *Line[P, V] {
-	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next}
 }
 
 // future is a value to come.

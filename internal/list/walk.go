@@ -77,7 +77,7 @@ func (e *IncompleteError) LooksUnsupported() bool {
 func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error] {
 	return func(yield func(Visit[V], error) bool) {
 		w := &walker[V]{list: list, progress: NewProgress(list.Start.number(), list.Rule)}
-		w.pages = NewLine(ctx, list.Ahead, w.fetch, w.next)
+		w.pages = &Line[Position, Visit[V]]{ctx: ctx, depth: list.Ahead, fetch: w.fetch, next: w.next}
 		if err := w.walk(yield); err != nil {
 			yield(w.latest, err)
 		}
