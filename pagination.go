@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/go-querystring/query"
 
@@ -86,9 +87,7 @@ func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 // make room for.
 func decodePage[T any](response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []string, error) {
 	page, found := &Page[T]{}, false
-	rows := func(d *jsonscan.Decoder) {
-		found, page.Items = true, tolerant.Rows(d, page.Items, size, fill, id)
-	}
+	rows := func(d *jsonscan.Decoder) { found, page.Items = true, tolerant.Rows(d, page.Items, size, fill, id) }
 	warnings, err := tolerant.Decode(response, own, func(d *jsonscan.Decoder) {
 		if d.Kind() == jsonscan.Array {
 			rows(d)
@@ -100,10 +99,10 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 				rows(d)
 			case kind == jsonscan.Object && (name == "meta" || name == "links"):
 				for key := range d.Fields() {
-					page.fillMeta(name+"."+string(key), d)
+					page.fillMeta(strings.TrimPrefix(name+"."+string(key), "meta."), d)
 				}
 			default:
-				page.fillMeta("meta."+name, d)
+				page.fillMeta(name, d)
 			}
 		}
 	})
@@ -117,9 +116,9 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	numbers := map[string]*int{
-		"meta.current_page": &p.Meta.CurrentPage, "meta.last_page": &p.Meta.LastPage, "meta.per_page": &p.Meta.PerPage, "meta.total": &p.Meta.Total,
+		"current_page": &p.Meta.CurrentPage, "last_page": &p.Meta.LastPage, "per_page": &p.Meta.PerPage, "total": &p.Meta.Total,
 	}
-	texts := map[string]*string{"meta.next_cursor": &p.Meta.NextCursor, "meta.next_page_url": &p.nextURL, "links.next": &p.nextURL}
+	texts := map[string]*string{"next_cursor": &p.Meta.NextCursor, "next_page_url": &p.nextURL, "links.next": &p.nextURL}
 	if to := numbers[key]; to != nil {
 		*to = int(tolerant.IntegerOrZero(d))
 	}
