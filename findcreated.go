@@ -120,14 +120,14 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 		v := creates.Decide(evidence)
 		reason = v.Reason
 		switch {
-		case v.Outcome == creates.Found && l.registry.Claim(l.loss, l.ref(l.found), v.By == creates.ByContent):
-			l.result.By = string(v.By)
-			return l.found, nil
-		case v.Outcome == creates.Found:
-			return nil, l.undecided(string(creates.Several))
-		case v.Outcome == creates.NotCreated:
+		case v.By == creates.NotCreated:
 			l.registry.Resolve(l.loss)
 			return nil, &callError{op: findCreated, detail: "the note was not created; creating it again is safe", causes: []error{ErrNotCreated}}
+		case v.By != "" && l.registry.Claim(l.loss, l.ref(l.found), v.By == creates.ByContent):
+			l.result.By = string(v.By)
+			return l.found, nil
+		case v.By != "":
+			return nil, l.undecided(string(creates.Several))
 		case !v.Wait && failure != nil:
 			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
 		case !v.Wait:
@@ -503,7 +503,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	e.Own = l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
 	compared := l.compare(e)
 	// Recordings are read only where all else does not decide.
-	if err == nil && e.Named == creates.NotNamed && creates.Decide(compared).Outcome == creates.Undecided {
+	if err == nil && e.Named == creates.NotNamed && creates.Decide(compared).By == "" {
 		e.Later = l.readRecordings(ctx)
 		compared = l.compare(e)
 	}

@@ -4,31 +4,21 @@ package creates
 
 // Verdict is what the evidence allows to say.
 type Verdict struct {
-	Outcome Outcome
-	Reason  Reason // why it is undecided; empty otherwise
-	Wait    bool   // looking once more, later, may decide it
-	By      By     // how the note was found
+	By     By     // how it was decided; empty: it is not
+	Reason Reason // why it is undecided; empty otherwise
+	Wait   bool   // looking once more, later, may decide it
 }
 
-// By is how a note was found.
+// By is how it was decided what became of a create.
 type By string
 
-// How a note can be found.
+// How a note can be found, and that there is none. Without evidence nothing is decided.
 const (
 	ByResponse By = "response" // the response named it
 	ByName     By = "name"     // no other has its name, as the caller says
 	ByContent  By = "content"  // its recording is what was sent
 	ByLikeness By = "likeness" // everything fits, and nothing else explains it
-)
-
-// Outcome is what became of the create.
-type Outcome int
-
-// The outcomes. Without evidence nothing is decided.
-const (
-	Undecided Outcome = iota
-	Found
-	NotCreated
+	NotCreated By = "none"     // the list of who sent it shows none that can be it, and the service has done with it
 )
 
 // Decide is the verdict on a lost create: that of the first line that applies. Where more may be known later, of a recording or of
@@ -36,49 +26,37 @@ const (
 func Decide(e Evidence) Verdict {
 	one := e.Fitting == 1
 	underWay := e.Others == OthersUnderWay || e.Others == EqualUnderWay
-	switch {
-	case e.Named == NamedHere:
-		return Verdict{Outcome: Found, By: ByResponse}
-	case e.Named == NamedOther:
-		return Verdict{Reason: OtherNote}
-	case e.Named == NamedGone:
-		return Verdict{Reason: Gone, Wait: !e.Settled}
-	case e.Look == LookFailing || e.Look == LookRefused:
-		return Verdict{Reason: NoList, Wait: e.Look == LookFailing}
-	case e.Proof == ProofFound:
-		return Verdict{Outcome: Found, By: ByContent}
-	case e.Proof == ProofUnderWay:
-		return Verdict{Reason: UnderWay, Wait: true}
-	case e.Fitting > 0 && e.Others == EqualUnderWay:
-		return Verdict{Reason: UnderWay, Wait: true}
-	case e.Fitting > 1 || one && e.Rivals:
-		return Verdict{Reason: Several, Wait: e.Later}
-	case one && e.Others == EqualLost:
-		return Verdict{Reason: LostTwice, Wait: e.Later}
-	case one && e.UniqueName:
-		return Verdict{Outcome: Found, By: ByName}
-	case e.Clock == SentInFuture:
-		return Verdict{Reason: Future, Wait: e.Later}
-	case e.Look != LookProven:
-		return Verdict{Reason: Unproven, Wait: e.Later}
-	case e.Clock == SentAheadOfService:
-		return Verdict{Reason: Future, Wait: !e.Settled || e.Later}
-	case one && e.Forgot:
-		return Verdict{Reason: Forgotten, Wait: e.Later}
-	case one:
-		return Verdict{Outcome: Found, By: ByLikeness}
-	case e.Proof == ProofEarlier:
-		return Verdict{Reason: MadeBefore, Wait: !e.Settled || underWay || e.Later}
-	case e.Rivals:
-		return Verdict{Reason: Incomplete, Wait: underWay || e.Later}
-	case e.Resembling:
-		return Verdict{Reason: Resembles, Wait: !e.Settled || underWay || e.Later}
-	case !e.Settled:
-		return Verdict{Reason: Unsettled, Wait: true}
-	case !e.Own:
-		return Verdict{Reason: NotYours}
+	lines := [...]struct {
+		applies bool
+		Verdict
+	}{
+		{e.Named == NamedHere, Verdict{By: ByResponse}},
+		{e.Named == NamedOther, Verdict{Reason: OtherNote}},
+		{e.Named == NamedGone, Verdict{Reason: Gone, Wait: !e.Settled}},
+		{e.Look == LookFailing || e.Look == LookRefused, Verdict{Reason: NoList, Wait: e.Look == LookFailing}},
+		{e.Proof == ProofFound, Verdict{By: ByContent}},
+		{e.Proof == ProofUnderWay, Verdict{Reason: UnderWay, Wait: true}},
+		{e.Fitting > 0 && e.Others == EqualUnderWay, Verdict{Reason: UnderWay, Wait: true}},
+		{e.Fitting > 1 || one && e.Rivals, Verdict{Reason: Several, Wait: e.Later}},
+		{one && e.Others == EqualLost, Verdict{Reason: LostTwice, Wait: e.Later}},
+		{one && e.UniqueName, Verdict{By: ByName}},
+		{e.Clock == SentInFuture, Verdict{Reason: Future, Wait: e.Later}},
+		{e.Look != LookProven, Verdict{Reason: Unproven, Wait: e.Later}},
+		{e.Clock == SentAheadOfService, Verdict{Reason: Future, Wait: !e.Settled || e.Later}},
+		{one && e.Forgot, Verdict{Reason: Forgotten, Wait: e.Later}},
+		{one, Verdict{By: ByLikeness}},
+		{e.Proof == ProofEarlier, Verdict{Reason: MadeBefore, Wait: !e.Settled || underWay || e.Later}},
+		{e.Rivals, Verdict{Reason: Incomplete, Wait: underWay || e.Later}},
+		{e.Resembling, Verdict{Reason: Resembles, Wait: !e.Settled || underWay || e.Later}},
+		{!e.Settled, Verdict{Reason: Unsettled, Wait: true}},
+		{!e.Own, Verdict{Reason: NotYours}},
 	}
-	return Verdict{Outcome: NotCreated}
+	for _, line := range lines {
+		if line.applies {
+			return line.Verdict
+		}
+	}
+	return Verdict{By: NotCreated}
 }
 
 // Reason says why nothing is decided, in words that may be printed.

@@ -14,6 +14,25 @@ type (
 	note     = creates.Note
 )
 
+// outcome is what became of the create.
+type outcome int
+
+const (
+	undecided outcome = iota
+	found
+	notCreated
+)
+
+func outcomeOf(v creates.Verdict) outcome {
+	switch v.By {
+	case "":
+		return undecided
+	case creates.NotCreated:
+		return notCreated
+	}
+	return found
+}
+
 // everyEvidence is the product of all values that the fields of the evidence can have; two notes that fit stand for more.
 func everyEvidence(yield func(evidence) bool) {
 	list := []evidence{{}}
@@ -52,14 +71,14 @@ var proven = evidence{Look: creates.LookProven, Settled: true, Own: true}
 
 func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 	t.Parallel()
-	seen := map[creates.Outcome]int{}
+	seen := map[outcome]int{}
 	for e := range everyEvidence {
 		v := creates.Decide(e)
-		seen[v.Outcome]++
-		switch v.Outcome {
-		case creates.Found:
+		seen[outcomeOf(v)]++
+		switch outcomeOf(v) {
+		case found:
 			requireFound(t, e)
-		case creates.NotCreated:
+		case notCreated:
 			require.Equal(t, creates.NotNamed, e.Named, "the service gave it an id: %+v", e)
 			require.True(t, e.Settled, "%+v", e)
 			require.Equal(t, creates.LookProven, e.Look, "%+v", e)
@@ -75,7 +94,7 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		require.False(t, v.Wait, "%+v", e)
 	}
 	assert.Len(t, seen, 3)
-	assert.Equal(t, 4*4*3*2*2*4*2*3*2*2*2*4*2, seen[creates.Found]+seen[creates.NotCreated]+seen[creates.Undecided])
+	assert.Equal(t, 4*4*3*2*2*4*2*3*2*2*2*4*2, seen[found]+seen[notCreated]+seen[undecided])
 }
 
 func requireFound(t *testing.T, e evidence) {
@@ -104,7 +123,7 @@ func requireFound(t *testing.T, e evidence) {
 func TestEnoughEvidenceDecides(t *testing.T) {
 	t.Parallel()
 	for e := range everyEvidence {
-		want := creates.Undecided
+		want := undecided
 		unnamed := e.Named == creates.NotNamed
 		seen := e.Look == creates.LookProven
 		alone := e.Fitting == 1 && !e.Rivals && e.Proof != creates.ProofUnderWay && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
@@ -113,11 +132,11 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 			unnamed && e.Proof == creates.ProofFound && (seen || e.Look == creates.LookUnproven),
 			unnamed && alone && e.UniqueName && (seen || e.Look == creates.LookUnproven),
 			unnamed && alone && seen && e.Clock == creates.ClocksAgree && !e.Forgot:
-			want = creates.Found
+			want = found
 		case unnamed && seen && e.Settled && e.Clock == creates.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Own:
-			want = creates.NotCreated
+			want = notCreated
 		}
-		require.Equal(t, want, creates.Decide(e).Outcome, "%+v", e)
+		require.Equal(t, want, outcomeOf(creates.Decide(e)), "%+v", e)
 	}
 }
 
@@ -133,7 +152,7 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 			require.Equal(t, e.Named == creates.NamedGone && !e.Settled, creates.Decide(e).Wait, "%+v", e)
 			continue
 		}
-		if e.Look != creates.LookFailing && e.Look != creates.LookRefused && e.Later && creates.Decide(e).Outcome == creates.Undecided && creates.Decide(e).Reason != creates.NotYours {
+		if e.Look != creates.LookFailing && e.Look != creates.LookRefused && e.Later && outcomeOf(creates.Decide(e)) == undecided && creates.Decide(e).Reason != creates.NotYours {
 			require.True(t, creates.Decide(e).Wait, "more may be known later: %+v", e)
 		}
 		if e.Later || e.Proof != creates.NoProof {
@@ -176,29 +195,29 @@ func everyNote(yield func(note) bool) {
 	}
 }
 
-func decide(unique bool, notes ...note) creates.Outcome {
+func decide(unique bool, notes ...note) outcome {
 	e := proven
 	e.UniqueName = unique
 	for _, n := range notes {
 		e.Add(n, false)
 	}
 	e.Prove(creates.NoOthers)
-	return creates.Decide(e).Outcome
+	return outcomeOf(creates.Decide(e))
 }
 
 // One note in the list and all else in order: the rule, said of the note itself.
 func TestOneNoteInTheList(t *testing.T) {
 	t.Parallel()
-	seen := map[creates.Outcome]int{}
+	seen := map[outcome]int{}
 	for n := range everyNote {
 		outcome := decide(false, n)
 		if n.Content == creates.Other {
-			require.Equal(t, creates.NotCreated, outcome, "it is another recording: %+v", n)
+			require.Equal(t, notCreated, outcome, "it is another recording: %+v", n)
 			continue
 		}
 		seen[outcome]++
 		switch outcome {
-		case creates.Found:
+		case found:
 			if n.Content == creates.Equal {
 				requireProven(t, n)
 				continue
@@ -210,7 +229,7 @@ func TestOneNoteInTheList(t *testing.T) {
 			require.True(t, n.Name == creates.NameEqual || n.Size == creates.SizeEqual, "something tells it from others: %+v", n)
 			require.Equal(t, creates.UserOwn, n.User, "%+v", n)
 			require.Equal(t, creates.MadeSince, n.Made, "%+v", n)
-		case creates.NotCreated:
+		case notCreated:
 			require.True(t, n.Content != creates.Equal || n.Known == creates.Explained, "%+v", n)
 			if n.Known == creates.Explained || n.Made == creates.MadeOutside {
 				continue
@@ -223,7 +242,7 @@ func TestOneNoteInTheList(t *testing.T) {
 			require.True(t, n.Made != creates.MadeOutside || n.Content == creates.Equal, "%+v", n)
 		}
 	}
-	assert.Equal(t, 2*3+4*4*3*4*2, seen[creates.Found], "a name with a size on both sides or on one, or no name and a size; or the recording")
+	assert.Equal(t, 2*3+4*4*3*4*2, seen[found], "a name with a size on both sides or on one, or no name and a size; or the recording")
 }
 
 func requireProven(t *testing.T, n note) {
@@ -237,13 +256,13 @@ func requireProven(t *testing.T, n note) {
 func TestOneNoteInTheListByItsUniqueName(t *testing.T) {
 	t.Parallel()
 	for n := range everyNote {
-		want := creates.NotCreated
+		want := notCreated
 		switch {
 		case n.Known == creates.Explained || n.Content == creates.Other:
 		case n.Name == creates.NameEqual && n.Patient && n.Known == creates.Unexplained, n.Proven():
-			want = creates.Found
+			want = found
 		case n.Name == creates.NameEqual, n.Content == creates.Equal, n.Name == creates.NameCut && n.Made != creates.MadeOutside:
-			want = creates.Undecided
+			want = undecided
 		}
 		require.Equal(t, want, decide(true, n), "%+v", n)
 	}
@@ -253,19 +272,19 @@ func TestOneNoteInTheListByItsUniqueName(t *testing.T) {
 func TestTheOnlyExplanation(t *testing.T) {
 	t.Parallel()
 	fits := note{Patient: true, Name: creates.NameEqual, Size: creates.SizeEqual, User: creates.UserOwn, Made: creates.MadeSince}
-	require.Equal(t, creates.Found, decide(false, fits))
+	require.Equal(t, found, decide(false, fits))
 	for other := range everyNote {
 		if other.Content == creates.Equal || other.Content == creates.Other {
 			continue // see below
 		}
 		named := other.Patient && other.Known != creates.Explained && other.Name == creates.NameEqual
-		require.Equal(t, !named, decide(true, fits, other) == creates.Found, "%+v", other)
+		require.Equal(t, !named, decide(true, fits, other) == found, "%+v", other)
 		if other.Name == creates.NameUnsent {
 			continue // then the first one's would be, too
 		}
 		possible := named && other.Size != creates.SizeOther && other.User != creates.UserOther && other.Made != creates.MadeOutside &&
 			other.Made != creates.MadeEarlier && other.Made != creates.MadeJustBefore && (other.Made != creates.MadePerhaps || other.Known != creates.Claimed)
-		require.Equal(t, !possible, decide(false, fits, other) == creates.Found, "%+v", other)
+		require.Equal(t, !possible, decide(false, fits, other) == found, "%+v", other)
 	}
 }
 
@@ -282,9 +301,9 @@ func TestWhatFitsIsNoRivalOfItself(t *testing.T) {
 func TestAPatientsNoteDoesNotResembleOneWithoutAPatient(t *testing.T) {
 	t.Parallel()
 	other := note{Name: creates.NameOther, Size: creates.SizeOther, User: creates.UserOwn, Made: creates.MadeSince}
-	assert.Equal(t, creates.NotCreated, decide(false, other))
+	assert.Equal(t, notCreated, decide(false, other))
 	other.Patient = true
-	assert.Equal(t, creates.Undecided, decide(false, other))
+	assert.Equal(t, undecided, decide(false, other))
 }
 
 // A note that was there once cannot be returned, and forbids to say that it never was.
@@ -295,9 +314,9 @@ func TestANoteThatIsGone(t *testing.T) {
 			e := proven
 			e.UniqueName = unique
 			e.Add(n, true)
-			gone := creates.Decide(e).Outcome
-			require.NotEqual(t, creates.Found, gone, "%+v", n)
-			require.Equal(t, decide(unique, n) == creates.NotCreated, gone == creates.NotCreated, "%+v", n)
+			gone := outcomeOf(creates.Decide(e))
+			require.NotEqual(t, found, gone, "%+v", n)
+			require.Equal(t, decide(unique, n) == notCreated, gone == notCreated, "%+v", n)
 		}
 	}
 }

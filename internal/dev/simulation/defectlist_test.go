@@ -9,7 +9,7 @@ var defects = slices.Concat(caught, held)
 var caught = []defect{
 	// A create and its verdict.
 	{name: "a lost create counts as settled after 30 seconds", file: "findcreated.go", old: "settle := cmp.Or(l.params.Settle, defaultSettle)", with: "settle := cmp.Or(l.params.Settle, defaultSettle/20)"},
-	{name: "not created is said at the first look", file: "internal/creates/verdict.go", old: "case !e.Settled:", with: "case false:"},
+	{name: "not created is said at the first look", file: "internal/creates/verdict.go", old: "{!e.Settled,", with: "{false,"},
 	{name: "a create is retried after a 5xx", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status >= 500"},
 	{name: "a create is retried after a 503", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status == 503"},
 	{name: "a create is retried after a lost response", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0"},
@@ -23,11 +23,11 @@ var caught = []defect{
 	{name: "BeforeCommit cannot refuse", file: "internal/exchange/upload.go", old: "return <-reply", with: "<-reply\n\t\treturn nil"},
 	{name: "the created note may be another patient's", file: "notes.go", old: "if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {", with: "if false {"},
 	{name: "a renamed note does not forbid to say not created", file: "internal/creates/evidence.go", old: "|| about && n.Patient && n.User != UserOther", with: "|| about && false"},
-	{name: "nothing forbids to say not created", file: "internal/creates/verdict.go", old: "case e.Resembling:", with: "case false:"},
+	{name: "nothing forbids to say not created", file: "internal/creates/verdict.go", old: "{e.Resembling,", with: "{false,"},
 	{name: "a shortened name does not resemble", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Name == NameEqual || n.Name == NameUnsent || about && false"},
 	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Size == SizeEqual || about && false"},
 	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.sent ||"},
-	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "case e.Look != LookProven:", with: "case false:"},
+	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "{e.Look != LookProven,", with: "{false,"},
 	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "shown := asked.Add(-l.stale)", with: "shown := asked"},
 	{
 		name: "an old Date is the service's time", file: "internal/creates/clock.go", old: "date.Add(c.Cached).Unix()", with: "date.Unix()",
@@ -36,7 +36,7 @@ var caught = []defect{
 	{name: "a note of some patient fits a create without one", file: "findcreated.go", old: "Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row),", with: "Patient: true,"},
 	{name: "rows without a patient are never trusted", file: "notes.go", old: "case match == namesNone && !p.TrustPatientFilter:", with: "case match == namesNone:"},
 	{
-		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "case one && e.Others == EqualLost:", with: "case false:",
+		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,",
 		also: []patch{
 			{file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(&l)", with: "return false && e.note.Is(note)"},
 			{file: "internal/creates/registry.go", old: "case claimed:", with: "case false:"},
@@ -49,8 +49,8 @@ var caught = []defect{
 	{name: "a lost create is to be tried later", file: "errors.go", old: "case byStatus == \"\" && e.StatusCode >= 500 && e.reads():", with: "case byStatus == \"\" && e.StatusCode >= 500:"},
 	{name: "whatever is lost is a note", file: "errors.go", old: "case e.Params.Name != \"\" || e.Params.PatientID != 0", with: "case true || e.Params.PatientID != 0"},
 	{name: "rivals do not count", file: "internal/creates/evidence.go", old: "e.Rivals = true", with: "e.Rivals = false"},
-	{name: "an equal create that was lost too does not count", file: "internal/creates/verdict.go", old: "case one && e.Others == EqualLost:", with: "case false:"},
-	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "case e.Fitting > 0 && e.Others == EqualUnderWay:", with: "case false:"},
+	{name: "an equal create that was lost too does not count", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,"},
+	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "{e.Fitting > 0 && e.Others == EqualUnderWay,", with: "{false,"},
 	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())", with: "end := func() {}"},
 	{name: "losses are not remembered", file: "notes.go", old: "s.client.creates.Unresolved(unknown.create())", with: ""},
 	{
@@ -92,7 +92,7 @@ var caught = []defect{
 	{name: "a window of seconds instead of a day", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.settled+slack+max(most, 0):", with: "case at < earliest-60 || at > w.settled+max(most, 0):"},
 
 	// The identity of a loss, and its recording.
-	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "case !e.Own:", with: "case false:"},
+	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "{!e.Own,", with: "{false,"},
 	{name: "another service is asked about a loss", file: "findcreated.go", old: "if l.lost.Service != \"\" && l.lost.Service != l.notes.client.service() {", with: "if false {"},
 	{name: "a cache that keeps an old Date is as new as it looks", file: "internal/creates/clock.go", old: "if fallen := furthest.Ahead - c.Ahead; fallen > 1 {", with: "if fallen := furthest.Ahead - c.Ahead; fallen > 1<<40 {"},
 	{name: "another length or other bytes are another note", file: "findcreated.go", old: "if s.Content == creates.Differs && l.exact &&", with: "if s.Content == creates.Differs || s.Content == creates.Differs &&"},
