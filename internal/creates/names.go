@@ -14,25 +14,35 @@ const minCut = 16
 // bytes, has not cut it.
 func CompareNames(sent, got string, longest int) Name {
 	sent, got = Compose(strings.TrimSpace(sent)), Compose(strings.TrimSpace(got))
-	differently := composition.MatchString(sent) || composition.MatchString(got) // composed, perhaps
 	switch {
 	case sent == "":
 		return NameUnsent
 	case sent == got:
 		return NameEqual
-	case differently && skeleton(sent, allButASCII) == skeleton(got, allButASCII),
-		len(got) >= max(minCut, longest) && strings.HasPrefix(sent, strings.TrimRight(got, ".… ")):
+	case len(got) >= max(minCut, longest) && strings.HasPrefix(sent, strings.TrimRight(got, ".… ")):
 		return NameCut
-	case alike(html.UnescapeString(sent), html.UnescapeString(got)):
+	}
+	a, b, ignored := html.UnescapeString(sent), html.UnescapeString(got), punctuation
+	composed := composition.MatchString(a + b)
+	if composed {
+		ignored = allButASCII
+	}
+	// Names that are alike: case, spaces and punctuation aside, and whether letters are composed, and one may be the beginning of the
+	// other. Two that differ only in letters that may be composed are alike too.
+	a, b = skeleton(a, ignored), skeleton(b, ignored)
+	switch {
+	case composed && a == b:
+		return NameCut
+	case strings.HasPrefix(a, b) || strings.HasPrefix(b, a):
 		return NameSimilar
 	}
 	return NameOther
 }
 
-// compose replaces Latin letters with a mark behind them by what they are in one piece: by the mark, each letter before its
-// composed form. Other letters are compared as far as ASCII goes.
-var compose = func() *strings.Replacer {
+// Compose puts Latin letters and the marks behind them into one piece, as NFC does. Other letters are compared as far as ASCII goes.
+var Compose = func() func(string) string {
 	var pairs []string
+	// By the mark, each letter before its composed form.
 	for mark, letters := range map[string]string{
 		"\u0300": "AÀEÈIÌOÒUÙaàeèiìoòuù", "\u0301": "AÁCĆEÉIÍNŃOÓSŚUÚYÝZŹaácćeéiínńoósśuúyýzź", "\u0302": "AÂEÊIÎOÔUÛaâeêiîoôuû",
 		"\u0303": "AÃNÑOÕaãnñoõ", "\u0307": "ZŻzż", "\u0308": "AÄEËIÏOÖUÜaäeëiïoöuüyÿ", "\u030a": "AÅUŮaåuů", "\u0327": "CÇSŞcçsş",
@@ -42,11 +52,8 @@ var compose = func() *strings.Replacer {
 			pairs = append(pairs, string(pair[0])+mark, string(pair[1]))
 		}
 	}
-	return strings.NewReplacer(pairs...)
+	return strings.NewReplacer(pairs...).Replace
 }()
-
-// Compose puts letters and the marks behind them into one piece, as NFC does.
-func Compose(s string) string { return compose.Replace(s) }
 
 var (
 	// composition matches parts of letters (marks, Hangul's), and blocks of letters that normalising replaces by others.
@@ -55,17 +62,6 @@ var (
 	punctuation = regexp.MustCompile(`[^\p{L}\p{Nd}]`)
 	allButASCII = regexp.MustCompile(`[^0-9A-Za-z]|.\p{M}`) // a letter with a mark behind it is none of ASCII
 )
-
-// alike is generous: it ignores case, spaces and punctuation, and whether letters are composed, and one name may be the beginning
-// of the other. Two names that differ only in letters that may be composed are alike too.
-func alike(a, b string) bool {
-	ignored := punctuation
-	if composition.MatchString(a) || composition.MatchString(b) {
-		ignored = allButASCII
-	}
-	a, b = skeleton(a, ignored), skeleton(b, ignored)
-	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
-}
 
 func skeleton(s string, ignored *regexp.Regexp) string {
 	return strings.ToLower(strings.ToUpper(ignored.ReplaceAllString(s, ""))) // some letters have two small forms
