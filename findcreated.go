@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"hash"
 	"net/http"
 	"regexp"
 	"slices"
@@ -102,13 +101,12 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 
 // find looks until it can decide.
 func (l *search) find(ctx context.Context) (*ProgressNote, error) {
-	if l.lost.Service != "" && l.lost.Service != l.notes.client.service() {
+	switch {
+	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
 		return nil, l.undecided(string(creates.Elsewhere))
-	}
-	if l.lost.kept.Token != "" && l.lost.kept.Where != l.asker.where {
+	case l.lost.kept.Token != "" && l.lost.kept.Where != l.asker.where:
 		return nil, l.undecided(string(creates.OtherTenant))
-	}
-	if l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "" {
+	case l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "":
 		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
 	}
 	reason := creates.NoList
@@ -123,7 +121,7 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 		case v.By == creates.NotCreated:
 			l.registry.Resolve(l.loss)
 			return nil, &callError{op: findCreated, detail: "the note was not created; creating it again is safe", causes: []error{ErrNotCreated}}
-		case v.By != "" && l.registry.Claim(l.loss, l.ref(l.found), v.By == creates.ByContent):
+		case v.By != "" && l.registry.Claim(l.loss, l.found.ref(l.asker.where), v.By == creates.ByContent):
 			l.result.By = string(v.By)
 			return l.found, nil
 		case v.By != "":
@@ -135,9 +133,7 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 		case l.done && l.asker.requests > maxRequests:
 			return nil, l.undecided(string(reason) + ": it took too many requests; ask again")
 		}
-		if l.pause(ctx, failure); ctx.Err() != nil {
-			return nil, l.expired(ctx, reason)
-		}
+		l.pause(ctx, failure)
 	}
 }
 
@@ -150,9 +146,6 @@ func (l *search) pause(ctx context.Context, failure error) {
 	wait := exchange.Backoff(l.looks-1, minLookPause, longest, 0, exchange.Jitter(ctx))
 	if remaining := time.Until(l.settledAt); remaining > 0 { // later, what a cache keeps grows old as fast as time goes
 		wait = min(wait, remaining+l.stale)
-	}
-	if remaining := time.Until(l.ripeAt); remaining > 0 {
-		wait = min(wait, remaining)
 	}
 	l.heed(failure)
 	_ = poll.Sleep(ctx, max(wait, min(l.retryAfter, maxLookPause)))
@@ -249,13 +242,11 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	if note == nil {
 		return
 	}
-	seen := note.ref()
-	seen.Where = s.where
-	c.creates.Returned(seen, s.sent, time.Now())
+	c.creates.Returned(note.ref(s.where), s.sent, time.Now())
 	c.creates.Learn(s.token, note.maker())
 	sum, audio := u.sentSum(), u.audio
 	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
-	control := creates.Control{Note: note.ref(), Size: u.audioSize(), SHA256: sum}
+	control := creates.Control{Note: note.ref(""), Size: u.audioSize(), SHA256: sum}
 	if sum == "" {
 		control.Compute = audio.sum
 	}
@@ -275,8 +266,12 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	}
 }
 
-// ref names the note.
-func (n *ProgressNote) ref() creates.Ref { return creates.NewRef(n.ID, n.CreatedAt) }
+// ref names the note, as it was seen there.
+func (n *ProgressNote) ref(where string) creates.Ref {
+	ref := creates.NewRef(n.ID, n.CreatedAt)
+	ref.Where = where
+	return ref
+}
 
 // maker is the user who made the note; 0: it does not say, or names two.
 func (n *ProgressNote) maker() int64 {
@@ -290,14 +285,14 @@ func (n *ProgressNote) maker() int64 {
 
 // lossDetails is what FindCreated has to know of a lost create besides, as JSON keeps it.
 type lossDetails struct {
-	Token     string           `json:"token_fingerprint,omitempty"` // it was sent with
-	Where     string           `json:"where,omitempty"`             // see callOptions.where
-	AudioType string           `json:"audio_type,omitempty"`
-	ClockRead time.Time        `json:"clock_read_at,omitzero"`  // when both clocks were read, at the loss or later, by ours
-	Clock     time.Time        `json:"service_clock,omitzero"`  // and by the service's
-	NoClock   bool             `json:"clock_unknown,omitempty"` // nobody has compared the clock that gave SentAt
-	Late      int64            `json:"late_seconds,omitempty"`  // see creates.Clocks
-	Control   *creates.Control `json:"control,omitempty"`
+	Token     string          `json:"token_fingerprint,omitempty"` // it was sent with
+	Where     string          `json:"where,omitempty"`             // see callOptions.where
+	AudioType string          `json:"audio_type,omitempty"`
+	ClockRead time.Time       `json:"clock_read_at,omitzero"`  // when both clocks were read, at the loss or later, by ours
+	Clock     time.Time       `json:"service_clock,omitzero"`  // and by the service's
+	NoClock   bool            `json:"clock_unknown,omitempty"` // nobody has compared the clock that gave SentAt
+	Late      int64           `json:"late_seconds,omitempty"`  // see creates.Clocks
+	Control   creates.Control `json:"control,omitzero"`
 }
 
 // ahead is how far the service's clock was ahead, in seconds.
@@ -323,9 +318,7 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	}
 	e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()
 	e.kept.ClockRead, e.kept.Clock = e.kept.ClockRead.UTC(), e.kept.Clock.UTC()
-	if e.kept.Control != nil {
-		e.kept.Control = e.kept.Control.Computed()
-	}
+	e.kept.Control = e.kept.Control.Computed()
 	stored := storedLoss{publicLoss: publicLoss(e), lossDetails: e.kept}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
@@ -380,14 +373,13 @@ type search struct {
 	clocks     creates.Clocks
 	stale      time.Duration // how much older what it showed may be than our clock says
 	done       bool          // the service surely had done with it
-	ripeAt     time.Time     // from then on it can be told of a note whether it was made since; zero: of none
 	retryAfter time.Duration // that the service or storage asks for
 }
 
 // sighting is a note as the list showed it, and in which look last.
 type sighting struct {
-	creates.Note
 	row  *ProgressNote
+	made creates.Made // by the clocks of its page
 	look int
 }
 
@@ -424,14 +416,13 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 			l.lost.AudioSHA256 = l.sum
 		}
 	}
-	control := l.lost.kept.Control
-	if control != nil && l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType) == nil {
-		l.registry.SetControl(l.lost.kept.AudioType, *control)
+	if l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType).Note.ID == 0 {
+		l.registry.SetControl(l.lost.kept.AudioType, l.lost.kept.Control)
 	}
 	l.settleAt(time.Now())
 	l.loss = l.lost.create()
 	for _, note := range params.ExcludeNotes {
-		l.excluded = append(l.excluded, note.ref())
+		l.excluded = append(l.excluded, note.ref(""))
 	}
 	// What was found for this loss before may be another's, as the caller knows by now.
 	if found := l.registry.View(l.loss).Note; slices.Contains(params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
@@ -468,7 +459,7 @@ func (l *search) settleAt(now time.Time) {
 func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	l.looks++
 	asked := time.Now()
-	l.clocks, l.stale, l.ripeAt, l.retryAfter = creates.Clocks{Now: asked.Unix()}, 0, time.Time{}, 0
+	l.clocks, l.stale, l.retryAfter = creates.Clocks{Now: asked.Unix()}, 0, 0
 	l.asker.token, l.asker.changed = "", false
 	l.reading.Begin(asked)
 	e := creates.Evidence{UniqueName: l.params.UniqueName}
@@ -540,20 +531,16 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 	e.Forgot, e.Others = view.Forgot, view.Sized
 	var proven *ProgressNote
 	for _, s := range l.seen {
-		s = l.judge(s, view)
-		gone := s.look != l.looks
-		if e.Add(s.Note, gone); gone {
+		n, gone := l.judge(s), s.look != l.looks
+		if e.Add(n, gone); gone {
 			continue
 		}
-		if s.Proven() {
+		if n.Proven() {
 			proven = s.row
 		}
-		if s.Made == creates.MadeAhead && s.Rivals(l.params.UniqueName) {
-			l.ripeAt = l.clocks.From(s.row.CreatedAt)
-		}
-		if s.Fits(l.params.UniqueName) {
+		if n.Fits(l.params.UniqueName) {
 			l.found = s.row
-			if s.Size != creates.SizeEqual {
+			if n.Size != creates.SizeEqual {
 				e.Others = view.Unsized
 			}
 		}
@@ -564,124 +551,78 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 	return e
 }
 
-// judge completes what is known of a note when all rows were seen.
-func (l *search) judge(s sighting, view creates.View) sighting {
-	var sent time.Time
-	if s.Size != creates.SizeOther {
-		sent = l.lost.SentAt
-	}
-	s.Known, s.User = l.known(s.row, view, sent), l.compareUser(s.row)
-	if s.Known == creates.Excluded && s.Made < creates.MadeJustBefore {
-		s.Known = creates.Explained
-	}
-	s.Name = creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest)
-	if l.sum != "" {
-		s.Content = l.registry.Recording(l.ref(s.row)).Compare(l.lost.AudioSize, l.sum)
-	}
-	if s.Content == creates.Equal { // then recordings are kept as they are sent
-		l.registry.SetControl(l.lost.kept.AudioType, creates.Control{Note: s.row.ref(), Shows: creates.Equal})
-	}
-	control := l.registry.Control(l.lost.kept.AudioType)
-	if s.Content == creates.Differs && l.exact && control != nil && control.Shows == creates.Equal {
-		s.Content = creates.Other
-	}
-	return s
-}
-
-// ref names a note that this search has seen.
-func (l *search) ref(note *ProgressNote) creates.Ref {
-	ref := note.ref()
-	ref.Where = l.asker.where
-	return ref
-}
-
-func (l *search) known(note *ProgressNote, view creates.View, sent time.Time) creates.Known {
-	if slices.Contains(l.params.ExcludeIDs, note.ID) {
-		return creates.Explained
-	}
-	return l.registry.Knows(view, l.excluded, l.ref(note), sent)
-}
-
 // readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
 // first, each once. It reports whether more may be known by a later look.
 func (l *search) readRecordings(ctx context.Context) (later bool) {
 	if l.sum == "" {
 		return false
 	}
-	view, control := l.registry.View(l.loss), l.registry.Control(l.lost.kept.AudioType)
-	telling := l.exact && control != nil && control.Shows != creates.Differs // that another recording is another note
-	var unread []sighting
+	mediaType := l.lost.kept.AudioType
+	control := l.registry.Control(mediaType)
+	telling := l.exact && control.Note.ID != 0 && control.Shows != creates.Differs // that another recording is another note
+	var unread []*ProgressNote
 	differs := false
 	for _, s := range l.seen {
-		s = l.judge(s, view)
-		differs = differs || s.Content == creates.Differs
-		worth := telling && s.Known != creates.Explained || s.Known <= creates.Excluded && s.Size != creates.SizeOther
-		if s.look == l.looks && s.Patient && s.Content == creates.Unread && worth {
-			unread = append(unread, s)
+		n := l.judge(s)
+		differs = differs || n.Content == creates.Differs
+		worth := telling && n.Known != creates.Explained || n.Known <= creates.Excluded && n.Size != creates.SizeOther
+		if s.look == l.looks && n.Patient && n.Content == creates.Unread && worth {
+			unread = append(unread, s.row)
 		}
 	}
 	sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)
-	slices.SortFunc(unread, func(a, b sighting) int {
-		return cmp.Or(cmp.Compare(a.row.CreatedAt.Sub(sent).Abs(), b.row.CreatedAt.Sub(sent).Abs()), cmp.Compare(a.row.ID, b.row.ID))
+	slices.SortFunc(unread, func(a, b *ProgressNote) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt.Sub(sent).Abs(), b.CreatedAt.Sub(sent).Abs()), cmp.Compare(a.ID, b.ID))
 	})
-	for _, s := range unread {
-		content := l.readRecording(ctx, l.ref(s.row), l.lost.AudioSize, l.sum)
+	for _, row := range unread {
+		content := l.readRecording(ctx, row.ref(l.asker.where), l.lost.AudioSize, l.sum)
 		differs, later = differs || content == creates.Differs, later || content == creates.Unread
+		if content == creates.Equal { // then recordings are kept as they are sent
+			control = creates.Control{Note: row.ref(""), Shows: creates.Equal}
+			l.registry.SetControl(mediaType, control)
+		}
 	}
 	if differs && telling && control.Shows == creates.Unread {
 		known := control.Computed()
-		if known != nil {
+		if known.SHA256 != "" {
 			control.Shows = l.readRecording(ctx, known.Note, known.Size, known.SHA256)
 		}
 		control.Failed = control.Shows == creates.Unread
-		l.registry.SetControl(l.lost.kept.AudioType, *control)
-		later = later || known != nil && control.Failed
+		l.registry.SetControl(mediaType, control)
+		later = later || known.SHA256 != "" && control.Failed
 	}
 	l.result.Recordings = l.reading.Read
 	return later && l.reading.Left()
 }
 
-// readRecording compares one, if that may be read now: the next look is its retry. What was read once is known.
+// readRecording compares one, if that may be read now: the next look is its retry. What was read once is known. The reading ends with
+// the first byte that shows another length.
 func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Content {
 	known := l.registry.Recording(note).Compare(size, sum)
 	if known != creates.Unread || ctx.Err() != nil || l.retryAfter > 0 || !l.reading.May(time.Now()) {
 		return known
 	}
-	got := comparison{size: size, Hash: sha256.New()}
-	_, err := l.notes.DownloadAudio(ctx, note.ID, &got, DownloadParams{OnProgress: got.expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
-	if err != nil && !got.differs {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	got, read, otherLength := sha256.New(), creates.Recording{}, false
+	expect := func(received, total int64) {
+		read.Size = max(received, total)
+		if otherLength = size > 0 && (read.Size > size || total > 0 && total < size); otherLength {
+			stop()
+		}
+	}
+	_, err := l.notes.DownloadAudio(ctx, note.ID, got, DownloadParams{OnProgress: expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
+	if err != nil && !otherLength {
 		l.heed(err)
 		l.reading.Failed(errors.Is(err, ErrNotFound))
 		return creates.Unread
 	}
 	l.reading.Read++
-	read := creates.Recording{Size: got.length}
-	if !got.differs {
+	if !otherLength {
 		read.SHA256 = hex.EncodeToString(got.Sum(nil))
 	}
 	l.registry.SetRecording(note, read)
 	return read.Compare(size, sum)
-}
-
-// comparison is where a recording goes that is read to be compared. It ends with the first byte that shows another length.
-type comparison struct {
-	hash.Hash
-	size, length int64 // of what was sent, and of what is read; not above 0: not known
-	differs      bool
-}
-
-const errOtherLength = redact.Text("it has another length than what was sent")
-
-func (c *comparison) expect(received, total int64) {
-	c.length = max(received, total)
-	c.differs = c.size > 0 && (c.length > c.size || total > 0 && total < c.size)
-}
-
-func (c *comparison) Write(p []byte) (int, error) {
-	if c.differs {
-		return 0, errOtherLength
-	}
-	return c.Hash.Write(p)
 }
 
 // readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's. What
@@ -700,7 +641,8 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
 	}
 	l.readClocks(asked)
-	if before := view.Note.ID == id; before && !view.Note.Is(note.ref()) || l.known(note, view, time.Time{}) > creates.Reused || !before && !l.observe(note).Resembles(false) {
+	before, n := view.Note.ID == id, l.judge(l.sight(note))
+	if before && !view.Note.Is(note.ref("")) || n.Known > creates.Reused || !before && !n.Resembles(false) {
 		return creates.NamedOther, nil
 	}
 	l.found = note
@@ -710,7 +652,7 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 // list looks through the list, newest first if the service does as requested, until it is proven that no other note can
 // matter.
 func (l *search) list(ctx context.Context) (creates.Look, error) {
-	var order creates.Order // of this walk
+	var order []time.Time // in which notes of this walk were made
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: l.fetch, Rule: list.Twice}) {
 		incomplete, ok := errors.AsType[*list.IncompleteError](err)
 		switch {
@@ -729,7 +671,7 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 			order = append(order, visit.Value.Items[i].CreatedAt)
 			l.see(&visit.Value.Items[i])
 		}
-		if visit.Enough != nil && order.Past(l.window, l.clocks) {
+		if visit.Enough != nil && l.window.Past(order, l.clocks) {
 			if *visit.Enough, err = l.followsOrder(ctx, order); err != nil {
 				return creates.LookRefused, err
 			}
@@ -776,14 +718,14 @@ func (l *search) readClocks(asked time.Time) {
 
 // followsOrder reports whether the service follows the order of a list: that its rows fall in time may be an accident. The
 // other order is requested once; a request that fails shows nothing, and is an error if the service wants a pause.
-func (l *search) followsOrder(ctx context.Context, order creates.Order) (bool, error) {
+func (l *search) followsOrder(ctx context.Context, order []time.Time) (bool, error) {
 	if !l.orderKnown {
 		_, page, err := l.fetch(ctx, list.Position{Size: 1, Reversed: true})
 		if l.heed(err); l.retryAfter > 0 {
 			return false, err
 		}
 		l.orderKnown = err == nil
-		l.orderFollowed = err == nil && len(page.Items) > 0 && order.Followed(page.Items[0].CreatedAt)
+		l.orderFollowed = err == nil && len(page.Items) > 0 && creates.Followed(order, page.Items[0].CreatedAt)
 	}
 	return l.orderFollowed, nil
 }
@@ -791,28 +733,38 @@ func (l *search) followsOrder(ctx context.Context, order creates.Order) (bool, e
 // see remembers a row that may matter.
 func (l *search) see(row *ProgressNote) {
 	l.longest = max(l.longest, len(strings.TrimSpace(row.Name)))
-	if note := l.observe(row); note.Resembles(l.params.UniqueName) || note.Made >= creates.MadePerhaps && note.Size != creates.SizeOther {
-		l.seen[row.ID] = sighting{note, row, l.looks}
+	s := l.sight(row)
+	if n := l.judge(s); n.Resembles(l.params.UniqueName) || n.Made >= creates.MadeUnclear && n.Size != creates.SizeOther {
+		l.seen[row.ID] = s
 	}
 }
 
-// observe holds a row against what was to be created.
-func (l *search) observe(row *ProgressNote) creates.Note {
-	return creates.Note{
-		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
-		Name:    creates.CompareNames(l.lost.Params.Name, row.Name, 0),
-		Size:    l.compareSize(row),
-		User:    creates.UserUntold, // until all rows were seen
-		Made:    l.window.Made(row.CreatedAt, l.clocks),
+func (l *search) sight(row *ProgressNote) sighting {
+	return sighting{row, l.window.Made(row.CreatedAt, l.clocks), l.looks}
+}
+
+// judge holds a note against what was to be created and against what this client knows, which may be more once all rows were seen.
+func (l *search) judge(s sighting) creates.Note {
+	ref := s.row.ref(l.asker.where)
+	n := creates.Note{
+		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(s.row), // the list's own check has seen to the patient
+		Name:    creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest),
+		Size:    l.compareSize(s.row),
+		User:    l.compareUser(s.row),
+		Made:    s.made,
+		Known:   l.registry.Knows(l.loss, l.lost.SentAt, l.excluded, ref),
+		Content: l.registry.Recording(ref).Compare(l.lost.AudioSize, l.sum),
 	}
+	keepsBytes := l.registry.Control(l.lost.kept.AudioType).Shows == creates.Equal
+	other := n.Content == creates.Differs && l.exact && keepsBytes
+	if other || slices.Contains(l.params.ExcludeIDs, ref.ID) || n.Known == creates.Excluded && n.Made < creates.MadeJustBefore {
+		n.Known = creates.Explained
+	}
+	return n
 }
 
 func (l *search) compareSize(row *ProgressNote) creates.Size {
-	size := int64(0)
-	if row.Audio != nil {
-		size = row.Audio.Size
-	}
-	switch sent := l.lost.AudioSize; {
+	switch sent, size := l.lost.AudioSize, cmp.Or(row.Audio, &AudioInfo{}).Size; {
 	case sent > 0 && sent == size:
 		return creates.SizeEqual
 	case sent > 0 && size > 0:

@@ -461,7 +461,7 @@ func TestFindCreatedOneAfterTheOther(t *testing.T) {
 			note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 			require.NoError(t, err)
 			ids = append(ids, note.ID)
-			time.Sleep(time.Second)
+			time.Sleep(3 * time.Second) // the clocks can be a second apart
 		}
 		assert.Equal(t, []int64{1, 2, 3}, ids)
 	})
@@ -2484,7 +2484,7 @@ func TestFindCreatedWaitsForTheTimeOfANote(t *testing.T) {
 		note, err := client.Notes.FindCreated(t.Context(), lost, likeness)
 		require.NoError(t, err)
 		assert.Equal(t, id, note.ID)
-		assert.LessOrEqual(t, time.Since(begin), 4*time.Second)
+		assert.LessOrEqual(t, time.Since(begin), 5*time.Second)
 	})
 }
 
@@ -3359,7 +3359,7 @@ func TestANoteMayTakeTheIDOfOneThatWasJustReturned(t *testing.T) {
 		"it is the next one":                   {visited(), time.Millisecond, time.Second, false},
 		"it is what was returned":              {visited(), time.Millisecond, 0, true},
 		"it is that, and its time was rounded": {visited().of("control"), time.Millisecond, time.Second, true},
-		"it is of another size":                {visited().sized(9), time.Millisecond, time.Second, true},
+		"it is of another size":                {visited().sized(9), time.Millisecond, time.Second, false},
 		"too much time has passed":             {visited(), 2 * time.Second, time.Second, true},
 		"it was returned since":                {visited(), 0, time.Second, true},
 	} {

@@ -16,8 +16,7 @@ const (
 	MadeOutside    Made = iota // of the window
 	MadeEarlier                // before it was sent, in the window
 	MadeJustBefore             // before it was sent, by minutes
-	MadePerhaps                // before it was sent, by seconds which the clocks may be apart
-	MadeUnclear                // the clocks disagree, the service does not tell, or it was later than it can have taken
+	MadeUnclear                // the clocks disagree, be it by seconds, the service does not tell, or it was later than it can have taken
 	MadeAhead                  // not before it was sent, by both clocks, but that time has not come yet by the service's own
 	MadeSince                  // not before it was sent, by both clocks
 )
@@ -94,19 +93,12 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 		return MadeAhead
 	case ours && theirs && soon && c.Known:
 		return MadeSince
-	case ours || at+c.Late >= w.sent+least:
+	case ours || at >= w.sent+least-max(c.Late, c.Spread):
 		return MadeUnclear
-	case at >= w.sent+least-c.Spread:
-		return MadePerhaps
 	case at >= earliest-justBefore-c.Behind:
 		return MadeJustBefore
 	}
 	return MadeEarlier
-}
-
-// From returns from when on, by our clock, a note of MadeAhead can be told to have been made since.
-func (c Clocks) From(created time.Time) time.Time {
-	return created.Truncate(time.Second).Add(time.Duration(1-c.Ahead) * time.Second)
 }
 
 // Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a cache, and as
@@ -125,23 +117,19 @@ func (c Clocks) Stale(furthest *Clocks) time.Duration {
 	return c.Cached
 }
 
-// Order is the times of creation of a list's notes, as they come: a service that does not know the sort parameter's name says
-// nothing of it.
-type Order []time.Time
-
-// Past reports whether notes come newest first and all that follows is older than the window, if the service follows the order
-// it is asked for.
-func (o Order) Past(w Window, c Clocks) bool {
-	if len(o) == 0 || o[len(o)-1].IsZero() {
+// Past reports whether notes that were made at these times come newest first and all that follows is older than the window, if the
+// service follows the order it is asked for: one that does not know the sort parameter's name says nothing of it.
+func (w Window) Past(made []time.Time, c Clocks) bool {
+	if len(made) == 0 || made[len(made)-1].IsZero() {
 		return false
 	}
-	falls := slices.IsSortedFunc(o, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
-	oldest := o[len(o)-1].Unix()
-	return falls && oldest < o[0].Unix() && oldest < w.sent+min(c.Ahead, 0)-slack
+	falls := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
+	oldest := made[len(made)-1].Unix()
+	return falls && oldest < made[0].Unix() && oldest < w.sent+min(c.Ahead, 0)-slack
 }
 
-// Followed reports whether it does: the list in the other order begins with a note made at that time. A list that falls in
-// time only by accident begins with the same note in both.
-func (o Order) Followed(first time.Time) bool {
-	return len(o) > 0 && !first.IsZero() && first.Unix() <= o[len(o)-1].Unix()
+// Followed reports whether it does: the list in the other order begins with a note made at the first time. A list that falls in time
+// only by accident begins with the same note in both.
+func Followed(made []time.Time, first time.Time) bool {
+	return len(made) > 0 && !first.IsZero() && first.Unix() <= made[len(made)-1].Unix()
 }

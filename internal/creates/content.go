@@ -50,31 +50,25 @@ type Control struct {
 	Shows   Content                `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
 }
 
-// Computed returns it with its sum; nil: there is none any more.
-func (c *Control) Computed() *Control {
-	known := *c
+// Computed returns it with its sum; zero: there is none any more.
+func (c Control) Computed() Control {
 	if c.SHA256 == "" && c.Compute != nil {
-		known.SHA256, _ = c.Compute()
+		c.SHA256, _ = c.Compute()
 	}
-	if known.SHA256 == "" {
-		return nil
+	if c.SHA256 == "" {
+		return Control{}
 	}
-	return &known
+	return c
 }
 
-// Control returns the note of that media type to look at, or what one has shown; nil: there is none.
-func (m *Registry) Control(mediaType string) *Control {
-	if c := get(m, m.controls, mediaType); c.Note.ID != 0 {
-		return &c
-	}
-	return nil
-}
+// Control returns the note of that media type to look at, or what one has shown; zero: there is none.
+func (m *Registry) Control(mediaType string) Control { return get(m, m.controls, mediaType) }
 
 // SetControl remembers a note of that media type, or what it showed: one is enough for good. One that could not be read, or whose
 // file may be gone when it matters, makes room for the next.
 func (m *Registry) SetControl(mediaType string, c Control) {
 	known := m.Control(mediaType)
-	if mediaType != "" && (known == nil || known.Shows == Unread && (known.Failed || known.SHA256 == "" || c.Failed || c.Shows != Unread)) {
+	if mediaType != "" && known.Shows == Unread && (known.Failed || known.SHA256 == "" || c.Failed || c.Shows != Unread) {
 		put(m, m.controls, mediaType, c)
 	}
 }
@@ -88,7 +82,8 @@ type Recording struct {
 // Compare holds it against what was sent. Unread: not enough is known.
 func (r Recording) Compare(size int64, sum string) Content {
 	switch {
-	case r.SHA256 != "" && r.SHA256 == sum:
+	case sum == "":
+	case r.SHA256 == sum:
 		return Equal
 	case r.SHA256 != "", r.Size > 0 && size > 0 && r.Size != size:
 		return Differs

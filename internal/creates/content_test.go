@@ -42,10 +42,7 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 	m := creates.NewRegistry()
 	shown := func(mediaType string, c creates.Control) int64 {
 		m.SetControl(mediaType, c)
-		if known := m.Control(mediaType); known != nil {
-			return known.Note.ID
-		}
-		return 0
+		return m.Control(mediaType).Note.ID
 	}
 	of := func(id int64) creates.Control {
 		return creates.Control{Note: creates.NewRef(id, noon), SHA256: "synthetic"}

@@ -96,7 +96,7 @@ func (e *Evidence) Add(n Note, gone bool) {
 		if n.Proven() {
 			e.proven++
 		}
-		if n.Made < MadePerhaps {
+		if n.Made < MadeUnclear {
 			e.Proof = ProofEarlier
 		}
 	}
@@ -134,7 +134,6 @@ type Content int
 const (
 	Unread  Content = iota
 	Differs         // but the service may keep recordings in another form
-	Other           // and the service keeps them as they are sent
 	Equal
 )
 
@@ -179,18 +178,18 @@ const (
 	Unexplained Known = iota
 	Reused            // it has the id of an earlier note, so that only its recording can tell it from that one
 	Excluded          // the caller excluded its id, which may be that of an earlier note
-	Explained         // a Create returned it, it has another loss's recording, or the caller excluded it
+	Explained         // a Create returned it, it surely has another recording, or the caller excluded it
 	Claimed           // it was found for another lost create
 )
 
 // Proven reports whether the recording says that this is the note: byte for byte what was sent, and nothing speaks against it.
 func (n Note) Proven() bool {
-	return n.Content == Equal && n.Name != NameOther && n.Patient && n.Known <= Reused && n.Made >= MadePerhaps
+	return n.Content == Equal && n.Name != NameOther && n.Patient && n.Known <= Reused && n.Made >= MadeUnclear
 }
 
 // Fits reports whether everything says that this is the note. A unique name alone does.
 func (n Note) Fits(unique bool) bool {
-	if !n.Patient || n.Known != Unexplained || n.Content == Other {
+	if !n.Patient || n.Known != Unexplained {
 		return false
 	}
 	if unique {
@@ -202,15 +201,14 @@ func (n Note) Fits(unique bool) bool {
 
 // Rivals reports whether this may be the note just as well, so that another that fits is not the only explanation.
 func (n Note) Rivals(unique bool) bool {
-	if !n.Patient || n.Known == Explained || n.Content == Other || n.Fits(unique) {
+	if !n.Patient || n.Known == Explained || n.Fits(unique) {
 		return false
 	}
 	if unique {
 		return n.Name == NameEqual || n.Proven()
 	}
 	named := n.Name == NameEqual || n.Name == NameUnsent
-	since := n.Made >= MadeUnclear || n.Made == MadePerhaps && n.Known != Claimed
-	return n.Proven() || named && n.Size != SizeOther && n.User != UserOther && since
+	return n.Proven() || named && n.Size != SizeOther && n.User != UserOther && n.Made >= MadeUnclear
 }
 
 // Resembles reports whether the note forbids to say that none was created: by its name or its size, or because the patient's
@@ -218,7 +216,7 @@ func (n Note) Rivals(unique bool) bool {
 func (n Note) Resembles(unique bool) bool {
 	inWindow := n.Made != MadeOutside
 	switch {
-	case n.Known == Explained || n.Content == Other:
+	case n.Known == Explained:
 		return false
 	case n.Content == Equal:
 		return true

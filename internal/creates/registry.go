@@ -71,11 +71,10 @@ type Registry struct {
 	mu       sync.Mutex
 	underWay map[*Create]bool
 	lost     []*entry // the oldest first
-	forgot   int64    // when the latest one that was forgotten had been sent
+	forgot   int64    // losses that were sent until then may have to do with what is forgotten
 
 	returned map[int64]returned // notes that a create returned
 	order    []int64            // of them, the oldest first
-	dropped  int64              // when the latest one that was forgotten had been returned
 
 	users      map[string]int64
 	edited     map[string]time.Time // when an edit left a note in this version
@@ -129,7 +128,7 @@ func (m *Registry) entry(l Create) *entry {
 	at := slices.IndexFunc(m.lost, func(e *entry) bool { return e.is(&l) })
 	if at < 0 {
 		if len(m.lost) == MaxRemembered {
-			m.forgot = max(m.forgot, m.lost[0].sent)
+			m.forgot = max(m.forgot, m.lost[0].sent+apart)
 			m.lost = slices.Delete(m.lost, 0, 1)
 		}
 		at, m.lost = len(m.lost), append(m.lost, &entry{Create: l})
@@ -162,8 +161,7 @@ func (m *Registry) Claim(l Create, note Ref, content bool) bool {
 
 // View is what a client remembers, as far as it concerns one loss.
 type View struct {
-	Note    Ref // found for it before; zero: none
-	claimed []entry
+	Note    Ref    // found for it before; zero: none
 	Forgot  bool   // others that were sent since, or notes that were returned since, are forgotten
 	Sized   Others // creates for the same patient that may have made its note, where the service tells sizes
 	Unsized Others // and where it does not
@@ -174,7 +172,7 @@ type View struct {
 func (m *Registry) View(l Create) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := View{Forgot: m.forgot != 0 && m.forgot >= l.sent-apart || m.dropped >= l.sent && m.dropped != 0}
+	v := View{Forgot: m.forgot >= l.sent}
 	for c := range m.underWay {
 		v.add(l, *c, OthersUnderWay, EqualUnderWay)
 	}
@@ -182,9 +180,7 @@ func (m *Registry) View(l Create) View {
 		switch {
 		case e.is(&l):
 			v.Note = e.note
-		case e.note.ID != 0:
-			v.claimed = append(v.claimed, *e)
-		case max(e.sent-l.sent, l.sent-e.sent) < apart:
+		case e.note.ID == 0 && max(e.sent-l.sent, l.sent-e.sent) < apart:
 			v.add(l, e.Create, NoOthers, EqualLost)
 		}
 	}
@@ -207,14 +203,21 @@ func (v *View) add(l, other Create, apart, equal Others) {
 	rank(&v.Same, sameSize && (l.sha256 == "" || other.sha256 == "" || l.sha256 == other.sha256))
 }
 
-// Knows returns what is known of a note, also by the caller's word, which excludes some. If nothing but its time tells it from the
-// loss's, sent is when that was sent.
-func (m *Registry) Knows(v View, excluded []Ref, note Ref, sent time.Time) Known {
-	r := get(m, m.returned, note.ID)
-	at := slices.IndexFunc(v.claimed, func(e entry) bool { return e.note.ID == note.ID })
-	var c entry
-	if at >= 0 && v.claimed[at].note.Is(note) {
-		c = v.claimed[at]
+// Knows returns what is known of a note that may be that of the loss, which was sent at that time, also by the caller's word, which
+// excludes some.
+func (m *Registry) Knows(l Create, sent time.Time, excluded []Ref, note Ref) Known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sameID := func(r Ref) bool { return r.ID == note.ID }
+	r := m.returned[note.ID]
+	reused := r.ID != 0 || slices.ContainsFunc(excluded, sameID)
+	var c entry // of another loss, for which it was found
+	for _, e := range m.lost {
+		if sameID(e.note) && !e.is(&l) {
+			if reused = true; e.note.Is(note) {
+				c = *e
+			}
+		}
 	}
 	same, claimed := r.Is(note), c.note.ID != 0
 	perhaps := same && (r.deleted || r.Where != note.Where) || claimed && (c.deleted || c.note.Where != note.Where)
@@ -229,7 +232,7 @@ func (m *Registry) Knows(v View, excluded []Ref, note Ref, sent time.Time) Known
 		return Excluded
 	case claimed:
 		return Claimed
-	case r.ID != 0, at >= 0, slices.ContainsFunc(excluded, func(r Ref) bool { return r.ID == note.ID }):
+	case reused:
 		return Reused
 	}
 	return Unexplained
@@ -247,7 +250,7 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	}
 	m.returned[note.ID] = returned{Ref: note, at: at}
 	if len(m.order) > MaxRemembered {
-		m.dropped = max(m.dropped, m.returned[m.order[0]].at.UnixMilli())
+		m.forgot = max(m.forgot, m.returned[m.order[0]].at.UnixMilli())
 		delete(m.returned, m.order[0])
 		m.order = m.order[1:]
 	}

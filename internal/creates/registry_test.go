@@ -98,11 +98,11 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
 	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
 	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, a))
-	assert.Equal(t, creates.Claimed, m.Knows(view(m, b), nil, creates.Ref{ID: 70}, time.Time{}), "what it made is known")
+	assert.Equal(t, creates.Claimed, m.Knows(b, time.Time{}, nil, creates.Ref{ID: 70}), "what it made is known")
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, false))
 	assert.EqualValues(t, 71, view(m, b).Note.ID)
 	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, true))
-	assert.Equal(t, creates.Explained, m.Knows(view(m, a), nil, creates.Ref{ID: 71}, time.Time{}), "its recording is what the other sent")
+	assert.Equal(t, creates.Explained, m.Knows(a, time.Time{}, nil, creates.Ref{ID: 71}), "its recording is what the other sent")
 	// One of another process is remembered from when it is found.
 	c := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
@@ -133,7 +133,7 @@ func TestANoteThatIsFoundAgainIsThere(t *testing.T) {
 	m.SetDeleted(5)
 	again := creates.NewRef(5, noon.Add(time.Hour))
 	assert.True(t, m.Claim(first, again, false))
-	assert.Equal(t, creates.Claimed, m.Knows(m.View(second), nil, again, time.Time{}))
+	assert.Equal(t, creates.Claimed, m.Knows(second, time.Time{}, nil, again))
 }
 
 func TestItSaysWhatItForgot(t *testing.T) {
@@ -220,7 +220,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 				m.Control("audio/wav")
 				m.Learn(token, id)
 				m.User(token)
-				m.Knows(m.View(l), nil, note, time.Time{})
+				m.Knows(l, time.Time{}, nil, note)
 				m.SetDeleted(id)
 				m.Note(id)
 				m.Resolve(l)
@@ -323,16 +323,16 @@ func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	note := creates.NewRef(3, noon)
-	v := m.View(creates.NewCreate(7, "Visit", 5, "", noon, ""))
+	l := creates.NewCreate(7, "Visit", 5, "", noon, "")
 	m.Returned(note, noon, noon)
 	for late, known := range map[time.Duration]creates.Known{-time.Second: creates.Explained, 0: creates.Explained, time.Second: creates.Explained, 2 * time.Second: creates.Reused} {
-		assert.Equal(t, known, m.Knows(v, nil, creates.NewRef(3, noon.Add(late)), time.Time{}), "a list may round the time")
+		assert.Equal(t, known, m.Knows(l, time.Time{}, nil, creates.NewRef(3, noon.Add(late))), "a list may round the time")
 	}
 	m.SetDeleted(3)
-	assert.Equal(t, creates.Excluded, m.Knows(v, nil, note, time.Time{}), "nobody knows which of the two it is")
-	assert.Equal(t, creates.Excluded, m.Knows(v, []creates.Ref{note}, note, time.Time{}), "whatever the caller has kept")
+	assert.Equal(t, creates.Excluded, m.Knows(l, time.Time{}, nil, note), "nobody knows which of the two it is")
+	assert.Equal(t, creates.Excluded, m.Knows(l, time.Time{}, []creates.Ref{note}, note), "whatever the caller has kept")
 	m.Returned(note, noon, noon)
-	assert.Equal(t, creates.Explained, m.Knows(v, nil, note, time.Time{}), "the next one is this client's too")
+	assert.Equal(t, creates.Explained, m.Knows(l, time.Time{}, nil, note), "the next one is this client's too")
 }
 
 // The id of a note that this client deleted may be another's in the same second.
@@ -344,11 +344,11 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	note := creates.NewRef(5, noon)
 	assert.True(t, m.Claim(first, note, true))
 	m.SetRecording(note, creates.Recording{Size: 1000})
-	assert.Equal(t, creates.Explained, m.Knows(m.View(second), nil, note, time.Time{}))
+	assert.Equal(t, creates.Explained, m.Knows(second, time.Time{}, nil, note))
 	assert.False(t, m.Claim(second, note, true))
 	m.SetDeleted(5)
-	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), nil, note, time.Time{}))
-	assert.Equal(t, creates.Excluded, m.Knows(m.View(second), []creates.Ref{{ID: 5}}, note, time.Time{}))
+	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, nil, note))
+	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, []creates.Ref{{ID: 5}}, note))
 	assert.Zero(t, m.Recording(note))
 	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
 }

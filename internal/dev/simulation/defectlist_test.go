@@ -33,7 +33,7 @@ var caught = []defect{
 		name: "an old Date is the service's time", file: "internal/creates/clock.go", old: "date.Add(c.Cached).Unix()", with: "date.Unix()",
 		also: []patch{{file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case theirs && (soon || ours || true) && c.Known:"}},
 	},
-	{name: "a note of some patient fits a create without one", file: "findcreated.go", old: "Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row),", with: "Patient: true,"},
+	{name: "a note of some patient fits a create without one", file: "findcreated.go", old: "Patient: l.lost.Params.PatientID != 0 || namesNoPatient(s.row),", with: "Patient: true,"},
 	{name: "rows without a patient are never trusted", file: "notes.go", old: "case match == namesNone && !p.TrustPatientFilter:", with: "case match == namesNone:"},
 	{
 		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,",
@@ -56,7 +56,7 @@ var caught = []defect{
 	{
 		name: "what was asked about is not remembered", file: "findcreated.go", old: "l.registry.Unresolved(l.loss)", with: "",
 	},
-	{name: "notes that Create returned are not remembered", file: "findcreated.go", old: "c.creates.Returned(seen, s.sent, time.Now())", with: "_ = seen"},
+	{name: "notes that Create returned are not remembered", file: "findcreated.go", old: "c.creates.Returned(note.ref(s.where), s.sent, time.Now())", with: ""},
 	{
 		name: "one note is found for two creates", file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(&l)", with: "return false && e.note.Is(note)",
 		survives: "it takes two searches at one instant, and in worlds each has its own", held: "internal/creates TestOneNoteForOneLoss",
@@ -93,9 +93,9 @@ var caught = []defect{
 
 	// The identity of a loss, and its recording.
 	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "{!e.Own,", with: "{false,"},
-	{name: "another service is asked about a loss", file: "findcreated.go", old: "if l.lost.Service != \"\" && l.lost.Service != l.notes.client.service() {", with: "if false {"},
+	{name: "another service is asked about a loss", file: "findcreated.go", old: "case l.lost.Service != \"\" && l.lost.Service != l.notes.client.service():", with: "case false:"},
 	{name: "a cache that keeps an old Date is as new as it looks", file: "internal/creates/clock.go", old: "if fallen := furthest.Ahead - c.Ahead; fallen > 1 {", with: "if fallen := furthest.Ahead - c.Ahead; fallen > 1<<40 {"},
-	{name: "another length or other bytes are another note", file: "findcreated.go", old: "if s.Content == creates.Differs && l.exact &&", with: "if s.Content == creates.Differs || s.Content == creates.Differs &&"},
+	{name: "another length or other bytes are another note", file: "findcreated.go", old: "other := n.Content == creates.Differs && l.exact && keepsBytes", with: "other := n.Content == creates.Differs && (l.exact || keepsBytes || true)"},
 	{name: "the first recording that is equal decides", file: "internal/creates/evidence.go", old: "case e.equal > 1, e.unread, same == EqualLost, e.Forgot:", with: "case same == EqualLost, e.Forgot:"},
 	{
 		name: "a time that another process noted counts by our clock", file: "findcreated.go", old: "lostAt, from := now, now", with: "lostAt, from := now, l.lost.LostAt",
