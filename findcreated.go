@@ -490,7 +490,8 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	if l.sameToken() && l.lost.UserID == 0 {
 		l.lost.UserID = l.user() // who sent it is known from now on
 	}
-	e.Clock, e.Settled = l.window.Clock(l.clocks), l.done
+	e.Settled = l.done
+	e.Future, e.Ahead = l.window.Future(l.clocks)
 	e.Own = l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
 	compared := l.compare(e)
 	// Recordings are read only where all else does not decide.

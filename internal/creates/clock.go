@@ -67,16 +67,8 @@ type Window struct{ sent, settled int64 }
 // NewWindow returns the window of a create that was sent and could be done with at these times.
 func NewWindow(sent, settled time.Time) Window { return Window{sent.Unix(), settled.Unix()} }
 
-// Clock tells what the clocks say of the time of sending.
-func (w Window) Clock(c Clocks) Clock {
-	switch {
-	case w.sent > c.Now:
-		return SentInFuture
-	case w.sent > c.Now+c.Ahead:
-		return SentAheadOfService
-	}
-	return ClocksAgree
-}
+// Future tells whether it was sent in the future, by our clock and by the service's.
+func (w Window) Future(c Clocks) (ours, theirs bool) { return w.sent > c.Now, w.sent > c.Now+c.Ahead }
 
 // Made tells when a note was made, going by what the service gives as its time of creation.
 func (w Window) Made(created time.Time, c Clocks) Made {

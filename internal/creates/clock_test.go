@@ -160,12 +160,13 @@ func TestMade(t *testing.T) {
 func TestSentInTheFuture(t *testing.T) {
 	t.Parallel()
 	window := creates.NewWindow(noon, noon.Add(time.Minute))
-	for want, clocks := range map[creates.Clock]creates.Clocks{
-		creates.ClocksAgree:        {Now: noon.Unix(), Known: true},
-		creates.SentAheadOfService: {Now: noon.Unix(), Ahead: -1, Known: true},
-		creates.SentInFuture:       {Now: noon.Unix() - 1, Ahead: 5, Known: true},
-	} {
-		assert.Equal(t, want, window.Clock(clocks))
+	for _, tc := range []struct {
+		now, ahead   int64
+		ours, theirs bool
+	}{{0, 0, false, false}, {0, -1, false, true}, {-1, 5, true, false}, {-1, 0, true, true}} {
+		ours, theirs := window.Future(creates.Clocks{Now: noon.Unix() + tc.now, Ahead: tc.ahead, Known: true})
+		assert.Equal(t, tc.ours, ours, "%+v", tc)
+		assert.Equal(t, tc.theirs, theirs, "%+v", tc)
 	}
 }
 

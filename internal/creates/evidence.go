@@ -4,7 +4,8 @@ package creates
 type Evidence struct {
 	Named      Named  // what the id that the response held led to
 	Look       Look   // how far the list was seen, and why that is proof
-	Clock      Clock  // what the clocks say of the time it was sent
+	Future     bool   // it was sent in the future by our clock
+	Ahead      bool   // it was sent in the future by the service's clock
 	Settled    bool   // the service surely had done with it when the list was asked for, by both clocks
 	Own        bool   // who asks is the user who sent it, at the service where it was sent, and so would see the note
 	UniqueName bool   // the caller guarantees that no other note ever had its name
@@ -51,16 +52,6 @@ const (
 	LookFailing              // the list failed in a way that may pass
 	LookUnproven             // what was seen may not be all
 	LookProven               // to its proven end, or newest first to a row older than the lost note can be
-)
-
-// Clock is what the clocks say of the time at which the create was sent.
-type Clock int
-
-// What the clocks can say.
-const (
-	ClocksAgree        Clock = iota // it was in the past
-	SentAheadOfService              // it is in the future by the service's clock, in the past by ours
-	SentInFuture                    // it is in the future by our own clock
 )
 
 // Others is what other creates of this client, for the same patient, can explain.

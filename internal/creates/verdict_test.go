@@ -48,7 +48,8 @@ func everyEvidence(yield func(evidence) bool) {
 	}
 	vary(int(creates.NamedGone)+1, func(e *evidence, v int) { e.Named = creates.Named(v) })
 	vary(int(creates.LookProven)+1, func(e *evidence, v int) { e.Look = creates.Look(v) })
-	vary(int(creates.SentInFuture)+1, func(e *evidence, v int) { e.Clock = creates.Clock(v) })
+	vary(2, func(e *evidence, v int) { e.Future = v == 1 })
+	vary(2, func(e *evidence, v int) { e.Ahead = v == 1 })
 	vary(2, func(e *evidence, v int) { e.Settled = v == 1 })
 	vary(2, func(e *evidence, v int) { e.UniqueName = v == 1 })
 	vary(int(creates.EqualLost)+1, func(e *evidence, v int) { e.Others = creates.Others(v) })
@@ -82,7 +83,7 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 			require.Equal(t, creates.NotNamed, e.Named, "the service gave it an id: %+v", e)
 			require.True(t, e.Settled, "%+v", e)
 			require.Equal(t, creates.LookProven, e.Look, "%+v", e)
-			require.Equal(t, creates.ClocksAgree, e.Clock, "%+v", e)
+			require.False(t, e.Future || e.Ahead, "%+v", e)
 			require.False(t, e.Resembling || e.Rivals || e.Fitting > 0, "%+v", e)
 			require.Equal(t, creates.NoProof, e.Proof, "%+v", e)
 			require.True(t, e.Own, "whoever asks must see the note if it is there: %+v", e)
@@ -94,7 +95,7 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		require.False(t, v.Wait, "%+v", e)
 	}
 	assert.Len(t, seen, 3)
-	assert.Equal(t, 4*4*3*2*2*4*2*3*2*2*2*4*2, seen[found]+seen[notCreated]+seen[undecided])
+	assert.Equal(t, 4*4*2*2*2*2*4*2*3*2*2*2*4*2, seen[found]+seen[notCreated]+seen[undecided])
 }
 
 func requireFound(t *testing.T, e evidence) {
@@ -114,7 +115,7 @@ func requireFound(t *testing.T, e evidence) {
 	require.NotContains(t, []creates.Look{creates.LookRefused, creates.LookFailing}, e.Look, "%+v", e)
 	if !e.UniqueName {
 		require.NotEqual(t, creates.LookUnproven, e.Look, "another may be out of sight: %+v", e)
-		require.Equal(t, creates.ClocksAgree, e.Clock, "%+v", e)
+		require.False(t, e.Future || e.Ahead, "%+v", e)
 		require.False(t, e.Forgot, "%+v", e)
 	}
 }
@@ -131,9 +132,9 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 		case e.Named == creates.NamedHere,
 			unnamed && e.Proof == creates.ProofFound && (seen || e.Look == creates.LookUnproven),
 			unnamed && alone && e.UniqueName && (seen || e.Look == creates.LookUnproven),
-			unnamed && alone && seen && e.Clock == creates.ClocksAgree && !e.Forgot:
+			unnamed && alone && seen && !e.Future && !e.Ahead && !e.Forgot:
 			want = found
-		case unnamed && seen && e.Settled && e.Clock == creates.ClocksAgree && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Own:
+		case unnamed && seen && e.Settled && !e.Future && !e.Ahead && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Own:
 			want = notCreated
 		}
 		require.Equal(t, want, outcomeOf(creates.Decide(e)), "%+v", e)
@@ -169,7 +170,7 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 		explained.UniqueName, explained.Forgot, explained.Resembling, explained.Rivals, explained.Others = e.UniqueName, e.Forgot, e.Resembling, e.Rivals, e.Others
 		require.Equal(t, underWay && (e.Resembling || e.Rivals), creates.Decide(explained).Wait, "a create under way may explain it: %+v", explained)
 		nothingYet := e
-		nothingYet.Look, nothingYet.Clock, nothingYet.Settled, nothingYet.Fitting, nothingYet.Rivals = creates.LookProven, creates.ClocksAgree, false, 0, false
+		nothingYet.Look, nothingYet.Future, nothingYet.Ahead, nothingYet.Settled, nothingYet.Fitting, nothingYet.Rivals = creates.LookProven, false, false, false, 0, false
 		require.True(t, creates.Decide(nothingYet).Wait, "the note may still come: %+v", nothingYet)
 	}
 }
