@@ -233,9 +233,6 @@ func fingerprint(text string) string {
 // service is what tells this client's service from others.
 func (c *Client) service() string { return exchange.Service(c.base) }
 
-// maxControl is the largest recording in memory that a client holds on to.
-const maxControl = 1 << 20
-
 // remember keeps what a note that Create returned shows: its own name, whose token made it, the service's clock, and what its
 // recording can be compared with. A nil note is ignored.
 func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
@@ -244,15 +241,7 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	}
 	c.creates.Returned(note.ref(s.where), s.sent, time.Now())
 	c.creates.Learn(s.token, note.maker())
-	sum, audio := u.sentSum(), u.audio
-	kept := audio != nil && audio.fixed && (audio.length <= maxControl || !audio.memory)
-	control := creates.Control{Note: note.ref(""), Size: u.audioSize(), SHA256: sum}
-	if sum == "" {
-		control.Compute = audio.sum
-	}
-	if sum != "" || kept {
-		c.creates.SetControl(u.mediaType, control)
-	}
+	c.creates.SetControl(u.mediaType, creates.Control{Note: note.ref(""), Size: u.audioSize(), SHA256: u.sentSum()})
 }
 
 // identify says of a lost create which one it is, where it was sent, by whom, and what.
@@ -318,7 +307,6 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	}
 	e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()
 	e.kept.ClockRead, e.kept.Clock = e.kept.ClockRead.UTC(), e.kept.Clock.UTC()
-	e.kept.Control = e.kept.Control.Computed()
 	stored := storedLoss{publicLoss: publicLoss(e), lossDetails: e.kept}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
@@ -416,7 +404,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 			l.lost.AudioSHA256 = l.sum
 		}
 	}
-	if l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType).Note.ID == 0 {
+	if l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType).SHA256 == "" {
 		l.registry.SetControl(l.lost.kept.AudioType, l.lost.kept.Control)
 	}
 	l.settleAt(time.Now())
@@ -560,7 +548,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	}
 	mediaType := l.lost.kept.AudioType
 	control := l.registry.Control(mediaType)
-	telling := l.exact && control.Note.ID != 0 && control.Shows != creates.Differs // that another recording is another note
+	telling := l.exact && control.SHA256 != "" && control.Shows != creates.Differs // that another recording is another note
 	var unread []*ProgressNote
 	differs := false
 	for _, s := range l.seen {
@@ -579,18 +567,15 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 		content := l.readRecording(ctx, row.ref(l.asker.where), l.lost.AudioSize, l.sum)
 		differs, later = differs || content == creates.Differs, later || content == creates.Unread
 		if content == creates.Equal { // then recordings are kept as they are sent
-			control = creates.Control{Note: row.ref(""), Shows: creates.Equal}
+			control = creates.Control{Note: row.ref(""), Size: l.lost.AudioSize, SHA256: l.sum, Shows: creates.Equal}
 			l.registry.SetControl(mediaType, control)
 		}
 	}
 	if differs && telling && control.Shows == creates.Unread {
-		known := control.Computed()
-		if known.SHA256 != "" {
-			control.Shows = l.readRecording(ctx, known.Note, known.Size, known.SHA256)
-		}
+		control.Shows = l.readRecording(ctx, control.Note, control.Size, control.SHA256)
 		control.Failed = control.Shows == creates.Unread
 		l.registry.SetControl(mediaType, control)
-		later = later || known.SHA256 != "" && control.Failed
+		later = later || control.Failed
 	}
 	l.result.Recordings = l.reading.Read
 	return later && l.reading.Left()

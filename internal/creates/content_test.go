@@ -36,7 +36,7 @@ func TestHowMuchASearchReads(t *testing.T) {
 	assert.False(t, whole.Left())
 }
 
-// What one note shows of a media type is enough, and stays; one that cannot show it makes room.
+// What one note shows of a media type is enough, and stays; one that has not shown it makes room.
 func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
@@ -48,18 +48,25 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 		return creates.Control{Note: creates.NewRef(id, noon), SHA256: "synthetic"}
 	}
 	assert.Zero(t, shown("", of(1)), "a recording of no type shows nothing of others")
+	assert.Zero(t, shown("audio/wav", creates.Control{Note: creates.NewRef(1, noon)}), "nobody knows what was sent")
+	wants := func(later time.Duration) bool { return m.WantsControl("audio/wav", noon.Add(later)) }
+	assert.True(t, wants(0))
 	assert.EqualValues(t, 1, shown("audio/wav", of(1)))
-	assert.EqualValues(t, 1, shown("audio/wav", of(2)))
+	assert.False(t, wants(10*time.Minute-time.Second))
+	assert.True(t, wants(10*time.Minute), "it may have been deleted by now")
 	assert.EqualValues(t, 2, shown("audio/ogg", of(2)))
 	unread := of(1)
 	unread.Failed = true
 	assert.EqualValues(t, 1, shown("audio/wav", unread))
-	assert.EqualValues(t, 3, shown("audio/wav", of(3)), "the first could not be read")
+	assert.True(t, wants(0), "it could not be read")
+	assert.EqualValues(t, 3, shown("audio/wav", of(3)))
+	assert.False(t, wants(0))
 	equal := of(3)
 	equal.Shows = creates.Equal
 	assert.EqualValues(t, 3, shown("audio/wav", equal))
 	assert.EqualValues(t, 3, shown("audio/wav", unread), "it has been seen")
 	assert.Equal(t, creates.Equal, m.Control("audio/wav").Shows)
+	assert.False(t, wants(24*time.Hour))
 }
 
 // Journals keep it.
