@@ -99,7 +99,6 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 	})
 }
 
-// find looks until it can decide.
 func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 	switch {
 	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
@@ -158,7 +157,6 @@ func (l *search) heed(failure error) {
 	}
 }
 
-// expired is the error of a search whose context has ended.
 func (l *search) expired(ctx context.Context, reason creates.Reason) error {
 	when := "; ask again"
 	if time.Now().Before(l.settledAt) {
@@ -230,7 +228,6 @@ func fingerprint(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// service is what tells this client's service from others.
 func (c *Client) service() string { return exchange.Service(c.base) }
 
 // remember keeps what a note that Create returned shows: its own name, whose token made it, the service's clock, and what its
@@ -289,7 +286,6 @@ func (d lossDetails) ahead() int64 {
 	return int64(d.Clock.Sub(d.ClockRead).Round(time.Second) / time.Second)
 }
 
-// storedLoss is an OutcomeUnknownError in JSON.
 type storedLoss struct {
 	publicLoss
 	lossDetails
@@ -573,16 +569,14 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	}
 	if differs && telling && control.Shows == creates.Unread {
 		control.Shows = l.readRecording(ctx, control.Note, control.Size, control.SHA256)
-		control.Failed = control.Shows == creates.Unread
 		l.registry.SetControl(mediaType, control)
-		later = later || control.Failed
+		later = later || control.Shows == creates.Unread
 	}
 	l.result.Recordings = l.reading.Read
 	return later && l.reading.Left()
 }
 
-// readRecording compares one, if that may be read now: the next look is its retry. What was read once is known. The reading ends with
-// the first byte that shows another length.
+// readRecording compares one, up to the first byte that shows another length, if it may be read now: the next look is its retry.
 func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Content {
 	known := l.registry.Recording(note).Compare(size, sum)
 	if known != creates.Unread || ctx.Err() != nil || l.retryAfter > 0 || !l.reading.May(time.Now()) {
@@ -635,8 +629,7 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 	return creates.NamedHere, nil
 }
 
-// list looks through the list, newest first if the service does as requested, until it is proven that no other note can
-// matter.
+// list looks through the list until it is proven that no other note can matter.
 func (l *search) list(ctx context.Context) (creates.Look, error) {
 	var order []time.Time // in which notes of this walk were made
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: l.fetch, Rule: list.Twice}) {
@@ -716,7 +709,6 @@ func (l *search) followsOrder(ctx context.Context, order []time.Time) (bool, err
 	return l.orderFollowed, nil
 }
 
-// see remembers a row that may matter.
 func (l *search) see(row *ProgressNote) {
 	l.longest = max(l.longest, len(strings.TrimSpace(row.Name)))
 	s := l.sight(row)

@@ -48,9 +48,8 @@ type Clocks struct {
 // the two agrees with our clock.
 func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	c := Clocks{Now: came.Unix()}
-	const longest = 1 << 31 // what RFC 9111 gives an Age that is too large
 	if age, err := strconv.ParseInt(h.Get("Age"), 10, 64); err == nil {
-		c.Cached = time.Duration(min(max(age, 0), longest)) * time.Second
+		c.Cached = time.Duration(min(max(age, 0), 1<<31)) * time.Second // RFC 9111 has no longer one
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now := date.Add(c.Cached).Unix()
@@ -97,13 +96,10 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 // long as the service's clock has fallen behind ours since it was the furthest ahead, which is updated. A cache may keep an old
 // Date and say nothing, and our own clock may have been set.
 func (c Clocks) Stale(furthest *Clocks) time.Duration {
-	if !c.Known {
-		return c.Cached
-	}
-	if !furthest.Known || c.Ahead > furthest.Ahead {
+	if c.Known && (!furthest.Known || c.Ahead > furthest.Ahead) {
 		*furthest = c
 	}
-	if fallen := furthest.Ahead - c.Ahead; fallen > 1 { // whole seconds are rounded
+	if fallen := furthest.Ahead - c.Ahead; c.Known && fallen > 1 { // whole seconds are rounded
 		return c.Cached + time.Duration(fallen)*time.Second
 	}
 	return c.Cached

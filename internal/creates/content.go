@@ -46,7 +46,6 @@ type Control struct {
 	Note   Ref     `json:"note"`
 	Size   int64   `json:"size"`
 	SHA256 string  `json:"sha256"`
-	Failed bool    `json:"-"` // it could not be read
 	Shows  Content `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
 }
 
@@ -54,10 +53,10 @@ type Control struct {
 func (m *Registry) Control(mediaType string) Control { return get(m, m.controls, mediaType) }
 
 // WantsControl reports whether a note of that media type is to be remembered: what one has shown is enough for good, but one that
-// could not be read, or that somebody may have deleted by now, makes room for the next.
+// somebody may have deleted by now makes room for the next.
 func (m *Registry) WantsControl(mediaType string, now time.Time) bool {
 	known := m.Control(mediaType)
-	return known.Shows == Unread && (known.Failed || now.Unix()-known.Note.Made >= controlAge)
+	return known.Shows == Unread && now.Unix()-known.Note.Made >= controlAge
 }
 
 // SetControl remembers a note of that media type, or what it showed.

@@ -55,16 +55,12 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 	assert.False(t, wants(10*time.Minute-time.Second))
 	assert.True(t, wants(10*time.Minute), "it may have been deleted by now")
 	assert.EqualValues(t, 2, shown("audio/ogg", of(2)))
-	unread := of(1)
-	unread.Failed = true
-	assert.EqualValues(t, 1, shown("audio/wav", unread))
-	assert.True(t, wants(0), "it could not be read")
 	assert.EqualValues(t, 3, shown("audio/wav", of(3)))
 	assert.False(t, wants(0))
 	equal := of(3)
 	equal.Shows = creates.Equal
 	assert.EqualValues(t, 3, shown("audio/wav", equal))
-	assert.EqualValues(t, 3, shown("audio/wav", unread), "it has been seen")
+	assert.EqualValues(t, 3, shown("audio/wav", of(1)), "it has been seen")
 	assert.Equal(t, creates.Equal, m.Control("audio/wav").Shows)
 	assert.False(t, wants(24*time.Hour))
 }
@@ -72,7 +68,7 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 // Journals keep it.
 func TestWhatIsKeptOfANoteThatShows(t *testing.T) {
 	t.Parallel()
-	text, err := json.Marshal(creates.Control{Note: creates.NewRef(7, noon), Size: 5, SHA256: "synthetic", Failed: true, Shows: creates.Equal})
+	text, err := json.Marshal(creates.Control{Note: creates.NewRef(7, noon), Size: 5, SHA256: "synthetic", Shows: creates.Equal})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"note":{"id":7,"made":1767355200},"size":5,"sha256":"synthetic"}`, string(text))
 }

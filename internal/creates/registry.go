@@ -73,8 +73,8 @@ type Registry struct {
 	lost     []*entry // the oldest first
 	forgot   int64    // losses that were sent until then may have to do with what is forgotten
 
-	returned map[int64]returned // notes that a create returned
-	order    []int64            // of them, the oldest first
+	returned map[int64]entry // by the note
+	order    []int64         // of them, the oldest first
 
 	users      map[string]int64
 	edited     map[string]time.Time // when an edit left a note in this version
@@ -84,23 +84,19 @@ type Registry struct {
 	recordings map[Ref]Recording
 }
 
+// entry is a create that was lost, or that returned its note.
 type entry struct {
 	Create
-	note    Ref // found for it; zero: none
-	content bool
-	deleted bool
-}
-
-type returned struct {
-	Ref
-	at      time.Time
+	note    Ref       // found for it, or returned; zero: none
+	at      time.Time // when it was returned
+	content bool      // it was found by its recording
 	deleted bool
 }
 
 // NewRegistry returns an empty one.
 func NewRegistry() *Registry {
 	return &Registry{
-		underWay: map[*Create]bool{}, returned: map[int64]returned{}, users: map[string]int64{}, edited: map[string]time.Time{},
+		underWay: map[*Create]bool{}, returned: map[int64]entry{}, users: map[string]int64{}, edited: map[string]time.Time{},
 		controls: map[string]Control{}, recordings: map[Ref]Recording{},
 	}
 }
@@ -210,7 +206,7 @@ func (m *Registry) Knows(l Create, sent time.Time, excluded []Ref, note Ref) Kno
 	defer m.mu.Unlock()
 	sameID := func(r Ref) bool { return r.ID == note.ID }
 	r := m.returned[note.ID]
-	reused := r.ID != 0 || slices.ContainsFunc(excluded, sameID)
+	reused := r.note.ID != 0 || slices.ContainsFunc(excluded, sameID)
 	var c entry // of another loss, for which it was found
 	for _, e := range m.lost {
 		if sameID(e.note) && !e.is(&l) {
@@ -219,12 +215,12 @@ func (m *Registry) Knows(l Create, sent time.Time, excluded []Ref, note Ref) Kno
 			}
 		}
 	}
-	same, claimed := r.Is(note), c.note.ID != 0
-	perhaps := same && (r.deleted || r.Where != note.Where) || claimed && (c.deleted || c.note.Where != note.Where)
+	same, claimed := r.note.Is(note), c.note.ID != 0
+	perhaps := same && (r.deleted || r.note.Where != note.Where) || claimed && (c.deleted || c.note.Where != note.Where)
 	named := slices.Contains(excluded, Ref{ID: note.ID})
 	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
 	after := sent.Sub(r.at)
-	mayBeNext := same && note.Made > r.Made && after > 0 && after < replaced
+	mayBeNext := same && note.Made > r.note.Made && after > 0 && after < replaced
 	switch {
 	case !r.deleted && !mayBeNext && (!perhaps && (same || claimed && (named || c.content)) || slices.ContainsFunc(excluded, timed)):
 		return Explained
@@ -248,7 +244,7 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	if _, known := m.returned[note.ID]; !known {
 		m.order = append(m.order, note.ID)
 	}
-	m.returned[note.ID] = returned{Ref: note, at: at}
+	m.returned[note.ID] = entry{note: note, at: at}
 	if len(m.order) > MaxRemembered {
 		m.forgot = max(m.forgot, m.returned[m.order[0]].at.UnixMilli())
 		delete(m.returned, m.order[0])
@@ -277,7 +273,7 @@ func (m *Registry) Note(id int64) (at time.Time, known bool) {
 	if r.deleted {
 		r.at = time.Time{}
 	}
-	return r.at, r.ID != 0
+	return r.at, r.note.ID != 0
 }
 
 // Learn remembers whose token it is.

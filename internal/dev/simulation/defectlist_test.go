@@ -94,7 +94,7 @@ var caught = []defect{
 	// The identity of a loss, and its recording.
 	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "{!e.Own,", with: "{false,"},
 	{name: "another service is asked about a loss", file: "findcreated.go", old: "case l.lost.Service != \"\" && l.lost.Service != l.notes.client.service():", with: "case false:"},
-	{name: "a cache that keeps an old Date is as new as it looks", file: "internal/creates/clock.go", old: "if fallen := furthest.Ahead - c.Ahead; fallen > 1 {", with: "if fallen := furthest.Ahead - c.Ahead; fallen > 1<<40 {"},
+	{name: "a cache that keeps an old Date is as new as it looks", file: "internal/creates/clock.go", old: "if fallen := furthest.Ahead - c.Ahead; c.Known && fallen > 1 {", with: "if fallen := furthest.Ahead - c.Ahead; c.Known && fallen > 1<<40 {"},
 	{name: "another length or other bytes are another note", file: "findcreated.go", old: "other := n.Content == creates.Differs && l.exact && keepsBytes", with: "other := n.Content == creates.Differs && (l.exact || keepsBytes || true)"},
 	{name: "the first recording that is equal decides", file: "internal/creates/evidence.go", old: "case e.equal > 1, e.unread, same == EqualLost, e.Forgot:", with: "case same == EqualLost, e.Forgot:"},
 	{
