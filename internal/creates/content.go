@@ -11,7 +11,7 @@ const (
 	budget       = 30 // of failures: one that may lag costs one, any other three
 	lookFailures = 3
 	lookTime     = 5 * time.Minute // after which a look begins no other
-	controlAge   = 600             // seconds, after which there may be a better one
+	controlAge   = 60              // seconds, after which there may be a better one
 )
 
 // Reading counts what a search has read. The zero value is ready to use.
