@@ -253,11 +253,7 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 }
 
 // ref names the note, as it was seen there.
-func (n *ProgressNote) ref(where string) creates.Ref {
-	ref := creates.NewRef(n.ID, n.CreatedAt)
-	ref.Where = where
-	return ref
-}
+func (n *ProgressNote) ref(where string) creates.Ref { return creates.NewRef(n.ID, n.CreatedAt, where) }
 
 // maker is the user who made the note; 0: it does not say, or names two.
 func (n *ProgressNote) maker() int64 {
@@ -516,7 +512,7 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 	e.Forgot, e.Others = view.Forgot, view.Sized
 	var proven *ProgressNote
 	for _, s := range l.seen {
-		n, gone := l.judge(s), s.look != l.looks
+		n, gone := l.judge(s.row, s.made), s.look != l.looks
 		if e.Add(n, gone); gone {
 			continue
 		}
@@ -548,7 +544,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	var unread []*ProgressNote
 	differs := false
 	for _, s := range l.seen {
-		n := l.judge(s)
+		n := l.judge(s.row, s.made)
 		differs = differs || n.Content == creates.Differs
 		worth := telling && n.Known != creates.Explained || n.Known <= creates.Excluded && n.Size != creates.SizeOther
 		if s.look == l.looks && n.Patient && n.Content == creates.Unread && worth {
@@ -621,7 +617,7 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
 	}
 	l.readClocks(asked)
-	before, n := view.Note.ID == id, l.judge(l.sight(note))
+	before, n := view.Note.ID == id, l.judge(note, l.window.Made(note.CreatedAt, l.clocks))
 	if before && !view.Note.Is(note.ref("")) || n.Known > creates.Reused || !before && !n.Resembles(false) {
 		return creates.NamedOther, nil
 	}
@@ -669,15 +665,14 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 	params := ListNotesParams{PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.params.TrustPatientFilter}
 	asked := time.Now()
 	page, fetched, err := noteList{service: l.notes, params: params, opts: l.opts}.fetch(ctx, at)
-	if err != nil {
-		return page, fetched, err
+	if err == nil {
+		l.readClocks(asked)
+		l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
+		if l.asker.response.zoneless {
+			l.clocks.Behind = creates.MostBehind
+		}
 	}
-	l.readClocks(asked)
-	l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
-	if l.asker.response.zoneless {
-		l.clocks.Behind = creates.MostBehind
-	}
-	return page, fetched, nil
+	return page, fetched, err
 }
 
 // readClocks takes in the clocks at the latest response. The difference that they had when it was lost may be another: then its
@@ -711,25 +706,21 @@ func (l *search) followsOrder(ctx context.Context, order []time.Time) (bool, err
 
 func (l *search) see(row *ProgressNote) {
 	l.longest = max(l.longest, len(strings.TrimSpace(row.Name)))
-	s := l.sight(row)
-	if n := l.judge(s); n.Resembles(l.params.UniqueName) || n.Made >= creates.MadeUnclear && n.Size != creates.SizeOther {
-		l.seen[row.ID] = s
+	made := l.window.Made(row.CreatedAt, l.clocks)
+	if n := l.judge(row, made); n.Resembles(l.params.UniqueName) || made >= creates.MadeUnclear && n.Size != creates.SizeOther {
+		l.seen[row.ID] = sighting{row, made, l.looks}
 	}
 }
 
-func (l *search) sight(row *ProgressNote) sighting {
-	return sighting{row, l.window.Made(row.CreatedAt, l.clocks), l.looks}
-}
-
 // judge holds a note against what was to be created and against what this client knows, which may be more once all rows were seen.
-func (l *search) judge(s sighting) creates.Note {
-	ref := s.row.ref(l.asker.where)
+func (l *search) judge(row *ProgressNote, made creates.Made) creates.Note {
+	ref := row.ref(l.asker.where)
 	n := creates.Note{
-		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(s.row), // the list's own check has seen to the patient
-		Name:    creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest),
-		Size:    l.compareSize(s.row),
-		User:    l.compareUser(s.row),
-		Made:    s.made,
+		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
+		Name:    creates.CompareNames(l.lost.Params.Name, row.Name, l.longest),
+		Size:    l.compareSize(row),
+		User:    l.compareUser(row),
+		Made:    made,
 		Known:   l.registry.Knows(l.loss, l.lost.SentAt, l.excluded, ref),
 		Content: l.registry.Recording(ref).Compare(l.lost.AudioSize, l.sum),
 	}

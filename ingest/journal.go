@@ -182,7 +182,7 @@ func (e Entry) note() *clinicaldoc.ProgressNote {
 
 // has reports whether this recording has that note, as far as is known.
 func (e Entry) has(id int64, created time.Time) bool {
-	return e.State == StateCreated && creates.NewRef(e.NoteID, e.NoteCreatedAt).Is(creates.NewRef(id, created))
+	return e.State == StateCreated && creates.NewRef(e.NoteID, e.NoteCreatedAt, "").Is(creates.NewRef(id, created, ""))
 }
 
 // OwnerOf is whose recordings a client uploads: its service, and the user whose token it has. A service that does not say who

@@ -45,10 +45,10 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 		return m.Control(mediaType).Note.ID
 	}
 	of := func(id int64) creates.Control {
-		return creates.Control{Note: creates.NewRef(id, noon), SHA256: "synthetic"}
+		return creates.Control{Note: creates.NewRef(id, noon, ""), SHA256: "synthetic"}
 	}
 	assert.Zero(t, shown("", of(1)), "a recording of no type shows nothing of others")
-	assert.Zero(t, shown("audio/wav", creates.Control{Note: creates.NewRef(1, noon)}), "nobody knows what was sent")
+	assert.Zero(t, shown("audio/wav", creates.Control{Note: creates.NewRef(1, noon, "")}), "nobody knows what was sent")
 	wants := func(later time.Duration) bool { return m.WantsControl("audio/wav", noon.Add(later)) }
 	assert.True(t, wants(0))
 	assert.EqualValues(t, 1, shown("audio/wav", of(1)))
@@ -68,7 +68,7 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 // Journals keep it.
 func TestWhatIsKeptOfANoteThatShows(t *testing.T) {
 	t.Parallel()
-	text, err := json.Marshal(creates.Control{Note: creates.NewRef(7, noon), Size: 5, SHA256: "synthetic", Shows: creates.Equal})
+	text, err := json.Marshal(creates.Control{Note: creates.NewRef(7, noon, ""), Size: 5, SHA256: "synthetic", Shows: creates.Equal})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"note":{"id":7,"made":1767355200},"size":5,"sha256":"synthetic"}`, string(text))
 }

@@ -213,9 +213,7 @@ func (n Note) Resembles(unique bool) bool {
 		return true
 	case unique:
 		return n.Name == NameEqual || n.Name == NameCut && inWindow
-	case !inWindow:
-		return false
 	}
 	about := n.Made >= MadeJustBefore
-	return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther
+	return inWindow && (n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther)
 }

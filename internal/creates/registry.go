@@ -53,12 +53,9 @@ type Ref struct {
 	Where string `json:"-"`    // it was seen: a tenant may have ids of its own
 }
 
-// NewRef names the note of that id and time.
-func NewRef(id int64, created time.Time) Ref {
-	if created.IsZero() {
-		return Ref{ID: id}
-	}
-	return Ref{ID: id, Made: created.Unix()}
+// NewRef names the note of that id and time, as it was seen there. Before 1970 there were none.
+func NewRef(id int64, created time.Time, where string) Ref {
+	return Ref{id, max(created.Unix(), 0), where}
 }
 
 // Is reports whether both are the same note. The service may round its times.

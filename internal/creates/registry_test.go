@@ -129,9 +129,9 @@ func TestANoteThatIsFoundAgainIsThere(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	first, second := creates.NewCreate(7, "Visit", 5, "first", noon, ""), creates.NewCreate(7, "Visit", 5, "second", noon, "")
-	assert.True(t, m.Claim(first, creates.NewRef(5, noon), false))
+	assert.True(t, m.Claim(first, creates.NewRef(5, noon, ""), false))
 	m.SetDeleted(5)
-	again := creates.NewRef(5, noon.Add(time.Hour))
+	again := creates.NewRef(5, noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(first, again, false))
 	assert.Equal(t, creates.Claimed, m.Knows(second, time.Time{}, nil, again))
 }
@@ -170,8 +170,8 @@ func TestTheWorstTimeOfAServiceCounts(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.SawClock(http.Header{"Date": {noon.UTC().Format(http.TimeFormat)}}, noon)
-	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour)), noon, noon)
-	m.Returned(creates.NewRef(2, noon), noon, noon)
+	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour), ""), noon, noon)
+	m.Returned(creates.NewRef(2, noon, ""), noon, noon)
 	assert.InDelta(t, 5*3600, m.Clocks(noon).Late, 2)
 }
 
@@ -209,7 +209,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 			for i := range 100 {
 				at := noon.Add(time.Duration(i) * time.Second)
 				id, token := int64(i+1), strconv.Itoa(i)
-				note, l := creates.NewRef(id, at), creates.NewCreate(id, "Visit", 5, "", at, "")
+				note, l := creates.NewRef(id, at, ""), creates.NewCreate(id, "Visit", 5, "", at, "")
 				m.Unresolved(l)
 				m.SawClock(header, at)
 				m.Clocks(at)
@@ -322,11 +322,11 @@ func has(m *creates.Registry, id int64) bool {
 func TestADeletedNoteExplainsNoOther(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
-	note := creates.NewRef(3, noon)
+	note := creates.NewRef(3, noon, "")
 	l := creates.NewCreate(7, "Visit", 5, "", noon, "")
 	m.Returned(note, noon, noon)
 	for late, known := range map[time.Duration]creates.Known{-time.Second: creates.Explained, 0: creates.Explained, time.Second: creates.Explained, 2 * time.Second: creates.Reused} {
-		assert.Equal(t, known, m.Knows(l, time.Time{}, nil, creates.NewRef(3, noon.Add(late))), "a list may round the time")
+		assert.Equal(t, known, m.Knows(l, time.Time{}, nil, creates.NewRef(3, noon.Add(late), "")), "a list may round the time")
 	}
 	m.SetDeleted(3)
 	assert.Equal(t, creates.Excluded, m.Knows(l, time.Time{}, nil, note), "nobody knows which of the two it is")
@@ -341,7 +341,7 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	m := creates.NewRegistry()
 	first := creates.NewCreate(7, "Visit", 1000, "first", noon, "")
 	second := creates.NewCreate(7, "Visit", 1000, "second", noon, "")
-	note := creates.NewRef(5, noon)
+	note := creates.NewRef(5, noon, "")
 	assert.True(t, m.Claim(first, note, true))
 	m.SetRecording(note, creates.Recording{Size: 1000})
 	assert.Equal(t, creates.Explained, m.Knows(second, time.Time{}, nil, note))

@@ -24,8 +24,8 @@ var caught = []defect{
 	{name: "the created note may be another patient's", file: "notes.go", old: "if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {", with: "if false {"},
 	{name: "a renamed note does not forbid to say not created", file: "internal/creates/evidence.go", old: "|| about && n.Patient && n.User != UserOther", with: "|| about && false"},
 	{name: "nothing forbids to say not created", file: "internal/creates/verdict.go", old: "{e.Resembling,", with: "{false,"},
-	{name: "a shortened name does not resemble", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Name == NameEqual || n.Name == NameUnsent || about && false"},
-	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "return n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther", with: "return n.Size == SizeEqual || about && false"},
+	{name: "a shortened name does not resemble", file: "internal/creates/evidence.go", old: "(n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther)", with: "(n.Name == NameEqual || n.Name == NameUnsent || about && false)"},
+	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "(n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther)", with: "(n.Size == SizeEqual || about && false)"},
 	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.sent ||"},
 	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "{e.Look != LookProven,", with: "{false,"},
 	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "shown := asked.Add(-l.stale)", with: "shown := asked"},
@@ -33,7 +33,7 @@ var caught = []defect{
 		name: "an old Date is the service's time", file: "internal/creates/clock.go", old: "date.Add(c.Cached).Unix()", with: "date.Unix()",
 		also: []patch{{file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case theirs && (soon || ours || true) && c.Known:"}},
 	},
-	{name: "a note of some patient fits a create without one", file: "findcreated.go", old: "Patient: l.lost.Params.PatientID != 0 || namesNoPatient(s.row),", with: "Patient: true,"},
+	{name: "a note of some patient fits a create without one", file: "findcreated.go", old: "Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row),", with: "Patient: true,"},
 	{name: "rows without a patient are never trusted", file: "notes.go", old: "case match == namesNone && !p.TrustPatientFilter:", with: "case match == namesNone:"},
 	{
 		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,",
@@ -85,7 +85,7 @@ var caught = []defect{
 	},
 	{name: "an excluded id explains whatever note has it", file: "internal/creates/registry.go", old: "return Excluded", with: "return Explained"},
 	{
-		name: "a journal's notes are known by their ids alone", file: "ingest/journal.go", old: "creates.NewRef(e.NoteID, e.NoteCreatedAt)", with: "creates.NewRef(e.NoteID, time.Time{})",
+		name: "a journal's notes are known by their ids alone", file: "ingest/journal.go", old: "creates.NewRef(e.NoteID, e.NoteCreatedAt, ", with: "creates.NewRef(e.NoteID, time.Time{}, ",
 		also: []patch{{file: "internal/creates/registry.go", old: "return r.Made != 0 && r.Is(note)", with: "return r.ID == note.ID"}},
 	},
 	{name: "the window is an hour too late", file: "internal/creates/clock.go", old: "return Window{sent.Unix(),", with: "return Window{sent.Unix() + 3600,"},
