@@ -71,7 +71,7 @@ type edit struct {
 	id     int64
 	began  time.Time
 	read   *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
-	readBy Response         // this response
+	readBy *Response        // this response
 	params UpdateNoteParams // of an Update
 	body   exchange.Body    // of an Update
 	done   *ProgressNote    // as an earlier attempt left it
@@ -101,7 +101,8 @@ func runEdit[T any](
 		if call.options.version == "" {
 			return act(ctx, e)
 		}
-		switch e.read, err = c.Notes.Get(ctx, id, call.options.inherited(), WithResponse(&e.readBy)); {
+		e.readBy = new(Response)
+		switch e.read, err = c.Notes.Get(ctx, id, call.options.inherited(), WithResponse(e.readBy)); {
 		case err != nil:
 			return nil, err
 		case e.read.Version() != call.options.version:
@@ -130,7 +131,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	var response Response
 	current, err := e.client.Notes.Get(ctx, e.id, e.options.inherited(), WithResponse(&response))
 	switch {
-	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound) && !changedSince(e.read.CreatedAt, e.began.Add(-time.Minute), &e.readBy):
+	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound) && !changedSince(e.read.CreatedAt, e.began.Add(-time.Minute), e.readBy):
 		return errAlreadyDone // and no replica that has not got it yet
 	case err != nil:
 		return &callError{op: e.op, detail: "not retried, as the note cannot be read: " + redact.Cause(err), causes: []error{lost.Err, err}}

@@ -244,7 +244,7 @@ func TestTheSourceIsAskedForTheTokenOfEachAttempt(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	source := func(context.Context) (string, error) { asked++; return "asked", nil }
-	c := &call{Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", renewed: true, next: Next{AtOnce: true}}
+	c := &call{Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", Result: Result{renewed: true}, next: Next{AtOnce: true}}
 	_, err := c.admit(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "renewed", c.authorization, "it has just been asked")

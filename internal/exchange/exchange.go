@@ -64,6 +64,8 @@ type Result struct {
 	Last           *Attempt // its Number is 0 if there was none
 	OutcomeUnknown bool     // an attempt may have had its effect
 	Stopped        bool     // its context, or the policy's Prepare, ended it between two attempts
+	renewed        bool     // the authorization was
+	cut            bool     // an attempt ended within the body
 
 	buffer *bytes.Buffer // holds the response's body; nil: none was kept
 	reader WatchedReader
@@ -112,8 +114,6 @@ type call struct {
 	spread  float64  // of back-off, between 0 and 1
 
 	authorization string // of the last attempt, or of the next if it was renewed
-	renewed       bool
-	cut           bool // an attempt ended within the body
 
 	loop    retryablehttp.Client
 	driven  retryablehttp.Request
@@ -128,6 +128,9 @@ var none Attempt // is before the first, of all calls; nothing is written to it
 func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c := &call{Request: r, Result: Result{Last: &none}, spread: Jitter(ctx)}
 	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	if r.Header == nil {
+		c.request.Header = http.Header{} // for none net/http would copy the whole request
+	}
 	c.driven.Request = &c.request
 	c.policy = cmp.Or(r.Policy, Policy((*byEffect)(c)))
 	if err := c.policy.Prepare(&c.request); err != nil {

@@ -3,9 +3,9 @@
 package jsonscan
 
 import (
-	"bytes"
 	"encoding/json"
 	"iter"
+	"strings"
 )
 
 // maxDepth bounds the recursion a hostile document can cause.
@@ -225,11 +225,17 @@ func (d *Decoder) byteAt(offset int) byte {
 
 // scanWord takes what can be in a number, null, true or false, and leaves the rules to the standard library.
 func (d *Decoder) scanWord() {
-	rest := d.data[d.pos:]
-	word := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789+-.eEaflnrstu"))]
-	if !json.Valid(word) {
-		d.failSyntax(d.pos, unexpected)
-		return
+	end := d.pos
+	for strings.IndexByte("0123456789+-.eEaflnrstu", d.byteAt(end)) >= 0 {
+		end++
 	}
-	d.pos += len(word)
+	switch word := d.data[d.pos:end]; string(word) {
+	case "null", "true", "false": // most of them, and no rule is needed
+	default:
+		if !json.Valid(word) {
+			d.failSyntax(d.pos, unexpected)
+			return
+		}
+	}
+	d.pos = end
 }

@@ -2,7 +2,7 @@ package jsonscan
 
 import (
 	"encoding/binary"
-	"strconv"
+	"encoding/hex"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -16,8 +16,8 @@ var escapedChars = [256]byte{
 // the literal and otherwise of the scratch buffer.
 func (d *Decoder) scanString(keep bool) []byte {
 	start := d.pos + 1
-	end := plainRun(d.data, start)
-	if d.byteAt(end) == '"' && (!keep || utf8.Valid(d.data[start:end])) {
+	end, ascii := plainRun(d.data, start)
+	if d.byteAt(end) == '"' && (!keep || ascii || utf8.Valid(d.data[start:end])) {
 		d.pos = end + 1
 		return d.data[start:end:end]
 	}
@@ -37,8 +37,8 @@ func (d *Decoder) scanString(keep bool) []byte {
 // scanRuns consumes the string literal at pos, run by run of plain bytes. If keep is set it appends the text to what is there.
 func (d *Decoder) scanRuns(text []byte, keep bool) []byte {
 	for start := d.pos + 1; ; {
-		end := plainRun(d.data, start)
-		if run := d.data[start:end]; keep && utf8.Valid(run) {
+		end, ascii := plainRun(d.data, start)
+		if run := d.data[start:end]; keep && (ascii || utf8.Valid(run)) {
 			text = append(text, run...)
 		} else if keep {
 			text = append(text, string([]rune(string(run)))...) // each invalid byte is U+FFFD
@@ -64,21 +64,25 @@ func (d *Decoder) scanRuns(text []byte, keep bool) []byte {
 	}
 }
 
-// plainRun returns the end of the bytes that stand for themselves in a string literal. Eight at a time are looked at: a term sets a
-// top bit if a byte is what it looks for. Flipping bit 1 swaps quote and space, so that one finds quote and control characters.
-func plainRun(data []byte, pos int) int {
-	const ones = 0x0101010101010101
+// plainRun returns the end of the bytes that stand for themselves in a string literal, and whether all are ASCII. Eight at a time are
+// looked at: a term sets a top bit if a byte is what it looks for. Flipping bit 1 swaps quote and space, so that one finds quote and
+// control characters.
+func plainRun(data []byte, pos int) (end int, ascii bool) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	var seen uint64
 	for ; pos+8 <= len(data); pos += 8 {
 		word := binary.LittleEndian.Uint64(data[pos:])
 		quoteOrControl, backslash := (word^ones*0x02)-ones*0x21, (word^ones*'\\')-ones
-		if (quoteOrControl|backslash)&^word&(ones*0x80) != 0 {
+		if (quoteOrControl|backslash)&^word&tops != 0 {
 			break
 		}
+		seen |= word
 	}
 	for pos < len(data) && data[pos] >= ' ' && data[pos] != '"' && data[pos] != '\\' {
+		seen |= uint64(data[pos])
 		pos++
 	}
-	return pos
+	return pos, seen&tops == 0
 }
 
 // decodeEscape decodes the escape sequence, or pair of them, that literal starts with; size is 0 if it is not valid.
@@ -107,6 +111,7 @@ func decodeUnit(literal []byte) (unit rune, ok bool) {
 	if len(literal) < 6 || literal[0] != '\\' || literal[1] != 'u' {
 		return 0, false
 	}
-	code, err := strconv.ParseUint(string(literal[2:6]), 16, 16)
-	return rune(code), err == nil
+	var code [2]byte
+	_, err := hex.Decode(code[:], literal[2:6])
+	return rune(binary.BigEndian.Uint16(code[:])), err == nil
 }

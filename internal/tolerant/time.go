@@ -25,9 +25,10 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	if len(text) == 0 || isZeroDate(text) {
 		return time.Time{}, true
 	}
+	upper := strings.ToUpper(string(text)) // RFC 3339 allows t and z
 	for _, form := range timeForms {
-		t, err := time.Parse(form, strings.ToUpper(string(text))) // RFC 3339 allows t and z
-		year := t.UTC().Year()                                    // a zone can lead out of the years that JSON's times have
+		t, err := time.Parse(form, upper)
+		year := t.UTC().Year() // a zone can lead out of the years that JSON's times have
 		if err == nil && year >= 0 && year <= 9999 {
 			d.Zoneless = d.Zoneless || !strings.Contains(form, "Z07")
 			return t.UTC(), true

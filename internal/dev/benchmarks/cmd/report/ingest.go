@@ -122,7 +122,8 @@ func ingestAll(ctx context.Context, client *clinicaldoc.Client, paths []string, 
 	if err != nil {
 		return err
 	}
-	uploader := &ingest.Uploader{Client: client, Journal: journal, Workers: ingestWorkers}
+	// Without AllNew each run would find what the bare loop has just uploaded.
+	uploader := &ingest.Uploader{Client: client, Journal: journal, Workers: ingestWorkers, AllNew: true}
 	for result, err := range uploader.Run(ctx, ingest.Files(paths, ingestParams)) {
 		if err != nil {
 			return err
