@@ -230,8 +230,7 @@ func fingerprint(text string) string {
 
 func (c *Client) service() string { return exchange.Service(c.base) }
 
-// remember keeps what a note that Create returned shows: its own name, whose token made it, the service's clock, and what its
-// recording can be compared with. A nil note is ignored.
+// remember keeps what a note that Create returned shows of others; nil: none was returned.
 func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	if note == nil {
 		return
@@ -612,13 +611,12 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 	case err != nil:
 		return creates.NotNamed, err
 	}
-	patient := l.lost.Params.PatientID
-	if patient != 0 && note.comparePatient(patient) == namesOther || patient == 0 && !namesNoPatient(note) {
-		return creates.NamedOther, mismatch("the note names another patient than the create did")
-	}
 	l.readClocks(asked)
 	before, n := view.Note.ID == id, l.judge(note, l.window.Made(note.CreatedAt, l.clocks))
-	if before && !view.Note.Is(note.ref("")) || n.Known > creates.Reused || !before && !n.Resembles(false) {
+	switch {
+	case !n.Patient || note.comparePatient(l.lost.Params.PatientID) == namesOther:
+		return creates.NamedOther, mismatch("the note names another patient than the create did")
+	case before && !view.Note.Is(note.ref("")) || n.Known > creates.Reused || !before && !n.Resembles(false):
 		return creates.NamedOther, nil
 	}
 	l.found = note

@@ -44,8 +44,7 @@ type Clocks struct {
 	Late   int64         // how much earlier than they were made notes seemed to have been
 }
 
-// ReadClocks takes the service's time from a response that was asked for and came at these times of ours. A Date between
-// the two agrees with our clock.
+// ReadClocks takes the service's time from a response. A Date between the times of ours at which it was asked for and came agrees.
 func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	c := Clocks{Now: came.Unix()}
 	if age, err := strconv.ParseInt(h.Get("Age"), 10, 64); err == nil {

@@ -27,8 +27,7 @@ func CompareNames(sent, got string, longest int) Name {
 	if composed {
 		ignored = allButASCII
 	}
-	// Names that are alike: case, spaces and punctuation aside, and whether letters are composed, and one may be the beginning of the
-	// other. Two that differ only in letters that may be composed are alike too.
+	// Generous: case, spaces, punctuation and whether letters are composed do not count, and one may be the beginning of the other.
 	a, b = skeleton(a, ignored), skeleton(b, ignored)
 	switch {
 	case composed && a == b:

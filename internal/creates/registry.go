@@ -139,8 +139,7 @@ func (m *Registry) Resolve(l Create) {
 	m.lost = slices.DeleteFunc(m.lost, func(e *entry) bool { return e.is(&l) })
 }
 
-// Claim remembers that a note was found for a loss, and whether by its recording. It reports false if the note was found for
-// another.
+// Claim remembers that a note was found for a loss, and whether by its recording; false: it was found for another.
 func (m *Registry) Claim(l Create, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,8 +195,7 @@ func (v *View) add(l, other Create, apart, equal Others) {
 	rank(&v.Same, sameSize && (l.sha256 == "" || other.sha256 == "" || l.sha256 == other.sha256))
 }
 
-// Knows returns what is known of a note that may be that of the loss, which was sent at that time, also by the caller's word, which
-// excludes some.
+// Knows returns what is known of a note that may be that of the loss, which was sent then. The caller's word excludes some.
 func (m *Registry) Knows(l Create, sent time.Time, excluded []Ref, note Ref) Known {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -50,7 +50,7 @@ var caught = []defect{
 	{name: "whatever is lost is a note", file: "errors.go", old: "case e.Params.Name != \"\" || e.Params.PatientID != 0", with: "case true || e.Params.PatientID != 0"},
 	{name: "rivals do not count", file: "internal/creates/evidence.go", old: "e.Rivals = true", with: "e.Rivals = false"},
 	{name: "an equal create that was lost too does not count", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,"},
-	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "{e.Fitting > 0 && e.Others == EqualUnderWay,", with: "{false,"},
+	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "|| e.Fitting > 0 && e.Others == EqualUnderWay,", with: ","},
 	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())", with: "end := func() {}"},
 	{name: "losses are not remembered", file: "notes.go", old: "s.client.creates.Unresolved(unknown.create())", with: ""},
 	{
