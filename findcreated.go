@@ -112,7 +112,11 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 	for {
 		evidence, failure := l.look(ctx)
 		if ctx.Err() != nil {
-			return nil, l.expired(ctx, reason)
+			when := "; ask again"
+			if time.Now().Before(l.settledAt) {
+				when = "; it can be decided after " + l.settledAt.UTC().Format(time.RFC3339)
+			}
+			return nil, l.undecided(string(reason)+": "+redact.Cause(ctx.Err())+when, ctx.Err(), context.Cause(ctx))
 		}
 		v := creates.Decide(evidence)
 		reason = v.Reason
@@ -155,14 +159,6 @@ func (l *search) heed(failure error) {
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		l.retryAfter = max(l.retryAfter, refused.RetryAfter)
 	}
-}
-
-func (l *search) expired(ctx context.Context, reason creates.Reason) error {
-	when := "; ask again"
-	if time.Now().Before(l.settledAt) {
-		when = "; it can be decided after " + l.settledAt.UTC().Format(time.RFC3339)
-	}
-	return l.undecided(string(reason)+": "+redact.Cause(ctx.Err())+when, ctx.Err(), context.Cause(ctx))
 }
 
 // undecided is the lost create once more, with the reason why it is lost still.

@@ -26,7 +26,7 @@ const (
 func Decide(e Evidence) Verdict {
 	one := e.Fitting == 1
 	underWay := e.Others == OthersUnderWay || e.Others == EqualUnderWay
-	lines := [...]struct {
+	lines := []struct {
 		applies bool
 		Verdict
 	}{

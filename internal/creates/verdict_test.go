@@ -24,13 +24,13 @@ const (
 )
 
 func outcomeOf(v creates.Verdict) outcome {
-	switch v.By {
-	case "":
-		return undecided
-	case creates.NotCreated:
+	if v.By == creates.NotCreated {
 		return notCreated
 	}
-	return found
+	if v.By != "" {
+		return found
+	}
+	return undecided
 }
 
 // everyEvidence is the product of all values that the fields of the evidence can have; two notes that fit stand for more.
