@@ -226,6 +226,9 @@ func fingerprint(text string) string {
 
 func (c *Client) service() string { return exchange.Service(c.base) }
 
+// maxControl is the largest recording in memory that a client holds on to.
+const maxControl = 1 << 20
+
 // remember keeps what a note that Create returned shows of others; nil: none was returned.
 func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	if note == nil {
@@ -233,7 +236,11 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 	}
 	c.creates.Returned(note.ref(s.where), s.sent, time.Now())
 	c.creates.Learn(s.token, note.maker())
-	c.creates.SetControl(u.mediaType, creates.Control{Note: note.ref(""), Size: u.audioSize(), SHA256: u.sentSum()})
+	control := creates.Control{Note: note.ref(""), Size: u.audioSize(), SHA256: u.sentSum()}
+	if a := u.audio; a != nil && a.fixed && (a.length <= maxControl || !a.memory) {
+		control.Compute = a.sum
+	}
+	c.creates.SetControl(u.mediaType, control)
 }
 
 // identify says of a lost create which one it is, where it was sent, by whom, and what.
@@ -293,7 +300,7 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 		e.AudioSHA256 = sum
 	}
 	e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()
-	e.kept.ClockRead, e.kept.Clock = e.kept.ClockRead.UTC(), e.kept.Clock.UTC()
+	e.kept.ClockRead, e.kept.Clock, e.kept.Control = e.kept.ClockRead.UTC(), e.kept.Clock.UTC(), e.kept.Control.Computed()
 	stored := storedLoss{publicLoss: publicLoss(e), lossDetails: e.kept}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
@@ -391,7 +398,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 			l.lost.AudioSHA256 = l.sum
 		}
 	}
-	if l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType).SHA256 == "" {
+	if l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType).Note.ID == 0 {
 		l.registry.SetControl(l.lost.kept.AudioType, l.lost.kept.Control)
 	}
 	l.settleAt(time.Now())
@@ -535,7 +542,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	}
 	mediaType := l.lost.kept.AudioType
 	control := l.registry.Control(mediaType)
-	telling := l.exact && control.SHA256 != "" && control.Shows != creates.Differs // that another recording is another note
+	telling := l.exact && control.Note.ID != 0 && control.Shows != creates.Differs // that another recording is another note
 	var unread []*ProgressNote
 	differs := false
 	for _, s := range l.seen {
@@ -559,9 +566,11 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 		}
 	}
 	if differs && telling && control.Shows == creates.Unread {
-		control.Shows = l.readRecording(ctx, control.Note, control.Size, control.SHA256)
-		l.registry.SetControl(mediaType, control)
-		later = later || control.Shows == creates.Unread
+		if control = control.Computed(); control.SHA256 != "" {
+			control.Shows = l.readRecording(ctx, control.Note, control.Size, control.SHA256)
+			later = later || control.Shows == creates.Unread
+			l.registry.SetControl(mediaType, control)
+		}
 	}
 	l.result.Recordings = l.reading.Read
 	return later && l.reading.Left()

@@ -42,6 +42,7 @@ type audioState struct {
 	stream io.Reader                   // nil for what can be read at any place
 	begun  atomic.Bool                 // somebody reads the stream; nobody else may
 	fixed  bool                        // what is read later is what was read before, or an error
+	memory bool                        // whoever keeps the source keeps the recording
 }
 
 // AudioFile is the recording in a file, which is opened when it is sent. An empty or missing file, a directory and a
@@ -99,7 +100,7 @@ func (f audioFile) changed() bool {
 // is unknown, before FindCreated does: what was sent is known by them.
 func AudioBytes(name string, b []byte) *AudioSource {
 	a := AudioReaderAt(name, bytes.NewReader(b), int64(len(b)))
-	a.fixed = true
+	a.fixed, a.memory = true, true
 	return a
 }
 
@@ -201,7 +202,7 @@ type upload struct {
 	audio                 *AudioSource // nil: none is sent
 	at                    io.ReaderAt  // nil for a stream
 	mediaType             string       // of the audio
-	hashed                bool         // it is to be known what was sent, or it is a stream, which nobody can read again
+	hashed                bool         // somebody wants to know what was sent, or it is a stream, which nobody can read again
 	latest                atomic.Pointer[audioReader]
 }
 

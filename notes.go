@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -64,7 +63,6 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		defer upload.close()
 		end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())
 		defer end()
-		upload.hashed = upload.hashed || s.client.creates.WantsControl(upload.mediaType, time.Now())
 		var sent sender
 		sent.observe(&call.options)
 		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload.body(), upload.progress(params.OnProgress), params.BeforeCommit

@@ -11,7 +11,6 @@ const (
 	budget       = 30 // of failures: one that may lag costs one, any other three
 	lookFailures = 3
 	lookTime     = 5 * time.Minute // after which a look begins no other
-	controlAge   = 60              // seconds, after which there may be a better one
 )
 
 // Reading counts what a search has read. The zero value is ready to use.
@@ -43,25 +42,31 @@ func (r *Reading) Failed(missing bool) {
 // Control is a note that a create returned, and what it was made of: read back, it shows whether the service keeps recordings
 // of this media type as they are sent.
 type Control struct {
-	Note   Ref     `json:"note"`
-	Size   int64   `json:"size"`
-	SHA256 string  `json:"sha256"`
-	Shows  Content `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
+	Note    Ref                    `json:"note"`
+	Size    int64                  `json:"size"`
+	SHA256  string                 `json:"sha256"`
+	Compute func() (string, error) `json:"-"` // the sum, when it matters: a create that succeeds is not hashed
+	Shows   Content                `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
+}
+
+// Computed returns it with its sum; zero: that cannot be known any more.
+func (c Control) Computed() Control {
+	if c.SHA256 == "" && c.Compute != nil {
+		c.SHA256, _ = c.Compute()
+	}
+	if c.SHA256 == "" {
+		return Control{}
+	}
+	return c
 }
 
 // Control returns the note of that media type to look at, or what one has shown; zero: there is none.
 func (m *Registry) Control(mediaType string) Control { return get(m, m.controls, mediaType) }
 
-// WantsControl reports whether a note of that media type is to be remembered: what one has shown is enough for good, but one that
-// somebody may have deleted by now makes room for the next.
-func (m *Registry) WantsControl(mediaType string, now time.Time) bool {
-	known := m.Control(mediaType)
-	return known.Shows == Unread && now.Unix()-known.Note.Made >= controlAge
-}
-
-// SetControl remembers a note of that media type, or what it showed.
+// SetControl remembers a note of that media type, or what it showed: that is enough for good. One that nobody has looked at makes
+// room for a younger one: somebody may have deleted it, or moved its file.
 func (m *Registry) SetControl(mediaType string, c Control) {
-	if mediaType != "" && c.SHA256 != "" && m.Control(mediaType).Shows == Unread {
+	if mediaType != "" && (c.SHA256 != "" || c.Compute != nil) && m.Control(mediaType).Shows == Unread {
 		put(m, m.controls, mediaType, c)
 	}
 }

@@ -2,6 +2,7 @@ package creates_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -49,20 +50,25 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 	}
 	assert.Zero(t, shown("", of(1)), "a recording of no type shows nothing of others")
 	assert.Zero(t, shown("audio/wav", creates.Control{Note: creates.NewRef(1, noon, "")}), "nobody knows what was sent")
-	wants := func(later time.Duration) bool { return m.WantsControl("audio/wav", noon.Add(later)) }
-	assert.True(t, wants(0))
 	assert.EqualValues(t, 1, shown("audio/wav", of(1)))
-	assert.False(t, wants(time.Minute-time.Second))
-	assert.True(t, wants(time.Minute), "it may have been deleted by now")
 	assert.EqualValues(t, 2, shown("audio/ogg", of(2)))
-	assert.EqualValues(t, 3, shown("audio/wav", of(3)))
-	assert.False(t, wants(0))
+	assert.EqualValues(t, 3, shown("audio/wav", of(3)), "the first may be deleted by now")
 	equal := of(3)
 	equal.Shows = creates.Equal
 	assert.EqualValues(t, 3, shown("audio/wav", equal))
 	assert.EqualValues(t, 3, shown("audio/wav", of(1)), "it has been seen")
 	assert.Equal(t, creates.Equal, m.Control("audio/wav").Shows)
-	assert.False(t, wants(24*time.Hour))
+}
+
+// The sum is computed when it matters, if that can be done still.
+func TestTheSumOfANoteThatShowsIsComputedLate(t *testing.T) {
+	t.Parallel()
+	lazy := creates.Control{Note: creates.NewRef(1, noon, ""), Compute: func() (string, error) { return "synthetic", nil }}
+	m := creates.NewRegistry()
+	m.SetControl("audio/wav", lazy)
+	assert.Equal(t, "synthetic", m.Control("audio/wav").Computed().SHA256)
+	lazy.Compute = func() (string, error) { return "", errors.New("synthetic") }
+	assert.Zero(t, lazy.Computed())
 }
 
 // Journals keep it.
