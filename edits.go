@@ -168,15 +168,24 @@ func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	if e.read != nil && !sameTexts(e.params.applied(e.read), *note) {
 		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: the service or somebody changed them", nil)
 	}
-	e.client.creates.Edited(note.Version(), time.Now())
+	e.client.creates.Edited(note.state(), time.Now())
 	return note, nil
 }
 
 // madeBefore reports whether the note is as an edit of this client left it that was over when this one began. A time in whole
 // seconds cannot tell that from one that was made since.
 func (e *edit) madeBefore(note *ProgressNote) bool {
-	at := e.client.creates.EditedAt(note.Version())
+	at := e.client.creates.EditedAt(note.state())
 	return !at.IsZero() && !at.After(e.began)
+}
+
+// state tells the note as it is from the same one before and after.
+func (n *ProgressNote) state() uint64 {
+	return creates.Hash(struct {
+		id, updated                            int64
+		name, transcription, analysis, patient string
+		Completion
+	}{n.ID, n.UpdatedAt.UnixNano(), n.Name, n.Transcription, n.Analysis, n.Patient.raw, n.Has})
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -98,12 +97,11 @@ type scope struct {
 	options       callOptions
 	call          CallInfo
 	started       time.Time
-	attempts      int   // that were sent
+	attempts      int32 // that were sent
 	revokesItself bool  // the token that is sent begins with the id of the one to revoke, as those of many services do
 	yielded       error // the first that an iterator yielded
 
 	request // to be sent
-	target  url.URL
 	sent    exchange.Request
 }
 
@@ -153,7 +151,7 @@ func (s *scope) finish(ctx context.Context, err error) {
 		return
 	}
 	s.client.hooks.CallEnd(ctx, s.call, CallResult{
-		Attempts: s.attempts, Duration: time.Since(s.started), ErrorType: errorType(ctx, err), OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
+		Attempts: int(s.attempts), Duration: time.Since(s.started), ErrorType: errorType(ctx, err), OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
 	})
 }
 

@@ -81,11 +81,9 @@ func checkID(name string, id int64) error {
 // newCall makes the call for the request, in one object with the scope.
 func (s *scope) newCall() *exchange.Request {
 	c, options := s.client, &s.options
-	s.target = *c.baseURL
-	s.target.Path += s.path
-	s.target.RawQuery = options.query.Encode()
 	call := &s.sent // whose body, if it has one, the method gave it
-	call.Peer, call.Caller, call.Method, call.URL, call.Effect = c.peer, s, s.op.method, &s.target, s.op.effect
+	call.Peer, call.Caller, call.Method, call.Effect = c.peer, s, s.op.method, s.op.effect
+	call.URL, call.Path, call.Query = c.baseURL, s.path, options.query.Encode()
 	call.Header, call.Authorization = options.header, options.authorization
 	if options.authorization == nil {
 		call.Authorization, call.Renew = c.token, c.renew

@@ -32,10 +32,12 @@ type Create struct {
 
 var seed = maphash.MakeSeed()
 
+// Hash stands for a value in this process.
+func Hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
+
 // NewCreate describes a create. White space at the ends of a name is nothing to tell it by.
 func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
-	patient, named := maphash.Comparable(seed, patientID), maphash.String(seed, strings.TrimSpace(name))
-	return Create{patient, named, max(size, 0), id, sent.UnixMilli(), sha256}
+	return Create{Hash(patientID), Hash(strings.TrimSpace(name)), max(size, 0), id, sent.UnixMilli(), sha256}
 }
 
 // is reports whether both are the same.
@@ -74,7 +76,7 @@ type Registry struct {
 	order    []int64         // of them, the oldest first
 
 	users      map[string]int64
-	edited     map[string]time.Time // when an edit left a note in this version
+	edited     map[uint64]time.Time // when an edit left a note in this state
 	clocks     Clocks               // as a create last showed them
 	clocksRead time.Time            // then
 	controls   map[string]Control   // by media type
@@ -93,7 +95,7 @@ type entry struct {
 // NewRegistry returns an empty one.
 func NewRegistry() *Registry {
 	return &Registry{
-		underWay: map[*Create]bool{}, returned: map[int64]entry{}, users: map[string]int64{}, edited: map[string]time.Time{},
+		underWay: map[*Create]bool{}, returned: map[int64]entry{}, users: map[string]int64{}, edited: map[uint64]time.Time{},
 		controls: map[string]Control{}, recordings: map[Ref]Recording{},
 	}
 }
@@ -281,11 +283,11 @@ func (m *Registry) Learn(token string, user int64) {
 // User returns whose token it is, 0 when that is not known.
 func (m *Registry) User(token string) int64 { return get(m, m.users, token) }
 
-// Edited remembers that an edit left a note in this version.
-func (m *Registry) Edited(version string, at time.Time) { put(m, m.edited, version, at) }
+// Edited remembers that an edit left a note in this state, which is a Hash.
+func (m *Registry) Edited(state uint64, at time.Time) { put(m, m.edited, state, at) }
 
-// EditedAt returns when an edit left a note in this version; zero: none is remembered that did.
-func (m *Registry) EditedAt(version string) time.Time { return get(m, m.edited, version) }
+// EditedAt returns when an edit left a note in this state; zero: none is remembered that did.
+func (m *Registry) EditedAt(state uint64) time.Time { return get(m, m.edited, state) }
 
 // get returns what is remembered; zero: nothing.
 func get[K comparable, V any](m *Registry, from map[K]V, key K) V {

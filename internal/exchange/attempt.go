@@ -58,6 +58,7 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	state.Once, state.BeforeCommit, state.Multiplexed = c.Effect == Creates, c.BeforeCommit, c.Peer.multiplexes.Load()
 	a.Started = time.Now()
 	out.target = *req.URL
+	out.target.Path, out.target.RawQuery = req.URL.Path+c.Path, cmp.Or(c.Query, req.URL.RawQuery)
 	request := req.WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
 	request.URL, request.Host, request.Header = &out.target, out.target.Host, header
 	resp, err := c.send(request, state)

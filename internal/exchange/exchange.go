@@ -39,6 +39,8 @@ type Request struct {
 	Peer       *Peer
 	Method     string
 	URL        *url.URL
+	Path       string      // behind that of the URL
+	Query      string      // instead of that of the URL, encoded
 	Header     http.Header // beside those that every request has
 	Body       *Body       // nil: none
 	Effect     Effect

@@ -148,13 +148,13 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Header  http.Header
 	Body    []byte // valid until the result is released
 	Step    Step   // that failed; None for a success
+	Begun   bool   // only sending remained
 
 	Cause error // why it failed
 	Ended error // of the caller's context, if that was over too
 	Err   error // as Explain put it; nil for a success
 
-	Begun bool            // only sending remained
-	ctx   context.Context //nolint:containedctx // the caller's, as Begin left it
+	ctx context.Context //nolint:containedctx // the caller's, as Begin left it
 }
 
 // Step is where an attempt ended that was no success.

@@ -223,19 +223,22 @@ func (d *Decoder) byteAt(offset int) byte {
 	return 0
 }
 
-// scanWord takes what can be in a number, null, true or false, and leaves the rules to the standard library.
+// scanWord consumes a number, null, true or false. Most need no rule; for the others, whatever can be in one is taken and the rules
+// are left to the standard library.
 func (d *Decoder) scanWord() {
-	end := d.pos
+	digits := d.pos
+	for d.byteAt(digits)-'0' <= 9 {
+		digits++
+	}
+	end := digits
 	for strings.IndexByte("0123456789+-.eEaflnrstu", d.byteAt(end)) >= 0 {
 		end++
 	}
-	switch word := d.data[d.pos:end]; string(word) {
-	case "null", "true", "false": // most of them, and no rule is needed
-	default:
-		if !json.Valid(word) {
-			d.failSyntax(d.pos, unexpected)
-			return
-		}
+	word := d.data[d.pos:end]
+	plain := end == digits && d.byteAt(d.pos) != '0' || string(word) == "null" || string(word) == "true" || string(word) == "false"
+	if !plain && !json.Valid(word) {
+		d.failSyntax(d.pos, unexpected)
+		return
 	}
 	d.pos = end
 }

@@ -36,7 +36,11 @@ func (d *Decoder) borrow() *scratch {
 // texts of a record cost one, and live as long as any of them.
 func (d *Decoder) Intern(to *string, text []byte) {
 	s := d.borrow()
-	s.block = append(s.block, text...)
+	if end := len(s.block); len(text) > 0 && end < cap(s.block) && &text[0] == &s.block[:end+1][end] {
+		s.block = s.block[:end+len(text)] // it stands there already
+	} else {
+		s.block = append(s.block, text...)
+	}
 	s.kept = append(s.kept, kept{to, len(s.block)})
 	if len(s.kept) == maxKept {
 		d.Flush()
