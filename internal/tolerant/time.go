@@ -25,16 +25,18 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	if len(text) == 0 || isZeroDate(text) {
 		return time.Time{}, true
 	}
-	upper := strings.ToUpper(string(text)) // RFC 3339 allows t and z
-	for _, form := range timeForms {
-		t, err := time.Parse(form, upper)
-		year := t.UTC().Year() // a zone can lead out of the years that JSON's times have
-		if err == nil && year >= 0 && year <= 9999 {
-			d.Zoneless = d.Zoneless || !strings.Contains(form, "Z07")
-			return t.UTC(), true
-		}
+	err := value.UnmarshalText(text) // the usual form, in little time
+	zoneless := false
+	for i := 0; err != nil && i < len(timeForms); i++ {
+		value, err = time.Parse(timeForms[i], strings.ToUpper(string(text))) // RFC 3339 allows t and z
+		zoneless = !strings.Contains(timeForms[i], "Z07")
 	}
-	return time.Time{}, false
+	value = value.UTC()
+	if year := value.Year(); err != nil || year < 0 || year > 9999 { // a zone can lead out of the years that JSON's times have
+		return time.Time{}, false
+	}
+	d.Zoneless = d.Zoneless || zoneless
+	return value, true
 }
 
 // isZeroDate recognises what MySQL stores for no date, and what PHP makes of it.
