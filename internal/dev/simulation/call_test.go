@@ -213,7 +213,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 		c.notBefore[r.storage] = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	if !r.writes() {
-		readable := t.fault < 0 || t.fault == slow || t.fault == oddPart || t.fault == mixedUp || t.fault == bloated // which leave the texts as they are
+		readable := t.fault < 0 || t.spared || t.fault == slow || t.fault == oddPart || t.fault == mixedUp || t.fault == bloated // which leave the texts as they are
 		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK && readable {
 			c.looked, c.lookedAt, c.showed = true, c.shownAt, c.texts[r.id()]
 		}

@@ -157,6 +157,7 @@ type trip struct {
 	extent int // of what arrives when something is cut, or of what is asked for
 
 	unused bool // nothing has left: the connection was not fit for it
+	spared bool // the response has nothing that the fault could spoil
 }
 
 // prepare makes all choices before the request leaves.
@@ -300,7 +301,8 @@ func (t *trip) spoilt(resp *http.Response) *http.Response {
 	resp.ContentLength = -1
 	switch t.fault {
 	case garbled:
-		whole = nameMember.ReplaceAll(whole, []byte(`"name":{"text":17}`))
+		garbled := nameMember.ReplaceAll(whole, []byte(`"name":{"text":17}`))
+		t.spared, whole = bytes.Equal(garbled, whole), garbled
 	case oddPart:
 		whole = partMember.ReplaceAll(whole, []byte(`"template":17`))
 	case bloated:
