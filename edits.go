@@ -14,6 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts (but for CRLF and
@@ -184,8 +185,9 @@ func (n *ProgressNote) state() uint64 {
 	return creates.Hash(struct {
 		id, updated                            int64
 		name, transcription, analysis, patient string
+		beside                                 tolerant.Reference
 		Completion
-	}{n.ID, n.UpdatedAt.UnixNano(), n.Name, n.Transcription, n.Analysis, n.Patient.raw, n.Has})
+	}{n.ID, n.UpdatedAt.UnixNano(), n.Name, n.Transcription, n.Analysis, n.Patient.raw, tolerant.ReferenceBy(patientID, n.Extra.raw), n.Has})
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {

@@ -505,6 +505,40 @@ func TestOwnChangesAreNoConflict(t *testing.T) {
 	assert.Len(t, d.written, 2)
 }
 
+// Whatever another changes of a note in the second of an edit of ours, it is not taken for that edit.
+func TestAnothersChangeInTheSameSecondIsNotTakenForOurs(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*servedNote){
+		"nothing":       nil,
+		"name":          func(n *servedNote) { n.Name = "theirs" },
+		"transcription": func(n *servedNote) { n.Transcription = "theirs" },
+		"analysis":      func(n *servedNote) { n.Analysis = "theirs" },
+		"patient":       func(n *servedNote) { n.Patient = new(int64(5)) },
+		"patient_id":    func(n *servedNote) { n.PatientID++ },
+		"content":       func(n *servedNote) { n.Has.Content = !n.Has.Content },
+		"transcribed":   func(n *servedNote) { n.Has.Transcription = !n.Has.Transcription },
+		"signed":        func(n *servedNote) { n.Has.Signed = !n.Has.Signed },
+		"time":          func(n *servedNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newNoteServer()
+			d.note.PatientID, d.note.Patient = 4, new(int64(4))
+			client := d.client(t)
+			_, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
+			require.NoError(t, err)
+			d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: change}}
+			_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours, again")})
+			if change == nil {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+			assert.Len(t, d.written, 2)
+		})
+	}
+}
+
 // A client serves many people: an edit by it is no excuse for a call that began before.
 func TestAnEditDuringTheCallIsAConflict(t *testing.T) {
 	t.Parallel()

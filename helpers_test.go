@@ -754,6 +754,7 @@ type servedNote struct {
 	Analysis      string    `json:"analysis"`
 	UpdatedAt     time.Time `json:"updated_at,omitzero"`
 	PatientID     int64     `json:"patient_id,omitzero"`
+	Patient       *int64    `json:"patient,omitempty"`
 	Has           struct {
 		Content       bool `json:"content"`
 		Transcription bool `json:"transcription"`

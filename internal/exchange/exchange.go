@@ -46,8 +46,8 @@ type Request struct {
 	Effect     Effect
 	MaxRetries int
 
-	// Authorization gives the header of that name, and Renew another one after a 401 to the given one; that one, or nothing, if there is none.
-	// Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is renewed.
+	// Authorization gives the header of that name, and Renew another one after a 401 to the given one: that one again, or nothing,
+	// if there is none. Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is renewed.
 	Authorization func(context.Context) (string, error)
 	Renew         func(ctx context.Context, refused string) string
 

@@ -140,6 +140,7 @@ var held = []defect{
 	{name: "how late times are is what the latest showed", file: "internal/creates/registry.go", old: "m.clocks.Late = max(m.clocks.Late, ", with: "m.clocks.Late = max(0, ", held: "internal/creates TestTheWorstTimeOfAServiceCounts"},
 
 	// Edits and waits.
+	{name: "another's text in the same second is taken for ours", file: "edits.go", old: "n.Name, n.Transcription, n.Analysis, n.Patient.raw", with: "n.Name, n.Transcription, \"\", n.Patient.raw", held: ". TestAnothersChangeInTheSameSecondIsNotTakenForOurs"},
 	{name: "the age of a note is told by our clock", file: "edits.go", old: "call.options.inherited(), WithResponse(e.readBy))", with: "call.options.inherited())", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
 	{name: "who cannot look forgets why that was needed", file: "edits.go", old: "causes: []error{lost.Err, err}}", with: "causes: []error{err}}", held: ". TestUpdateAfterALostResponse"},
 	{name: "what an earlier attempt did is not held against what was read", file: "edits.go", old: "\tcase errors.Is(err, errAlreadyDone):\n\t\tnote = e.done\n", with: "\tcase errors.Is(err, errAlreadyDone):\n\t\treturn e.done, nil\n", held: ". TestIfUnchangedLooksBeforeEveryRetry"},
