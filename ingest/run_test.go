@@ -573,6 +573,32 @@ func TestARunGoesOnWhenTheTroubleIsOver(t *testing.T) {
 	}
 }
 
+// The first look comes soon, however many recordings were under way when the trouble began.
+func TestUploadsUnderWayDoNotMakeAPauseLonger(t *testing.T) {
+	t.Parallel()
+	const workers = 16
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(workers))
+		begun := time.Now()
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: workers, AllNew: true}
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			for n := range workers {
+				r := recording(n)
+				r.Params.BeforeCommit = func(context.Context) error {
+					time.Sleep(time.Second - time.Since(begun)) // until all were begun
+					return nil
+				}
+				if !yield(r, nil) {
+					return
+				}
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: workers}, statuses(results))
+		assert.Less(t, time.Since(begun), 10*time.Second)
+	})
+}
+
 func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]int{401: 3, 403: 3, 408: 3, 425: 3, 429: 6, 500: 3} { // with the client's retries

@@ -138,12 +138,13 @@ func (r *run) takeFailure(m message) {
 	if kind != t.kind {
 		t.count = 0
 	}
+	lasts := m.probed || t.trying // what was begun before the pause does not say so
 	t.letOne(false)
 	t.kind, t.why, t.trying = kind, m.err, false
 	t.count++
 	now := time.Now()
 	switch {
-	case r.ended:
+	case r.ended, t.paused && !lasts:
 	case t.paused:
 		t.wait = min(2*t.wait, maxProbePause)
 		t.next = now.Add(t.wait)
