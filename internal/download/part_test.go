@@ -130,6 +130,30 @@ func TestAPartThatCannotBeFinishedIsLeft(t *testing.T) {
 	again.Leave()
 }
 
+// renaming is a disk on which something happens just before a file gets its name.
+type renaming struct {
+	disk.FS
+
+	before func()
+}
+
+func (r renaming) Rename(from, to string) error {
+	r.before()
+	return r.FS.Rename(from, to)
+}
+
+// Nobody else gets a part while it is given its name.
+func TestAPartIsHeldUntilItHasItsName(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	p := begun(t, path, audio(1000))
+	var other error
+	p.fs = renaming{p.fs, func() { _, other = OpenPart(t.Context(), path, of) }}
+	require.NoError(t, p.Finish())
+	require.ErrorIs(t, other, disk.ErrHeld)
+	require.FileExists(t, path)
+}
+
 // stuck is a companion that cannot be removed.
 type stuck struct{ disk.Record }
 
