@@ -43,7 +43,7 @@ func (r *Response) fill(call *exchange.Result) {
 		Header:     call.Last.Header.Clone(),
 		RequestID:  requestID(call.Last.Header),
 		RateLimit:  parseRateLimit(call.Last.Header, time.Now()),
-		Attempts:   call.Attempts,
+		Attempts:   call.Last.Number,
 		Body:       bytes.Clone(call.Last.Body),
 	}
 }

@@ -17,8 +17,7 @@ import (
 // RoundTrip makes one attempt and leaves what came of it in Last. A response has been read and closed.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, before := req.Context(), c.Last
-	c.Attempts++
-	a := &Attempt{Number: c.Attempts, Started: time.Now(), Outcome: Outcome{Permanent: true}, ctx: ctx} // permanent until something is sent
+	a := &Attempt{Number: before.Number + 1, Started: time.Now(), Outcome: Outcome{Permanent: true}, ctx: ctx} // permanent until something is sent
 	defer func() {
 		a.Duration = time.Since(a.Started)
 		c.Caller.End(a.ctx, a)

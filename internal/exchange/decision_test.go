@@ -57,7 +57,7 @@ func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
 		})
 		result, err := call.Do(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, 2, result.Attempts)
+		assert.Equal(t, 2, result.Last.Number)
 	})
 }
 
@@ -106,7 +106,7 @@ func TestAContextThatEndedMeanwhileIsTold(t *testing.T) {
 		result, err := call.Do(ctx)
 		require.True(t, result.Stopped)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 1, result.Attempts)
+		assert.Equal(t, 1, result.Last.Number)
 		assert.Equal(t, http.StatusServiceUnavailable, result.Last.Status)
 	})
 }
@@ -125,7 +125,7 @@ func TestABodyThatIsCut(t *testing.T) {
 			result, err := call.Do(t.Context())
 			require.Error(t, err)
 			assert.Equal(t, exchange.Partly, result.Last.Sent)
-			assert.Equal(t, attempts, result.Attempts)
+			assert.Equal(t, attempts, result.Last.Number)
 		})
 	}
 }

@@ -62,8 +62,7 @@ type Request struct {
 
 // Result is what came of a call.
 type Result struct {
-	Attempts       int      // how many were made
-	Last           *Attempt // its Number is 0 if there was none
+	Last           *Attempt // its Number is how many were made
 	OutcomeUnknown bool     // an attempt may have had its effect
 	Stopped        bool     // its context, or the policy's Prepare, ended it between two attempts
 	renewed        bool     // the authorization was
@@ -210,7 +209,7 @@ func (c *call) renew(ctx context.Context) bool {
 type byEffect call
 
 func (c *byEffect) Prepare(req *http.Request) error {
-	if c.Attempts == 0 {
+	if c.Last == &none {
 		return nil
 	}
 	return c.Caller.BeforeRetry(req.Context(), c.unknown)
@@ -221,7 +220,7 @@ func (c *byEffect) Receive(_ context.Context, resp *http.Response, watch Watch) 
 }
 
 func (c *byEffect) Next(a *Attempt) Next {
-	next := Next{Failures: c.Attempts}
+	next := Next{Failures: a.Number}
 	if c.renewed {
 		next.Failures--
 	}

@@ -342,7 +342,7 @@ func TestCheckRetry(t *testing.T) {
 		again, _ := checked(t.Context(), after(r, responded(429, "")))
 		assert.False(t, again, "there is nothing left to send")
 		c = after(newRequest(Reads, nil), responded(502, ""))
-		c.Attempts = 4
+		c.Last.Number = 4
 		again, _ = checked(t.Context(), c)
 		assert.False(t, again, "it was retried three times")
 	})
@@ -359,7 +359,7 @@ func begun(r *Request) *call {
 func after(r *Request, a *Attempt) *call {
 	a.Err = errors.New("synthetic")
 	c := begun(r)
-	c.Attempts, c.Last, c.spread = 1, a, 0.5
+	a.Number, c.Last, c.spread = 1, a, 0.5
 	c.loop.RetryWaitMin, c.loop.RetryWaitMax = r.Peer.MinWait, r.Peer.MaxWait
 	return c
 }
@@ -404,7 +404,7 @@ func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []int{1, 2, 2}, asked, "of the last one while none may have")
 		assert.True(t, result.OutcomeUnknown)
-		assert.Equal(t, 4, result.Attempts)
+		assert.Equal(t, 4, result.Last.Number)
 	})
 }
 
@@ -474,7 +474,7 @@ func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
 		result, err := c.Do(t.Context())
 		require.ErrorIs(t, err, refusal)
 		assert.Equal(t, step, result.Last.Step)
-		assert.Equal(t, 1, result.Attempts)
+		assert.Equal(t, 1, result.Last.Number)
 		assert.False(t, result.OutcomeUnknown)
 	}
 }

@@ -88,7 +88,7 @@ func TestHeadersAreThoseOfOneAttempt(t *testing.T) {
 			c.Header = given
 			result, err := c.Do(t.Context())
 			require.Error(t, err)
-			assert.Equal(t, 4, result.Attempts)
+			assert.Equal(t, 4, result.Last.Number)
 			result.Release()
 		}
 		assert.Equal(t, []string{"", ""}, given["X-Given"][:2])

@@ -154,7 +154,7 @@ func TestWhatStopsACallBetweenAttempts(t *testing.T) {
 		result, err := call.Do(t.Context())
 		require.True(t, result.Stopped)
 		assert.Equal(t, noAddress, err)
-		assert.Equal(t, failing, result.Attempts, "it is no attempt")
+		assert.Equal(t, failing, result.Last.Number, "it is no attempt")
 		assert.Equal(t, failing == 1, result.Last != nil && errors.Is(result.Last.Err, errJudged))
 	}
 }

@@ -434,7 +434,7 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		request.Body = oneShot(strings.NewReader("head"), "end")
 		result, err := request.Do(t.Context())
 		require.NoError(t, err, "nothing of the body was read for the first")
-		assert.Equal(t, 1, result.Attempts, "it is no retry")
+		assert.Equal(t, 1, result.Last.Number, "it is no retry")
 		assert.Equal(t, []string{"headend"}, transport.got)
 		if skipped {
 			assert.NotSame(t, transport.sent[0], transport.sent[1], "the transport may still hold on to the first")
