@@ -30,7 +30,7 @@ type AudioURL struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero when the URL does not say
 }
 
-var audioURL = operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{id}/audio-url", exchange.Reads}
+var audioURL = &operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{id}/audio-url", exchange.Reads}
 
 // AudioURL asks for a temporary URL of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
 // response holds no http or https URL.
@@ -92,7 +92,7 @@ type DownloadParams struct {
 	IgnoreSize bool
 }
 
-var downloadAudio = operation{"Notes.DownloadAudio", http.MethodGet, "storage", exchange.Reads}
+var downloadAudio = &operation{"Notes.DownloadAudio", http.MethodGet, "storage", exchange.Reads}
 
 // DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
 //
@@ -113,8 +113,8 @@ func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer,
 }
 
 var (
-	openAudio = operation{"Notes.OpenAudio", http.MethodGet, "storage", exchange.Reads}
-	readAudio = operation{"AudioStream.ReadAt", http.MethodGet, "storage", exchange.Reads}
+	openAudio = &operation{"Notes.OpenAudio", http.MethodGet, "storage", exchange.Reads}
+	readAudio = &operation{"AudioStream.ReadAt", http.MethodGet, "storage", exchange.Reads}
 )
 
 // How much Read fetches at a time: little after a Seek, twice as much whenever it goes on where it was.
@@ -203,7 +203,7 @@ func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (a *AudioStream) fetch(ctx context.Context, call *scope, op operation, p []byte, off int64) (int, error) {
+func (a *AudioStream) fetch(ctx context.Context, call *scope, op *operation, p []byte, off int64) (int, error) {
 	piece := a.stored.Piece(a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil), p, off)
 	err := a.service.fetch(ctx, call, op, piece)
 	return int(piece.Received() - off), op.downloadError(err)
@@ -333,7 +333,7 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 }
 
 // fetch makes a transfer from storage. Nothing of its result is to be released: the bytes went where they belong.
-func (s *NotesService) fetch(ctx context.Context, scope *scope, op operation, p exchange.Policy) error {
+func (s *NotesService) fetch(ctx context.Context, scope *scope, op *operation, p exchange.Policy) error {
 	scope.op = op
 	call := &exchange.Request{Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: p}
 	result, err := call.Do(ctx)
@@ -372,7 +372,7 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 }
 
 // downloadError gives a failure the shape of this package's errors. What the service failed with has it already.
-func (op operation) downloadError(err error) error {
+func (op *operation) downloadError(err error) error {
 	failure, ok := err.(*download.Error) //nolint:errorlint // what wraps one is no failure of storage
 	if !ok {
 		return err

@@ -144,7 +144,7 @@ const doName = "Do"
 // each segment behind it: a name may stand there.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	_, err := run(ctx, c, doName, opts, func(ctx context.Context, call *scope) (*struct{}, error) {
-		r, err := newRequest(method, path, call.options.route)
+		op, err := newOperation(method, path, call.options.route)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if target := reflect.ValueOf(out); out != nil && (target.Kind() != reflect.Pointer || target.IsNil()) {
 			return nil, invalid("Do: out", "must be nil or a pointer that is not")
 		}
-		return do(ctx, call, r, func(response []byte) (*struct{}, []string, error) {
+		return do(ctx, call, op, path, func(response []byte) (*struct{}, []string, error) {
 			if out == nil {
 				return new(struct{}), nil, nil
 			}
@@ -164,34 +164,30 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 	return err
 }
 
-// newRequest refuses what would leave the base URL's path or origin.
-func newRequest(method, path, route string) (request, error) {
+// newOperation refuses what would leave the base URL's path or origin.
+func newOperation(method, path, route string) (*operation, error) {
 	switch {
 	case !redact.IsIdentifier(method, 32, "-"):
-		return request{}, invalid("Do: method", "is not an HTTP method")
+		return nil, invalid("Do: method", "is not an HTTP method")
 	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
-		return request{}, invalid("Do: path", "must start with one slash; it is relative to the base URL")
+		return nil, invalid("Do: path", "must start with one slash; it is relative to the base URL")
 	case strings.ContainsAny(path, "?#"):
-		return request{}, invalid("Do: path", "must hold no query; use WithQuery")
+		return nil, invalid("Do: path", "must hold no query; use WithQuery")
 	case strings.ContainsAny(path, `%\`), hasDotSegment(path), hasControl(path):
-		return request{}, invalid("Do: path", "must hold no escapes, dot segments or control characters")
+		return nil, invalid("Do: path", "must hold no escapes, dot segments or control characters")
 	}
-	r := request{op: operation{name: doName, method: method, route: maskedRoute(path), effect: exchange.Creates}, path: path}
+	op := &operation{name: doName, method: method, route: cmp.Or(route, maskedRoute(path)), effect: exchange.Creates}
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		r.op.effect = exchange.Reads
+		op.effect = exchange.Reads
 	case http.MethodPut, http.MethodDelete:
-		r.op.effect = exchange.Repeatable
-	}
-	if route == "" {
-		return r, nil
+		op.effect = exchange.Repeatable
 	}
 	fits := func(own, shown string) bool { return own == shown || placeholder.MatchString(shown) }
-	if !slices.EqualFunc(strings.Split(path, "/"), strings.Split(route, "/"), fits) {
-		return request{}, invalid("WithRoute", "does not fit the path; each of its segments must be the path's own or a name in braces")
+	if route != "" && !slices.EqualFunc(strings.Split(path, "/"), strings.Split(route, "/"), fits) {
+		return nil, invalid("WithRoute", "does not fit the path; each of its segments must be the path's own or a name in braces")
 	}
-	r.op.route = route
-	return r, nil
+	return op, nil
 }
 
 // newBody is a body as the caller of Do gives it.

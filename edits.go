@@ -80,10 +80,10 @@ type edit struct {
 
 // runEdit is run for an Update, Sign or Delete, which begins if the note is what the caller read, where that was said.
 func runEdit[T any](
-	ctx context.Context, c *Client, op operation, id int64, params UpdateNoteParams, opts []CallOption, act func(context.Context, *edit) (*T, error),
+	ctx context.Context, c *Client, op *operation, id int64, params UpdateNoteParams, opts []CallOption, act func(context.Context, *edit) (*T, error),
 ) (*T, error) {
 	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
-		r, err := op.withID(id)
+		path, err := op.path(id)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +97,7 @@ func runEdit[T any](
 			}
 			call.sent.Body = &e.body
 		}
-		r.edit = e
-		call.request = r
+		call.op, call.sent.Path, call.edit = op, path, e
 		if call.options.version == "" {
 			return act(ctx, e)
 		}
@@ -191,7 +190,7 @@ func (n *ProgressNote) state() uint64 {
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {
-	return &ConflictError{Current: current, Err: cause, op: e.op, detail: detail}
+	return &ConflictError{Current: current, Err: cause, op: *e.op, detail: detail}
 }
 
 // sameTexts compares a written note with what was wanted, white space at the ends aside. A response may leave out the name,

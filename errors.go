@@ -202,7 +202,7 @@ func maybeDone(err error) error {
 
 // callError is a failure that is not a response of the service: nothing was sent or came back, or not what was promised.
 type callError struct {
-	op        operation
+	op        *operation
 	requestID string
 	detail    string  // safe to print
 	causes    []error // for errors.Is and errors.As; not printed

@@ -21,7 +21,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-var findCreated = operation{"Notes.FindCreated", http.MethodGet, "/v1/progress-notes", exchange.Reads}
+var findCreated = &operation{"Notes.FindCreated", http.MethodGet, "/v1/progress-notes", exchange.Reads}
 
 const (
 	defaultSettle   = 10 * time.Minute

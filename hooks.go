@@ -101,8 +101,9 @@ type scope struct {
 	revokesItself bool  // the token that is sent begins with the id of the one to revoke, as those of many services do
 	yielded       error // the first that an iterator yielded
 
-	request // to be sent
-	sent    exchange.Request
+	op   *operation       // of the latest request
+	edit *edit            // asked before what may have been carried out is retried; nil: nobody. Its error, as errAlreadyDone, ends the call
+	sent exchange.Request // the latest, but of storage
 }
 
 // storage reports whether the attempts go there.
@@ -122,13 +123,13 @@ func run[T any](ctx context.Context, c *Client, name string, opts []CallOption, 
 }
 
 // runOne is run for a method that is one request; the id matters where the route has one.
-func runOne[T any](ctx context.Context, c *Client, op operation, id int64, opts []CallOption, decode func([]byte) (*T, []string, error)) (*T, error) {
+func runOne[T any](ctx context.Context, c *Client, op *operation, id int64, opts []CallOption, decode func([]byte) (*T, []string, error)) (*T, error) {
 	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
-		r, err := op.withID(id)
+		path, err := op.path(id)
 		if err != nil {
 			return nil, err
 		}
-		return do(ctx, call, r, decode)
+		return do(ctx, call, op, path, decode)
 	})
 }
 
@@ -169,7 +170,7 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Head
 	if !s.storage() {
 		authorization := header.Get("Authorization")
 		s.options.sender.sends(authorization)
-		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, bearerScheme+path.Base(s.path)+"|")
+		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, bearerScheme+path.Base(s.sent.Path)+"|")
 	}
 	if s.client.hooks.AttemptStart == nil {
 		return ctx

@@ -80,7 +80,7 @@ func AudioFile(path string) (*AudioSource, error) {
 func fileError(name string, err error) error {
 	const detail = "the file cannot be opened"
 	if disk.Limited(err) {
-		return &callError{op: operation{name: name}, detail: detail + " now: " + redact.Cause(err), causes: []error{err}, kind: "file", transient: true}
+		return &callError{op: &operation{name: name}, detail: detail + " now: " + redact.Cause(err), causes: []error{err}, kind: "file", transient: true}
 	}
 	return refuse(name+": "+detail, err)
 }

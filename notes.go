@@ -22,12 +22,12 @@ import (
 type NotesService struct{ client *Client }
 
 var (
-	createNote = operation{"Notes.Create", http.MethodPost, "/v1/progress-notes", exchange.Creates}
-	listNotes  = operation{"Notes.List", http.MethodGet, "/v1/progress-notes", exchange.Reads}
-	getNote    = operation{"Notes.Get", http.MethodGet, "/v1/progress-notes/{id}", exchange.Reads}
-	updateNote = operation{"Notes.Update", http.MethodPut, "/v1/progress-notes/{id}", exchange.Repeatable}
-	deleteNote = operation{"Notes.Delete", http.MethodDelete, "/v1/progress-notes/{id}", exchange.Repeatable}
-	signNote   = operation{"Notes.Sign", http.MethodPut, "/v1/progress-notes/{id}/sign", exchange.Repeatable}
+	createNote = &operation{"Notes.Create", http.MethodPost, "/v1/progress-notes", exchange.Creates}
+	listNotes  = &operation{"Notes.List", http.MethodGet, "/v1/progress-notes", exchange.Reads}
+	getNote    = &operation{"Notes.Get", http.MethodGet, "/v1/progress-notes/{id}", exchange.Reads}
+	updateNote = &operation{"Notes.Update", http.MethodPut, "/v1/progress-notes/{id}", exchange.Repeatable}
+	deleteNote = &operation{"Notes.Delete", http.MethodDelete, "/v1/progress-notes/{id}", exchange.Repeatable}
+	signNote   = &operation{"Notes.Sign", http.MethodPut, "/v1/progress-notes/{id}/sign", exchange.Repeatable}
 )
 
 // CreateNoteParams says what note to create. Zero fields are not sent: the service says what it misses.
@@ -73,10 +73,10 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 				return params.BeforeCommit(ctx)
 			}
 		}
-		note, err := do(ctx, call, request{op: createNote, path: createNote.route}, call.decodeNote(0))
+		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(0))
 		s.client.remember(note, upload, &sent)
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
-			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: createNote, detail: "the note was created, but names another patient than the one asked for"}
+			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: "the note was created, but names another patient than the one asked for"}
 		}
 		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 			unknown.Params = params
@@ -129,7 +129,7 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 			query[key] = append(query[key], list...)
 		}
 		call.options.query = query
-		page, err := do(ctx, call, request{op: listNotes, path: listNotes.route}, func(response []byte) (*Page[ProgressNote], []string, error) {
+		page, err := do(ctx, call, listNotes, listNotes.route, func(response []byte) (*Page[ProgressNote], []string, error) {
 			return decodePage(response, "data", s.client.names, params.PerPage, call.fillNote, (*ProgressNote).id)
 		})
 		if err != nil {
@@ -158,11 +158,11 @@ func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
 func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, getNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		r, err := getNote.withID(id)
+		path, err := getNote.path(id)
 		if err != nil {
 			return nil, err
 		}
-		return do(ctx, call, r, call.decodeNote(id))
+		return do(ctx, call, getNote, path, call.decodeNote(id))
 	})
 }
 
@@ -185,7 +185,7 @@ type UpdateNoteParams struct {
 // Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return runEdit(ctx, s.client, updateNote, id, params, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
-		note, err := do(ctx, e.scope, e.request, e.decodeNote(id))
+		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
 		return e.after(note, err)
 	})
 }
@@ -207,7 +207,7 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return runEdit(ctx, s.client, deleteNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*Confirmation, error) {
 		s.client.creates.SetDeleted(id) // from now on, not finding it is no sign of a lagging replica
-		return do(ctx, e.scope, e.request, decodeConfirmation)
+		return do(ctx, e.scope, e.op, e.sent.Path, decodeConfirmation)
 	})
 }
 
@@ -218,7 +218,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
-		note, err := do(ctx, e.scope, e.request, e.decodeNote(id))
+		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
 		if err == nil && note.Has != (Completion{}) && !note.Has.Signed {
 			err = maybeDone(&callError{op: signNote, detail: "the service accepted it, and says that the note is not signed", causes: []error{ErrUnexpectedResponse}})
 		}

@@ -17,15 +17,15 @@ import (
 
 // do is the one way a service method reaches the service: attempts where those are safe, then a typed error, which says so if
 // the request may have been carried out all the same, or the decoded response. What decode passed over is logged.
-func do[T any](ctx context.Context, s *scope, r request, decode func(response []byte) (*T, []string, error)) (*T, error) {
+func do[T any](ctx context.Context, s *scope, op *operation, path string, decode func(response []byte) (*T, []string, error)) (*T, error) {
 	if ended := redact.ContextErr(ctx); ended != nil {
-		return nil, &callError{op: r.op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
+		return nil, &callError{op: op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 	}
-	s.request = r
+	s.op, s.sent.Path = op, path
 	result, err := s.newCall().Do(ctx)
 	defer result.Release()
 	s.options.response.fill(result)
-	if r.op.effect == exchange.Creates || r.op.route == getUser.route { // whoever loses a response has to know the clocks
+	if op.effect == exchange.Creates || op.route == getUser.route { // whoever loses a response has to know the clocks
 		s.client.creates.SawClock(result.Last.Header, time.Now())
 	}
 	switch {
@@ -39,7 +39,7 @@ func do[T any](ctx context.Context, s *scope, r request, decode func(response []
 		return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))
 	}
 	if logger := s.client.logger; len(unreadable) > 0 && logger != nil {
-		logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", r.op.name, "members", unreadable)
+		logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", unreadable)
 	}
 	return value, nil
 }
@@ -50,25 +50,15 @@ type operation struct {
 	effect              exchange.Effect
 }
 
-// request is one call of an operation.
-type request struct {
-	op   operation
-	path string // under the base URL
-	edit *edit  // asked before what may have been carried out is retried; nil: nobody. Its error, as errAlreadyDone, ends the call
-}
-
 const errAlreadyDone = redact.Text("an earlier attempt has done it")
 
-// withID makes a request for the operation on one record, or on none if the route has no place for it.
-func (op operation) withID(id int64) (request, error) {
+// path is that of the operation on one record, or on none if the route has no place for it.
+func (op *operation) path(id int64) (string, error) {
 	before, after, found := strings.Cut(op.route, "{id}")
 	if !found {
-		return request{op: op, path: op.route}, nil
+		return op.route, nil
 	}
-	if err := checkID(op.name, id); err != nil {
-		return request{}, err
-	}
-	return request{op: op, path: before + strconv.FormatInt(id, 10) + after}, nil
+	return before + strconv.FormatInt(id, 10) + after, checkID(op.name, id)
 }
 
 func checkID(name string, id int64) error {
@@ -81,9 +71,9 @@ func checkID(name string, id int64) error {
 // newCall makes the call for the request, in one object with the scope.
 func (s *scope) newCall() *exchange.Request {
 	c, options := s.client, &s.options
-	call := &s.sent // whose body, if it has one, the method gave it
+	call := &s.sent // whose path, and body if it has one, the method gave it
 	call.Peer, call.Caller, call.Method, call.Effect = c.peer, s, s.op.method, s.op.effect
-	call.URL, call.Path, call.Query = c.baseURL, s.path, options.query.Encode()
+	call.URL, call.Query = c.baseURL, options.query.Encode()
 	call.Header, call.Authorization = options.header, options.authorization
 	if options.authorization == nil {
 		call.Authorization, call.Renew = c.token, c.renew

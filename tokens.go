@@ -25,8 +25,8 @@ type Token struct {
 type TokensService struct{ client *Client }
 
 var (
-	listTokens  = operation{"Tokens.List", http.MethodGet, "/v1/auth/tokens", exchange.Reads}
-	revokeToken = operation{"Tokens.Revoke", http.MethodDelete, "/v1/auth/tokens/{id}", exchange.Repeatable}
+	listTokens  = &operation{"Tokens.List", http.MethodGet, "/v1/auth/tokens", exchange.Reads}
+	revokeToken = &operation{"Tokens.Revoke", http.MethodDelete, "/v1/auth/tokens/{id}", exchange.Repeatable}
 )
 
 // List returns the user's access tokens; the result is never nil without an error.

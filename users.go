@@ -26,7 +26,7 @@ type User struct {
 type UsersService struct{ client *Client }
 
 // The user's endpoint has no version prefix.
-var getUser = operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
+var getUser = &operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
 
 // Me returns the user whom the token belongs to. It is the cheapest way to find out whether a token works:
 // [ErrUnauthorized] says that it does not.
