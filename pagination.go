@@ -250,7 +250,8 @@ func listError(err error) error {
 		return err
 	}
 	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList, reason.Err}}
-	if reason.LooksUnsupported() {
+	switch reason.Reason {
+	case list.NoProgress, list.MoreExist, list.NotKnown: // as if the service did not know the parameters that select pages
 		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
 		e.causes = append(e.causes, ErrUnexpectedResponse)
 	}

@@ -25,11 +25,10 @@ const (
 // Observation is what a page shows, compared with the pages before it.
 type Observation struct {
 	Page
-	Gap     bool // rows that were not seen may lie between what was seen and this page
-	Before  bool // the page before it belongs to the walk
-	New     bool // it has a row that this walk has not seen
-	Stale   bool // without a new row it is one page too many of that kind
-	Recount bool // it may be the first page once more, requested to learn whether pages are counted from 0 or from 1
+	Gap    bool // rows that were not seen may lie between what was seen and this page
+	Before bool // the page before it belongs to the walk
+	New    bool // it has a row that this walk has not seen
+	Stale  bool // without a new row it is one page too many of that kind
 }
 
 // Decide turns what a page shows into the next step.
@@ -41,7 +40,7 @@ func Decide(o Observation) Step {
 		return BeforeStart
 	case !o.More:
 		return Last
-	case !o.SaysIfMore && !o.New && !o.Recount:
+	case !o.SaysIfMore && !o.New && o.Number != 1: // which may be the first once more, to learn whether pages are counted from 0
 		return Check
 	case o.Stuck, o.Stale && !o.New:
 		return NoProgress

@@ -30,7 +30,7 @@ func flagsOf(bits, n int) []bool {
 
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	// gap, before, new, says, more, stuck, stale, recount
+	// gap, before, new, says, more, stuck, stale, page 1
 	table := map[string]list.Step{
 		"yy......": list.Back,
 		"yn......": list.BeforeStart,
@@ -47,7 +47,10 @@ func TestDecide(t *testing.T) {
 	}
 	for bits := range 1 << 8 {
 		f := flagsOf(bits, 8)
-		o := list.Observation{Page: list.Page{SaysIfMore: f[3], More: f[4], Stuck: f[5]}, Gap: f[0], Before: f[1], New: f[2], Stale: f[6], Recount: f[7]}
+		o := list.Observation{Page: list.Page{SaysIfMore: f[3], More: f[4], Stuck: f[5]}, Gap: f[0], Before: f[1], New: f[2], Stale: f[6]}
+		if f[7] {
+			o.Number = 1
+		}
 		rows := 0
 		for pattern, step := range table {
 			if matches(pattern, f...) {

@@ -51,19 +51,15 @@ func (l *Line[P, V]) LookAhead() {
 		if !ok {
 			return
 		}
-		l.begin(at)
+		f := &future[P, V]{at: at}
+		f.ctx, f.cancel = context.WithCancel(l.ctx)
+		f.work = exchange.GoGuarded(func() {
+			if f.value, f.err = l.fetch(f.ctx, at); f.err != nil {
+				f.cancel()
+			}
+		})
+		l.pending, l.last = append(l.pending, f), at
 	}
-}
-
-func (l *Line[P, V]) begin(at P) {
-	f := &future[P, V]{at: at}
-	f.ctx, f.cancel = context.WithCancel(l.ctx)
-	f.work = exchange.GoGuarded(func() {
-		if f.value, f.err = l.fetch(f.ctx, at); f.err != nil {
-			f.cancel()
-		}
-	})
-	l.pending, l.last = append(l.pending, f), at
 }
 
 // Stop gives up what was not read and returns when nothing of it is left.

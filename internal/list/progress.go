@@ -59,12 +59,11 @@ func NewProgress(start int, rule Rule) *Progress {
 // Classify says how to go on after a page that was read, and which of its rows no walk has shown yet.
 func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 	step = Decide(Observation{
-		Page:    p,
-		Gap:     w.gap(p),
-		Before:  p.Number > w.start,
-		New:     slices.ContainsFunc(p.Rows, func(id int64) bool { return !w.seen.Has(id) }),
-		Stale:   w.stale+1 >= maxStale,
-		Recount: p.Number == 1,
+		Page:   p,
+		Gap:    w.gap(p),
+		Before: p.Number > w.start,
+		New:    slices.ContainsFunc(p.Rows, func(id int64) bool { return !w.seen.Has(id) }),
+		Stale:  w.stale+1 >= maxStale,
 	})
 	if step == Back {
 		w.edge, w.sure = p, false
@@ -140,20 +139,15 @@ func (w *Progress) use(p Page) (fresh []int) {
 		p.Total = w.latest.Total // not known here; of an empty page it may be the truth
 	}
 	p.Last = cmp.Or(p.Last, w.latest.Last)
-	p.Rows = nil // not held on to
 	w.latest = p
 	return fresh
 }
 
 // gap reports whether rows that were not seen may lie between those that were and this page.
 func (w *Progress) gap(p Page) bool {
-	switch {
-	case w.rule == AsGiven, w.seen.Has(p.first()), w.sure && w.edge.first() == p.first():
-		return false
-	case p.Number < 2, w.latest.Number == 0:
-		return false // a cursor says behind which row it stands; before the first page is nothing, or nothing was seen
-	}
-	return p.Number != w.latest.Number+1 || w.shrunk(p)
+	joined := w.seen.Has(p.first()) || w.sure && w.edge.first() == p.first()
+	movable := p.Number > 1 && w.latest.Number > 0 // else it is the first, or a cursor said behind which row it stands
+	return w.rule != AsGiven && !joined && movable && (p.Number != w.latest.Number+1 || w.shrunk(p))
 }
 
 // shrunk reports whether the list has become shorter since the page used last.

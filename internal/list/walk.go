@@ -8,6 +8,7 @@
 package list
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -66,11 +67,6 @@ type IncompleteError struct {
 }
 
 func (e *IncompleteError) Error() string { return string(e.Reason) }
-
-// LooksUnsupported reports whether the service behaves as if it did not know the parameters that select pages.
-func (e *IncompleteError) LooksUnsupported() bool {
-	return e.Reason == NoProgress || e.Reason == MoreExist || e.Reason == NotKnown
-}
 
 // Through walks through a list. An error is yielded once, with what was fetched beside it, and ends the walk. Nothing is
 // under way any more when it has ended, however it did.
@@ -192,9 +188,4 @@ func (p Position) after(page Page) Position {
 }
 
 // first is the page's first row, 0 if it has none.
-func (p Page) first() int64 {
-	if len(p.Rows) == 0 {
-		return 0
-	}
-	return p.Rows[0]
-}
+func (p Page) first() int64 { return cmp.Or(p.Rows...) }

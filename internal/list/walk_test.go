@@ -277,7 +277,6 @@ func TestWhatASilentServiceHides(t *testing.T) {
 				assert.Equal(t, tt.reason, incomplete.Reason)
 				assert.Equal(t, string(tt.reason), err.Error())
 				assert.Equal(t, tt.fails, incomplete.Err)
-				assert.True(t, incomplete.LooksUnsupported())
 			})
 		}
 	}
@@ -350,19 +349,18 @@ func TestEveryReasonOfAnIncompleteList(t *testing.T) {
 		}
 	}
 	tests := map[list.Step]struct {
-		serve       func(list.Position) (list.Page, error)
-		list        list.List[string]
-		unsupported bool
+		serve func(list.Position) (list.Page, error)
+		list  list.List[string]
 	}{
-		list.NoProgress: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), list.List[string]{}, true},
+		list.NoProgress: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), list.List[string]{}},
 		list.BeforeStart: {
-			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)), list.List[string]{Start: list.Position{Number: 2}}, false,
+			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)), list.List[string]{Start: list.Position{Number: 2}},
 		},
-		list.TooFew: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, Total: 2}), list.List[string]{}, false},
+		list.TooFew: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, Total: 2}), list.List[string]{}},
 		list.Unstable: {
 			once(list.Page{Rows: []int64{1}, SaysIfMore: true}, list.Page{Rows: []int64{2}, SaysIfMore: true}, list.Page{Rows: []int64{3}, SaysIfMore: true},
 				list.Page{Rows: []int64{4}, SaysIfMore: true}, list.Page{Rows: []int64{5}, SaysIfMore: true}),
-			list.List[string]{Rule: list.Verified}, false,
+			list.List[string]{Rule: list.Verified},
 		},
 	}
 	for reason, tt := range tests {
@@ -375,7 +373,6 @@ func TestEveryReasonOfAnIncompleteList(t *testing.T) {
 		var incomplete *list.IncompleteError
 		require.ErrorAs(t, failure, &incomplete, reason)
 		assert.Equal(t, reason, incomplete.Reason)
-		assert.Equal(t, tt.unsupported, incomplete.LooksUnsupported(), reason)
 	}
 }
 

@@ -169,7 +169,7 @@ var caught = []defect{
 	{name: "a response that breaks off is whole", file: "internal/exchange/body.go", old: "case err != nil:\n\t\treturn n, err", with: "case false:\n\t\treturn n, err"},
 
 	// Lists and waiting.
-	{name: "rows that moved are not looked for", file: "internal/list/progress.go", old: "return p.Number != w.latest.Number+1 || w.shrunk(p)", with: "return false"},
+	{name: "rows that moved are not looked for", file: "internal/list/progress.go", old: "&& (p.Number != w.latest.Number+1 || w.shrunk(p))", with: "&& false"},
 	{name: "a smaller total is not noticed", file: "internal/list/progress.go", old: "return fewer(p.Total, w.latest.Total) || fewer", with: "return fewer"},
 	{name: "the page before is not read again", file: "internal/list/progress.go", old: "number := p.Number - 1", with: "number := p.Number"},
 	{
@@ -178,7 +178,7 @@ var caught = []defect{
 	},
 	{name: "a row comes twice", file: "internal/list/progress.go", old: "if !w.seen.Add(id) {\n\t\t\tcontinue\n\t\t}", with: "w.seen.Add(id)"},
 	{name: "a page without a new row is the last", file: "internal/list/decide.go", old: "case !o.More:", with: "case !o.More || !o.New:"},
-	{name: "a page that only repeats rows is the end", file: "internal/list/decide.go", old: "case !o.SaysIfMore && !o.New && !o.Recount:\n\t\treturn Check", with: "case !o.SaysIfMore && !o.New && !o.Recount:\n\t\treturn Last"},
+	{name: "a page that only repeats rows is the end", file: "internal/list/decide.go", old: "return Check", with: "return Last"},
 	{name: "rows are taken without end", file: "internal/tolerant/record.go", old: "if len(rows) == maxRows {", with: "if false {"},
 	{name: "pages are asked for before it is known that there are more", file: "internal/list/walk.go", old: "step, fresh := w.progress.Classify(visit.page)", with: "w.pages.LookAhead()\n\t\tstep, fresh := w.progress.Classify(visit.page)"},
 	{name: "the first page is all", file: "internal/list/decide.go", old: "case !o.More:", with: "case true:"},
