@@ -3,10 +3,12 @@ package clinicaldoc
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,7 +135,24 @@ func runOne[T any](ctx context.Context, c *Client, op *operation, id int64, opts
 	})
 }
 
-// begin is the first half of run, for methods that are ranged over. The context is for all that the call does.
+type noteYield = func(*ProgressNote, error) bool
+
+// ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at its end.
+func ranged(ctx context.Context, c *Client, name string, opts []CallOption, body func(context.Context, *scope, noteYield) error) iter.Seq2[*ProgressNote, error] {
+	opts = slices.Clone(opts)
+	return func(yield noteYield) {
+		ctx, call, err := c.begin(ctx, name, opts)
+		if err == nil {
+			defer func() { call.finish(ctx, call.yielded) }()
+			err = call.noted(body(ctx, call, yield))
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// begin reads a call's options and tells the hooks of its beginning. The context is for all that the call does.
 func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (context.Context, *scope, error) {
 	call := &scope{client: c, call: CallInfo{Operation: name}}
 	if err := call.options.read(name, opts); err != nil {

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -152,7 +151,9 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // A deletion that a new note makes up for in the total, and some where neither a total nor a cursor is told, cannot be seen;
 // Verify helps there. An error is yielded once, with a nil note, and ends it; see List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	return noteList{service: s, params: params, opts: slices.Clone(opts)}.all(ctx)
+	return ranged(ctx, s.client, "Notes.All", opts, func(ctx context.Context, call *scope, yield noteYield) error {
+		return noteList{s, params, []CallOption{call.options.inherited()}, call.options.response}.all(ctx, yield)
+	})
 }
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.

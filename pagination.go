@@ -175,48 +175,30 @@ type fetchedPage struct {
 	response Response
 }
 
-// ranged is one range over what a call yields. The error of the body, if any, is yielded at its end.
-func ranged[T any](ctx context.Context, c *Client, name string, opts []CallOption, yield func(*T, error) bool, body func(context.Context, *scope) error) {
-	ctx, call, err := c.begin(ctx, name, opts)
-	if err == nil {
-		defer func() { call.finish(ctx, call.yielded) }()
-		err = call.noted(body(ctx, call))
+func (l noteList) all(ctx context.Context, yield noteYield) error {
+	rule := list.Complete
+	if l.params.Verify {
+		rule = list.Verified
 	}
-	if err != nil {
-		yield(nil, err)
+	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
+		Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch, Rule: rule,
+	}) {
+		if l.response != nil {
+			*l.response = visit.Value.response
+		}
+		if err != nil {
+			return listError(err)
+		}
+		for _, i := range visit.New {
+			if !yield(&visit.Value.Items[i], nil) {
+				return nil
+			}
+		}
 	}
+	return nil
 }
 
-func (l noteList) all(ctx context.Context) iter.Seq2[*ProgressNote, error] {
-	return func(yield func(*ProgressNote, error) bool) {
-		ranged(ctx, l.service.client, "Notes.All", l.opts, yield, func(ctx context.Context, call *scope) error {
-			rule := list.Complete
-			if l.params.Verify {
-				rule = list.Verified
-			}
-			l := noteList{l.service, l.params, []CallOption{call.options.inherited()}, call.options.response} // each range has its own
-			for visit, err := range list.Through(ctx, list.List[fetchedPage]{
-				Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch, Rule: rule,
-			}) {
-				if l.response != nil {
-					*l.response = visit.Value.response
-				}
-				if err != nil {
-					return listError(err)
-				}
-				for _, i := range visit.New {
-					if !yield(&visit.Value.Items[i], nil) {
-						return nil
-					}
-				}
-			}
-			return nil
-		})
-	}
-}
-
-func (l noteList) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
-	var got fetchedPage
+func (l noteList) fetch(ctx context.Context, at list.Position) (said list.Page, got fetchedPage, err error) {
 	params, opts := l.params, l.opts
 	params.Page, params.Cursor = at.Number, at.Cursor
 	if at.Size > 0 {
@@ -228,18 +210,16 @@ func (l noteList) fetch(ctx context.Context, at list.Position) (list.Page, fetch
 	if l.response != nil {
 		opts = append(slices.Clip(opts), WithResponse(&got.response))
 	}
-	page, err := l.service.List(ctx, params, opts...)
-	if err != nil {
-		return list.Page{}, got, err
+	if got.Page, err = l.service.List(ctx, params, opts...); err != nil {
+		return said, got, err
 	}
-	got.Page = page
-	rows := make([]int64, len(page.Items))
+	rows := make([]int64, len(got.Items))
 	for i := range rows {
-		rows[i] = page.Items[i].ID
+		rows[i] = got.Items[i].ID
 	}
 	return list.Page{
-		Rows: rows, SaysIfMore: page.saysIfMore, More: page.more, Cursor: page.Meta.NextCursor,
-		Total: page.Meta.Total, Last: page.Meta.LastPage, Size: page.Meta.PerPage,
+		Rows: rows, SaysIfMore: got.saysIfMore, More: got.more, Cursor: got.Meta.NextCursor,
+		Total: got.Meta.Total, Last: got.Meta.LastPage, Size: got.Meta.PerPage,
 	}, got, nil
 }
 
@@ -270,13 +250,10 @@ func Collect[T any](rows iter.Seq2[*T, error]) ([]*T, error) {
 			failures = append(failures, err)
 		}
 	}
-	switch len(failures) {
-	case 0:
-		return all, nil
-	case 1:
-		return all, failures[0]
+	if len(failures) > 1 {
+		return all, failures
 	}
-	return all, failures
+	return all, cmp.Or(failures...)
 }
 
 // joinedErrors matches what each of the errors does, as errors.Join has it. Its text stays short however many there are.

@@ -128,12 +128,10 @@ func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, o
 
 // wait ranges over the notes until every one has ended: over their changes too, or over the ends alone.
 func (s *NotesService) wait(ctx context.Context, name string, changes bool, ids []int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
-	ids, opts = slices.Compact(slices.Sorted(slices.Values(ids))), slices.Clone(opts)
-	return func(yield func(*ProgressNote, error) bool) {
-		ranged(ctx, s.client, name, opts, yield, func(ctx context.Context, call *scope) error {
-			return (&waiter{call: call, params: params, yield: yield, changes: changes}).run(ctx, ids)
-		})
-	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	return ranged(ctx, s.client, name, opts, func(ctx context.Context, call *scope, yield noteYield) error {
+		return (&waiter{call: call, params: params, yield: yield, changes: changes}).run(ctx, ids)
+	})
 }
 
 // waiter is one Wait, Watch or WaitAll: it makes the requests, and knows when the next one is due.
@@ -145,7 +143,7 @@ type waiter struct {
 	latest   *Response    // of the latest request
 	sent     time.Time    // when the latest read of a note was
 
-	yield   func(*ProgressNote, error) bool
+	yield   noteYield
 	changes bool // are yielded, not ends alone
 	stopped bool // nothing is requested or yielded any more
 	pending []*awaited
