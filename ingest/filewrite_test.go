@@ -148,6 +148,8 @@ func TestALineCountsOnceItIsOnTheDisk(t *testing.T) {
 		j := d.opened(t)
 		claim, err := j.Claim(t.Context(), key(1))
 		require.NoError(t, err)
+		other, err := j.Claim(t.Context(), key(3)) // whose line is waited for
+		require.NoError(t, err)
 		for _, state := range []ingest.State{ingest.StateInDoubt, ingest.StateCommitting} { // written by another goroutine, and by this one
 			syncing, goOn := d.hold(disktest.Sync)
 			saved := false
@@ -162,6 +164,7 @@ func TestALineCountsOnceItIsOnTheDisk(t *testing.T) {
 			close(goOn)
 			all.Wait()
 		}
+		other.Release()
 		before := d.size("journal")
 
 		for _, what := range []string{disktest.Write, disktest.Sync} {
