@@ -3,6 +3,7 @@ package jsonscan
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -73,8 +74,9 @@ func plainRun(data []byte, pos int) (end int, ascii bool) {
 	for ; pos+8 <= len(data); pos += 8 {
 		word := binary.LittleEndian.Uint64(data[pos:])
 		quoteOrControl, backslash := (word^ones*0x02)-ones*0x21, (word^ones*'\\')-ones
-		if (quoteOrControl|backslash)&^word&tops != 0 {
-			break
+		if found := (quoteOrControl | backslash) &^ word & tops; found != 0 {
+			first := bits.TrailingZeros64(found) // is surely one: what borrows is above it
+			return pos + first/8, (seen|word<<(63-first))&tops == 0
 		}
 		seen |= word
 	}
