@@ -523,7 +523,7 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 		}
 		if n.Fits(l.params.UniqueName) {
 			l.found = s.row
-			if n.Size != creates.SizeEqual {
+			if n.Size != creates.Equal {
 				e.Others = view.Unsized
 			}
 		}
@@ -548,8 +548,8 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	for _, s := range l.seen {
 		n := l.judge(s.row, s.made)
 		differs = differs || n.Content == creates.Differs
-		worth := telling && n.Known != creates.Explained || n.Known <= creates.Excluded && n.Size != creates.SizeOther
-		if s.look == l.looks && n.Patient && n.Content == creates.Unread && worth {
+		worth := telling && n.Known != creates.Explained || n.Known <= creates.Excluded && n.Size != creates.Differs
+		if s.look == l.looks && n.Patient && n.Content == creates.Untold && worth {
 			unread = append(unread, s.row)
 		}
 	}
@@ -559,16 +559,16 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	})
 	for _, row := range unread {
 		content := l.readRecording(ctx, row.ref(l.asker.where), l.lost.AudioSize, l.sum)
-		differs, later = differs || content == creates.Differs, later || content == creates.Unread
+		differs, later = differs || content == creates.Differs, later || content == creates.Untold
 		if content == creates.Equal { // then recordings are kept as they are sent
 			control = creates.Control{Note: row.ref(""), Size: l.lost.AudioSize, SHA256: l.sum, Shows: creates.Equal}
 			l.registry.SetControl(mediaType, control)
 		}
 	}
-	if differs && telling && control.Shows == creates.Unread {
+	if differs && telling && control.Shows == creates.Untold {
 		if control = control.Computed(); control.SHA256 != "" {
 			control.Shows = l.readRecording(ctx, control.Note, control.Size, control.SHA256)
-			later = later || control.Shows == creates.Unread
+			later = later || control.Shows == creates.Untold
 			l.registry.SetControl(mediaType, control)
 		}
 	}
@@ -577,9 +577,9 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 }
 
 // readRecording compares one, up to the first byte that shows another length, if it may be read now: the next look is its retry.
-func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Content {
+func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Match {
 	known := l.registry.Recording(note).Compare(size, sum)
-	if known != creates.Unread || ctx.Err() != nil || l.retryAfter > 0 || !l.reading.May(time.Now()) {
+	if known != creates.Untold || ctx.Err() != nil || l.retryAfter > 0 || !l.reading.May(time.Now()) {
 		return known
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -595,7 +595,7 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64
 	if err != nil && !otherLength {
 		l.heed(err)
 		l.reading.Failed(errors.Is(err, ErrNotFound))
-		return creates.Unread
+		return creates.Untold
 	}
 	l.reading.Read++
 	if !otherLength {
@@ -710,7 +710,7 @@ func (l *search) followsOrder(ctx context.Context, order []time.Time) (bool, err
 func (l *search) see(row *ProgressNote) {
 	l.longest = max(l.longest, len(strings.TrimSpace(row.Name)))
 	made := l.window.Made(row.CreatedAt, l.clocks)
-	if n := l.judge(row, made); n.Resembles(l.params.UniqueName) || made >= creates.MadeUnclear && n.Size != creates.SizeOther {
+	if n := l.judge(row, made); n.Resembles(l.params.UniqueName) || made >= creates.MadeUnclear && n.Size != creates.Differs {
 		l.seen[row.ID] = sighting{row, made, l.looks}
 	}
 }
@@ -735,30 +735,20 @@ func (l *search) judge(row *ProgressNote, made creates.Made) creates.Note {
 	return n
 }
 
-func (l *search) compareSize(row *ProgressNote) creates.Size {
-	switch sent, size := l.lost.AudioSize, cmp.Or(row.Audio, &AudioInfo{}).Size; {
-	case sent > 0 && sent == size:
-		return creates.SizeEqual
-	case sent > 0 && size > 0:
-		return creates.SizeOther
-	case sent > 0, sent < 0 && size > 0:
-		return creates.SizeOneSided
+func (l *search) compareSize(row *ProgressNote) creates.Match {
+	sent, size := l.lost.AudioSize, max(cmp.Or(row.Audio, &AudioInfo{}).Size, 0)
+	if sent > 0 && size == 0 || sent < 0 && size > 0 {
+		return creates.OneSided
 	}
-	return creates.SizeUntold
+	return creates.Compare(max(sent, 0), size)
 }
 
-func (l *search) compareUser(row *ProgressNote) creates.User {
+func (l *search) compareUser(row *ProgressNote) creates.Match {
 	sent := l.lost.UserID
 	if sent == 0 && l.lost.kept.Token == "" {
 		sent = l.user()
 	}
-	switch id := row.maker(); {
-	case sent == 0, id == 0:
-		return creates.UserUntold
-	case id == sent:
-		return creates.UserOwn
-	}
-	return creates.UserOther
+	return creates.Compare(sent, row.maker())
 }
 
 // namesNoPatient is strict: a patient that is there but has no readable id is one.

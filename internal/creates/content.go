@@ -46,7 +46,7 @@ type Control struct {
 	Size    int64                  `json:"size"`
 	SHA256  string                 `json:"sha256"`
 	Compute func() (string, error) `json:"-"` // the sum, when it matters: a create that succeeds is not hashed
-	Shows   Content                `json:"-"` // Equal: recordings are kept; Differs: they are not; Unread: nobody has looked
+	Shows   Match                  `json:"-"` // Equal: recordings are kept; Differs: they are not; Untold: nobody has looked
 }
 
 // Computed returns it with its sum; zero: that cannot be known any more.
@@ -66,7 +66,7 @@ func (m *Registry) Control(mediaType string) Control { return get(m, m.controls,
 // SetControl remembers a note of that media type, or what it showed: that is enough for good. One that nobody has looked at makes
 // room for a younger one: somebody may have deleted it, or moved its file.
 func (m *Registry) SetControl(mediaType string, c Control) {
-	if mediaType != "" && (c.SHA256 != "" || c.Compute != nil) && m.Control(mediaType).Shows == Unread {
+	if mediaType != "" && (c.SHA256 != "" || c.Compute != nil) && m.Control(mediaType).Shows == Untold {
 		put(m, m.controls, mediaType, c)
 	}
 }
@@ -77,16 +77,12 @@ type Recording struct {
 	SHA256 string // empty: only its size was looked at
 }
 
-// Compare holds it against what was sent. Unread: not enough is known.
-func (r Recording) Compare(size int64, sum string) Content {
-	switch {
-	case sum == "":
-	case r.SHA256 == sum:
-		return Equal
-	case r.SHA256 != "", r.Size > 0 && size > 0 && r.Size != size:
+// Compare holds it against what was sent: by its size alone it can only differ.
+func (r Recording) Compare(size int64, sum string) Match {
+	if sum != "" && r.SHA256 == "" && Compare(max(size, 0), r.Size) == Differs {
 		return Differs
 	}
-	return Unread
+	return Compare(sum, r.SHA256)
 }
 
 // Recording returns what a search has read of a note's.

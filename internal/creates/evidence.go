@@ -80,8 +80,8 @@ func (e *Evidence) Add(n Note, gone bool) {
 	}
 	switch {
 	case !n.Patient || n.Known == Explained:
-	case n.Content == Unread:
-		e.unread = e.unread || n.Known != Claimed && n.Made >= MadeJustBefore && n.Size != SizeOther
+	case n.Content == Untold:
+		e.unread = e.unread || n.Known != Claimed && n.Made >= MadeJustBefore && n.Size != Differs
 	case n.Content == Equal:
 		e.equal++
 		if n.Proven() {
@@ -111,22 +111,12 @@ func (e *Evidence) Prove(same Others) {
 type Note struct {
 	Patient bool // it is the patient's; for a create without a patient, it names none
 	Name    Name
-	Size    Size
-	User    User
+	Size    Match // of the recording
+	User    Match // who made it, and whose token sent it
 	Made    Made
 	Known   Known
-	Content Content
+	Content Match // of the recording; where it differs, the service may keep it in another form
 }
-
-// Content compares the recording of a note to what was sent.
-type Content int
-
-// How recordings can compare.
-const (
-	Unread  Content = iota
-	Differs         // but the service may keep recordings in another form
-	Equal
-)
 
 // Name compares a note's name to the one that was sent.
 type Name int
@@ -140,26 +130,28 @@ const (
 	NameEqual        // white space at the ends aside
 )
 
-// Size compares the size of a note's recording to that of the one that was sent.
-type Size int
+// Match compares something of a note to that of the lost create.
+type Match int
 
-// How sizes can compare.
+// How they can compare.
 const (
-	SizeOther    Size = iota
-	SizeUntold        // nothing can be compared
-	SizeOneSided      // a recording was sent, and only one side tells a size
-	SizeEqual
+	Untold   Match = iota // at least one of them is not known
+	OneSided              // of sizes: a recording was sent, and only one side tells its size
+	Differs
+	Equal
 )
 
-// User compares the note's user to the one whose token asks.
-type User int
-
-// How users can compare.
-const (
-	UserOther  User = iota
-	UserUntold      // the note names none, or it is not known who asks
-	UserOwn
-)
+// Compare holds what a note has against what was sent; zero: it is not known.
+func Compare[T comparable](sent, got T) Match {
+	var unknown T
+	switch {
+	case sent == unknown || got == unknown:
+		return Untold
+	case sent == got:
+		return Equal
+	}
+	return Differs
+}
 
 // Known is what this client knows of a note.
 type Known int
@@ -186,8 +178,8 @@ func (n Note) Fits(unique bool) bool {
 	if unique {
 		return n.Name == NameEqual
 	}
-	described := n.Name == NameEqual && (n.Size == SizeEqual || n.Size == SizeOneSided) || n.Name == NameUnsent && n.Size == SizeEqual
-	return described && n.User == UserOwn && n.Made == MadeSince
+	described := n.Name == NameEqual && (n.Size == Equal || n.Size == OneSided) || n.Name == NameUnsent && n.Size == Equal
+	return described && n.User == Equal && n.Made == MadeSince
 }
 
 // Rivals reports whether this may be the note just as well, so that another that fits is not the only explanation.
@@ -199,7 +191,7 @@ func (n Note) Rivals(unique bool) bool {
 		return n.Name == NameEqual || n.Proven()
 	}
 	named := n.Name == NameEqual || n.Name == NameUnsent
-	return n.Proven() || named && n.Size != SizeOther && n.User != UserOther && n.Made >= MadeUnclear
+	return n.Proven() || named && n.Size != Differs && n.User != Differs && n.Made >= MadeUnclear
 }
 
 // Resembles reports whether the note forbids to say that none was created: by its name or its size, or because the patient's
@@ -215,5 +207,5 @@ func (n Note) Resembles(unique bool) bool {
 		return n.Name == NameEqual || n.Name == NameCut && inWindow
 	}
 	about := n.Made >= MadeJustBefore
-	return inWindow && (n.Name != NameOther || n.Size == SizeEqual || about && n.Patient && n.User != UserOther)
+	return inWindow && (n.Name != NameOther || n.Size == Equal || about && n.Patient && n.User != Differs)
 }

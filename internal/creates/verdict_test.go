@@ -179,11 +179,11 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 func everyNote(yield func(note) bool) {
 	for _, patient := range []bool{false, true} {
 		for name := range creates.NameEqual + 1 {
-			for size := range creates.SizeEqual + 1 {
-				for user := range creates.UserOwn + 1 {
+			for size := range creates.Equal + 1 {
+				for _, user := range []creates.Match{creates.Untold, creates.Differs, creates.Equal} {
 					for made := range creates.MadeSince + 1 {
 						for known := range creates.Claimed + 1 {
-							for content := range creates.Equal + 1 {
+							for _, content := range []creates.Match{creates.Untold, creates.Differs, creates.Equal} {
 								if !yield(note{patient, name, size, user, made, known, content}) {
 									return
 								}
@@ -222,9 +222,9 @@ func TestOneNoteInTheList(t *testing.T) {
 			require.True(t, n.Patient, "%+v", n)
 			require.Equal(t, creates.Unexplained, n.Known, "%+v", n)
 			require.Contains(t, []creates.Name{creates.NameEqual, creates.NameUnsent}, n.Name, "%+v", n)
-			require.Contains(t, []creates.Size{creates.SizeEqual, creates.SizeOneSided}, n.Size, "%+v", n)
-			require.True(t, n.Name == creates.NameEqual || n.Size == creates.SizeEqual, "something tells it from others: %+v", n)
-			require.Equal(t, creates.UserOwn, n.User, "%+v", n)
+			require.Contains(t, []creates.Match{creates.Equal, creates.OneSided}, n.Size, "%+v", n)
+			require.True(t, n.Name == creates.NameEqual || n.Size == creates.Equal, "something tells it from others: %+v", n)
+			require.Equal(t, creates.Equal, n.User, "%+v", n)
 			require.Equal(t, creates.MadeSince, n.Made, "%+v", n)
 		case notCreated:
 			require.True(t, n.Content != creates.Equal || n.Known == creates.Explained, "%+v", n)
@@ -232,8 +232,8 @@ func TestOneNoteInTheList(t *testing.T) {
 				continue
 			}
 			require.Equal(t, creates.NameOther, n.Name, "%+v", n)
-			require.NotEqual(t, creates.SizeEqual, n.Size, "%+v", n)
-			require.True(t, n.Made == creates.MadeEarlier || !n.Patient || n.User == creates.UserOther, "nothing explains it: %+v", n)
+			require.NotEqual(t, creates.Equal, n.Size, "%+v", n)
+			require.True(t, n.Made == creates.MadeEarlier || !n.Patient || n.User == creates.Differs, "nothing explains it: %+v", n)
 		default:
 			require.NotEqual(t, creates.Explained, n.Known, "it says nothing of the lost one: %+v", n)
 			require.True(t, n.Made != creates.MadeOutside || n.Content == creates.Equal, "%+v", n)
@@ -268,7 +268,7 @@ func TestOneNoteInTheListByItsUniqueName(t *testing.T) {
 // A note that everything fits, and any other beside it.
 func TestTheOnlyExplanation(t *testing.T) {
 	t.Parallel()
-	fits := note{Patient: true, Name: creates.NameEqual, Size: creates.SizeEqual, User: creates.UserOwn, Made: creates.MadeSince}
+	fits := note{Patient: true, Name: creates.NameEqual, Size: creates.Equal, User: creates.Equal, Made: creates.MadeSince}
 	require.Equal(t, found, decide(false, fits))
 	for other := range everyNote {
 		if other.Content == creates.Equal {
@@ -279,7 +279,7 @@ func TestTheOnlyExplanation(t *testing.T) {
 		if other.Name == creates.NameUnsent {
 			continue // then the first one's would be, too
 		}
-		possible := named && other.Size != creates.SizeOther && other.User != creates.UserOther && other.Made != creates.MadeOutside &&
+		possible := named && other.Size != creates.Differs && other.User != creates.Differs && other.Made != creates.MadeOutside &&
 			other.Made != creates.MadeEarlier && other.Made != creates.MadeJustBefore
 		require.Equal(t, !possible, decide(false, fits, other) == found, "%+v", other)
 	}
@@ -297,7 +297,7 @@ func TestWhatFitsIsNoRivalOfItself(t *testing.T) {
 // For a create without a patient, a patient's note of another name and size is none of its.
 func TestAPatientsNoteDoesNotResembleOneWithoutAPatient(t *testing.T) {
 	t.Parallel()
-	other := note{Name: creates.NameOther, Size: creates.SizeOther, User: creates.UserOwn, Made: creates.MadeSince}
+	other := note{Name: creates.NameOther, Size: creates.Differs, User: creates.Equal, Made: creates.MadeSince}
 	assert.Equal(t, notCreated, decide(false, other))
 	other.Patient = true
 	assert.Equal(t, undecided, decide(false, other))
@@ -322,9 +322,9 @@ func TestANoteThatIsGone(t *testing.T) {
 func TestWhatIsUnreadAndMayBeItProvesNothing(t *testing.T) {
 	t.Parallel()
 	proven := creates.Note{Patient: true, Name: creates.NameEqual, Made: creates.MadeSince, Content: creates.Equal}
-	unread := creates.Note{Patient: true, Size: creates.SizeEqual, Made: creates.MadeSince, Content: creates.Unread}
+	unread := creates.Note{Patient: true, Size: creates.Equal, Made: creates.MadeSince, Content: creates.Untold}
 	claimed, earlier, other := unread, unread, unread
-	claimed.Known, earlier.Made, other.Size = creates.Claimed, creates.MadeEarlier, creates.SizeOther
+	claimed.Known, earlier.Made, other.Size = creates.Claimed, creates.MadeEarlier, creates.Differs
 	for i, c := range []struct {
 		beside creates.Note
 		want   creates.Proof
