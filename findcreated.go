@@ -449,14 +449,15 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	view := l.registry.View(l.loss)
 	// A note that was found for this very loss before is as good as named.
 	if id := cmp.Or(l.lost.NoteID, view.Note.ID); id != 0 {
-		e.Named, err = l.readNamed(ctx, id, view)
+		e.Look, err = l.readNamed(ctx, id, view)
 	} else if e.Look, err = l.list(ctx); err == nil {
 		err = l.knowUser(ctx)
 	}
-	if l.asker.changed && e.Named == creates.NotNamed {
+	named := e.Look >= creates.NamedHere
+	if l.asker.changed && !named {
 		e.Look, err = creates.LookRefused, cmp.Or[error](err, errTokens)
 	}
-	if err != nil && e.Named == creates.NotNamed {
+	if err != nil && !named {
 		if l.failed++; mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
 			e.Look = creates.LookFailing
 		}
@@ -477,7 +478,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	e.Own = l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
 	compared := l.compare(e)
 	// Recordings are read only where all else does not decide.
-	if err == nil && e.Named == creates.NotNamed && creates.Decide(compared).By == "" {
+	if err == nil && !named && creates.Decide(compared).By == "" {
 		e.Later = l.readRecordings(ctx)
 		compared = l.compare(e)
 	}
@@ -607,14 +608,14 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64
 
 // readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's. What
 // an odd response calls an id may be another thing's, so the note has to resemble what was sent as well.
-func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (creates.Named, error) {
+func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (creates.Look, error) {
 	asked := time.Now()
 	note, err := l.notes.Get(ctx, id, l.opts...)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return creates.NamedGone, err
 	case err != nil:
-		return creates.NotNamed, err
+		return creates.LookRefused, err
 	}
 	l.readClocks(asked)
 	before, n := view.Note.ID == id, l.judge(note, l.window.Made(note.CreatedAt, l.clocks))

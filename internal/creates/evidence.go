@@ -2,8 +2,7 @@ package creates
 
 // Evidence is what looking for the note of a lost create has shown.
 type Evidence struct {
-	Named      Named  // what the id that the response held led to
-	Look       Look   // how far the list was seen, and why that is proof
+	Look       Look   // how far the list was seen, or what the id led to that the response held
 	Future     bool   // it was sent in the future by our clock
 	Ahead      bool   // it was sent in the future by the service's clock
 	Settled    bool   // the service surely had done with it when the list was asked for, by both clocks
@@ -32,26 +31,18 @@ const (
 	ProofFound                 // exactly one is, and nothing else explains it
 )
 
-// Named is what the id that the response held led to.
-type Named int
-
-// What an id can lead to.
-const (
-	NotNamed   Named = iota // the response held none
-	NamedHere               // the note is there, the patient's, and resembles what was sent
-	NamedOther              // the note is another patient's, of another time, excluded, or found for another create
-	NamedGone               // there is no such note
-)
-
-// Look is how far the list was seen.
+// Look is how far the list was seen, or what a note was like that did not have to be looked for there.
 type Look int
 
-// How far a list can be seen, from nothing to proof.
+// How far a list can be seen, from nothing to proof, and what an id can lead to.
 const (
 	LookRefused  Look = iota // the service refuses to list, or what it lists cannot be used
 	LookFailing              // the list failed in a way that may pass
 	LookUnproven             // what was seen may not be all
 	LookProven               // to its proven end, or newest first to a row older than the lost note can be
+	NamedHere                // the note of that id is there, the patient's, and resembles what was sent
+	NamedOther               // it is another patient's, of another time, excluded, or found for another create
+	NamedGone                // there is no such note
 )
 
 // Others is what other creates of this client, for the same patient, can explain.

@@ -30,9 +30,9 @@ func Decide(e Evidence) Verdict {
 		applies bool
 		Verdict
 	}{
-		{e.Named == NamedHere, Verdict{By: ByResponse}},
-		{e.Named == NamedOther, Verdict{Reason: OtherNote}},
-		{e.Named == NamedGone, Verdict{Reason: Gone, Wait: !e.Settled}},
+		{e.Look == NamedHere, Verdict{By: ByResponse}},
+		{e.Look == NamedOther, Verdict{Reason: OtherNote}},
+		{e.Look == NamedGone, Verdict{Reason: Gone, Wait: !e.Settled}},
 		{e.Look == LookFailing || e.Look == LookRefused, Verdict{Reason: NoList, Wait: e.Look == LookFailing}},
 		{e.Proof == ProofFound, Verdict{By: ByContent}},
 		{e.Proof == ProofUnderWay || e.Fitting > 0 && e.Others == EqualUnderWay, Verdict{Reason: UnderWay, Wait: true}},

@@ -46,8 +46,7 @@ func everyEvidence(yield func(evidence) bool) {
 		}
 		list = next
 	}
-	vary(int(creates.NamedGone)+1, func(e *evidence, v int) { e.Named = creates.Named(v) })
-	vary(int(creates.LookProven)+1, func(e *evidence, v int) { e.Look = creates.Look(v) })
+	vary(int(creates.NamedGone)+1, func(e *evidence, v int) { e.Look = creates.Look(v) })
 	vary(2, func(e *evidence, v int) { e.Future = v == 1 })
 	vary(2, func(e *evidence, v int) { e.Ahead = v == 1 })
 	vary(2, func(e *evidence, v int) { e.Settled = v == 1 })
@@ -80,7 +79,6 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		case found:
 			requireFound(t, e)
 		case notCreated:
-			require.Equal(t, creates.NotNamed, e.Named, "the service gave it an id: %+v", e)
 			require.True(t, e.Settled, "%+v", e)
 			require.Equal(t, creates.LookProven, e.Look, "%+v", e)
 			require.False(t, e.Future || e.Ahead, "%+v", e)
@@ -95,24 +93,22 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		require.False(t, v.Wait, "%+v", e)
 	}
 	assert.Len(t, seen, 3)
-	assert.Equal(t, 4*4*2*2*2*2*4*2*3*2*2*2*4*2, seen[found]+seen[notCreated]+seen[undecided])
+	assert.Equal(t, 7*2*2*2*2*4*2*3*2*2*2*4*2, seen[found]+seen[notCreated]+seen[undecided])
 }
 
 func requireFound(t *testing.T, e evidence) {
 	t.Helper()
-	if e.Named == creates.NamedHere {
+	if e.Look == creates.NamedHere {
 		return
 	}
-	require.Equal(t, creates.NotNamed, e.Named, "%+v", e)
+	require.Contains(t, []creates.Look{creates.LookUnproven, creates.LookProven}, e.Look, "%+v", e)
 	if e.Proof == creates.ProofFound {
-		require.NotContains(t, []creates.Look{creates.LookRefused, creates.LookFailing}, e.Look, "%+v", e)
 		return
 	}
 	require.NotEqual(t, creates.ProofUnderWay, e.Proof, "it may be the other's: %+v", e)
 	require.Equal(t, 1, e.Fitting, "exactly one: %+v", e)
 	require.False(t, e.Rivals, "no other explanation is left: %+v", e)
 	require.NotContains(t, []creates.Others{creates.EqualUnderWay, creates.EqualLost}, e.Others, "%+v", e)
-	require.NotContains(t, []creates.Look{creates.LookRefused, creates.LookFailing}, e.Look, "%+v", e)
 	if !e.UniqueName {
 		require.NotEqual(t, creates.LookUnproven, e.Look, "another may be out of sight: %+v", e)
 		require.False(t, e.Future || e.Ahead, "%+v", e)
@@ -125,16 +121,16 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 	t.Parallel()
 	for e := range everyEvidence {
 		want := undecided
-		unnamed := e.Named == creates.NotNamed
-		seen := e.Look == creates.LookProven
+		proven := e.Look == creates.LookProven
+		seen := proven || e.Look == creates.LookUnproven
 		alone := e.Fitting == 1 && !e.Rivals && e.Proof != creates.ProofUnderWay && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
 		switch {
-		case e.Named == creates.NamedHere,
-			unnamed && e.Proof == creates.ProofFound && (seen || e.Look == creates.LookUnproven),
-			unnamed && alone && e.UniqueName && (seen || e.Look == creates.LookUnproven),
-			unnamed && alone && seen && !e.Future && !e.Ahead && !e.Forgot:
+		case e.Look == creates.NamedHere,
+			seen && e.Proof == creates.ProofFound,
+			seen && alone && e.UniqueName,
+			proven && alone && !e.Future && !e.Ahead && !e.Forgot:
 			want = found
-		case unnamed && seen && e.Settled && !e.Future && !e.Ahead && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Own:
+		case proven && e.Settled && !e.Future && !e.Ahead && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Own:
 			want = notCreated
 		}
 		require.Equal(t, want, outcomeOf(creates.Decide(e)), "%+v", e)
@@ -149,8 +145,8 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 		if creates.Decide(e).Wait {
 			require.True(t, !e.Settled || e.Look == creates.LookFailing || underWay || e.Later || e.Proof == creates.ProofUnderWay, "nothing is left to wait for: %+v", e)
 		}
-		if e.Named != creates.NotNamed {
-			require.Equal(t, e.Named == creates.NamedGone && !e.Settled, creates.Decide(e).Wait, "%+v", e)
+		if e.Look > creates.LookProven {
+			require.Equal(t, e.Look == creates.NamedGone && !e.Settled, creates.Decide(e).Wait, "%+v", e)
 			continue
 		}
 		if e.Look != creates.LookFailing && e.Look != creates.LookRefused && e.Later && outcomeOf(creates.Decide(e)) == undecided && creates.Decide(e).Reason != creates.NotYours {
