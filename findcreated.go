@@ -515,14 +515,11 @@ func (l *search) compare(e creates.Evidence) creates.Evidence {
 	e.Forgot, e.Others = view.Forgot, view.Sized
 	var proven *ProgressNote
 	for _, s := range l.seen {
-		n, gone := l.judge(s.row, s.made), s.look != l.looks
-		if e.Add(n, gone); gone {
-			continue
-		}
+		n := l.judge(s)
 		if n.Proven() {
 			proven = s.row
 		}
-		if n.Fits(l.params.UniqueName) {
+		if e.Add(n) == creates.Fitting {
 			l.found = s.row
 			if n.Size != creates.Equal {
 				e.Others = view.Unsized
@@ -547,10 +544,10 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	var unread []*ProgressNote
 	differs := false
 	for _, s := range l.seen {
-		n := l.judge(s.row, s.made)
+		n := l.judge(s)
 		differs = differs || n.Content == creates.Differs
 		worth := telling && n.Known != creates.Explained || n.Known <= creates.Excluded && n.Size != creates.Differs
-		if s.look == l.looks && n.Patient && n.Content == creates.Untold && worth {
+		if !n.Gone && n.Patient && n.Content == creates.Untold && worth {
 			unread = append(unread, s.row)
 		}
 	}
@@ -618,11 +615,11 @@ func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (cr
 		return creates.LookRefused, err
 	}
 	l.readClocks(asked)
-	before, n := view.Note.ID == id, l.judge(note, l.window.Made(note.CreatedAt, l.clocks))
+	before, n := view.Note.ID == id, l.judge(sighting{note, l.window.Made(note.CreatedAt, l.clocks), l.looks})
 	switch {
 	case !n.Patient || note.comparePatient(l.lost.Params.PatientID) == namesOther:
 		return creates.NamedOther, mismatch("the note names another patient than the create did")
-	case before && !view.Note.Is(note.ref("")) || n.Known > creates.Reused || !before && !n.Resembles(false):
+	case before && !view.Note.Is(note.ref("")) || n.Known > creates.Reused || !before && n.Like(false) == creates.Unlike:
 		return creates.NamedOther, nil
 	}
 	l.found = note
@@ -710,21 +707,22 @@ func (l *search) followsOrder(ctx context.Context, order []time.Time) (bool, err
 
 func (l *search) see(row *ProgressNote) {
 	l.longest = max(l.longest, len(strings.TrimSpace(row.Name)))
-	made := l.window.Made(row.CreatedAt, l.clocks)
-	if n := l.judge(row, made); n.Resembles(l.params.UniqueName) || made >= creates.MadeUnclear && n.Size != creates.Differs {
-		l.seen[row.ID] = sighting{row, made, l.looks}
+	s := sighting{row, l.window.Made(row.CreatedAt, l.clocks), l.looks}
+	if n := l.judge(s); n.Like(l.params.UniqueName) > creates.Unlike || n.Made >= creates.MadeUnclear && n.Size != creates.Differs {
+		l.seen[row.ID] = s
 	}
 }
 
 // judge holds a note against what was to be created and against what this client knows, which may be more once all rows were seen.
-func (l *search) judge(row *ProgressNote, made creates.Made) creates.Note {
-	ref := row.ref(l.asker.where)
+func (l *search) judge(s sighting) creates.Note {
+	ref := s.row.ref(l.asker.where)
 	n := creates.Note{
-		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(row), // the list's own check has seen to the patient
-		Name:    creates.CompareNames(l.lost.Params.Name, row.Name, l.longest),
-		Size:    l.compareSize(row),
-		User:    l.compareUser(row),
-		Made:    made,
+		Gone:    s.look != l.looks,
+		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(s.row), // the list's own check has seen to the patient
+		Name:    creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest),
+		Size:    l.compareSize(s.row),
+		User:    l.compareUser(s.row),
+		Made:    s.made,
 		Known:   l.registry.Knows(l.loss, l.lost.SentAt, l.excluded, ref),
 		Content: l.registry.Recording(ref).Compare(l.lost.AudioSize, l.sum),
 	}

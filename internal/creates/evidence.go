@@ -2,22 +2,22 @@ package creates
 
 // Evidence is what looking for the note of a lost create has shown.
 type Evidence struct {
-	Look       Look   // how far the list was seen, or what the id led to that the response held
-	Future     bool   // it was sent in the future by our clock
-	Ahead      bool   // it was sent in the future by the service's clock
-	Settled    bool   // the service surely had done with it when the list was asked for, by both clocks
-	Own        bool   // who asks is the user who sent it, at the service where it was sent, and so would see the note
-	UniqueName bool   // the caller guarantees that no other note ever had its name
-	Others     Others // what else this client creates for the same patient
-	Forgot     bool   // this client no longer knows all that it has learned since it was sent
-	Fitting    int    // notes in which everything fits
-	Rivals     bool   // notes that may be it as well, as far as is known
-	Resembling bool   // notes that forbid to say that there is none
-	Proof      Proof  // what recordings show
-	Later      bool   // a recording may be read later, or the time of a note that may be it has not come
+	Look       Look     // how far the list was seen, or what the id led to that the response held
+	Future     bool     // it was sent in the future by our clock
+	Ahead      bool     // it was sent in the future by the service's clock
+	Settled    bool     // the service surely had done with it when the list was asked for, by both clocks
+	Own        bool     // who asks is the user who sent it, at the service where it was sent, and so would see the note
+	UniqueName bool     // the caller guarantees that no other note ever had its name
+	Others     Others   // what else this client creates for the same patient
+	Forgot     bool     // this client no longer knows all that it has learned since it was sent
+	Fitting    int      // notes in which everything fits
+	Beside     Likeness // the most that any other note is like it
+	Proof      Proof    // what recordings show
+	Later      bool     // a recording may be read later, or the time of a note that may be it has not come
 
-	equal, proven int  // notes whose recording is what was sent, and those of them that may be it
-	unread        bool // a note may be it whose recording is not known
+	equal  int  // notes whose recording is what was sent
+	proven bool // one of them may be it
+	unread bool // a note may be it whose recording is not known
 }
 
 // Proof is what recordings show that were read back.
@@ -56,39 +56,34 @@ const (
 	EqualLost             // as the one before, and its response was lost as well
 )
 
-// Add takes a note into account, in the list or, when gone, no longer there but seen before.
-func (e *Evidence) Add(n Note, gone bool) {
-	e.Resembling = e.Resembling || n.Resembles(e.UniqueName)
-	if gone {
-		return
-	}
-	switch {
-	case n.Fits(e.UniqueName):
+// Add takes a note into account and returns how much it is like what was to be created.
+func (e *Evidence) Add(n Note) Likeness {
+	like := n.Like(e.UniqueName)
+	if like == Fitting {
 		e.Fitting++
-	case n.Rivals(e.UniqueName):
-		e.Rivals = true
-		e.Later = e.Later || n.Made == MadeAhead
+	} else {
+		e.Beside = max(e.Beside, like)
 	}
+	e.Later = e.Later || like == Rival && n.Made == MadeAhead
 	switch {
-	case !n.Patient || n.Known == Explained:
+	case n.Gone || !n.Patient || n.Known == Explained:
 	case n.Content == Untold:
 		e.unread = e.unread || n.Known != Claimed && n.Made >= MadeJustBefore && n.Size != Differs
 	case n.Content == Equal:
 		e.equal++
-		if n.Proven() {
-			e.proven++
-		}
+		e.proven = e.proven || n.Proven()
 		if n.Made < MadeUnclear {
 			e.Proof = ProofEarlier
 		}
 	}
+	return like
 }
 
 // Prove says what the recordings of all notes show, beside other creates that may have sent the same. Exactly one is what was
 // sent, under whatever name, and none that may be it as well is unread: then it is the note.
 func (e *Evidence) Prove(same Others) {
 	switch {
-	case e.proven == 0:
+	case !e.proven:
 	case e.equal > 1, e.unread, same == EqualLost, e.Forgot:
 		e.Proof = NoProof
 	case same == EqualUnderWay:
@@ -100,6 +95,7 @@ func (e *Evidence) Prove(same Others) {
 
 // Note is what one note of the list is like, held against what was to be created.
 type Note struct {
+	Gone    bool // it was in the list and no longer is
 	Patient bool // it is the patient's; for a create without a patient, it names none
 	Name    Name
 	Size    Match // of the recording
@@ -158,45 +154,42 @@ const (
 
 // Proven reports whether the recording says that this is the note: byte for byte what was sent, and nothing speaks against it.
 func (n Note) Proven() bool {
-	return n.Content == Equal && n.Name != NameOther && n.Patient && n.Known <= Reused && n.Made >= MadeUnclear
+	return !n.Gone && n.Content == Equal && n.Name != NameOther && n.Patient && n.Known <= Reused && n.Made >= MadeUnclear
 }
 
-// Fits reports whether everything says that this is the note. A unique name alone does.
-func (n Note) Fits(unique bool) bool {
-	if !n.Patient || n.Known != Unexplained {
-		return false
-	}
-	if unique {
-		return n.Name == NameEqual
-	}
-	described := n.Name == NameEqual && (n.Size == Equal || n.Size == OneSided) || n.Name == NameUnsent && n.Size == Equal
-	return described && n.User == Equal && n.Made == MadeSince
-}
+// Likeness is how much a note is like what was to be created. Each says more than the one before.
+type Likeness int
 
-// Rivals reports whether this may be the note just as well, so that another that fits is not the only explanation.
-func (n Note) Rivals(unique bool) bool {
-	if !n.Patient || n.Known == Explained || n.Fits(unique) {
-		return false
-	}
-	if unique {
-		return n.Name == NameEqual || n.Proven()
-	}
-	named := n.Name == NameEqual || n.Name == NameUnsent
-	return n.Proven() || named && n.Size != Differs && n.User != Differs && n.Made >= MadeUnclear
-}
+// How much a note can be like it.
+const (
+	Unlike     Likeness = iota
+	Resembling          // it forbids to say that none was created
+	Rival               // it may be the note, so that another that fits is not the only explanation
+	Fitting             // everything says that it is the note
+)
 
-// Resembles reports whether the note forbids to say that none was created: by its name or its size, or because the patient's
-// user made it at about that time and nothing explains it, so that it may have been renamed and re-encoded.
-func (n Note) Resembles(unique bool) bool {
-	inWindow := n.Made != MadeOutside
+// Like tells how much this note is like it. A unique name alone decides. Without one a note resembles it by its name or its size, or
+// because the patient's user made it at about that time and nothing explains it: it may have been renamed and re-encoded.
+func (n Note) Like(unique bool) Likeness {
+	inWindow, about := n.Made != MadeOutside, n.Made >= MadeJustBefore
+	fits, mayBe, resembles := n.Name == NameEqual, n.Name == NameEqual, n.Name == NameEqual || n.Name == NameCut && inWindow
+	if !unique {
+		described := n.Name == NameEqual && (n.Size == Equal || n.Size == OneSided) || n.Name == NameUnsent && n.Size == Equal
+		fits = described && n.User == Equal && n.Made == MadeSince
+		named := n.Name == NameEqual || n.Name == NameUnsent
+		mayBe = named && n.Size != Differs && n.User != Differs && n.Made >= MadeUnclear
+		resembles = inWindow && (n.Name != NameOther || n.Size == Equal || about && n.Patient && n.User != Differs)
+	}
+	there := n.Patient && !n.Gone
 	switch {
 	case n.Known == Explained:
-		return false
-	case n.Content == Equal:
-		return true
-	case unique:
-		return n.Name == NameEqual || n.Name == NameCut && inWindow
+		return Unlike
+	case fits && there && n.Known == Unexplained:
+		return Fitting
+	case mayBe && there || n.Proven():
+		return Rival
+	case resembles || n.Content == Equal:
+		return Resembling
 	}
-	about := n.Made >= MadeJustBefore
-	return inWindow && (n.Name != NameOther || n.Size == Equal || about && n.Patient && n.User != Differs)
+	return Unlike
 }

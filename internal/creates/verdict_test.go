@@ -54,8 +54,7 @@ func everyEvidence(yield func(evidence) bool) {
 	vary(int(creates.EqualLost)+1, func(e *evidence, v int) { e.Others = creates.Others(v) })
 	vary(2, func(e *evidence, v int) { e.Forgot = v == 1 })
 	vary(3, func(e *evidence, v int) { e.Fitting = v })
-	vary(2, func(e *evidence, v int) { e.Rivals = v == 1 })
-	vary(2, func(e *evidence, v int) { e.Resembling = v == 1 })
+	vary(int(creates.Rival)+1, func(e *evidence, v int) { e.Beside = creates.Likeness(v) })
 	vary(2, func(e *evidence, v int) { e.Own = v == 1 })
 	vary(int(creates.ProofFound)+1, func(e *evidence, v int) { e.Proof = creates.Proof(v) })
 	vary(2, func(e *evidence, v int) { e.Later = v == 1 })
@@ -82,7 +81,8 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 			require.True(t, e.Settled, "%+v", e)
 			require.Equal(t, creates.LookProven, e.Look, "%+v", e)
 			require.False(t, e.Future || e.Ahead, "%+v", e)
-			require.False(t, e.Resembling || e.Rivals || e.Fitting > 0, "%+v", e)
+			require.Equal(t, creates.Unlike, e.Beside, "%+v", e)
+			require.Zero(t, e.Fitting, "%+v", e)
 			require.Equal(t, creates.NoProof, e.Proof, "%+v", e)
 			require.True(t, e.Own, "whoever asks must see the note if it is there: %+v", e)
 		default:
@@ -93,7 +93,7 @@ func TestEveryVerdictRestsOnEvidence(t *testing.T) {
 		require.False(t, v.Wait, "%+v", e)
 	}
 	assert.Len(t, seen, 3)
-	assert.Equal(t, 7*2*2*2*2*4*2*3*2*2*2*4*2, seen[found]+seen[notCreated]+seen[undecided])
+	assert.Equal(t, 7*2*2*2*2*4*2*3*3*2*4*2, seen[found]+seen[notCreated]+seen[undecided])
 }
 
 func requireFound(t *testing.T, e evidence) {
@@ -107,7 +107,7 @@ func requireFound(t *testing.T, e evidence) {
 	}
 	require.NotEqual(t, creates.ProofUnderWay, e.Proof, "it may be the other's: %+v", e)
 	require.Equal(t, 1, e.Fitting, "exactly one: %+v", e)
-	require.False(t, e.Rivals, "no other explanation is left: %+v", e)
+	require.NotEqual(t, creates.Rival, e.Beside, "no other explanation is left: %+v", e)
 	require.NotContains(t, []creates.Others{creates.EqualUnderWay, creates.EqualLost}, e.Others, "%+v", e)
 	if !e.UniqueName {
 		require.NotEqual(t, creates.LookUnproven, e.Look, "another may be out of sight: %+v", e)
@@ -123,14 +123,14 @@ func TestEnoughEvidenceDecides(t *testing.T) {
 		want := undecided
 		proven := e.Look == creates.LookProven
 		seen := proven || e.Look == creates.LookUnproven
-		alone := e.Fitting == 1 && !e.Rivals && e.Proof != creates.ProofUnderWay && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
+		alone := e.Fitting == 1 && e.Beside != creates.Rival && e.Proof != creates.ProofUnderWay && (e.Others == creates.NoOthers || e.Others == creates.OthersUnderWay)
 		switch {
 		case e.Look == creates.NamedHere,
 			seen && e.Proof == creates.ProofFound,
 			seen && alone && e.UniqueName,
 			proven && alone && !e.Future && !e.Ahead && !e.Forgot:
 			want = found
-		case proven && e.Settled && !e.Future && !e.Ahead && e.Fitting == 0 && !e.Rivals && !e.Resembling && e.Proof == creates.NoProof && e.Own:
+		case proven && e.Settled && !e.Future && !e.Ahead && e.Fitting == 0 && e.Beside == creates.Unlike && e.Proof == creates.NoProof && e.Own:
 			want = notCreated
 		}
 		require.Equal(t, want, outcomeOf(creates.Decide(e)), "%+v", e)
@@ -163,10 +163,10 @@ func TestItWaitsOnlyForWhatCanChange(t *testing.T) {
 			require.True(t, creates.Decide(e).Wait, "%+v", e)
 		}
 		explained := proven
-		explained.UniqueName, explained.Forgot, explained.Resembling, explained.Rivals, explained.Others = e.UniqueName, e.Forgot, e.Resembling, e.Rivals, e.Others
-		require.Equal(t, underWay && (e.Resembling || e.Rivals), creates.Decide(explained).Wait, "a create under way may explain it: %+v", explained)
+		explained.UniqueName, explained.Forgot, explained.Beside, explained.Others = e.UniqueName, e.Forgot, e.Beside, e.Others
+		require.Equal(t, underWay && e.Beside > creates.Unlike, creates.Decide(explained).Wait, "a create under way may explain it: %+v", explained)
 		nothingYet := e
-		nothingYet.Look, nothingYet.Future, nothingYet.Ahead, nothingYet.Settled, nothingYet.Fitting, nothingYet.Rivals = creates.LookProven, false, false, false, 0, false
+		nothingYet.Look, nothingYet.Future, nothingYet.Ahead, nothingYet.Settled, nothingYet.Fitting, nothingYet.Beside = creates.LookProven, false, false, false, 0, min(e.Beside, creates.Resembling)
 		require.True(t, creates.Decide(nothingYet).Wait, "the note may still come: %+v", nothingYet)
 	}
 }
@@ -180,7 +180,7 @@ func everyNote(yield func(note) bool) {
 					for made := range creates.MadeSince + 1 {
 						for known := range creates.Claimed + 1 {
 							for _, content := range []creates.Match{creates.Untold, creates.Differs, creates.Equal} {
-								if !yield(note{patient, name, size, user, made, known, content}) {
+								if !yield(note{false, patient, name, size, user, made, known, content}) {
 									return
 								}
 							}
@@ -196,7 +196,7 @@ func decide(unique bool, notes ...note) outcome {
 	e := proven
 	e.UniqueName = unique
 	for _, n := range notes {
-		e.Add(n, false)
+		e.Add(n)
 	}
 	e.Prove(creates.NoOthers)
 	return outcomeOf(creates.Decide(e))
@@ -281,15 +281,6 @@ func TestTheOnlyExplanation(t *testing.T) {
 	}
 }
 
-func TestWhatFitsIsNoRivalOfItself(t *testing.T) {
-	t.Parallel()
-	for n := range everyNote {
-		for _, unique := range []bool{false, true} {
-			require.False(t, n.Fits(unique) && n.Rivals(unique), "%+v", n)
-		}
-	}
-}
-
 // For a create without a patient, a patient's note of another name and size is none of its.
 func TestAPatientsNoteDoesNotResembleOneWithoutAPatient(t *testing.T) {
 	t.Parallel()
@@ -306,10 +297,13 @@ func TestANoteThatIsGone(t *testing.T) {
 		for _, unique := range []bool{false, true} {
 			e := proven
 			e.UniqueName = unique
-			e.Add(n, true)
+			there := decide(unique, n)
+			n.Gone = true
+			e.Add(n)
+			e.Prove(creates.NoOthers)
 			gone := outcomeOf(creates.Decide(e))
 			require.NotEqual(t, found, gone, "%+v", n)
-			require.Equal(t, decide(unique, n) == notCreated, gone == notCreated, "%+v", n)
+			require.Equal(t, there == notCreated, gone == notCreated, "%+v", n)
 		}
 	}
 }
@@ -326,8 +320,8 @@ func TestWhatIsUnreadAndMayBeItProvesNothing(t *testing.T) {
 		want   creates.Proof
 	}{{unread, creates.NoProof}, {claimed, creates.ProofFound}, {earlier, creates.ProofFound}, {other, creates.ProofFound}} {
 		var e evidence
-		e.Add(proven, false)
-		e.Add(c.beside, false)
+		e.Add(proven)
+		e.Add(c.beside)
 		forgetful := e
 		e.Prove(creates.NoOthers)
 		assert.Equal(t, c.want, e.Proof, i)
