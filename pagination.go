@@ -82,9 +82,8 @@ func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 	return query.Values(reflect.ValueOf(p).Convert(named).Interface())
 }
 
-// decodePage reads a list in any of the forms a Laravel service gives: rows in "data" with links and meta, or with the
-// meta fields beside them, or alone; or a bare array; or rows under a name of their own. The size is the number of rows to
-// make room for.
+// decodePage reads a list in any form that a Laravel service gives: a bare array, or rows in "data" or under a name of their own,
+// alone, with links and meta, or with the meta fields beside them. It makes room for as many rows as size says.
 func decodePage[T any](response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []string, error) {
 	page, found := &Page[T]{}, false
 	rows := func(d *jsonscan.Decoder) { found, page.Items = true, tolerant.Rows(d, page.Items, size, fill, id) }
@@ -115,14 +114,14 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 
 // fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
-	numbers := map[string]*int{
+	fields := map[string]any{
 		"current_page": &p.Meta.CurrentPage, "last_page": &p.Meta.LastPage, "per_page": &p.Meta.PerPage, "total": &p.Meta.Total,
+		"next_cursor": &p.Meta.NextCursor, "next_page_url": &p.nextURL, "links.next": &p.nextURL,
 	}
-	texts := map[string]*string{"next_cursor": &p.Meta.NextCursor, "next_page_url": &p.nextURL, "links.next": &p.nextURL}
-	if to := numbers[key]; to != nil {
+	switch to := fields[key].(type) {
+	case *int:
 		*to = int(tolerant.IntegerOrZero(d))
-	}
-	if to := texts[key]; to != nil {
+	case *string:
 		p.saysIfMore = true
 		if d.Kind() == jsonscan.String {
 			*to = d.Text()

@@ -43,10 +43,9 @@ type Progress struct {
 	latest Page   // the page used last
 	stale  int    // pages in a row without a new row
 
-	// A page whose rows were left. It is sure once the page before it was read again, and the list had not grown meanwhile:
-	// then nothing unseen lies before it, even if the list shrinks once more. Without it, deletions behind the reader could
-	// hold it up for ever.
-	edge Page
+	edge Page // whose rows were left
+	// The page before the edge was read again, and the list had not grown meanwhile: then nothing unseen lies before it, even if
+	// the list shrinks once more. Without it, deletions behind the reader could hold it up for ever.
 	sure bool
 }
 

@@ -27,12 +27,10 @@ type List[V any] struct {
 
 // Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
 type Position struct {
-	Number int
-	Cursor string
-
-	// The list in another way than it is wanted: with pages of this size, if that is not 0, and perhaps in the other order.
-	Size     int
-	Reversed bool
+	Number   int
+	Cursor   string
+	Size     int  // of its list's pages, if that is another than wanted
+	Reversed bool // its list is in the other order than wanted
 }
 
 // Page is what a page says of itself and of its list.
