@@ -229,8 +229,7 @@ func listError(err error) error {
 		return err
 	}
 	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList, reason.Err}}
-	switch reason.Reason {
-	case list.NoProgress, list.MoreExist, list.NotKnown: // as if the service did not know the parameters that select pages
+	if slices.Contains([]list.Step{list.NoProgress, list.MoreExist, list.NotKnown}, reason.Reason) {
 		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
 		e.causes = append(e.causes, ErrUnexpectedResponse)
 	}

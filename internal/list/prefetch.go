@@ -51,11 +51,11 @@ func (l *Line[P, V]) LookAhead() {
 		if !ok {
 			return
 		}
-		f := &future[P, V]{at: at}
-		f.ctx, f.cancel = context.WithCancel(l.ctx)
+		ctx, cancel := context.WithCancel(l.ctx)
+		f := &future[P, V]{at: at, ctx: ctx, cancel: cancel}
 		f.work = exchange.GoGuarded(func() {
 			if f.value, f.err = l.fetch(f.ctx, at); f.err != nil {
-				f.cancel()
+				cancel()
 			}
 		})
 		l.pending, l.last = append(l.pending, f), at
