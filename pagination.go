@@ -129,8 +129,7 @@ func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
 	}
 }
 
-// findNext finds out whether a page follows. Of the service's own link only the cursor's value is taken, never the
-// address.
+// findNext finds out whether a page follows. Of the service's own link only the cursor's value is taken, never the address.
 func (p *Page[T]) findNext(names QueryNames) {
 	if link, err := url.Parse(p.nextURL); err == nil && p.Meta.NextCursor == "" {
 		p.Meta.NextCursor = link.Query().Get(names.Cursor)

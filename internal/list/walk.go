@@ -85,8 +85,7 @@ type walker[V any] struct {
 	latest   Visit[V] // the page read last
 }
 
-// walk gets a page, decides from what it says, yields its new rows and goes on from there. It returns nil at the end and
-// after a break.
+// walk gets a page, decides from what it says, yields its new rows and goes on. It returns nil at the end and after a break.
 func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
 	defer w.pages.Stop()
 	for at := w.list.Start; ; {
@@ -158,8 +157,7 @@ func (w *walker[V]) fetch(ctx context.Context, at Position) (Visit[V], error) {
 	return Visit[V]{At: at, Value: value, page: page}, err
 }
 
-// next is the page after another as far as the page read last says: any up to the last where that is known, else only
-// the one right after it.
+// next is the page after another as far as the page read last tells: any up to the last, or else only the one right after it.
 func (w *walker[V]) next(at Position) (Position, bool) {
 	next := at.after(w.latest.page)
 	return next, at == w.latest.At || next.Number > 0 && next.Number <= w.latest.page.Last
