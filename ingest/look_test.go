@@ -348,6 +348,25 @@ func TestAPatientsNotesAreListedAgain(t *testing.T) {
 	})
 }
 
+// Recordings of one patient that come while the list is being read wait for it.
+func TestRecordingsThatComeTogetherShareOneList(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Delay(time.Second).Always())
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1), onePatient(2), onePatient(3)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 3}, statuses(results))
+		lists := 0
+		for _, r := range srv.Requests() {
+			if r.Route == clinicaldoctest.RouteListNotes {
+				lists++
+			}
+		}
+		assert.Equal(t, 1, lists)
+	})
+}
+
 // The lists of 256 patients are kept, and not of all that a run comes across.
 func TestListsOfManyPatientsAreNotKept(t *testing.T) {
 	t.Parallel()
