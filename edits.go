@@ -168,14 +168,14 @@ func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	if e.read != nil && !sameTexts(e.params.applied(e.read), *note) {
 		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: the service or somebody changed them", nil)
 	}
-	e.client.creates.Edited(note.state(), time.Now())
+	e.client.creates.Edited.Put(note.state(), time.Now())
 	return note, nil
 }
 
 // madeBefore reports whether the note is as an edit of this client left it that was over when this one began. A time in whole
 // seconds cannot tell that from one that was made since.
 func (e *edit) madeBefore(note *ProgressNote) bool {
-	at := e.client.creates.EditedAt(note.state())
+	at := e.client.creates.Edited.Get(note.state())
 	return !at.IsZero() && !at.After(e.began)
 }
 

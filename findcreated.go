@@ -245,10 +245,10 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 
 // identify says of a lost create which one it is, where it was sent, by whom, and what.
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
-	e.ID, e.Service, e.UserID = rand.Text(), c.service(), c.creates.User(s.token)
+	e.ID, e.Service, e.UserID = rand.Text(), c.service(), c.creates.Users.Get(s.token)
 	e.AudioSize, e.AudioSHA256, e.exact = u.audioSize(), u.sentSum(), true
 	clocks := c.creates.Clocks(e.LostAt)
-	e.kept = lossDetails{Token: s.token, Where: s.where, AudioType: u.mediaType, NoClock: !clocks.Known, Late: clocks.Late, Control: c.creates.Control(u.mediaType)}
+	e.kept = lossDetails{Token: s.token, Where: s.where, AudioType: u.mediaType, NoClock: !clocks.Known, Late: clocks.Late, Control: c.creates.Controls.Get(u.mediaType)}
 	if clocks.Known {
 		e.kept.ClockRead, e.kept.Clock = e.LostAt, e.LostAt.Add(time.Duration(clocks.Ahead)*time.Second)
 	}
@@ -398,7 +398,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 			l.lost.AudioSHA256 = l.sum
 		}
 	}
-	if l.lost.Service == s.client.service() && l.registry.Control(l.lost.kept.AudioType).Note.ID == 0 {
+	if l.lost.Service == s.client.service() && l.registry.Controls.Get(l.lost.kept.AudioType).Note.ID == 0 {
 		l.registry.SetControl(l.lost.kept.AudioType, l.lost.kept.Control)
 	}
 	l.settleAt(time.Now())
@@ -502,7 +502,7 @@ func (l *search) knowUser(ctx context.Context) error {
 }
 
 // user is whose token asks; 0: not known.
-func (l *search) user() int64 { return l.registry.User(l.asker.token) }
+func (l *search) user() int64 { return l.registry.Users.Get(l.asker.token) }
 
 func (l *search) sameToken() bool {
 	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
@@ -539,7 +539,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 		return false
 	}
 	mediaType := l.lost.kept.AudioType
-	control := l.registry.Control(mediaType)
+	control := l.registry.Controls.Get(mediaType)
 	telling := l.exact && control.Note.ID != 0 && control.Shows != creates.Differs // that another recording is another note
 	var unread []*ProgressNote
 	differs := false
@@ -576,7 +576,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 
 // readRecording compares one, up to the first byte that shows another length, if it may be read now: the next look is its retry.
 func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Match {
-	known := l.registry.Recording(note).Compare(size, sum)
+	known := l.registry.Recordings.Get(note).Compare(size, sum)
 	if known != creates.Untold || ctx.Err() != nil || l.retryAfter > 0 || !l.reading.May(time.Now()) {
 		return known
 	}
@@ -599,7 +599,7 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64
 	if !otherLength {
 		read.SHA256 = hex.EncodeToString(got.Sum(nil))
 	}
-	l.registry.SetRecording(note, read)
+	l.registry.Recordings.Put(note, read)
 	return read.Compare(size, sum)
 }
 
@@ -724,9 +724,9 @@ func (l *search) judge(s sighting) creates.Note {
 		User:    l.compareUser(s.row),
 		Made:    s.made,
 		Known:   l.registry.Knows(l.loss, l.lost.SentAt, l.excluded, ref),
-		Content: l.registry.Recording(ref).Compare(l.lost.AudioSize, l.sum),
+		Content: l.registry.Recordings.Get(ref).Compare(l.lost.AudioSize, l.sum),
 	}
-	keepsBytes := l.registry.Control(l.lost.kept.AudioType).Shows == creates.Equal
+	keepsBytes := l.registry.Controls.Get(l.lost.kept.AudioType).Shows == creates.Equal
 	other := n.Content == creates.Differs && l.exact && keepsBytes
 	if other || slices.Contains(l.params.ExcludeIDs, ref.ID) || n.Known == creates.Excluded && n.Made < creates.MadeJustBefore {
 		n.Known = creates.Explained

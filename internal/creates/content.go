@@ -60,14 +60,11 @@ func (c Control) Computed() Control {
 	return c
 }
 
-// Control returns the note of that media type to look at, or what one has shown; zero: there is none.
-func (m *Registry) Control(mediaType string) Control { return get(m, m.controls, mediaType) }
-
 // SetControl remembers a note of that media type, or what it showed: that is enough for good. One that nobody has looked at makes
 // room for a younger one: somebody may have deleted it, or moved its file.
 func (m *Registry) SetControl(mediaType string, c Control) {
-	if mediaType != "" && (c.SHA256 != "" || c.Compute != nil) && m.Control(mediaType).Shows == Untold {
-		put(m, m.controls, mediaType, c)
+	if mediaType != "" && (c.SHA256 != "" || c.Compute != nil) && m.Controls.Get(mediaType).Shows == Untold {
+		m.Controls.Put(mediaType, c)
 	}
 }
 
@@ -84,12 +81,6 @@ func (r Recording) Compare(size int64, sum string) Match {
 	}
 	return Compare(sum, r.SHA256)
 }
-
-// Recording returns what a search has read of a note's.
-func (m *Registry) Recording(note Ref) Recording { return get(m, m.recordings, note) }
-
-// SetRecording remembers what was read of a note's recording.
-func (m *Registry) SetRecording(note Ref, r Recording) { put(m, m.recordings, note, r) }
 
 type wantedSum struct{}
 

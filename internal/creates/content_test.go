@@ -43,7 +43,7 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 	m := creates.NewRegistry()
 	shown := func(mediaType string, c creates.Control) int64 {
 		m.SetControl(mediaType, c)
-		return m.Control(mediaType).Note.ID
+		return m.Controls.Get(mediaType).Note.ID
 	}
 	of := func(id int64) creates.Control {
 		return creates.Control{Note: creates.NewRef(id, noon, ""), SHA256: "synthetic"}
@@ -57,7 +57,7 @@ func TestANoteShowsWhatBecomesOfAMediaType(t *testing.T) {
 	equal.Shows = creates.Equal
 	assert.EqualValues(t, 3, shown("audio/wav", equal))
 	assert.EqualValues(t, 3, shown("audio/wav", of(1)), "it has been seen")
-	assert.Equal(t, creates.Equal, m.Control("audio/wav").Shows)
+	assert.Equal(t, creates.Equal, m.Controls.Get("audio/wav").Shows)
 }
 
 // The sum is computed when it matters, if that can be done still.
@@ -66,7 +66,7 @@ func TestTheSumOfANoteThatShowsIsComputedLate(t *testing.T) {
 	lazy := creates.Control{Note: creates.NewRef(1, noon, ""), Compute: func() (string, error) { return "synthetic", nil }}
 	m := creates.NewRegistry()
 	m.SetControl("audio/wav", lazy)
-	assert.Equal(t, "synthetic", m.Control("audio/wav").Computed().SHA256)
+	assert.Equal(t, "synthetic", m.Controls.Get("audio/wav").Computed().SHA256)
 	lazy.Compute = func() (string, error) { return "", errors.New("synthetic") }
 	assert.Zero(t, lazy.Computed())
 }

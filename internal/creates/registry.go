@@ -1,6 +1,7 @@
 package creates
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"net/http"
@@ -72,15 +73,16 @@ type Registry struct {
 	lost     []*entry // the oldest first
 	forgot   int64    // losses that were sent until then may have to do with what is forgotten
 
-	returned map[int64]entry // by the note
-	order    []int64         // of them, the oldest first
+	returned map[int64]*entry // by the note
+	order    []int64          // of them, the oldest first
 
-	users      map[string]int64
-	edited     map[uint64]time.Time // when an edit left a note in this state
-	clocks     Clocks               // as a create last showed them
-	clocksRead time.Time            // then
-	controls   map[string]Control   // by media type
-	recordings map[Ref]Recording
+	clocks     Clocks    // as a create last showed them
+	clocksRead time.Time // then
+
+	Users      Memo[string, int64]     // by their token; see Learn
+	Edited     Memo[uint64, time.Time] // when an edit left a note in this state, which is a Hash
+	Controls   Memo[string, Control]   // by media type; see SetControl
+	Recordings Memo[Ref, Recording]    // what searches have read
 }
 
 // entry is a create that was lost, or that returned its note.
@@ -94,10 +96,7 @@ type entry struct {
 
 // NewRegistry returns an empty one.
 func NewRegistry() *Registry {
-	return &Registry{
-		underWay: map[*Create]bool{}, returned: map[int64]entry{}, users: map[string]int64{}, edited: map[uint64]time.Time{},
-		controls: map[string]Control{}, recordings: map[Ref]Recording{},
-	}
+	return &Registry{underWay: map[*Create]bool{}, returned: map[int64]*entry{}}
 }
 
 // Begin remembers that a create is under way, until end is called.
@@ -186,15 +185,11 @@ func (v *View) add(l, other Create, apart, equal Others) {
 	if l.patient != other.patient {
 		return
 	}
-	sameSize := l.size == 0 || other.size == 0 || l.size == other.size
-	rank := func(known *Others, same bool) {
-		if *known = max(*known, apart); same {
-			*known = max(*known, equal)
-		}
-	}
-	rank(&v.Sized, l.name == other.name && sameSize)
-	rank(&v.Unsized, l.name == other.name)
-	rank(&v.Same, sameSize && (l.sha256 == "" || other.sha256 == "" || l.sha256 == other.sha256))
+	sameSize := Compare(l.size, other.size) != Differs
+	counts := map[bool]Others{false: apart, true: equal}
+	v.Sized = max(v.Sized, counts[l.name == other.name && sameSize])
+	v.Unsized = max(v.Unsized, counts[l.name == other.name])
+	v.Same = max(v.Same, counts[sameSize && Compare(l.sha256, other.sha256) != Differs])
 }
 
 // Knows returns what is known of a note that may be that of the loss, which was sent then. The caller's word excludes some.
@@ -202,7 +197,7 @@ func (m *Registry) Knows(l Create, sent time.Time, excluded []Ref, note Ref) Kno
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sameID := func(r Ref) bool { return r.ID == note.ID }
-	r := m.returned[note.ID]
+	r := cmp.Or(m.returned[note.ID], &entry{})
 	reused := r.note.ID != 0 || slices.ContainsFunc(excluded, sameID)
 	var c entry // of another loss, for which it was found
 	for _, e := range m.lost {
@@ -241,7 +236,7 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	if _, known := m.returned[note.ID]; !known {
 		m.order = append(m.order, note.ID)
 	}
-	m.returned[note.ID] = entry{note: note, at: at}
+	m.returned[note.ID] = &entry{note: note, at: at}
 	if len(m.order) > MaxRemembered {
 		m.forgot = max(m.forgot, m.returned[m.order[0]].at.UnixMilli())
 		delete(m.returned, m.order[0])
@@ -254,56 +249,56 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 func (m *Registry) SetDeleted(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r, known := m.returned[id]; known {
+	if r := m.returned[id]; r != nil {
 		r.deleted = true
-		m.returned[id] = r
 	}
 	for _, e := range m.lost {
 		e.deleted = e.deleted || e.note.ID == id
 	}
-	maps.DeleteFunc(m.recordings, func(note Ref, _ Recording) bool { return note.ID == id })
+	m.Recordings.mu.Lock()
+	defer m.Recordings.mu.Unlock()
+	maps.DeleteFunc(m.Recordings.values, func(note Ref, _ Recording) bool { return note.ID == id })
 }
 
 // Note returns when a create returned the note of that id, zero if it was to be deleted since, and whether one is remembered.
 func (m *Registry) Note(id int64) (at time.Time, known bool) {
-	r := get(m, m.returned, id)
-	if r.deleted {
-		r.at = time.Time{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.returned[id]
+	if known && !r.deleted {
+		at = r.at
 	}
-	return r.at, r.note.ID != 0
+	return at, known
 }
 
 // Learn remembers whose token it is.
 func (m *Registry) Learn(token string, user int64) {
 	if token != "" && user > 0 {
-		put(m, m.users, token, user)
+		m.Users.Put(token, user)
 	}
 }
 
-// User returns whose token it is, 0 when that is not known.
-func (m *Registry) User(token string) int64 { return get(m, m.users, token) }
-
-// Edited remembers that an edit left a note in this state, which is a Hash.
-func (m *Registry) Edited(state uint64, at time.Time) { put(m, m.edited, state, at) }
-
-// EditedAt returns when an edit left a note in this state; zero: none is remembered that did.
-func (m *Registry) EditedAt(state uint64) time.Time { return get(m, m.edited, state) }
-
-// get returns what is remembered; zero: nothing.
-func get[K comparable, V any](m *Registry, from map[K]V, key K) V {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return from[key]
+// Memo remembers what can be done without: when there is too much of it, all is forgotten. The zero value is ready to use.
+type Memo[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]V
 }
 
-// put remembers something that can be done without: when there is too much of it, all is forgotten.
-func put[K comparable, V any](m *Registry, into map[K]V, key K, value V) {
+// Get returns what is remembered; zero: nothing.
+func (m *Memo[K, V]) Get(key K) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(into) >= MaxRemembered {
-		clear(into)
+	return m.values[key]
+}
+
+// Put remembers a value.
+func (m *Memo[K, V]) Put(key K, value V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.values == nil || len(m.values) >= MaxRemembered {
+		m.values = map[K]V{}
 	}
-	into[key] = value
+	m.values[key] = value
 }
 
 // SawClock takes in the time that the response of a create gave.
