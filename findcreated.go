@@ -91,11 +91,7 @@ func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownErro
 		if err != nil {
 			return nil, err
 		}
-		note, err := l.find(ctx)
-		if params.Result != nil {
-			*params.Result = l.result
-		}
-		return note, err
+		return l.find(ctx)
 	})
 }
 
@@ -125,7 +121,7 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 			l.registry.Resolve(l.loss)
 			return nil, &callError{op: findCreated, detail: "the note was not created; creating it again is safe", causes: []error{ErrNotCreated}}
 		case v.By != "" && l.registry.Claim(l.loss, l.found.ref(l.asker.where), v.By == creates.ByContent):
-			l.result.By = string(v.By)
+			l.params.Result.By = string(v.By)
 			return l.found, nil
 		case v.By != "":
 			return nil, l.undecided(string(creates.Several))
@@ -133,17 +129,17 @@ func (l *search) find(ctx context.Context) (*ProgressNote, error) {
 			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
 		case !v.Wait:
 			return nil, l.undecided(string(reason))
-		case l.done && l.asker.requests > maxRequests:
+		case evidence.Settled && l.asker.requests > maxRequests:
 			return nil, l.undecided(string(reason) + ": it took too many requests; ask again")
 		}
-		l.pause(ctx, failure)
+		l.pause(ctx, evidence.Settled, failure)
 	}
 }
 
 // pause waits for the next look, which is not later than the time from which on it can be decided, or for the context's end.
-func (l *search) pause(ctx context.Context, failure error) {
+func (l *search) pause(ctx context.Context, settled bool, failure error) {
 	longest := min(maxLookPause*time.Duration(1+l.asker.requests/slowRequests), maxLatePause)
-	if l.done {
+	if settled {
 		longest = maxLatePause
 	}
 	wait := exchange.Backoff(l.looks-1, minLookPause, longest, 0, exchange.Jitter(ctx))
@@ -193,21 +189,13 @@ func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
 	return sum, err == nil && e.exact && e.Params.Audio.fixed
 }
 
-// sender is who made the latest request of a call, and what came back.
+// sender is who made the latest request of a call.
 type sender struct {
 	token    string // its fingerprint, and that of where it was sent
 	where    string // see callOptions.where
 	changed  bool   // there was another token before
 	requests int    // with the token
 	sent     time.Time
-	response *Response
-}
-
-// observe lets the sender know who makes the requests of a call, and what came back.
-func (s *sender) observe(o *callOptions) {
-	o.sender, o.response = s, cmp.Or(o.response, new(Response))
-	s.response = o.response
-	s.where = o.where()
 }
 
 // sends takes in that a request is about to be sent. Without a sender nobody wants to know.
@@ -340,6 +328,7 @@ type search struct {
 	latest    time.Time // the same, where nobody knows whether our clock was set meanwhile
 
 	asker         sender
+	response      *Response      // to the latest request
 	furthest      creates.Clocks // when the service's clock was the furthest ahead of ours
 	orderKnown    bool           // the list was requested in the other order too
 	orderFollowed bool
@@ -349,12 +338,10 @@ type search struct {
 	longest       int           // name, in bytes
 	found         *ProgressNote // that fits, or that the response named
 	reading       creates.Reading
-	result        FindCreatedResult
 
 	// Of the latest look.
 	clocks     creates.Clocks
 	stale      time.Duration // how much older what it showed may be than our clock says
-	done       bool          // the service surely had done with it
 	retryAfter time.Duration // that the service or storage asks for
 }
 
@@ -382,11 +369,15 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	case slices.ContainsFunc(params.ExcludeNotes, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
 		return nil, invalid("Notes.FindCreated: ExcludeNotes", "holds a note without an id")
 	}
-	l := &search{lost: *lost, params: params, notes: s, asker: sender{where: options.where()}, registry: s.client.creates, seen: map[int64]sighting{}}
+	l := &search{
+		lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{},
+		asker: sender{where: options.where()}, response: cmp.Or(options.response, new(Response)),
+	}
+	l.params.Result = cmp.Or(params.Result, new(FindCreatedResult))
+	*l.params.Result = FindCreatedResult{}
 	// What a cache gives may be older than the note.
 	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), always(func(inner *callOptions) {
-		inner.response = options.response
-		l.asker.observe(inner)
+		inner.sender, inner.response = &l.asker, l.response
 	})}
 	l.lost.AudioSize = lost.audioSize()
 	if l.lost.kept.AudioType == "" && lost.Params.Audio != nil && lost.Params.Audio.audioState != nil {
@@ -431,7 +422,8 @@ func (l *search) settleAt(now time.Time) {
 	case !l.lost.kept.Clock.IsZero():
 		from = l.lost.kept.ClockRead
 	}
-	l.window, l.settledAt, l.latest = creates.NewWindow(l.lost.SentAt, lostAt.Add(settle)), from.Add(settle), now.Add(settle)
+	l.window = creates.Window{Sent: l.lost.SentAt.Unix(), Settled: lostAt.Add(settle).Unix()}
+	l.settledAt, l.latest = from.Add(settle), now.Add(settle)
 	if !l.lost.kept.Clock.IsZero() {
 		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
 	}
@@ -455,7 +447,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	}
 	named := e.Look >= creates.NamedHere
 	if l.asker.changed && !named {
-		e.Look, err = creates.LookRefused, cmp.Or[error](err, errTokens)
+		e.Look, err = creates.LookRefused, cmp.Or[error](err, redact.Text("the token changed from one request to the next, perhaps to another user's"))
 	}
 	if err != nil && !named {
 		if l.failed++; mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
@@ -469,11 +461,10 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 		l.lost.kept.NoClock = l.lost.kept.NoClock && !l.lost.exact
 	}
 	shown := asked.Add(-l.stale)
-	l.done = !shown.Before(l.settledAt) && (l.lost.exact || l.clocks.Known || !shown.Before(l.latest))
+	e.Settled = !shown.Before(l.settledAt) && (l.lost.exact || l.clocks.Known || !shown.Before(l.latest))
 	if l.sameToken() && l.lost.UserID == 0 {
 		l.lost.UserID = l.user() // who sent it is known from now on
 	}
-	e.Settled = l.done
 	e.Future, e.Ahead = l.window.Future(l.clocks)
 	e.Own = l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
 	compared := l.compare(e)
@@ -570,7 +561,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 			l.registry.SetControl(mediaType, control)
 		}
 	}
-	l.result.Recordings = l.reading.Read
+	l.params.Result.Recordings = l.reading.Read
 	return later && l.reading.Left()
 }
 
@@ -656,10 +647,7 @@ func (l *search) list(ctx context.Context) (creates.Look, error) {
 	return creates.LookProven, nil
 }
 
-const (
-	errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
-	errTokens  = redact.Text("the token changed from one request to the next, perhaps to another user's")
-)
+const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
 
 // fetch gets a page, and with it the time by the service's clock.
 func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
@@ -669,7 +657,7 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 	if err == nil {
 		l.readClocks(asked)
 		l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
-		if l.asker.response.zoneless {
+		if l.response.zoneless {
 			l.clocks.Behind = creates.MostBehind
 		}
 	}
@@ -679,7 +667,7 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 // readClocks takes in the clocks at the latest response. The difference that they had when it was lost may be another: then its
 // times are of another machine.
 func (l *search) readClocks(asked time.Time) {
-	l.clocks = creates.ReadClocks(l.asker.response.Header, asked, time.Now())
+	l.clocks = creates.ReadClocks(l.response.Header, asked, time.Now())
 	l.clocks.Late = max(l.lost.kept.Late, l.registry.Clocks(asked).Late)
 	kept := l.lost.kept
 	switch moved := kept.ahead() - l.clocks.Ahead; {

@@ -62,8 +62,8 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		defer upload.close()
 		end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())
 		defer end()
-		var sent sender
-		sent.observe(&call.options)
+		sent := sender{where: call.options.where()}
+		call.options.sender = &sent
 		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload.body(), upload.progress(params.OnProgress), params.BeforeCommit
 		if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
 			upload.hashed = upload.audio != nil

@@ -59,31 +59,28 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	return c
 }
 
-// Window is the time in which the note of a lost create can have been made.
-type Window struct{ sent, settled int64 }
-
-// NewWindow returns the window of a create that was sent and could be done with at these times.
-func NewWindow(sent, settled time.Time) Window { return Window{sent.Unix(), settled.Unix()} }
+// Window is the time in which the note of a lost create can have been made, by our clock: from when it was sent until it was settled.
+type Window struct{ Sent, Settled int64 }
 
 // Future tells whether it was sent in the future, by our clock and by the service's.
-func (w Window) Future(c Clocks) (ours, theirs bool) { return w.sent > c.Now, w.sent > c.Now+c.Ahead }
+func (w Window) Future(c Clocks) (ours, theirs bool) { return w.Sent > c.Now, w.Sent > c.Now+c.Ahead }
 
 // Made tells when a note was made, going by what the service gives as its time of creation.
 func (w Window) Made(created time.Time, c Clocks) Made {
 	at := created.Unix()
 	least, most := c.Ahead+min(c.Moved, 0), c.Ahead+max(c.Moved, 0)
-	earliest := w.sent + min(least, 0)
-	ours, theirs, soon := at >= w.sent, at >= w.sent+most, at <= w.settled+least
+	earliest := w.Sent + min(least, 0)
+	ours, theirs, soon := at >= w.Sent, at >= w.Sent+most, at <= w.Settled+least
 	switch {
 	case created.IsZero():
 		return MadeUnclear
-	case at < earliest-slack || at > w.settled+slack+max(most, 0):
+	case at < earliest-slack || at > w.Settled+slack+max(most, 0):
 		return MadeOutside
 	case ours && theirs && soon && c.Known && at > c.Now+c.Ahead:
 		return MadeAhead
 	case ours && theirs && soon && c.Known:
 		return MadeSince
-	case ours || at >= w.sent+least-max(c.Late, c.Spread):
+	case ours || at >= w.Sent+least-max(c.Late, c.Spread):
 		return MadeUnclear
 	case at >= earliest-justBefore-c.Behind:
 		return MadeJustBefore
@@ -112,7 +109,7 @@ func (w Window) Past(made []time.Time, c Clocks) bool {
 	}
 	falls := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
 	oldest := made[len(made)-1].Unix()
-	return falls && oldest < made[0].Unix() && oldest < w.sent+min(c.Ahead, 0)-slack
+	return falls && oldest < made[0].Unix() && oldest < w.Sent+min(c.Ahead, 0)-slack
 }
 
 // Followed reports whether it does: the list in the other order begins with a note made at the first time. A list that falls in time

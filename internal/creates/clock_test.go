@@ -78,7 +78,7 @@ func set(at time.Time, by time.Duration) time.Time {
 
 func TestATimeWithoutAZoneMayBeHoursBehind(t *testing.T) {
 	t.Parallel()
-	window := creates.NewWindow(noon, noon.Add(10*time.Minute))
+	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(10 * time.Minute).Unix()}
 	clocks := creates.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true}
 	assert.Equal(t, creates.MadeEarlier, window.Made(noon.Add(-12*time.Hour), clocks))
 	clocks.Behind = creates.MostBehind
@@ -109,7 +109,7 @@ func TestHowOldWhatAResponseShowsIs(t *testing.T) {
 func TestMade(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	window := creates.NewWindow(noon.Add(600*time.Millisecond), noon.Add(10*time.Minute))
+	window := creates.Window{Sent: noon.Add(600 * time.Millisecond).Unix(), Settled: noon.Add(10 * time.Minute).Unix()}
 	at := func(ahead time.Duration) creates.Clocks {
 		return creates.Clocks{Now: noon.Add(time.Minute).Unix(), Ahead: int64(ahead.Seconds()), Known: true}
 	}
@@ -159,7 +159,7 @@ func TestMade(t *testing.T) {
 
 func TestSentInTheFuture(t *testing.T) {
 	t.Parallel()
-	window := creates.NewWindow(noon, noon.Add(time.Minute))
+	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
 	for _, tc := range []struct {
 		now, ahead   int64
 		ours, theirs bool
@@ -172,7 +172,7 @@ func TestSentInTheFuture(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	window := creates.NewWindow(noon, noon.Add(time.Minute))
+	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
 	const old = 26*time.Hour + time.Second
 	for _, tc := range []struct {
 		name  string

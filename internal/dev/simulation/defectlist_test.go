@@ -26,7 +26,7 @@ var caught = []defect{
 	{name: "nothing forbids to say not created", file: "internal/creates/verdict.go", old: "{e.Beside == Resembling,", with: "{false,"},
 	{name: "a shortened name does not resemble", file: "internal/creates/evidence.go", old: "(n.Name != NameOther || n.Size == Equal || about && n.Patient && n.User != Differs)", with: "(n.Name == NameEqual || n.Name == NameUnsent || about && false)"},
 	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "(n.Name != NameOther || n.Size == Equal || about && n.Patient && n.User != Differs)", with: "(n.Size == Equal || about && false)"},
-	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.sent ||"},
+	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.Sent ||"},
 	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "{e.Look != LookProven,", with: "{false,"},
 	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "shown := asked.Add(-l.stale)", with: "shown := asked"},
 	{
@@ -88,8 +88,8 @@ var caught = []defect{
 		name: "a journal's notes are known by their ids alone", file: "ingest/journal.go", old: "creates.NewRef(e.NoteID, e.NoteCreatedAt, ", with: "creates.NewRef(e.NoteID, time.Time{}, ",
 		also: []patch{{file: "internal/creates/registry.go", old: "return r.Made != 0 && r.Is(note)", with: "return r.ID == note.ID"}},
 	},
-	{name: "the window is an hour too late", file: "internal/creates/clock.go", old: "return Window{sent.Unix(),", with: "return Window{sent.Unix() + 3600,"},
-	{name: "a window of seconds instead of a day", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.settled+slack+max(most, 0):", with: "case at < earliest-60 || at > w.settled+max(most, 0):"},
+	{name: "the window is an hour too late", file: "findcreated.go", old: "Window{Sent: l.lost.SentAt.Unix(),", with: "Window{Sent: l.lost.SentAt.Unix() + 3600,"},
+	{name: "a window of seconds instead of a day", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.Settled+slack+max(most, 0):", with: "case at < earliest-60 || at > w.Settled+max(most, 0):"},
 
 	// The identity of a loss, and its recording.
 	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "{!e.Own,", with: "{false,"},
@@ -117,7 +117,7 @@ var caught = []defect{
 		name: "notes are known by their ids alone", file: "internal/creates/registry.go", old: "return r.ID == other.ID && (r.Made == 0", with: "return r.ID == other.ID && (true || r.Made == 0",
 	},
 	{
-		name: "the difference of clocks that was kept has no say", file: "internal/creates/clock.go", old: "at >= w.sent, at >= w.sent+most,", with: "at >= w.sent, at >= w.sent+c.Ahead,",
+		name: "the difference of clocks that was kept has no say", file: "internal/creates/clock.go", old: "at >= w.Sent, at >= w.Sent+most,", with: "at >= w.Sent, at >= w.Sent+c.Ahead,",
 		survives: "an equal note has to be there from within the hour by which the clock was slow", held: "internal/creates TestMade",
 	},
 	{
