@@ -223,7 +223,9 @@ func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
 		return
 	}
 	c.creates.Returned(note.ref(s.where), s.sent, time.Now())
-	c.creates.Learn(s.token, note.maker())
+	if user := note.maker(); user != 0 {
+		c.creates.Users.Put(s.token, user)
+	}
 	control := creates.Control{Note: note.ref(""), Size: u.audioSize(), SHA256: u.sentSum()}
 	if a := u.audio; a != nil && a.fixed && (a.length <= maxControl || !a.memory) {
 		control.Compute = a.sum
@@ -485,7 +487,7 @@ func (l *search) knowUser(ctx context.Context) error {
 	user, err := l.notes.client.Users.Me(ctx, append(l.opts, WithResponse(new(Response)))...) // the caller's shows the list
 	switch {
 	case err == nil:
-		l.registry.Learn(l.asker.token, user.ID)
+		l.registry.Users.Put(l.asker.token, user.ID)
 	case mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
 		return err
 	}

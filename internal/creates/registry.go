@@ -79,7 +79,7 @@ type Registry struct {
 	clocks     Clocks    // as a create last showed them
 	clocksRead time.Time // then
 
-	Users      Memo[string, int64]     // by their token; see Learn
+	Users      Memo[string, int64]     // by their token
 	Edited     Memo[uint64, time.Time] // when an edit left a note in this state, which is a Hash
 	Controls   Memo[string, Control]   // by media type; see SetControl
 	Recordings Memo[Ref, Recording]    // what searches have read
@@ -269,13 +269,6 @@ func (m *Registry) Note(id int64) (at time.Time, known bool) {
 		at = r.at
 	}
 	return at, known
-}
-
-// Learn remembers whose token it is.
-func (m *Registry) Learn(token string, user int64) {
-	if token != "" && user > 0 {
-		m.Users.Put(token, user)
-	}
 }
 
 // Memo remembers what can be done without: when there is too much of it, all is forgotten. The zero value is ready to use.

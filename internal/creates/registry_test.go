@@ -218,7 +218,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 				m.Recordings.Get(note)
 				m.SetControl("audio/wav", creates.Control{Note: note})
 				m.Controls.Get("audio/wav")
-				m.Learn(token, id)
+				m.Users.Put(token, id)
 				m.Users.Get(token)
 				m.Knows(l, time.Time{}, nil, note)
 				m.SetDeleted(id)
