@@ -549,7 +549,7 @@ func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
 			attempts = 1 // it is sent once
 		}
 		params := clinicaldoc.CreateNoteParams{Name: "Visit", Audio: source, BeforeCommit: func(context.Context) error { return nil }}
-		_, err := client.Notes.Create(creates.WantSum(t.Context(), &sum), params)
+		_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), params)
 		var lost *clinicaldoc.OutcomeUnknownError
 		require.ErrorAs(t, err, &lost)
 		assert.Equal(t, 2, attempts)
@@ -568,7 +568,7 @@ func TestTheHashIsThereBeforeTheCommit(t *testing.T) {
 		return madeResponse(r, http.StatusCreated, smallNote), nil
 	})})
 	var sum, committed string
-	_, err := client.Notes.Create(creates.WantSum(t.Context(), &sum), clinicaldoc.CreateNoteParams{
+	_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), clinicaldoc.CreateNoteParams{
 		Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound")), BeforeCommit: func(context.Context) error { committed = sum; return nil },
 	})
 	require.NoError(t, err)
@@ -607,7 +607,7 @@ func TestALateReadDescribesNoLaterAttempt(t *testing.T) {
 			return madeResponse(r, http.StatusInternalServerError, ""), nil
 		})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
 		var sum string
-		_, err := client.Notes.Create(creates.WantSum(t.Context(), &sum), clinicaldoc.CreateNoteParams{
+		_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), clinicaldoc.CreateNoteParams{
 			Name: "Visit", Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 500), BeforeCommit: func(context.Context) error { return nil },
 		})
 		var lost *clinicaldoc.OutcomeUnknownError

@@ -65,7 +65,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		sent := sender{where: call.options.where()}
 		call.options.sender = &sent
 		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload.body(), upload.progress(params.OnProgress), params.BeforeCommit
-		if sum := creates.WantedSum(ctx); sum != nil && params.BeforeCommit != nil {
+		if sum, _ := ctx.Value(creates.WantedSum{}).(*string); sum != nil && params.BeforeCommit != nil {
 			upload.hashed = upload.audio != nil
 			call.sent.BeforeCommit = func(ctx context.Context) error {
 				*sum = upload.sentSum()

@@ -178,7 +178,7 @@ func (r *run) upload(t *task) {
 func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	params := t.recording.Params
 	var sum string // of what was sent
-	ctx, cancel := context.WithCancelCause(creates.WantSum(context.WithoutCancel(r.ctx), &sum))
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(r.ctx), creates.WantedSum{}, &sum))
 	defer cancel(nil)
 	var committed atomic.Bool
 	defer context.AfterFunc(r.ctx, func() {

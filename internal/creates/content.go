@@ -1,9 +1,6 @@
 package creates
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Bounds on the recordings that one search reads back. Looks are what retries them: a read is made once.
 const (
@@ -82,16 +79,6 @@ func (r Recording) Compare(size int64, sum string) Match {
 	return Compare(sum, r.SHA256)
 }
 
-type wantedSum struct{}
-
-// WantSum makes the create of this context, which must have a BeforeCommit, hash its recording while it is sent. When
-// BeforeCommit is called, the SHA-256 stands there, in hexadecimal digits.
-func WantSum(ctx context.Context, sum *string) context.Context {
-	return context.WithValue(ctx, wantedSum{}, sum)
-}
-
-// WantedSum is where the hash is wanted; nil: nowhere.
-func WantedSum(ctx context.Context) *string {
-	sum, _ := ctx.Value(wantedSum{}).(*string)
-	return sum
-}
+// WantedSum is the key of a *string in the context of a create that has a BeforeCommit. Its recording is hashed while it is sent:
+// when BeforeCommit is called, the SHA-256 stands there, in hexadecimal digits.
+type WantedSum struct{}
