@@ -48,7 +48,7 @@ var caught = []defect{
 	{name: "a journal forgets the recording's size", file: "findcreated.go", old: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()", with: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), 0"},
 	{name: "a lost create is to be tried later", file: "errors.go", old: "case byStatus == \"\" && e.StatusCode >= 500 && e.reads():", with: "case byStatus == \"\" && e.StatusCode >= 500:"},
 	{name: "whatever is lost is a note", file: "errors.go", old: "case e.Params.Name != \"\" || e.Params.PatientID != 0", with: "case true || e.Params.PatientID != 0"},
-	{name: "rivals do not count", file: "internal/creates/evidence.go", old: "case mayBe && there || n.Proven():", with: "case false:"},
+	{name: "rivals do not count", file: "internal/creates/evidence.go", old: "case mayBe && there || n.Proven():", with: "case false && mayBe:"},
 	{name: "an equal create that was lost too does not count", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,"},
 	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "|| e.Fitting > 0 && e.Others == EqualUnderWay,", with: ","},
 	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())", with: "end := func() {}"},
