@@ -111,13 +111,6 @@ func (m *Registry) Begin(c Create) (end func()) {
 	}
 }
 
-// Unresolved remembers a loss, once, until it is resolved.
-func (m *Registry) Unresolved(l Create) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.entry(l)
-}
-
 func (m *Registry) entry(l Create) *entry {
 	at := slices.IndexFunc(m.lost, func(e *entry) bool { return e.is(&l) })
 	if at < 0 {
@@ -140,7 +133,7 @@ func (m *Registry) Resolve(l Create) {
 	m.lost = slices.DeleteFunc(m.lost, func(e *entry) bool { return e.is(&l) })
 }
 
-// Claim remembers that a note was found for a loss, and whether by its recording; false: it was found for another.
+// Claim remembers the note found for a loss, zero for none after all, and whether by its recording; false: it is another's.
 func (m *Registry) Claim(l Create, note Ref, content bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,19 +154,17 @@ type View struct {
 	Same    Others // those that may have sent the same recording
 }
 
-// View returns what is remembered concerning the loss.
-func (m *Registry) View(l Create) View {
+// Unresolved remembers a loss, once, until it is resolved, and returns what else is remembered that concerns it.
+func (m *Registry) Unresolved(l Create) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := View{Forgot: m.forgot >= l.sent}
+	own := m.entry(l)
+	v := View{Note: own.note, Forgot: m.forgot >= l.sent}
 	for c := range m.underWay {
 		v.add(l, *c, OthersUnderWay, EqualUnderWay)
 	}
 	for _, e := range m.lost {
-		switch {
-		case e.is(&l):
-			v.Note = e.note
-		case e.note.ID == 0 && max(e.sent-l.sent, l.sent-e.sent) < apart:
+		if e != own && e.note.ID == 0 && max(e.sent-l.sent, l.sent-e.sent) < apart {
 			v.add(l, e.Create, NoOthers, EqualLost)
 		}
 	}
