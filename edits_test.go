@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"strings"
 	"sync"
@@ -522,19 +523,25 @@ func TestAnothersChangeInTheSameSecondIsNotTakenForOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newNoteServer()
-			d.note.PatientID, d.note.Patient = 4, new(int64(4))
-			client := d.client(t)
-			_, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-			require.NoError(t, err)
-			d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: change}}
-			_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours, again")})
-			if change == nil {
+			synctest.Test(t, func(t *testing.T) { // so that all is in one second
+				d := newNoteServer()
+				d.note.PatientID, d.note.Patient = 4, new(int64(4))
+				client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					answer := httptest.NewRecorder()
+					d.ServeHTTP(answer, r)
+					return answer.Result(), nil
+				})
+				_, err := client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
 				require.NoError(t, err)
-				return
-			}
-			require.ErrorIs(t, err, clinicaldoc.ErrConflict)
-			assert.Len(t, d.written, 2)
+				d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: change}}
+				_, err = client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours, again")})
+				if change == nil {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+				assert.Len(t, d.written, 2)
+			})
 		})
 	}
 }
