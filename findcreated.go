@@ -355,21 +355,8 @@ type sighting struct {
 }
 
 func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, options *callOptions) (*search, error) {
-	switch {
-	case lost == nil || lost.SentAt.IsZero():
-		return nil, invalid("Notes.FindCreated", "needs the error of a Create")
-	case lost.NoteID < 0 || lost.Params.PatientID < 0:
-		return nil, invalid("Notes.FindCreated", "needs the error of a Create; its ids must not be negative")
-	case params.Settle < 0:
-		return nil, invalid("Notes.FindCreated: Settle", "must not be negative")
-	case params.UniqueName && strings.TrimSpace(lost.Params.Name) == "":
-		return nil, invalid("Notes.FindCreated: UniqueName", "needs a name in the params of the Create")
-	case !noneOrSHA256.MatchString(lost.AudioSHA256):
-		return nil, invalid("Notes.FindCreated: AudioSHA256", "is not 64 hexadecimal digits")
-	case slices.ContainsFunc(params.ExcludeIDs, func(id int64) bool { return id < 1 }):
-		return nil, invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
-	case slices.ContainsFunc(params.ExcludeNotes, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
-		return nil, invalid("Notes.FindCreated: ExcludeNotes", "holds a note without an id")
+	if err := params.check(lost); err != nil {
+		return nil, err
 	}
 	l := &search{
 		lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{},
@@ -400,11 +387,31 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 		l.excluded = append(l.excluded, note.ref(""))
 	}
 	// What was found for this loss before may be another's, as the caller knows by now.
-	if found := l.registry.Unresolved(l.loss).Note; slices.Contains(params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
+	if found := l.registry.Lost(l.loss).Note; slices.Contains(params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
 		l.registry.Claim(l.loss, creates.Ref{}, false)
 		l.excluded = append(l.excluded, found)
 	}
 	return l, nil
+}
+
+func (p *FindCreatedParams) check(lost *OutcomeUnknownError) error {
+	switch {
+	case lost == nil || lost.SentAt.IsZero():
+		return invalid("Notes.FindCreated", "needs the error of a Create")
+	case lost.NoteID < 0 || lost.Params.PatientID < 0:
+		return invalid("Notes.FindCreated", "needs the error of a Create; its ids must not be negative")
+	case p.Settle < 0:
+		return invalid("Notes.FindCreated: Settle", "must not be negative")
+	case p.UniqueName && strings.TrimSpace(lost.Params.Name) == "":
+		return invalid("Notes.FindCreated: UniqueName", "needs a name in the params of the Create")
+	case !noneOrSHA256.MatchString(lost.AudioSHA256):
+		return invalid("Notes.FindCreated: AudioSHA256", "is not 64 hexadecimal digits")
+	case slices.ContainsFunc(p.ExcludeIDs, func(id int64) bool { return id < 1 }):
+		return invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
+	case slices.ContainsFunc(p.ExcludeNotes, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
+		return invalid("Notes.FindCreated: ExcludeNotes", "holds a note without an id")
+	}
+	return nil
 }
 
 // settleAt finds out when the service surely has done with the create: Settle after its response was lost, or as long as the
@@ -439,7 +446,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	l.reading.Begin(asked)
 	e := creates.Evidence{UniqueName: l.params.UniqueName}
 	var err error
-	view := l.registry.Unresolved(l.loss)
+	view := l.registry.Lost(l.loss)
 	// A note that was found for this very loss before is as good as named.
 	if id := cmp.Or(l.lost.NoteID, view.Note.ID); id != 0 {
 		e.Look, err = l.readNamed(ctx, id, view)
@@ -503,7 +510,7 @@ func (l *search) sameToken() bool {
 // compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
 // ends in between has left its note's id by then.
 func (l *search) compare(e creates.Evidence) creates.Evidence {
-	view := l.registry.Unresolved(l.loss)
+	view := l.registry.Lost(l.loss)
 	e.Forgot, e.Others = view.Forgot, view.Sized
 	var proven *ProgressNote
 	for _, s := range l.seen {

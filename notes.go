@@ -80,7 +80,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 			unknown.Params = params
 			s.client.identify(unknown, upload, &sent)
-			s.client.creates.Unresolved(unknown.create())
+			s.client.creates.Lost(unknown.create())
 		}
 		return note, err
 	})

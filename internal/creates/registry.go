@@ -154,8 +154,8 @@ type View struct {
 	Same    Others // those that may have sent the same recording
 }
 
-// Unresolved remembers a loss, once, until it is resolved, and returns what else is remembered that concerns it.
-func (m *Registry) Unresolved(l Create) View {
+// Lost remembers a loss, once, until it is resolved, and returns what else is remembered that concerns it.
+func (m *Registry) Lost(l Create) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.entry(l)

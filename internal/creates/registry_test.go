@@ -13,7 +13,7 @@ import (
 )
 
 func view(m *creates.Registry, l creates.Create) creates.View {
-	v := m.Unresolved(l)
+	v := m.Lost(l)
 	v.Same = creates.NoOthers // by their recordings; see below
 	return v
 }
@@ -36,7 +36,7 @@ func TestCreatesUnderWay(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			m := creates.NewRegistry()
-			m.Unresolved(mine)
+			m.Lost(mine)
 			end := m.Begin(tc.other)
 			assert.Equal(t, tc.want, view(m, mine))
 			second := m.Begin(tc.other)
@@ -53,7 +53,7 @@ func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
 	m := creates.NewRegistry()
 	mine := creates.NewCreate(7, "Visit", -1, "", noon, "")
 	m.Begin(creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""))
-	m.Unresolved(creates.NewCreate(7, "Visit", 6, "", noon, ""))
+	m.Lost(creates.NewCreate(7, "Visit", 6, "", noon, ""))
 	assert.Equal(t, creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, mine))
 }
 
@@ -79,8 +79,8 @@ func TestOtherLosses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			m := creates.NewRegistry()
-			m.Unresolved(mine)
-			m.Unresolved(tc.other)
+			m.Lost(mine)
+			m.Lost(tc.other)
 			assert.Equal(t, tc.want, view(m, mine))
 			m.Resolve(tc.other)
 			assert.Equal(t, creates.View{}, view(m, mine), "it made no note")
@@ -92,8 +92,8 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	a, b := creates.NewCreate(7, "Visit", 5, "", noon, ""), creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Second), "")
-	m.Unresolved(a)
-	m.Unresolved(b)
+	m.Lost(a)
+	m.Lost(b)
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false))
 	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
 	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
@@ -106,7 +106,7 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	// One of another process is remembered from when it is found.
 	c := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
-	assert.EqualValues(t, 72, m.Unresolved(c).Note.ID)
+	assert.EqualValues(t, 72, m.Lost(c).Note.ID)
 }
 
 // What its recording is may be known later: then it is the same loss, and told apart from others by that.
@@ -116,12 +116,12 @@ func TestALossWhoseRecordingIsKnownLater(t *testing.T) {
 	visit := func(at time.Time, sha256 string) creates.Create {
 		return creates.NewCreate(7, "Visit", 5, "", at, sha256)
 	}
-	m.Unresolved(visit(noon, ""))
+	m.Lost(visit(noon, ""))
 	other := visit(noon.Add(time.Second), "second")
-	assert.Equal(t, creates.EqualLost, m.Unresolved(other).Same)
+	assert.Equal(t, creates.EqualLost, m.Lost(other).Same)
 	m.Resolve(other)
-	assert.Equal(t, creates.View{}, m.Unresolved(visit(noon, "first")), "it is no other than itself")
-	assert.Equal(t, creates.NoOthers, m.Unresolved(other).Same)
+	assert.Equal(t, creates.View{}, m.Lost(visit(noon, "first")), "it is no other than itself")
+	assert.Equal(t, creates.NoOthers, m.Lost(other).Same)
 }
 
 // A note that is found for a loss whose first one was deleted is there.
@@ -143,26 +143,26 @@ func TestItSaysWhatItForgot(t *testing.T) {
 		return creates.NewCreate(int64(i+1), "Visit", 5, "", noon.Add(time.Duration(i)*time.Second), "")
 	}
 	for i := range creates.MaxRemembered {
-		m.Unresolved(of(i))
-		m.Unresolved(of(i)) // once is enough
+		m.Lost(of(i))
+		m.Lost(of(i)) // once is enough
 	}
-	assert.False(t, m.Unresolved(of(0)).Forgot)
+	assert.False(t, m.Lost(of(0)).Forgot)
 	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}, false))
-	m.Unresolved(of(creates.MaxRemembered))
-	assert.Zero(t, m.Unresolved(of(0)).Note.ID, "the oldest made room")
-	assert.True(t, m.Unresolved(of(1)).Forgot, "it may have had the same note")
-	assert.False(t, m.Unresolved(creates.NewCreate(1, "Visit", 5, "", noon.Add(27*time.Hour), "")).Forgot)
+	m.Lost(of(creates.MaxRemembered))
+	assert.Zero(t, m.Lost(of(0)).Note.ID, "the oldest made room")
+	assert.True(t, m.Lost(of(1)).Forgot, "it may have had the same note")
+	assert.False(t, m.Lost(creates.NewCreate(1, "Visit", 5, "", noon.Add(27*time.Hour), "")).Forgot)
 }
 
 func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	late := noon.Add(100 * time.Hour)
-	m.Unresolved(creates.NewCreate(1, "Visit", 5, "", late, ""))
+	m.Lost(creates.NewCreate(1, "Visit", 5, "", late, ""))
 	for i := range creates.MaxRemembered + 1 {
-		m.Unresolved(creates.NewCreate(int64(i+2), "Visit", 5, "", noon, ""))
+		m.Lost(creates.NewCreate(int64(i+2), "Visit", 5, "", noon, ""))
 	}
-	assert.True(t, m.Unresolved(creates.NewCreate(1, "Visit", 5, "", late, "")).Forgot)
+	assert.True(t, m.Lost(creates.NewCreate(1, "Visit", 5, "", late, "")).Forgot)
 }
 
 // How late a service's times can be is what the worst of them showed, also after one that was right.
@@ -185,7 +185,7 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 			for i := range 100 {
 				l := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Duration(100*worker+i)*time.Second), "")
 				end := m.Begin(creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""))
-				m.Unresolved(l)
+				m.Lost(l)
 				if m.Claim(l, creates.Ref{ID: int64(i + 1)}, false) {
 					_, twice := claims.LoadOrStore(i, worker)
 					assert.False(t, twice, i)
@@ -209,7 +209,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 				at := noon.Add(time.Duration(i) * time.Second)
 				id, token := int64(i+1), strconv.Itoa(i)
 				note, l := creates.NewRef(id, at, ""), creates.NewCreate(id, "Visit", 5, "", at, "")
-				m.Unresolved(l)
+				m.Lost(l)
 				m.SawClock(header, at)
 				m.Clocks(at)
 				m.Returned(note, at, at)
@@ -229,7 +229,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 	workers.Wait()
 	assert.True(t, m.Clocks(noon).Known)
 	assert.EqualValues(t, 100, m.Users.Get("99"))
-	assert.Equal(t, creates.View{}, m.Unresolved(creates.NewCreate(1, "Visit", 5, "", noon.Add(time.Millisecond), "")), "all are resolved")
+	assert.Equal(t, creates.View{}, m.Lost(creates.NewCreate(1, "Visit", 5, "", noon.Add(time.Millisecond), "")), "all are resolved")
 }
 
 func TestAddRemembersTheTime(t *testing.T) {
@@ -297,7 +297,7 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	since := func(at time.Duration) bool {
-		return m.Unresolved(creates.NewCreate(7, "Visit", 5, "", noon.Add(at), "")).Forgot
+		return m.Lost(creates.NewCreate(7, "Visit", 5, "", noon.Add(at), "")).Forgot
 	}
 	for id := range int64(creates.MaxRemembered) {
 		m.Returned(creates.Ref{ID: id}, noon, noon.Add(time.Duration(id)*time.Second))
@@ -349,5 +349,5 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, nil, note))
 	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, []creates.Ref{{ID: 5}}, note))
 	assert.Zero(t, m.Recordings.Get(note))
-	assert.Equal(t, note, m.Unresolved(first).Note, "that one is still its own")
+	assert.Equal(t, note, m.Lost(first).Note, "that one is still its own")
 }
