@@ -147,7 +147,7 @@ func (p *program) settle(ctx context.Context) {
 	for calm := false; !calm; { // others may finish their work meanwhile
 		began := time.Now()
 		whole := p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true)
-		_, deaths, births := p.world.service.throughout(0, began, time.Now())
+		_, deaths, births, _ := p.world.service.throughout(0, began, time.Now())
 		if calm = whole || !deaths && !births; !whole && calm && p.world.design.tellsEnd() {
 			p.world.violate("useless", "a list does not end well on a calm evening")
 		}

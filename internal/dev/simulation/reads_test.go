@@ -155,8 +155,8 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 // checkWhole holds a list that ended well against the notes that were there all the time.
 func (p *program) checkWhole(c *call, params clinicaldoc.ListNotesParams, from time.Time, seen map[int64]bool) {
 	design := p.world.design
-	wanted, deaths, births := p.world.service.throughout(params.PatientID, from, time.Now())
-	hidden := deaths && design.hides || deaths && (!design.tellsDeletions() || design.tellsTotals() && births) && (!params.Verify || p.world.service.replica != nil)
+	wanted, deaths, births, reused := p.world.service.throughout(params.PatientID, from, time.Now())
+	hidden := deaths && design.hides || deaths && (!design.tellsDeletions() || design.tellsTotals() && births) && (!params.Verify || p.world.service.replica != nil || reused)
 	for _, id := range wanted {
 		switch {
 		case !seen[id] && hidden: // documented: the service cannot show it

@@ -339,10 +339,11 @@ func (s *service) isOf(id int64, fingerprint string, since time.Time) bool {
 }
 
 // throughout returns the notes of a patient, 0 for all, that lived all the time between, and whether others came or went
-// meanwhile: a replica that lags takes either back.
-func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, deaths, births bool) {
+// meanwhile, or one went whose id another got: a replica that lags takes either back.
+func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, deaths, births, reused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	died, born := map[int64]bool{}, map[int64]bool{}
 	for _, f := range slices.AppendSeq(slices.Clone(s.former), maps.Values(s.notes)) {
 		if patient != 0 && f.patient != patient {
 			continue
@@ -353,7 +354,9 @@ func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, de
 		within := func(at time.Time) bool { return at.After(from) && at.Before(to) }
 		deaths = deaths || within(f.died()) || s.replica != nil && within(f.born)
 		births = births || within(f.born) || s.replica != nil && within(f.died())
+		reused = reused || within(f.born) && died[f.id] || within(f.died()) && born[f.id]
+		died[f.id], born[f.id] = died[f.id] || within(f.died()), born[f.id] || within(f.born)
 	}
 	slices.Sort(ids)
-	return ids, deaths, births
+	return ids, deaths, births, reused
 }
