@@ -599,6 +599,40 @@ func TestUploadsUnderWayDoNotMakeAPauseLonger(t *testing.T) {
 	})
 }
 
+// What fails after a look that went well says that the trouble lasts: the next look is not at once.
+func TestUploadsUnderWayMakeNoLookEach(t *testing.T) {
+	t.Parallel()
+	const workers = 32
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(500, "synthetic").Times(workers))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: workers, AllNew: true}
+		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
+			for n := range workers {
+				r, first := recording(n), true
+				r.Params.BeforeCommit = func(context.Context) error {
+					if first {
+						time.Sleep(time.Duration(1+n) * time.Second) // one fails after the other
+					}
+					first = false
+					return nil
+				}
+				if !yield(r, nil) {
+					return
+				}
+			}
+		})
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: workers}, statuses(results))
+		looks := 0
+		for _, r := range srv.Requests() {
+			if r.Route == clinicaldoctest.RouteMe {
+				looks++
+			}
+		}
+		assert.Less(t, looks, 12)
+	})
+}
+
 func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]int{401: 3, 403: 3, 408: 3, 425: 3, 429: 6, 500: 3} { // with the client's retries

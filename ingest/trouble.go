@@ -138,7 +138,7 @@ func (r *run) takeFailure(m message) {
 	if kind != t.kind {
 		t.count = 0
 	}
-	lasts := m.probed || t.trying // what was begun before the pause does not say so
+	lasts := m.probed || t.one || t.trying // what fails before the first look does not say so
 	t.letOne(false)
 	t.kind, t.why, t.trying = kind, m.err, false
 	t.count++
