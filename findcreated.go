@@ -386,8 +386,9 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	for _, note := range params.ExcludeNotes {
 		l.excluded = append(l.excluded, note.ref(""))
 	}
+	l.registry.Lost(l.loss)
 	// What was found for this loss before may be another's, as the caller knows by now.
-	if found := l.registry.Lost(l.loss).Note; slices.Contains(params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
+	if found := l.registry.View(l.loss).Note; slices.Contains(params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
 		l.registry.Claim(l.loss, creates.Ref{}, false)
 		l.excluded = append(l.excluded, found)
 	}
@@ -446,7 +447,7 @@ func (l *search) look(ctx context.Context) (creates.Evidence, error) {
 	l.reading.Begin(asked)
 	e := creates.Evidence{UniqueName: l.params.UniqueName}
 	var err error
-	view := l.registry.Lost(l.loss)
+	view := l.registry.View(l.loss)
 	// A note that was found for this very loss before is as good as named.
 	if id := cmp.Or(l.lost.NoteID, view.Note.ID); id != 0 {
 		e.Look, err = l.readNamed(ctx, id, view)
@@ -510,7 +511,7 @@ func (l *search) sameToken() bool {
 // compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
 // ends in between has left its note's id by then.
 func (l *search) compare(e creates.Evidence) creates.Evidence {
-	view := l.registry.Lost(l.loss)
+	view := l.registry.View(l.loss)
 	e.Forgot, e.Others = view.Forgot, view.Sized
 	var proven *ProgressNote
 	for _, s := range l.seen {

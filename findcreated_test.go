@@ -950,6 +950,60 @@ func TestFindCreatedForgetsWhatWasNotCreated(t *testing.T) {
 	})
 }
 
+// Who still looks for a create that was said not to be there does not bring it back.
+func TestFindCreatedForgetsWhatWasNotCreatedWhileOthersLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		patient, cancel := context.WithCancel(t.Context())
+		var other sync.WaitGroup
+		other.Go(func() {
+			_, err := client.Notes.FindCreated(patient, lost, findParams{WithoutAudio: true, Settle: time.Hour})
+			assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		})
+		_, err := client.Notes.FindCreated(t.Context(), lost, likeness)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		time.Sleep(5 * time.Minute)
+		cancel()
+		other.Wait()
+		second := lose(t, client, visit())
+		id := s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), second, likeness)
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
+// A note that is excluded after it was found takes nothing from what is known of its create: another is told apart by its recording.
+func TestAnExcludedNoteLeavesTheRecordingOfItsCreateKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		client := srv.Client()
+		lost := func(sound string) *clinicaldoc.OutcomeUnknownError {
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+			params := clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte(sound))}
+			_, err := client.Notes.Create(t.Context(), params)
+			unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
+			require.True(t, ok, err)
+			time.Sleep(5 * time.Second)
+			return unknown
+		}
+		a := lost("sound a")
+		first, err := client.Notes.FindCreated(t.Context(), a, findParams{})
+		require.NoError(t, err)
+		b := lost("sound b")
+		_, err = client.Notes.FindCreated(t.Context(), a, findParams{WithoutAudio: true, ExcludeIDs: []int64{first.ID}})
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		second, err := client.Notes.FindCreated(t.Context(), b, findParams{})
+		require.NoError(t, err)
+		assert.NotEqual(t, first.ID, second.ID)
+	})
+}
+
 // The pauses begin with a second at most and double from there.
 func TestFindCreatedLooksSoonAtFirst(t *testing.T) {
 	t.Parallel()

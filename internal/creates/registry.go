@@ -111,6 +111,13 @@ func (m *Registry) Begin(c Create) (end func()) {
 	}
 }
 
+// Lost remembers a loss, once, until it is resolved.
+func (m *Registry) Lost(l Create) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(l)
+}
+
 func (m *Registry) entry(l Create) *entry {
 	at := slices.IndexFunc(m.lost, func(e *entry) bool { return e.is(&l) })
 	if at < 0 {
@@ -154,17 +161,19 @@ type View struct {
 	Same    Others // those that may have sent the same recording
 }
 
-// Lost remembers a loss, once, until it is resolved, and returns what else is remembered that concerns it.
-func (m *Registry) Lost(l Create) View {
+// View returns what is remembered concerning the loss.
+func (m *Registry) View(l Create) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	own := m.entry(l)
-	v := View{Note: own.note, Forgot: m.forgot >= l.sent}
+	v := View{Forgot: m.forgot >= l.sent}
 	for c := range m.underWay {
 		v.add(l, *c, OthersUnderWay, EqualUnderWay)
 	}
 	for _, e := range m.lost {
-		if e != own && e.note.ID == 0 && max(e.sent-l.sent, l.sent-e.sent) < apart {
+		switch {
+		case e.is(&l):
+			v.Note = e.note
+		case e.note.ID == 0 && max(e.sent-l.sent, l.sent-e.sent) < apart:
 			v.add(l, e.Create, NoOthers, EqualLost)
 		}
 	}

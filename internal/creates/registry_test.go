@@ -13,7 +13,7 @@ import (
 )
 
 func view(m *creates.Registry, l creates.Create) creates.View {
-	v := m.Lost(l)
+	v := m.View(l)
 	v.Same = creates.NoOthers // by their recordings; see below
 	return v
 }
@@ -106,7 +106,7 @@ func TestOneNoteForOneLoss(t *testing.T) {
 	// One of another process is remembered from when it is found.
 	c := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Hour), "")
 	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
-	assert.EqualValues(t, 72, m.Lost(c).Note.ID)
+	assert.EqualValues(t, 72, m.View(c).Note.ID)
 }
 
 // What its recording is may be known later: then it is the same loss, and told apart from others by that.
@@ -117,11 +117,11 @@ func TestALossWhoseRecordingIsKnownLater(t *testing.T) {
 		return creates.NewCreate(7, "Visit", 5, "", at, sha256)
 	}
 	m.Lost(visit(noon, ""))
+	assert.Equal(t, creates.View{}, m.View(visit(noon, "first")), "it is no other than itself")
 	other := visit(noon.Add(time.Second), "second")
-	assert.Equal(t, creates.EqualLost, m.Lost(other).Same)
-	m.Resolve(other)
-	assert.Equal(t, creates.View{}, m.Lost(visit(noon, "first")), "it is no other than itself")
-	assert.Equal(t, creates.NoOthers, m.Lost(other).Same)
+	assert.Equal(t, creates.EqualLost, m.View(other).Same)
+	m.Lost(visit(noon, "first"))
+	assert.Equal(t, creates.NoOthers, m.View(other).Same)
 }
 
 // A note that is found for a loss whose first one was deleted is there.
@@ -146,12 +146,12 @@ func TestItSaysWhatItForgot(t *testing.T) {
 		m.Lost(of(i))
 		m.Lost(of(i)) // once is enough
 	}
-	assert.False(t, m.Lost(of(0)).Forgot)
+	assert.False(t, m.View(of(0)).Forgot)
 	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}, false))
 	m.Lost(of(creates.MaxRemembered))
-	assert.Zero(t, m.Lost(of(0)).Note.ID, "the oldest made room")
-	assert.True(t, m.Lost(of(1)).Forgot, "it may have had the same note")
-	assert.False(t, m.Lost(creates.NewCreate(1, "Visit", 5, "", noon.Add(27*time.Hour), "")).Forgot)
+	assert.Zero(t, m.View(of(0)).Note.ID, "the oldest made room")
+	assert.True(t, m.View(of(1)).Forgot, "it may have had the same note")
+	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5, "", noon.Add(27*time.Hour), "")).Forgot)
 }
 
 func TestTheLatestThatWasForgottenCounts(t *testing.T) {
@@ -162,7 +162,7 @@ func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	for i := range creates.MaxRemembered + 1 {
 		m.Lost(creates.NewCreate(int64(i+2), "Visit", 5, "", noon, ""))
 	}
-	assert.True(t, m.Lost(creates.NewCreate(1, "Visit", 5, "", late, "")).Forgot)
+	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5, "", late, "")).Forgot)
 }
 
 // How late a service's times can be is what the worst of them showed, also after one that was right.
@@ -186,6 +186,7 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 				l := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Duration(100*worker+i)*time.Second), "")
 				end := m.Begin(creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""))
 				m.Lost(l)
+				m.View(l)
 				if m.Claim(l, creates.Ref{ID: int64(i + 1)}, false) {
 					_, twice := claims.LoadOrStore(i, worker)
 					assert.False(t, twice, i)
@@ -229,7 +230,7 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 	workers.Wait()
 	assert.True(t, m.Clocks(noon).Known)
 	assert.EqualValues(t, 100, m.Users.Get("99"))
-	assert.Equal(t, creates.View{}, m.Lost(creates.NewCreate(1, "Visit", 5, "", noon.Add(time.Millisecond), "")), "all are resolved")
+	assert.Equal(t, creates.View{}, m.View(creates.NewCreate(1, "Visit", 5, "", noon.Add(time.Millisecond), "")), "all are resolved")
 }
 
 func TestAddRemembersTheTime(t *testing.T) {
@@ -297,7 +298,7 @@ func TestReturnedSaysWhatItForgot(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	since := func(at time.Duration) bool {
-		return m.Lost(creates.NewCreate(7, "Visit", 5, "", noon.Add(at), "")).Forgot
+		return m.View(creates.NewCreate(7, "Visit", 5, "", noon.Add(at), "")).Forgot
 	}
 	for id := range int64(creates.MaxRemembered) {
 		m.Returned(creates.Ref{ID: id}, noon, noon.Add(time.Duration(id)*time.Second))
@@ -349,5 +350,5 @@ func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
 	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, nil, note))
 	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, []creates.Ref{{ID: 5}}, note))
 	assert.Zero(t, m.Recordings.Get(note))
-	assert.Equal(t, note, m.Lost(first).Note, "that one is still its own")
+	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
 }

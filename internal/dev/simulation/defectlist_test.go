@@ -53,6 +53,7 @@ var caught = []defect{
 	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "|| e.Fitting > 0 && e.Others == EqualUnderWay,", with: ","},
 	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())", with: "end := func() {}"},
 	{name: "losses are not remembered", file: "notes.go", old: "s.client.creates.Lost(unknown.create())", with: ""},
+	{name: "what was asked about is not remembered", file: "findcreated.go", old: "\tl.registry.Lost(l.loss)\n", with: ""},
 	{name: "notes that Create returned are not remembered", file: "findcreated.go", old: "c.creates.Returned(note.ref(s.where), s.sent, time.Now())", with: ""},
 	{
 		name: "one note is found for two creates", file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(&l)", with: "return false && e.note.Is(note)",
