@@ -145,7 +145,7 @@ func (p *program) settle(ctx context.Context) {
 		}
 	}
 	for calm := false; !calm; { // others may finish their work meanwhile
-		began := time.Now()
+		began := time.Now().Add(-p.world.design.lag) // a replica may still show what was
 		whole := p.list(ctx, drawsAt(p.world.seed, uint64(p.number), hashOf("last list")), true)
 		_, deaths, births, _ := p.world.service.throughout(0, began, time.Now())
 		if calm = whole || !deaths && !births; !whole && calm && p.world.design.tellsEnd() {
